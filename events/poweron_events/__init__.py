@@ -1,7 +1,7 @@
 """The events of PowerOn: request a workflow, follow it, fold it, audit it.
 
-What stands in `__all__` is the public face. Beside it: `poweron_events.log.kafka` (extra `kafka`),
-`poweron_events.content` (extra `content`) and one module per moment of the loop with its event classes.
+The names in `__all__` are the public API. Also public are `poweron_events.log.kafka` (extra `kafka`),
+`poweron_events.content` (extra `content`) and one module with event classes for each part of the loop.
 """
 
 from poweron_events import topics

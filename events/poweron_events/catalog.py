@@ -1,7 +1,7 @@
-"""The catalog: the six actions that PowerOn brings, as data.
+"""The catalog: the six built-in actions of PowerOn, as data.
 
-On the wire an action's name is an open string; these are the names, parameters and effect classes
-of the ones in this package. What an action does stands in its module in the services.
+On the wire an action's name is an open string; this module defines the names, parameters and effect classes
+of the built-in actions. Each action is implemented in a module of its own in the services.
 """
 
 from collections.abc import Collection
@@ -15,7 +15,7 @@ from poweron_events.execution import EffectClass
 from poweron_events.json_schema import JsonSchema, UnusableSchema, self_contained
 
 REFERENCES: Final = frozenset({"documentList", "connectionReference"})
-"""Parameters that are filled from the references of stage 1 and are never asked for in stage 2 (P-02, P-05)."""
+"""Parameters that are filled from the references of stage 1; stage 2 never asks for them (P-02, P-05)."""
 
 Reference = Annotated[FreeText, Field(pattern=r"^(docList:\w+|docItem:[^:/\\\s]+:[\s\S]+)$", max_length=400)]
 """`docList:<label>` or `docItem:<documentId>:<fileName>`: a name within the workflow, never a path (X-03)."""
@@ -29,10 +29,10 @@ HostName = Annotated[
         json_schema_extra={"format": "hostname"},
     ),
 ]
-"""A host by its name, in lower case and ASCII: no scheme, no port, no path, no address in numbers."""
+"""A host name in lower-case ASCII: no scheme, no port, no path, no IP address."""
 
 LanguageTag = Annotated[str, Field(pattern=r"^[A-Za-z]{2,3}(-[A-Za-z0-9]{1,8})*$", max_length=35)]
-"""The tag of a language, such as `de` or `pt-BR`."""
+"""A language tag, such as `de` or `pt-BR`."""
 
 MAX_DOMAINS = 50
 
@@ -41,7 +41,7 @@ ExtractDepth = Literal["basic", "advanced"]
 PageFormat = Literal["markdown", "text"]
 TimeRange = Literal["day", "week", "month", "year"]
 ProcessingMode = Literal["basic", "advanced"]
-"""How documents that are longer than what a model takes are read: by one call, or by as many as the task needs."""
+"""How documents that exceed a model's input limit are read: in one call, or in as many as the task needs."""
 
 
 class WebSearchParameters(Model):
@@ -95,8 +95,8 @@ _NAME: Final = TypeAdapter[str](ActionName)
 class ActionSpec:
     """An action's name, parameters, effect class and time limit in ms (C-09).
 
-    A JSON Schema describes the parameters, be it made from a class of ours (`of`) or given by somebody else's server;
-    who acts on an action cannot tell one from the other. One that cannot be used is refused with `UnusableSchema`.
+    A JSON Schema describes the parameters. It is generated from one of our classes (`of`) or comes from a third-party
+    server; callers cannot tell one from the other. An unusable schema is refused with `UnusableSchema`.
     """
 
     name: str
@@ -104,9 +104,9 @@ class ActionSpec:
     effect_class: EffectClass
     limit_ms: int
     needs_approval: bool = field(default=False, kw_only=True)
-    """Whether a person has to approve it, whatever the settings mark."""
+    """Whether a person has to approve it, regardless of the settings."""
     digest: str = field(default="", kw_only=True)
-    """Of a tool of somebody else's server: SHA-256 of what the server says of it."""
+    """For a tool of a third-party server: SHA-256 of the server's description of it."""
 
     def __post_init__(self) -> None:
         try:
@@ -117,12 +117,12 @@ class ActionSpec:
 
     @classmethod
     def of(cls, name: str, parameters: type[Model], effect_class: EffectClass, limit_ms: int) -> "ActionSpec":
-        """The spec of an action whose parameters a class describes."""
+        """Create the spec of an action whose parameters a class describes."""
         return cls(name, parameters.model_json_schema(by_alias=True), effect_class, limit_ms)
 
     @property
     def properties(self) -> JsonSchema:
-        """What is said of each parameter."""
+        """The JSON Schema of each parameter."""
         described: dict[str, Any] = self.parameters["properties"]
         return described
 
@@ -133,17 +133,17 @@ class ActionSpec:
 
     @property
     def business_parameters(self) -> tuple[str, ...]:
-        """The wire names of the parameters that stage 2 may be asked for."""
+        """The wire names of the parameters that stage 2 may ask for."""
         return tuple(name for name in self.properties if name not in REFERENCES)
 
     @property
     def required(self) -> frozenset[str]:
-        """The wire names of the parameters that the action cannot do without."""
+        """The wire names of the required parameters."""
         return frozenset(self.parameters.get("required", ()))
 
     @property
     def answers(self) -> bool:
-        """Whether the action cannot be done without a question, which its result then answers."""
+        """Whether the action requires a question, which its result then answers."""
         return "aiPrompt" in self.required
 
 
@@ -161,7 +161,7 @@ CATALOG: Final[dict[str, ActionSpec]] = {
 
 
 def meaningless(pattern: str, names: Collection[str]) -> str | None:
-    """What is wrong with a pattern that means none of these actions, as a sentence; None if it means one."""
+    """Return a sentence that says why a pattern matches none of these actions; None if it matches one."""
     methods = {name.partition(".")[0] for name in names}
     if pattern in {"*", *names, *methods, *(f"{method}.*" for method in methods)}:
         return None

@@ -1,4 +1,4 @@
-"""Asking from outside: send a request over any `EventLog` and hear every event of its workflow until the answer."""
+"""The client's side: send a request over any `EventLog` and receive every event of its workflow until the answer."""
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
@@ -27,7 +27,7 @@ from poweron_events.stream import Request, WorkflowEvent
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """A record of the workflow, whether it was accepted, and the workflow after it."""
+    """A record of the workflow, whether it was accepted, and the state of the workflow after it."""
 
     recorded: Recorded
     verdict: Verdict
@@ -35,39 +35,39 @@ class Heard:
 
     @property
     def event(self) -> WorkflowEvent | None:
-        """What happened; None for a type that only a newer release knows."""
+        """The event; None if its type was introduced by a newer release."""
         return self.recorded.envelope.event
 
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A request that is in the log, and where its answer will be."""
+    """A request that is in the log, and where its answer will appear."""
 
     workflow_id: str
     identity: RequestIdentity
     partition: int
     start: int
     round: int | None
-    """The round whose end answers the request; None where the request opens it, or is answered before its end."""
+    """The round whose end answers the request; None if the request opens a round, or is answered before one ends."""
 
 
 async def ask(
     log: EventLog, request: Request, *, source: str, request_id: str, start: int | None = None
 ) -> AsyncGenerator[Heard, None]:
-    """Send a request and hear every record of its workflow; ends with the round, or when the request is refused.
+    """Send a request and yield every record of its workflow until the round ends or the request is refused.
 
-    Sending the same (source, id) again is the same request and does nothing twice.
+    Sending the same (source, id) again repeats the same request and has no further effect.
 
     Args:
-        log: where the request goes and the events are.
-        request: what is asked for.
-        source: who asks, as a URI reference such as `/crm/offers`.
+        log: the log that takes the request and holds the events.
+        request: the request to send.
+        source: the sender, as a URI reference such as `/crm/offers`.
         request_id: the sender's own id of this request.
-        start: the offset to hear from. Unless given: what comes from now on for a new workflow, everything for
-            a request about an old one. Give 0 where the request may have been sent before.
+        start: the offset to read from. By default, a new workflow is read from the current end of the log and an
+            existing workflow from the beginning. Pass 0 if the request may have been sent before.
 
     Raises:
-        Unavailable: the log cannot be reached; ask again with the same id and `start=0`.
+        Unavailable: the log cannot be reached; send the request again with the same id and `start=0`.
         Refused: the request is too large to be sent.
     """
     sent = await send(log, request, source=source, request_id=request_id, start=start)
@@ -85,9 +85,9 @@ async def send(
     start: int | None = None,
     key: bytes | None = None,
 ) -> Sent:
-    """Send a request without waiting for anything; arguments and errors as in `ask`.
+    """Send a request without waiting for an answer; arguments and errors as in `ask`.
 
-    `key` replaces the workflow id as the record's key: requests under one key are answered in their order.
+    `key` replaces the workflow id as the record's key: requests with the same key are answered in order.
     """
     identity = RequestIdentity(source=source, id=request_id)
     workflow = _target(request, identity)
@@ -101,12 +101,12 @@ async def send(
 
 
 async def hear(log: EventLog, sent: Sent, before: Workflow | None = None) -> AsyncGenerator[Heard, None]:
-    """Every record of the workflow from where the request was sent to its answer.
+    """Yield every record of the workflow, from the point where the request was sent to its answer.
 
     Args:
-        log: where the events are.
+        log: the log that holds the events.
         sent: the request.
-        before: the workflow as it stood at `sent.start`; unless given, nothing had happened in it.
+        before: the state of the workflow at `sent.start`; by default, a workflow without events.
 
     Raises:
         Unavailable: the log cannot be reached.
@@ -139,12 +139,12 @@ def _heard(workflow: Workflow, recorded: Recorded) -> Heard:
 
 
 def _takes(heard: Heard, identity: RequestIdentity) -> bool:
-    """Whether the request is accepted by this; where intakes raced, a later refusal of it says nothing."""
+    """Return whether this record accepts the request; if intakes raced, a refusal that follows is ignored."""
     return heard.verdict == "accepted" and getattr(heard.event, "request", None) == identity
 
 
 def _opened_by(heard: Heard, identity: RequestIdentity) -> int | None:
-    """The number of the round that this request opened."""
+    """Return the number of the round that this request opened."""
     opened = isinstance(heard.event, WorkflowRequested | RoundRequested) and _takes(heard, identity)
     return heard.workflow.current.number if opened else None
 

@@ -1,8 +1,8 @@
-"""Bytes <-> envelopes: CloudEvents 1.0 structured JSON with sorted keys, one way to write each.
+"""Bytes <-> envelopes: CloudEvents 1.0 structured JSON with sorted keys, in one canonical form.
 
-`encode(decode(b)) == b` for every record of this release. A record whose bytes are not in this
-form (doubled keys, other spacing, numbers that do not survive) is refused as a whole: hashes are
-over the bytes as they stand, so there must be only one way to read them.
+`encode(decode(b)) == b` for every record of this release. A record in any other form (duplicate keys,
+other spacing, numbers that lose precision) is refused as a whole: hashes cover the raw bytes, so there
+must be only one way to read them.
 """
 
 import base64
@@ -26,16 +26,16 @@ from poweron_events.stream import REQUESTS, WORKFLOW_EVENTS, Request, WorkflowEv
 from poweron_events.upcasting import upcast
 from poweron_events.validation_messages import explain
 
-MAX_EVENT = 64_000  # bytes; longer lists and texts travel by reference
+MAX_EVENT = 64_000  # bytes; longer lists and texts are stored as content and referenced
 UUID_LENGTH = 36  # characters
-REMEMBERED = 4_096  # ids that are not checked again: most are met several times
+REMEMBERED = 4_096  # checked ids to cache: most ids occur several times
 TRACEPARENT = re.compile(r"00-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})")
 """W3C trace context: trace id, id of the sender's span, flags."""
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 class Undecodable(Refused):
-    """A record that cannot be read as an event; it is skipped by law and becomes a dead letter."""
+    """A record that cannot be read as an event; all readers must skip it, and it becomes a dead letter."""
 
 
 class InvalidRequest(Refused):
@@ -48,27 +48,27 @@ class InvalidRequest(Refused):
 
 
 def dumps(value: object) -> bytes:
-    """The one way we write JSON: sorted keys, no spaces, UTF-8."""
+    """Write a value as canonical JSON: sorted keys, no spaces, UTF-8."""
     return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
 
 
 def writable(text: str) -> str:
-    """The text with `?` in place of halves of characters, which fit into no event."""
+    """Return the text with lone surrogates, which no event can hold, replaced by `?`."""
     return text.encode(errors="replace").decode()
 
 
 def sha256(value: bytes) -> str:
-    """SHA-256 of the bytes as they stand, in hex."""
+    """Return the SHA-256 of the raw bytes, in hex."""
     return hashlib.sha256(value).hexdigest()
 
 
 def encode(envelope: Envelope) -> bytes:
-    """An envelope as record value.
+    """Encode an envelope as a record value.
 
     Raises:
         Refused: the event would be larger than 64 kB, or holds text that is not Unicode.
     """
-    assert envelope.event is not None  # only events that we know are written
+    assert envelope.event is not None  # only events of known types are written
     attributes: dict[str, object] = {
         "catalogue": envelope.catalogue,
         "correlationid": envelope.workflow_id,
@@ -105,7 +105,7 @@ def _cause_attributes(cause: Cause | None) -> dict[str, str]:
 
 
 def decode(value: bytes | None, *, key: bytes | None = None) -> Envelope:
-    """A record value as envelope.
+    """Decode a record value into an envelope.
 
     Args:
         value: the record's value; a tombstone (None) is refused.
@@ -143,31 +143,31 @@ def read(
     time_ms: int,
     known: Envelope | None = None,
 ) -> Recorded:
-    """A record of `poweron.events` as the fold takes it.
+    """Read a record of `poweron.events` as input for the fold.
 
     Args:
         value: the record's value.
         key: the record's key.
-        partition: where the record is.
-        offset: where the record is.
+        partition: the record's partition.
+        offset: the record's offset.
         time_ms: the broker's time.
-        known: what `value` is the encoding of, where the caller knows; it is not decoded again.
+        known: the envelope that `value` encodes, if the caller has it; `value` is then not decoded again.
 
     Raises:
-        Undecodable: the record is not one of our envelopes, under its workflow's key and in the partition of that.
+        Undecodable: the record is not one of our envelopes, or its key or partition is not that of its workflow.
     """
     if key is None:
         raise Undecodable("the record has no key; it must be its workflow id")
     envelope = decode(value) if known is None else known
     _expect_key(key, envelope.workflow_id)
     home = topics.partition_of(key, topics.PARTITIONS)
-    if partition != home:  # one reader has one partition, another all: they would disagree about the workflow
+    if partition != home:  # a reader of one partition and a reader of all would disagree about the workflow
         raise Undecodable(f"the record is in partition {partition}; those of its workflow belong in partition {home}")
     return Recorded(envelope, partition=partition, offset=offset, time_ms=time_ms, sha256=sha256(value or b""))
 
 
 def read_record(record: Record, known: Envelope | None = None) -> Recorded:
-    """A record of `poweron.events` as the fold takes it; takes `known` and raises like `read`."""
+    """Read a record of `poweron.events` as input for the fold; `known` and errors as in `read`."""
     value, key, partition, offset = record.value, record.key, record.partition, record.offset
     return read(value, key=key, partition=partition, offset=offset, time_ms=record.time_ms, known=known)
 
@@ -219,7 +219,7 @@ def _uuid(attributes: dict[str, Any], name: str) -> str:
 
 
 def is_uuid(value: str) -> bool:
-    """Whether the text is a UUID in its canonical lower-case form."""
+    """Return whether the text is a UUID in its canonical lower-case form."""
     return len(value) == UUID_LENGTH and _is_uuid(value)
 
 
@@ -263,7 +263,7 @@ def _event(attributes: dict[str, Any]) -> WorkflowEvent | None:
 
 
 def _validate(event_class: type[Event], data: dict[str, Any]) -> Event:
-    """Read from JSON, where strict means strict: a number is no text, and a field has one name."""
+    """Validate data as JSON in strict mode: a number is not accepted as text, and a field has only one name."""
     try:
         return event_class.model_validate_json(
             dumps(data), strict=True, extra="ignore", context=READING, by_alias=True, by_name=False
@@ -272,12 +272,12 @@ def _validate(event_class: type[Event], data: dict[str, Any]) -> Event:
         raise Undecodable(f"{event_class.TYPE}: {explain(error)}") from error
 
 
-# --- requests: written by anyone, so read more leniently ------------------------------------------
+# --- requests: written by any client, so read more leniently ---------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class ReceivedRequest:
-    """A request as it came in, with the identity that makes it one request however often it comes."""
+    """A request as received, with the identity that makes repeated deliveries the same request."""
 
     identity: RequestIdentity
     request: Request
@@ -285,7 +285,7 @@ class ReceivedRequest:
 
 
 def encode_request(request: Request, *, source: str, request_id: str, time: str) -> bytes:
-    """A request as a structured CloudEvent, to be sent to `poweron.requests`."""
+    """Encode a request as a structured CloudEvent for `poweron.requests`."""
     return dumps(
         {
             "data": request.model_dump(mode="json", by_alias=True),
@@ -300,11 +300,11 @@ def encode_request(request: Request, *, source: str, request_id: str, time: str)
 
 
 def decode_request(value: bytes | None, headers: Mapping[str, bytes]) -> ReceivedRequest:
-    """A record of `poweron.requests`, structured or binary CloudEvent, as request.
+    """Decode a record of `poweron.requests`, a structured or binary CloudEvent, into a request.
 
     Raises:
-        Undecodable: it has no readable identity or type: nobody can be answered.
-        InvalidRequest: its identity is readable, its content is not acceptable.
+        Undecodable: it has no readable identity or type, so there is no sender to answer.
+        InvalidRequest: its identity is readable, but its content is not acceptable.
     """
     attributes, identity, wire_type = _request_head(value, headers)
     try:
@@ -321,7 +321,7 @@ def decode_request(value: bytes | None, headers: Mapping[str, bytes]) -> Receive
 
 
 def _request_head(value: bytes | None, headers: Mapping[str, bytes]) -> tuple[dict[str, Any], RequestIdentity, str]:
-    """The attributes of a request, with its identity and its type; a record without them is nobody's."""
+    """Return the attributes, identity and type of a request; a record without them raises `Undecodable`."""
     attributes = _header_attributes(headers) if _is_binary(headers) else _json_object(value)
     _expect_specversion(attributes)
     identity = _identity(attributes)
@@ -340,16 +340,16 @@ def _is_binary(headers: Mapping[str, bytes]) -> bool:
 
 
 class RequestAddress(NamedTuple):
-    """Whose request a record is, and what it is about, read without checking it any further."""
+    """The identity of a request and the workflow that it is about, read without further validation."""
 
     source: str
     id: str
     workflow_id: str
-    """The workflow that it names, else the one that it would open."""
+    """The workflow that the request names, otherwise the one that it would open."""
 
 
 def request_address(value: bytes | None, headers: Mapping[str, bytes]) -> RequestAddress | None:
-    """Where a record of `poweron.requests` belongs; None for one that nobody can be answered for."""
+    """Return the address of a record of `poweron.requests`; None if it has no readable identity or type."""
     try:
         attributes, identity, _ = _request_head(value, headers)
     except Undecodable:
@@ -364,7 +364,7 @@ def request_address(value: bytes | None, headers: Mapping[str, bytes]) -> Reques
 
 
 def _trace_context(attributes: dict[str, Any], headers: Mapping[str, bytes | None]) -> str | None:
-    """The sender's W3C `traceparent`, as attribute of the CloudEvent or as Kafka header; None unless well-formed."""
+    """Return the sender's W3C `traceparent`, a CloudEvent attribute or a Kafka header; None unless well-formed."""
     for found in (attributes.get("traceparent"), (headers.get("traceparent") or b"").decode("ascii", "replace")):
         if isinstance(found, str) and TRACEPARENT.fullmatch(found):
             return found
@@ -379,7 +379,7 @@ def _identity(attributes: dict[str, Any]) -> RequestIdentity:
 
 
 def _header_attributes(headers: Mapping[str, bytes | None]) -> dict[str, Any]:
-    """The attributes of a binary CloudEvent; Kafka lets a header be null."""
+    """Return the attributes of a binary CloudEvent; Kafka allows null headers."""
     try:
         return {
             name.removeprefix("ce_"): (content or b"").decode()
@@ -391,7 +391,7 @@ def _header_attributes(headers: Mapping[str, bytes | None]) -> dict[str, Any]:
 
 
 def _inner_data(attributes: dict[str, Any]) -> object:
-    """The data of a structured CloudEvent, inline or as base64."""
+    """Return the data of a structured CloudEvent, inline or as base64."""
     if "data_base64" not in attributes:
         return attributes.get("data")
     try:

@@ -1,8 +1,8 @@
-"""The codes: why something stopped, failed or was rejected, for whoever branches on it or counts it.
+"""The codes that say why something stopped, failed or was rejected, for programs that branch on them or count them.
 
-An event says it twice: in a sentence for people, which may change with every release, and as a code, which does not.
-The vocabulary is open: a newer release, or an action from outside of this package, may write a code that is not here.
-An event of release 0.2 or older has none.
+An event gives each reason twice: as a sentence for people, which may change with every release, and as a code,
+which does not. The vocabulary is open: a newer release, or an action from outside this package, may write a code
+that is not listed here. Events of release 0.2 or older have no codes.
 """
 
 from typing import Annotated, Final, Literal, NamedTuple
@@ -13,16 +13,16 @@ Code = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=64)]
 """A code on the wire: lower-case words joined by underscores."""
 
 BudgetCode = Literal["token_budget", "cost_budget", "time_budget", "step_budget", "retry_budget"]
-"""Which budget is used up, of the task or of the workflow."""
+"""The budget of the task or of the workflow that is used up."""
 
 GuardCode = Literal[BudgetCode, "cancelled", "deadline", "criteria_met", "no_improvement", "step_limit", "retry_limit"]
-"""What the rules in code stop the loop for."""
+"""Why the rules in code stop the loop."""
 
 StopCode = Literal[GuardCode, "answers_rejected", "judged_by_model", "plan_done", "plan_failed"]
-"""Why an attempt stopped, or why its review came to its status."""
+"""Why an attempt stopped, or why its review gave this status."""
 
 ForkStopCode = Literal["fork_needs_live", "fork_never_runs"]
-"""Why a fork ends before its work is done: nothing recorded is left, and what comes next is not run."""
+"""Why a fork ends before its work is done: no recorded result is left, and the next action is not run."""
 
 RefusalCode = Literal[
     "already_approved",
@@ -89,8 +89,8 @@ RUN_TIME: Final[frozenset[str]] = frozenset(
         "worker_stopped",
     }
 )
-"""Trouble of the service and not of the work: the sentences beside these codes are for people and may name providers,
-settings and places, so that no model is shown them (S8)."""
+"""Trouble of the service rather than of the work. The sentences beside these codes are for people and may name
+providers, settings and paths, so they are never shown to a model (S8)."""
 
 FOR_PEOPLE: Final[frozenset[str]] = RUN_TIME | {
     "answer_cut_off",
@@ -99,11 +99,11 @@ FOR_PEOPLE: Final[frozenset[str]] = RUN_TIME | {
     "document_missing",
     "prompt_too_long",
 }
-"""Codes whose sentences are for people alone: a model is told of each in words that name nobody."""
+"""Codes whose sentences are for people only: a model gets neutral wording for each instead."""
 
 
 class Explained(NamedTuple):
-    """What a code means, and what whoever meets it can do."""
+    """What a code means, and what to do about it."""
 
     meaning: str
     remedy: str
@@ -331,4 +331,4 @@ CODES: Final[dict[str, Explained]] = {
     ),
     "approval_overdue": Explained("The time in which it could be approved is over.", "Ask again and answer in time."),
 }
-"""Every code that this release writes; `docs/events.md` has them as a table."""
+"""Every code that this release writes; `docs/events.md` lists them in a table."""

@@ -1,11 +1,11 @@
 """The content store: bytes of documents, prompts and raw answers, kept beside the log.
 
-Content is named by its commitment HMAC-SHA256(workflow key, bytes). The key is 32 random bytes, made
+Content is named by its commitment HMAC-SHA256(workflow key, bytes). The key is 32 random bytes, created
 once and kept beside the workflow's content: equal bytes of one workflow share a name, two workflows
-cannot be linked, and once the key is gone nothing can be guessed. Bytes are stored before the event
+cannot be linked, and once the key is erased nothing can be guessed. Bytes are stored before the event
 that names them (E-10).
 
-What a workflow remembers of what it asked elsewhere lies below it, too, under the commitment of the question.
+Answers from outside that a workflow remembers are also stored below its id, under the commitment of the question.
 """
 
 import asyncio
@@ -41,17 +41,17 @@ from poweron_events.redaction import redacted
 
 KEY_BYTES = 32
 UNUSABLE = "The content store cannot be used."
-AT_ONCE = 64_000  # bytes; a local folder takes so few before a thread would have begun
-MAX_KEYS = 10_000  # remembered in memory
-MAX_CONTENT = 1_000_000_000  # bytes of one content
-CLEARING = "clearing"  # stands beside the content of a workflow while what nobody names is removed there
-CLEARED_WITHIN = 600.0  # seconds after which whoever cleared up has died
+AT_ONCE = 64_000  # bytes; a local folder writes this much before a thread could start
+MAX_KEYS = 10_000  # cached in memory
+MAX_CONTENT = 1_000_000_000  # bytes of a single content
+CLEARING = "clearing"  # marker beside a workflow's content while unreferenced content is removed
+CLEARED_WITHIN = 600.0  # seconds after which a clean-up counts as dead
 PAUSES = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0)  # seconds
 _NAME = re.compile(r"[0-9a-f]{64}")
 
 
 class StoredObject(NamedTuple):
-    """Something that is stored, below the id of its workflow."""
+    """A stored object, below the id of its workflow."""
 
     path: str
     size: int  # bytes
@@ -59,7 +59,7 @@ class StoredObject(NamedTuple):
 
 
 def commitment(key: bytes, content: bytes) -> str:
-    """HMAC-SHA256(workflow key, bytes) in lower-case hex."""
+    """Return HMAC-SHA256(workflow key, bytes) in lower-case hex."""
     return hmac.digest(key, content, hashlib.sha256).hex()
 
 
@@ -68,14 +68,14 @@ class ContentStore:
 
     def __init__(self, store: ObjectStore, folder: Path | None = None) -> None:
         self._store = store
-        self._folder = folder  # where the store is a local one
+        self._folder = folder  # of a local store
         self._is_remote = not isinstance(store, LocalStore | MemoryStore)
         self._keys: dict[str, bytes] = {}
-        self._knows_conditions = False  # what is remote must be seen to know them
+        self._knows_conditions = False  # a remote store must first prove that it honours conditional writes
 
     @classmethod
     def at(cls, place: str) -> "ContentStore":
-        """The store at a folder's path or a URL (`s3://bucket/prefix`, `memory:///`).
+        """Open the store at a folder's path or a URL (`s3://bucket/prefix`, `memory:///`).
 
         Raises:
             Refused: the place cannot be used as a store.
@@ -90,12 +90,12 @@ class ContentStore:
             ) from error
 
     async def put(self, workflow_id: str, content: bytes) -> str:
-        """Store bytes and return their commitment; storing the same bytes again changes nothing but their time.
+        """Store bytes and return their commitment; storing the same bytes again changes only their time.
 
-        Where no key is kept, and none was used here before, one is made: to this process the workflow is new.
+        If no key is stored and this process has not used one before, the workflow is new and a key is created.
 
         Raises:
-            MissingContent: the workflow's key was erased since it was last used here, and its content with it.
+            MissingContent: the workflow's key was erased since its last use by this process, and its content with it.
             Refused: there are too many bytes, or the store cannot be used.
             Unavailable: the store cannot be reached.
         """
@@ -103,7 +103,7 @@ class ContentStore:
         return name
 
     async def put_all(self, workflow_id: str, contents: Sequence[bytes]) -> Sequence[str]:
-        """Store several contents of a workflow; like `put`."""
+        """Store several contents of a workflow and return their commitments; like `put`."""
         for content in contents:
             _check_size(content)
         key = await self._key(workflow_id)
@@ -118,7 +118,7 @@ class ContentStore:
         )
 
     async def _put_all(self, workflow_id: str, key: bytes, contents: Sequence[bytes]) -> tuple[Sequence[str], bool]:
-        """The names, and whether nothing of it was there before: what is new is not being removed."""
+        """Return the names, and whether all contents are known to be new; no clean-up removes new content."""
         if self._folder is not None:
             folder = f"{self._folder}/{workflow_id}"
             with _erased(workflow_id):
@@ -131,9 +131,9 @@ class ContentStore:
         return names, all(are_new)
 
     async def _renew(self, path: str, content: bytes) -> bool:
-        """Store content, in place of the same that was there before; whether none was.
+        """Store content, replacing an existing copy; return whether it is known to be new.
 
-        What is there already may be old and about to be removed, so that it is written again.
+        An existing copy may be old and about to be removed, so it is written again.
         """
         if len(content) <= PART and await self._create(path, content):
             return True
@@ -142,11 +142,11 @@ class ContentStore:
         return False
 
     async def check(self) -> None:
-        """Ask a store that is elsewhere whether it can be used; one on this machine says so when it is.
+        """Check that a remote store can be used; a local store reports its errors on use.
 
         Raises:
-            Refused: something must be set first, as the sentence says.
-            Unavailable: it does not answer now.
+            Refused: something must be configured first; the message says what.
+            Unavailable: the store does not answer now.
         """
         if self._is_remote:
             try:
@@ -163,7 +163,7 @@ class ContentStore:
                 return
 
     async def stored(self, workflow_id: str | None = None) -> AsyncGenerator[Sequence[StoredObject], None]:
-        """All that is stored, or that of one workflow, in no order, a part at a time.
+        """Yield all stored objects, or those of one workflow, in no particular order, one page at a time.
 
         Raises:
             Unavailable: the store cannot be reached.
@@ -183,13 +183,13 @@ class ContentStore:
 
     @asynccontextmanager
     async def clearing(self, workflow_id: str) -> AsyncGenerator[float, None]:
-        """Keeps away whoever stores in a workflow what may be about to be removed there; gives the store's own time.
+        """Mark a workflow's content as being cleaned up, so that writers wait; yield the time by the store's clock.
 
-        A writer stores first and looks for the sign afterwards, who clears up makes the sign first and looks how old
-        the content is afterwards: so one of the two sees the other, however long either is held up in between.
+        A writer stores first and then looks for the marker; the clean-up creates the marker first and then checks the
+        age of the content. So one of the two sees the other, however long either is delayed in between.
 
         Raises:
-            Conflict: somebody else clears up there.
+            Conflict: another clean-up of this workflow is running.
         """
         path = f"{workflow_id}/{CLEARING}"
         if not await self._create(path, b""):
@@ -204,7 +204,7 @@ class ContentStore:
             await self.remove([path])
 
     async def remove(self, paths: Sequence[str]) -> None:
-        """Remove what is stored under these paths; what is not there is not missed."""
+        """Remove what is stored under these paths; missing paths are ignored."""
         with _translated("Nothing is there to be removed"):
             if self._folder is not None:
                 await asyncio.to_thread(remove_files, self._folder, paths)
@@ -212,18 +212,18 @@ class ContentStore:
                 await self._call("delete", list(paths))
 
     async def put_back_key(self, workflow_id: str, key: bytes) -> None:
-        """Store a workflow's key again that was removed, unless there is another by now."""
+        """Restore a workflow's removed key, unless there is another one by now."""
         if self._folder is not None:
             await asyncio.to_thread((self._folder / workflow_id).mkdir, exist_ok=True)
         await self._create(f"{workflow_id}/key", key)
 
     async def read_path(self, path: str) -> bytes:
-        """What is stored under a path; raises like `get`."""
+        """Return what is stored under a path; raises like `get`."""
         with _translated(f"Nothing is stored as {path!r}"):
             return await self._read(path)
 
     async def _is_cleared_up(self, workflow_id: str) -> bool:
-        """Whether somebody removes there what nobody names: what was stored just now may be what they had seen."""
+        """Return whether a clean-up of unreferenced content is running; it may remove content stored just now."""
         path = f"{workflow_id}/{CLEARING}"
         if self._folder is not None and not os.path.exists(f"{self._folder}/{path}"):  # noqa: ASYNC240 - takes microseconds
             return False
@@ -235,7 +235,7 @@ class ContentStore:
         return bool(time.time() - made < CLEARED_WITHIN)
 
     async def get(self, workflow_id: str, name: str) -> bytes:
-        """The bytes of a commitment.
+        """Return the bytes of a commitment.
 
         Raises:
             MissingContent: nothing is stored under that name.
@@ -245,12 +245,12 @@ class ContentStore:
             return await self._read(_path(workflow_id, name))
 
     async def size(self, workflow_id: str, name: str) -> int:
-        """How many bytes a commitment stands for; raises like `get`."""
+        """Return the size in bytes of a commitment's content; raises like `get`."""
         with _translated(f"Workflow {workflow_id} has no content {name!r}"):
             return await self._size(_path(workflow_id, name))
 
     async def remember(self, workflow_id: str, kind: str, question: bytes, content: bytes) -> None:
-        """Store what came of a question, in place of what came of it before; raises like `put`."""
+        """Store the answer to a question, replacing an earlier answer; raises like `put`."""
         _check_size(content)
         path = await self._remembered(workflow_id, kind, question)
         if self._folder is not None:
@@ -261,10 +261,10 @@ class ContentStore:
             await self._call("put", path, content, chunk_size=PART, max_concurrency=PARTS_AT_ONCE)
 
     async def recall(self, workflow_id: str, kind: str, question: bytes) -> bytes | None:
-        """What came of a question; None where it was not asked, or nothing was stored.
+        """Return the stored answer to a question, or None if there is none.
 
         Raises:
-            MissingContent: the workflow's key was erased since it was last used here.
+            MissingContent: the workflow's key was erased since its last use by this process.
             Unavailable: the store cannot be reached.
         """
         path = await self._remembered(workflow_id, kind, question)
@@ -278,7 +278,7 @@ class ContentStore:
         return f"{workflow_id}/{kind}/{commitment(await self._key(workflow_id), question)}"
 
     async def _key(self, workflow_id: str) -> bytes:
-        """The workflow's key; whoever comes first makes it, and nobody who used it goes on once it was erased."""
+        """Return the workflow's key, creating it if it is new; a process that has used it fails once it is erased."""
         known = self._keys.get(workflow_id)
         if known is not None:
             await self._expect_key(workflow_id)
@@ -300,7 +300,7 @@ class ContentStore:
                 await self._size(f"{workflow_id}/key")
 
     async def _create_once(self, path: str, content: bytes) -> bool:
-        """Like `_create`, by a store that was seen to refuse what is there already."""
+        """Create an object like `_create`, and check once that the store refuses to overwrite an existing one."""
         created = await self._create(path, content)
         if created and self._is_remote and not self._knows_conditions:
             if await self._create(path, content):
@@ -309,7 +309,7 @@ class ContentStore:
         return created
 
     async def _create(self, path: str, content: bytes) -> bool:
-        """Store what is not there yet; whether it was not."""
+        """Store content unless the path exists; return whether it was stored."""
         with _translated(path), suppress(AlreadyExistsError, PreconditionError, FileExistsError):
             await self._call("put", path, content, mode="create")
             return True
@@ -327,10 +327,10 @@ class ContentStore:
         return int((await self._call("head", path))["size"])
 
     async def _call(self, method: str, *arguments: object, **options: object) -> Any:
-        """Ask the store, one on this machine in a thread of Python's.
+        """Call the store; calls to a local one run in a Python thread.
 
-        An asynchronous call of obstore can abort an interpreter that ends right after it; but it can be cancelled,
-        as what goes over a network must be.
+        An asynchronous obstore call can abort an interpreter that exits right after it; but it can be cancelled,
+        and calls over a network must be cancellable.
         """
         if self._is_remote:
             return await getattr(self._store, f"{method}_async")(*arguments, **options)
@@ -344,7 +344,7 @@ class ContentStore:
 
 
 def _write_all(folder: str, key: bytes, contents: Sequence[bytes]) -> list[str]:
-    """What `LocalStore` does too, at a tenth of its CPU time: an iteration of the loop stores half a dozen contents."""
+    """Write contents in a tenth of the CPU time that `LocalStore` takes: an iteration of the loop stores about six."""
     names = [commitment(key, content) for content in contents]
     for name, content in zip(names, contents, strict=True):
         write(f"{folder}/{name}", content)
@@ -353,7 +353,7 @@ def _write_all(folder: str, key: bytes, contents: Sequence[bytes]) -> list[str]:
 
 @contextmanager
 def _translated(missing: str) -> Generator[None, None, None]:
-    """The store's errors as ours."""
+    """Translate the store's errors into ours."""
     try:
         yield
     except (NotFoundError, FileNotFoundError) as error:
@@ -373,7 +373,7 @@ def _unavailable(error: Exception) -> Unavailable:
 
 
 def _check_size(content: bytes) -> None:
-    """Refuse what is too large to be kept."""
+    """Refuse content that is too large to store."""
     if len(content) > MAX_CONTENT:
         raise Refused(
             f"{len(content):,} bytes are too many; at most {MAX_CONTENT:,} can be kept as one document.",

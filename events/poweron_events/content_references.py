@@ -1,4 +1,4 @@
-"""The contents that an event refers to, wherever a field of it names one."""
+"""The contents that an event refers to, in any of its fields."""
 
 from collections.abc import Iterator
 from functools import cache
@@ -14,18 +14,18 @@ class ContentReference(NamedTuple):
     field: str
     """The field that names it, such as `prompt_ref`."""
     document: DocumentRef | None
-    """The document whose bytes it is; None if it is none."""
+    """The document whose bytes the content holds; None if it is not a document."""
 
 
 @cache
 def content_fields(kind: type[Model]) -> frozenset[str]:
-    """The fields of a model that name content."""
+    """Return the names of a model's fields that name content."""
     hints = get_type_hints(kind, include_extras=True)
     return frozenset(name for name in kind.model_fields if hints[name] in (Commitment, Commitment | None))
 
 
 def content_references(model: Model) -> Iterator[ContentReference]:
-    """All contents that an event, or a part of one, refers to."""
+    """Yield all contents that an event, or a part of one, refers to."""
     for field in type(model).model_fields:
         value = getattr(model, field)
         if isinstance(value, str) and field in content_fields(type(model)):

@@ -1,6 +1,6 @@
-"""Dead letters: records that nobody can read, kept with the reason on `poweron.deadletter`.
+"""Dead letters: unreadable records, kept with the reason on `poweron.deadletter`.
 
-Written at least once for each record; the same (topic, partition, offset) is the same dead letter.
+Each is written at least once; the same (topic, partition, offset) is the same dead letter.
 """
 
 import base64
@@ -17,9 +17,9 @@ MAX_RAW = 700_000  # bytes before base64: a dead letter is a record too
 
 
 class DeadLetter(Model):
-    """A record as it stands, base64 on the wire, and why it could not be read.
+    """An unreadable record as raw bytes, base64 on the wire, and why it could not be read.
 
-    A tombstone has no bytes; of a record larger than 700 kB the beginning is kept, and `size` says so.
+    A tombstone has no bytes; of a record larger than 700 kB only the beginning is kept, and `size` is the full size.
     """
 
     topic: str = Field(min_length=1, max_length=255)
@@ -31,7 +31,7 @@ class DeadLetter(Model):
 
     @classmethod
     def of(cls, record: Record, reason: str) -> Self:
-        """The dead letter of a record."""
+        """Create the dead letter of a record."""
         return cls(
             topic=record.topic,
             partition=record.partition,
@@ -42,13 +42,13 @@ class DeadLetter(Model):
         )
 
     def message(self) -> Message:
-        """What is appended to `poweron.deadletter`."""
+        """Return the message to append to `poweron.deadletter`."""
         key = f"{self.topic}|{self.partition}|{self.offset}"
         return Message(key.encode(), dumps(self.model_dump(mode="json", by_alias=True)))
 
 
 def read_dead_letter(value: bytes | None) -> DeadLetter:
-    """A record value of `poweron.deadletter`.
+    """Read a record value of `poweron.deadletter`.
 
     Raises:
         Undecodable: it is not a dead letter.

@@ -14,10 +14,10 @@ CONTENT_TYPE = "application/json"
 
 
 class Cause(NamedTuple):
-    """The accepted event that was acted upon: its id, the SHA-256 of its bytes, and its offset.
+    """The accepted event that another event responds to: its id, the SHA-256 of its bytes, and its offset.
 
-    The offset is unknown (None) where two events travel in one append. The verdict compares id and
-    hash only: together they name the bytes, wherever a copy of the log keeps them.
+    The offset is unknown (None) if both events travel in one append. The verdict compares id and
+    hash only: together they identify the bytes in any copy of the log.
     """
 
     id: str
@@ -29,7 +29,7 @@ class Cause(NamedTuple):
 
 
 class Envelope(NamedTuple):
-    """A CloudEvent of `poweron.events`. `event` is None where its type is not in our catalogue."""
+    """A CloudEvent of `poweron.events`. `event` is None if its type is not in our catalogue."""
 
     id: str
     source: str
@@ -43,7 +43,7 @@ class Envelope(NamedTuple):
 
 
 class Recorded(NamedTuple):
-    """An envelope as it was read back from the log: what the fold takes. `time_ms` is the broker's."""
+    """An envelope as read back from the log, the input of the fold. `time_ms` is the broker's time."""
 
     envelope: Envelope
     partition: int
@@ -57,12 +57,12 @@ class Recorded(NamedTuple):
 
 
 def slot(event: Event) -> str:
-    """`round|task|attempt|step|kind|try`: the place in the log that this event wants to fill (E-03).
+    """Return `round|task|attempt|step|kind|try`: the place in the log that this event is to fill (E-03).
 
-    What intake writes carries the request's source and id in place of the try (E-04), a reservation its number; the
-    kind of a rejected answer names its stage, too.
+    An event written by intake carries the request's source and id instead of the try (E-04), a reservation its number;
+    the kind of a rejected answer includes its stage.
     """
-    fields = event.__dict__  # quicker than asking for attributes that many events do not have
+    fields = event.__dict__  # faster than attribute access, since many events lack some of these
     request: RequestIdentity | None = fields.get("request")
     last = fields.get("try_") or fields.get("reservation", 0) if request is None else f"{request.source}|{request.id}"
     places = [fields.get(name, 0) for name in ("round", "task", "attempt", "step")]
@@ -71,12 +71,12 @@ def slot(event: Event) -> str:
 
 
 def event_id(workflow_id: str, event: Event) -> str:
-    """uuid5(NAMESPACE, "workflow id|slot"): a redo after a crash has the same id."""
+    """Return uuid5(NAMESPACE, "workflow id|slot"): work repeated after a crash has the same id."""
     return _uuid5(f"{workflow_id}|{slot(event)}")
 
 
 def idempotency_key(workflow_id: str, place: tuple[int, int, int, int]) -> str:
-    """What a connector gets so that a repeated try is the same effect (E-08).
+    """Return the key by which a connector recognises a retry as the same effect (E-08).
 
     uuid5(NAMESPACE, "workflow id|round|task|attempt|step"): no kind, no try.
     """
@@ -84,19 +84,19 @@ def idempotency_key(workflow_id: str, place: tuple[int, int, int, int]) -> str:
 
 
 def _uuid5(name: str) -> str:
-    """What `uuid.uuid5` makes of a name, as text; in a quarter of the time, since there is no object in between."""
+    """Return `uuid.uuid5` of a name as text, in a quarter of the time, since no UUID object is created."""
     digest = hashlib.sha1(NAMESPACE.bytes + name.encode(), usedforsecurity=False).hexdigest()
     variant = "89ab"[int(digest[16], 16) & 3]
     return f"{digest[:8]}-{digest[8:12]}-5{digest[13:16]}-{variant}{digest[17:20]}-{digest[20:32]}"
 
 
 def source(role: Role, instance: str) -> str:
-    """`/poweron/<role>/<instance>`: who wrote the event."""
+    """Return `/poweron/<role>/<instance>`: the writer of an event."""
     return f"/poweron/{role}/{instance}"
 
 
 def rfc3339(moment: datetime) -> str:
-    """A UTC time with milliseconds: `2026-11-21T00:00:01.000Z`."""
+    """Format a UTC time with milliseconds: `2026-11-21T00:00:01.000Z`."""
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
@@ -109,7 +109,7 @@ def envelop(
     cause: Cause | None = None,
     traceparent: str | None = None,
 ) -> Envelope:
-    """Put an event into the envelope it will travel in."""
+    """Put an event into its envelope."""
     return Envelope(
         id=event_id(workflow_id, event),
         source=source,

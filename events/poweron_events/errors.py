@@ -1,23 +1,23 @@
-"""What can go wrong, cut by what the caller can do about it.
+"""The errors, grouped by what the caller can do about them.
 
 PowerOnError
 ├── Refused      it will fail again: change the input
 │   └── MissingContent  nothing is stored under that name
-├── Conflict     somebody else was first: read again, decide again
-└── Unavailable  it may pass by itself: try again later
-    ├── DiskFull  a disk has no room left: somebody has to make some
-    ├── UnusableStore  the content store takes nothing until somebody sets something
-    ├── Unserved  nobody does the work now; the request stands, so do not ask again
-    └── LogLost   events that were in the log are not there: restore it, or recover
+├── Conflict     another process was first: read again, decide again
+└── Unavailable  it may resolve by itself: try again later
+    ├── DiskFull  a disk is full: an operator has to free space
+    ├── UnusableStore  the content store cannot be used until its configuration is corrected
+    ├── Unserved  no process is serving the request; it remains in the log, so do not send it again
+    └── LogLost   events that were in the log are missing: restore it, or recover
 """
 
 from poweron_events.codes import Code
 
 
 class PowerOnError(Exception):
-    """Every error that PowerOn raises on purpose: a sentence for people, and a code (`codes`) for programs.
+    """Base of the errors that PowerOn raises deliberately: a sentence for people, and a code (`codes`) for programs.
 
-    `detail` says more for the log, such as which rule is in the way: no model is shown it.
+    `detail` adds information for the log, such as which rule is in the way; it is never shown to a model.
     """
 
     code: Code = "unexpected_error"
@@ -29,7 +29,7 @@ class PowerOnError(Exception):
 
 
 class Refused(PowerOnError):
-    """The input cannot be accepted and will not be next time either."""
+    """The input cannot be accepted, now or later."""
 
     code = "refused"
 
@@ -41,7 +41,7 @@ class MissingContent(Refused):
 
 
 class Conflict(PowerOnError):
-    """Somebody else was first; what was read is no longer true."""
+    """Another process was first; what the caller has read is stale."""
 
     code = "conflict"
 
@@ -54,26 +54,26 @@ class Unavailable(PowerOnError):
     def __init__(
         self, sentence: str, *, code: Code | None = None, detail: str = "", retry_after: float | None = None
     ) -> None:
-        """`retry_after`: in how many seconds it may be tried again, where whoever is unavailable says so."""
+        """`retry_after`: seconds until the call may be retried, if the unavailable service reports them."""
         super().__init__(sentence, code=code, detail=detail)
         self.retry_after = retry_after
 
 
 class DiskFull(Unavailable):
-    """Kafka, Postgres or the content store has no room left on its disk; the work goes on once there is some."""
+    """Kafka, Postgres or the content store has no disk space left; the work goes on once there is some."""
 
 
 class UnusableStore(Unavailable):
-    """The content store takes nothing until somebody sets something; work that has begun waits for that."""
+    """The content store cannot be used until its configuration is corrected; work that has begun waits for that."""
 
     code = "content_store_unavailable"
 
 
 class Unserved(Unavailable):
-    """Nobody has done within the time what was asked for; the request stands in the log, and all servers answer."""
+    """No process has done the requested work in time, although all servers respond; the request remains in the log."""
 
 
 class LogLost(Unavailable):
-    """Events that were in the log are not there any more; nobody may append until it is whole again."""
+    """Events that were in the log are missing; no process may append until it is complete again."""
 
     code = "log_lost"

@@ -1,7 +1,7 @@
-"""What every event is: a frozen, closed record of something that happened.
+"""The base of all events: an event is a frozen, closed record of something that happened.
 
-Python names are snake_case, the wire is camelCase. Writers are closed: an unknown field is an
-error. Readers are open: `codec` reads with unknown fields ignored, so that a newer writer's
+Python names are snake_case, wire names are camelCase. Writers are closed: an unknown field is an
+error. Readers are open: `codec` ignores unknown fields when it reads, so that a newer writer's
 additions do not stop an older reader.
 """
 
@@ -29,7 +29,7 @@ from poweron_events.codes import Code
 PREFIX = "poweron."
 
 CATALOGUE = 3
-"""The number of this release's set of event types; grows whenever a type or a field is added."""
+"""The number of this release's set of event types; it grows with every type or field that is added."""
 
 FreeText = Annotated[str, Field(json_schema_extra={"freeText": True})]
 """Text that a person or a model wrote; marked so that it can be found for erasure and sealed later."""
@@ -38,10 +38,10 @@ ActionName = Annotated[str, Field(pattern=r"^[a-z][A-Za-z0-9_-]*\.[A-Za-z][A-Za-
 """`method.name`, an open set on the wire: actions may come from outside this package."""
 
 Url = Annotated[str, Field(pattern=r"^https?://[!-~]+$", max_length=2_048)]
-"""An address of the web in ASCII, as a browser would write it."""
+"""A web address in ASCII, as a browser would write it."""
 
 UtcTime = Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")]
-"""A moment in UTC, to the second."""
+"""A UTC time, to the second."""
 
 MAX_SOURCES: Final = 100  # of one document
 
@@ -60,19 +60,19 @@ Count = Annotated[int, Field(ge=0, le=2**53 - 1)]
 
 
 def is_empty(value: object) -> bool:
-    """Whether a field that came to a released event later is as if it were not there: then it is not written."""
+    """Return whether a field is empty; an empty field that was added after its event's release is not written."""
     return not value
 
 
 TokensIfAny = Annotated[Tokens, Field(exclude_if=is_empty)]
-"""A count that is written only where there is one: events from before it was counted keep their bytes."""
+"""A token count that is written only if it is not zero: events from before the count existed keep their bytes."""
 
 Role = Literal["intake", "planner", "selector", "parameterizer", "executor", "observer", "refiner", "reviewer"]
 
 
 MAX_DEPTH = 32
-MAX_CALLS = 200  # model calls that one event tells of
-MAX_KINDS = 30  # kinds of failed calls that one event tells of
+MAX_CALLS = 200  # model calls that one event lists
+MAX_KINDS = 30  # kinds of failed calls that one event lists
 
 
 def _shallow(values: dict[str, JsonValue]) -> dict[str, JsonValue]:
@@ -96,14 +96,14 @@ Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
 READING: Final[Mapping[str, bool]] = {"reading": True}
-"""The context in which what is in the log or the rows is validated: readers also take what no writer writes now."""
+"""The validation context for data from the log or the rows: readers also accept what writers no longer write."""
 
 MAX_DOCUMENT_ID: Final = 64  # characters
 _DOCUMENT_ID: Final = re.compile("[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 def _as_written(value: Any, check: ValidatorFunctionWrapHandler, info: ValidationInfo) -> str:
-    """Readers take any id that fits, as releases before 0.3 did."""
+    """Accept any id of a valid length when reading, as releases before 0.3 did."""
     if info.context is READING and isinstance(value, str) and 0 < len(value) <= MAX_DOCUMENT_ID:
         return value
     checked: str = check(value)
@@ -113,11 +113,11 @@ def _as_written(value: Any, check: ValidatorFunctionWrapHandler, info: Validatio
 DocumentId = Annotated[
     str, Field(pattern=f"^{_DOCUMENT_ID.pattern}$", max_length=MAX_DOCUMENT_ID), WrapValidator(_as_written)
 ]
-"""A document's id within its workflow, which becomes a part of a file's name (X-03)."""
+"""A document's id within its workflow, which becomes a part of a file name (X-03)."""
 
 
 class _StrictBase64:
-    """Base64 (RFC 4648) that may be wrapped; any other character is an error, where pydantic's would skip it."""
+    """Base64 (RFC 4648) that may be wrapped; any other character is an error, while pydantic's would skip it."""
 
     @classmethod
     def decode(cls, data: bytes) -> bytes:
@@ -136,11 +136,11 @@ class _StrictBase64:
 
 
 Base64 = Annotated[bytes, EncodedBytes(encoder=_StrictBase64)]
-"""Bytes that travel as base64 text; a model is made from the base64."""
+"""Bytes that travel as base64 text; a model is constructed from the base64."""
 
 
 class Model(BaseModel):
-    """The shape of everything on the wire."""
+    """The base of everything on the wire."""
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", alias_generator=to_camel, validate_by_name=True, validate_by_alias=True
@@ -179,23 +179,23 @@ class StepEvent(TaskEvent):
 
 
 class TryEvent(StepEvent):
-    """An event that may come more than once for the same step, told apart by its try."""
+    """An event that may occur more than once for the same step, distinguished by its try."""
 
     try_: Number = Field(alias="try")
 
 
 RECORDED: Final = "recorded"
-"""The provider of an answer that a fork took over, and the claim of an action that nobody runs for it."""
+"""The provider of an answer that a fork took over, and the claim of an action that a fork does not run."""
 
 
 Reservations = Annotated[tuple[Number, ...], Field(exclude_if=is_empty)]
-"""Numbers of `CallReserved` in the same round; not written where no budget applied."""
+"""Numbers of `CallReserved` in the same round; not written if no budget applied."""
 
 
 class ModelCall(Model):
-    """What one answer of a language model cost, and where prompt and raw answer are kept.
+    """What one answer of a language model cost, and where its prompt and raw answer are kept.
 
-    Cached tokens are among those read, tokens of thought among those written: nothing counts twice.
+    Input tokens include cached tokens, output tokens include reasoning tokens: nothing counts twice.
     """
 
     provider: str
@@ -212,26 +212,26 @@ class ModelCall(Model):
     duration_ms: Milliseconds = 0
     tries: Number = 1
     normalised: tuple[str, ...] = Field(default=(), exclude_if=is_empty)
-    """The fields of the answer that were not written exactly, but can be read in one way only."""
+    """The fields of the answer that were not written exactly, but can be read in only one way."""
     repaired: tuple[str, ...] = Field(default=(), exclude_if=is_empty)
-    """How the answer was repaired before it was read, such as `object_in_list`; its meaning is never changed."""
+    """How the answer was repaired before it was read, such as `object_in_list`; a repair never changes its meaning."""
     next_model: str | None = Field(default=None, min_length=1, exclude_if=is_empty)
-    """Which model is asked next, where this one's answers are rejected twice; None where none is configured."""
+    """The model to ask next if two answers of this one are rejected; None if none is configured."""
     finish_reason: Code | None = Field(default=None, exclude_if=is_empty)
-    """Why the model wrote no more, such as `length`; None where its provider does not say."""
+    """Why the model stopped writing, such as `length`; None if its provider does not say."""
     usage_estimated: bool = Field(default=False, exclude_if=is_empty)
-    """Whether tokens and cost are an estimate, never too low: the provider reported none that are plausible."""
+    """Whether tokens and cost are an estimate, never too low, because the provider reported no plausible ones."""
     reservations: Reservations = ()
     """The reservations that this call settles."""
 
     @property
     def is_taken_over(self) -> bool:
-        """Whether no model was asked: a fork took the answer over."""
+        """Whether a fork took the answer over, so that no model was asked."""
         return self.provider == RECORDED
 
 
 class FailedCalls(Model):
-    """Calls of a language model that brought no answer, all for the same reason, and what they took together."""
+    """Calls of a language model that returned no answer, all for the same reason, and what they used together."""
 
     code: Code
     count: Number
@@ -240,29 +240,29 @@ class FailedCalls(Model):
     cost_nano_usd: NanoUsd = 0
     duration_ms: Milliseconds = 0
     usage_estimated: bool = Field(default=False, exclude_if=is_empty)
-    """Whether tokens and cost are an estimate, never too low: the provider reported none that are plausible."""
+    """Whether tokens and cost are an estimate, never too low, because the provider reported no plausible ones."""
     reservations: Reservations = ()
     """The reservations that these calls settle."""
 
 
 AnyCall = ModelCall | FailedCalls
-"""What is counted for totals and budgets, whatever came of it."""
+"""A call that counts towards totals and budgets, whether it succeeded or failed."""
 
 FailedCallsByCode = Annotated[tuple[FailedCalls, ...], Field(max_length=MAX_KINDS, exclude_if=is_empty)]
-"""The calls that failed on the way to an event, one entry for each code; not written where none did."""
+"""The calls that failed before an event, one entry for each code; not written if none failed."""
 
 
 class WebPage(Model):
-    """A page of the web as it was read: these bytes, at this moment."""
+    """A web page as it was read: these bytes, at this time."""
 
     url: Url
-    """Where it was in the end, after all redirects."""
+    """Its final address, after all redirects."""
     title: FreeText = Field(default="", max_length=300)
     fetched_at: UtcTime
     sha256: Sha256
-    """Of the bytes that were fetched, decompressed."""
+    """Of the fetched bytes, decompressed."""
     content: Commitment
-    """What those bytes are kept as."""
+    """The name of those bytes in the content store."""
 
 
 class CitedSource(Model):
@@ -271,11 +271,11 @@ class CitedSource(Model):
     n: Number
     page: WebPage
     text: Commitment
-    """The text of the page that the model was shown: in this a quote is looked for."""
+    """The text of the page that the model was shown; quotes are checked against it."""
 
 
 class DocumentRef(Model):
-    """A document in the content store: what an event says of it in place of its bytes."""
+    """A document in the content store, as an event refers to it instead of holding its bytes."""
 
     document_id: DocumentId
     document_name: FreeText = Field(min_length=1, max_length=255)
@@ -283,20 +283,20 @@ class DocumentRef(Model):
     size: Count
     content: Commitment
     page: WebPage | None = Field(default=None, exclude_if=is_empty)
-    """The page of the web whose text it is; None where it is from elsewhere."""
+    """The web page whose text it is; None if it is from elsewhere."""
     sources: tuple[CitedSource, ...] = Field(default=(), max_length=MAX_SOURCES, exclude_if=is_empty)
-    """What its `[n]` mean, where a model wrote it from pages of the web."""
+    """What its `[n]` mean, if a model wrote it from web pages."""
     by_model: bool = Field(default=False, exclude_if=is_empty)
-    """Whether a model may have written it, or what it was taken from: an address in it may be made up."""
+    """Whether a model may have written it, or the text it was taken from: an address in it may be made up."""
 
     @property
     def is_named_safely(self) -> bool:
-        """Whether the id may become a part of a file's name; that of a forged event may be a path."""
+        """Whether the id can become a part of a file name; the id in a forged event may be a path."""
         return _DOCUMENT_ID.fullmatch(self.document_id) is not None
 
 
 class UnreadDocument(Model):
-    """A document that could not be read, or not all of it. The reason is a sentence that begins with its name."""
+    """A document that could not be read, at least in part. The reason is a sentence that begins with its name."""
 
     document_name: FreeText = Field(min_length=1, max_length=255)
     code: Code

@@ -1,7 +1,7 @@
-"""The JSON Schema of an action's parameters, whoever wrote it: self-contained, and small enough to be worked with.
+"""The JSON Schema of an action's parameters, from any source: self-contained and limited in size.
 
-It may come from somebody else's server. What could reach the network, never end or be read in two ways is refused
-here; references within the schema are replaced by what they name, so that nobody after this meets one.
+A schema may come from a third-party server. One that could reach the network, never end or be read in two ways is
+refused here; references within a schema are replaced by their targets, so no other code has to resolve them.
 """
 
 from collections.abc import Mapping
@@ -17,12 +17,12 @@ JsonSchema: TypeAlias = Mapping[str, Any]
 """A schema of draft 2020-12 that describes an object."""
 
 MAX_BYTES: Final = 200_000
-MAX_VALUES: Final = 5_000  # JSON values, with each reference replaced by what it names
+MAX_VALUES: Final = 5_000  # JSON values, with each reference replaced by its target
 MAX_DEPTH: Final = 32
 MAX_PARAMETERS: Final = 50
 MAX_NAME: Final = 100  # characters
 ANNOTATIONS: Final = frozenset({"title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly"})
-"""Keywords that say something about a value and nothing about which values there may be."""
+"""Keywords that describe a value without restricting it."""
 
 _DROPPED: Final = frozenset({"$schema", "$comment", "$defs", "definitions", "$anchor", "$dynamicAnchor", "$vocabulary"})
 _REFUSED: Final = frozenset(
@@ -35,14 +35,14 @@ _IN_NAMES: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWX
 
 
 class UnusableSchema(Refused):
-    """The schema cannot describe an action's parameters; the sentence says why."""
+    """The schema cannot describe an action's parameters; the message says why."""
 
 
 def self_contained(given: Mapping[str, object]) -> dict[str, Any]:
-    """The schema without references, always with its `properties`; a copy that nobody else holds.
+    """Return an independent copy of the schema, without references and always with `properties`.
 
     Raises:
-        UnusableSchema: it is no schema of an object, or one that must not be worked with.
+        UnusableSchema: it is not the schema of an object, or is not safe to use.
     """
     root = _as_json(given)
     schema = _Inliner(root).inlined(root)
@@ -53,7 +53,7 @@ def self_contained(given: Mapping[str, object]) -> dict[str, Any]:
 
 
 def count_values(value: JsonValue) -> int:
-    """How many JSON values there are, with all that are inside of them."""
+    """Return the number of JSON values: this one and all inside it."""
     if isinstance(value, dict):
         return 1 + sum(map(count_values, value.values()))
     return 1 + sum(map(count_values, value)) if isinstance(value, list) else 1
@@ -69,7 +69,7 @@ def _as_json(given: Mapping[str, object]) -> dict[str, Any]:
     read = orjson.loads(written)
     if not isinstance(read, dict):
         raise UnusableSchema("Parameters are described by a schema of an object.")
-    read.pop("$id", None)  # of the whole; within it another one would give references another meaning
+    read.pop("$id", None)  # of the whole schema; a nested one would change the meaning of references
     return read
 
 
@@ -88,12 +88,12 @@ def _check_names(properties: Mapping[str, Any], required: Any) -> None:
 
 
 class _Inliner:
-    """Replaces each reference by what it names, and counts what comes of it."""
+    """Replaces each reference by its target, and counts the resulting values."""
 
     def __init__(self, root: dict[str, Any]) -> None:
         self._root = root
         self._values = 0
-        self._within: list[str] = []  # the references that are being replaced, one inside of the other
+        self._within: list[str] = []  # the references being replaced, outermost first
 
     def inlined(self, schema: Any, depth: int = 0) -> Any:
         if depth > MAX_DEPTH:
@@ -156,7 +156,7 @@ def _pointed_at(reference: str, root: dict[str, Any]) -> Any:
 
 
 def _unwrapped(schema: dict[str, Any]) -> dict[str, Any]:
-    """The schema itself in place of one that only stands around it, perhaps with a title or a default of its own."""
+    """Merge a wrapper that adds only annotations, such as a title or a default, into the schema inside it."""
     around = {keyword: value for keyword, value in schema.items() if keyword != "allOf"}
     match schema.get("allOf"):
         case [dict() as only] if around.keys() <= ANNOTATIONS:

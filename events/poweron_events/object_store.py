@@ -1,7 +1,7 @@
 """Where content is kept: a folder, memory, or an S3-compatible bucket; and what their errors mean.
 
-A bucket is reached as other S3 clients reach it, by the variables `AWS_…`. Every wait is bounded: whoever asks tries
-again, and says so.
+Access to a bucket is configured as for other S3 clients, by the variables `AWS_…`. Every wait is bounded: the caller
+retries and reports it.
 """
 
 import os
@@ -18,20 +18,20 @@ from poweron_events.errors import Refused
 from poweron_events.redaction import redacted
 from poweron_events.secret_files import SUFFIX, configured_secret
 
-if TYPE_CHECKING:  # of the stubs only
+if TYPE_CHECKING:  # in the stubs only
     from obstore.store import ClientConfig, RetryConfig
 
-PART: Final = 8_000_000  # bytes; what is larger is uploaded in parts of this size
+PART: Final = 8_000_000  # bytes; larger content is uploaded in parts of this size
 PARTS_AT_ONCE: Final = 4
 ENDPOINTS: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
 SECRETS: Final = ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
-METADATA: Final = "169.254.169.254"  # where a machine at Amazon is asked for credentials, if nothing else has any
-ROLE_TIMEOUT: Final = 5.0  # seconds for that, at a first look: there it takes milliseconds
+METADATA: Final = "169.254.169.254"  # where a machine at Amazon gets credentials if there are no others
+ROLE_TIMEOUT: Final = 5.0  # seconds for that at a first check: at Amazon it takes milliseconds
 _NAMED: Final = (
     *("AWS_ACCESS_KEY_ID", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_SKIP_SIGNATURE"),
     *("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_CREDENTIALS_FULL_URI"),
 )
-MAX_SHOWN: Final = 300  # characters of what a store says
+MAX_SHOWN: Final = 300  # characters of a store's message
 _CODE: Final = re.compile(r"<Code>(\w{1,100})</Code>")
 
 RETRIES: "Final[RetryConfig]" = {
@@ -56,7 +56,7 @@ NO_CONDITIONS: Final = (
 
 
 def open_store(place: str, environment: Mapping[str, str] = os.environ) -> tuple[ObjectStore, Path | None]:
-    """The store at a folder's path or a URL, with the folder where it is one."""
+    """Open the store at a folder's path or a URL; return it together with the folder, if it is one."""
     if place == "memory:///":
         return MemoryStore(), None
     if "://" in place:
@@ -85,7 +85,7 @@ def _secret(variable: str, environment: Mapping[str, str]) -> str | None:
 
 
 def _client_options(environment: Mapping[str, str]) -> "ClientConfig":
-    """How long is waited; and that an endpoint that is named by `http://` is meant to be reached without TLS."""
+    """Return the client's timeouts, and permit plain HTTP if an endpoint is given by `http://`."""
     options: ClientConfig = {}
     if "AWS_CONNECT_TIMEOUT" not in environment:
         options["connect_timeout"] = _TIMEOUTS["connect_timeout"]
@@ -97,13 +97,13 @@ def _client_options(environment: Mapping[str, str]) -> "ClientConfig":
 
 
 def look_time(store: ObjectStore, environment: Mapping[str, str] = os.environ) -> float | None:
-    """How long a first look may take: less where only the machine itself might know credentials."""
+    """Return the time limit of a first check; None unless only the machine itself could supply credentials."""
     is_named = any(environment.get(name) for name in _NAMED)
     return ROLE_TIMEOUT if isinstance(store, S3Store) and not is_named else None
 
 
 def what_happened(error: Exception) -> str:
-    """What an error of a store means and what can be done, in sentences without a full stop at the end."""
+    """Explain a store's error and what to do about it, in sentences without a full stop at the end."""
     said = str(error)
     code = _code(error)
     if code == "NoSuchBucket":
@@ -117,7 +117,7 @@ def what_happened(error: Exception) -> str:
 
 
 def is_final(error: Exception) -> bool:
-    """Whether it will not pass by itself: somebody must set something first."""
+    """Return whether the error will not resolve by itself, because something must be configured first."""
     return (
         is_missing_bucket(error)
         or _is_without_credentials(error)
@@ -126,16 +126,16 @@ def is_final(error: Exception) -> bool:
 
 
 def is_missing_bucket(error: Exception) -> bool:
-    """Whether nothing at all can be found, since the bucket is not there."""
+    """Return whether nothing can be found because the bucket does not exist."""
     return _code(error) == "NoSuchBucket"
 
 
 def _is_without_credentials(error: Exception) -> bool:
-    """Whether the library went on to ask the machine for a role: it has no other sign for it."""
+    """Return whether the library fell back to asking the machine for a role, which only its message reveals."""
     said = f"{error}"
     return METADATA in said
 
 
 def _code(error: Exception) -> str:
-    """The code that an S3 server gives; empty where there is none."""
+    """Return the code that an S3 server gives; empty if there is none."""
     return next(iter(_CODE.findall(f"{error}")), "")

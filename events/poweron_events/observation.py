@@ -36,16 +36,16 @@ class Omitted(Model):
 
 
 class Observation(Model):
-    """What came of an action, small enough for a prompt (M-03)."""
+    """The result of an action, small enough for a prompt (M-03)."""
 
     success: bool
     result_label: str
     documents_count: Count
     previews: tuple[Preview, ...] = Field(default=(), max_length=MAX_PREVIEWS)
     code: Code | None = None
-    """Why there is no success; None where there is."""
+    """Why the action did not succeed; None if it did."""
     unread: tuple[UnreadDocument, ...] = Field(default=(), max_length=MAX_NOTES)
-    """Together with the notes at most 8."""
+    """At most 8, together with the notes."""
     notes: tuple[Annotated[FreeText, Field(max_length=MAX_NOTE)], ...] = Field(default=(), max_length=MAX_NOTES)
     links: tuple[str, ...] = Field(default=(), max_length=MAX_LINKS)
     truncated: bool = False
@@ -53,7 +53,7 @@ class Observation(Model):
 
 
 class ObservationRecorded(StepEvent):
-    """The observer summed up the action's result."""
+    """The observer summarised the action's result."""
 
     observation: Observation
     summary: FreeText = Field(max_length=MAX_SUMMARY)

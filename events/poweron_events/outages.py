@@ -1,4 +1,4 @@
-"""Outages that a person has to end: a full disk, and a server that stays unavailable. Both are logged as errors."""
+"""Outages that an operator has to end: a full disk, and a server that stays unavailable. Both are logged as errors."""
 
 import logging
 import time
@@ -11,7 +11,7 @@ log = logging.getLogger(__name__)
 
 LONG_OUTAGE: Final = 60.0  # seconds; restarts and elections take less
 OF_SERVERS: Final[frozenset[Code]] = frozenset({"unavailable", "content_store_unavailable"})
-"""The codes of errors of Kafka, Postgres and the content store; a model that does not answer has others."""
+"""The codes of errors of Kafka, Postgres and the content store; a model that does not answer has other codes."""
 
 
 class Outage:

@@ -52,7 +52,7 @@ class TaskReviewed(TaskEvent):
 
 
 class StageEvent(RoundEvent):
-    """An event of a stage, wherever the workflow stands: zeros where it has not come that far."""
+    """An event of a stage, wherever the workflow is: zeros for what it has not reached yet."""
 
     task: Count
     attempt: Count
@@ -60,16 +60,16 @@ class StageEvent(RoundEvent):
 
 
 class AnswerRejected(StageEvent):
-    """The model's answer to a planning, a refinement or a review could not be used; after the second one code decides.
+    """The model's plan, refinement or review could not be used; after the second such answer, code decides.
 
-    Selections and parameters have refusals of their own.
+    Selections and parameters have rejection events of their own.
     """
 
     try_: Number = Field(alias="try")
     stage: AskedStage
     reason: FreeText = Field(max_length=2_000)
     detail: FreeText = Field(default="", max_length=2_000)
-    """More of the reason, for the log: no model is shown it."""
+    """More about the reason, for the log; never shown to a model."""
     code: Code | None = None
     model_call: ModelCall
     failed_calls: FailedCallsByCode = ()
@@ -83,7 +83,7 @@ class StageFailed(StageEvent):
     code: Code | None = None
     tries: Number
     model_calls: tuple[ModelCall, ...] = Field(default=(), max_length=MAX_CALLS)
-    """Of answers that came, but could not be kept or recorded as what they were."""
+    """Calls that were answered, but whose answers could not be stored or recorded as such."""
     failed_calls: FailedCallsByCode = ()
 
 
@@ -92,15 +92,15 @@ class DeadlinePassed(RoundEvent):
 
     which: Literal["round"] = "round"
     due_ms: Milliseconds
-    """Broker time of the opening plus the round's deadline and what people took to decide, in ms since 1970."""
+    """Broker time of the opening plus the round's deadline and the time people took to decide, in ms since 1970."""
 
 
 class RoundEnd(RoundEvent):
-    """What every ending says to the person who asked."""
+    """What every ending reports to the person who asked."""
 
     message: FreeText = Field(max_length=MAX_MESSAGE)
     told: FreeText | None = Field(default=None, min_length=1, max_length=MAX_TOLD, exclude_if=is_empty)
-    """What models of later rounds are told in place of the message, where that names what is for people alone."""
+    """What models of later rounds see instead of the message, if the message names something for people only."""
     documents: tuple[DocumentRef, ...] = Field(default=(), max_length=100)
     totals: Totals
     model_calls: tuple[ModelCall, ...] = Field(default=(), max_length=MAX_CALLS)
@@ -108,17 +108,17 @@ class RoundEnd(RoundEvent):
 
 
 class RoundCompleted(RoundEnd):
-    """The round did what it was asked for, as far as the sources allow."""
+    """The round did what was asked, as far as the sources allow."""
 
 
 class RoundFailed(RoundEnd):
-    """The round ended without doing what it was asked for."""
+    """The round ended without doing what was asked."""
 
     reason: FreeText = Field(max_length=4_000)
     code: Code | None = None
 
 
 class RoundCancelled(RoundEnd):
-    """The round was stopped because somebody asked for it."""
+    """The round was stopped on request."""
 
     reason: FreeText = Field(default="", max_length=4_000)

@@ -20,9 +20,9 @@ class ParametersSet(StepEvent):
 
     schema_: Literal["parameters_v1"] = Field(default="parameters_v1", alias="schema")
     given: JsonValues
-    """As the model answered, before anything was dropped or filled in."""
+    """As the model answered, before any were dropped or filled in."""
     parameters: JsonValues
-    """As the action will get them, after defaults."""
+    """As the action gets them, after defaults."""
     defaulted: tuple[str, ...] = ()
     dropped: tuple[str, ...] = ()
     decided_by: DecidedBy = "model"
@@ -35,7 +35,7 @@ class ParametersRejected(TryEvent):
 
     reason: FreeText = Field(max_length=2_000)
     detail: FreeText = Field(default="", max_length=2_000)
-    """More of the reason, for the log: no model is shown it."""
+    """More about the reason, for the log; never shown to a model."""
     code: Code | None = None
     model_call: ModelCall | None = None
     failed_calls: FailedCallsByCode = ()

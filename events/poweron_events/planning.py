@@ -1,4 +1,4 @@
-"""Planning: what tasks the round consists of, and in Actionplan mode their actions."""
+"""Planning: the tasks of the round, and in Actionplan mode their actions."""
 
 from pydantic import Field
 
@@ -20,18 +20,18 @@ MAX_CRITERIA = 10
 
 
 class TaskPlan(Model):
-    """One task: what it is for and how one sees that it is done."""
+    """One task: what it is for, and how to tell that it is done."""
 
     objective: FreeText = Field(min_length=1, max_length=2_000)
     success_criteria: tuple[FreeText, ...] = Field(min_length=1, max_length=MAX_CRITERIA)
     task_type: TaskType
     expected_formats: tuple[str, ...] = ()
     max_steps: Number | None = None
-    """At most this many steps, where fewer than the round allows (1 for the formatting task)."""
+    """The most steps for this task, if fewer than the round allows (1 for the formatting task)."""
 
 
 class TasksPlanned(RoundEvent):
-    """The planner cut the request into tasks."""
+    """The planner divided the request into tasks."""
 
     tasks: tuple[TaskPlan, ...] = Field(min_length=1, max_length=MAX_TASKS)
     model_call: ModelCall

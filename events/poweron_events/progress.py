@@ -1,6 +1,6 @@
-"""How far long work is: what is said of it on its way, on a topic of its own, which is no part of the truth.
+"""The progress of long work, reported on a topic of its own that is not part of the truth.
 
-Whatever comes of these records, forged ones included, no fold knows them and no row is made of them.
+No fold reads these records, forged ones included, and no row is made from them.
 """
 
 from typing import Annotated, Literal, Self
@@ -15,7 +15,7 @@ from poweron_events.validation_messages import explain
 ProgressUnit = Literal[
     "documents_read", "pages_read", "passages_searched", "parts_answered", "pages_fetched", "tool_steps"
 ]
-"""What is counted."""
+"""What the progress counts."""
 
 Counted = Annotated[int, Field(ge=0, le=2**53 - 1)]
 
@@ -23,9 +23,9 @@ MAX_PROGRESS = 4_096  # bytes of a record
 
 
 class StepProgress(Model):
-    """How far the action of a step is, so that whoever watches sees what remains.
+    """How far the action of a step is, so that viewers see what remains.
 
-    It may come late, twice or never: nothing but a bar on a screen is made of it.
+    It may arrive late, twice or never: it only moves a bar on a screen.
     """
 
     workflow_id: str = Field(max_length=36)
@@ -46,15 +46,15 @@ class StepProgress(Model):
         return (self.round, self.task, self.attempt, self.step)
 
     def message(self) -> Message:
-        """What is written to `poweron.progress`."""
+        """Return the message to send to `poweron.progress`."""
         return Message(self.workflow_id.encode(), dumps(self.model_dump(mode="json", by_alias=True)))
 
     @classmethod
     def read(cls, record: Record) -> Self:
-        """The progress that a record of `poweron.progress` tells.
+        """Read the progress in a record of `poweron.progress`.
 
         Raises:
-            Undecodable: it tells none; its content is in no message.
+            Undecodable: the record is not progress; the error message holds none of its content.
         """
         value = record.value or b""
         if len(value) > MAX_PROGRESS:

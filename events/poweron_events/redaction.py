@@ -1,6 +1,6 @@
-"""What may be shown of addresses: the place alone. Who asks there, query and fragment may be secrets.
+"""Which parts of an address may be shown: only the place. User info, query and fragment may be secrets.
 
-A password may hold what else ends the place: where an `@` comes later, nobody can tell one from the other.
+A password may hold a character that ends the place; if an `@` follows it, the whole place is hidden.
 """
 
 import re
@@ -14,5 +14,5 @@ _QUERY: Final = re.compile(r"(://|(?<=\s)/)([^\s?#'\"<>]*)[?#][^\s'\"<>]*")
 
 
 def redacted(text: str) -> str:
-    """The text with neither user info nor a query or fragment in any URL, or path of one, within it."""
+    """Return the text without user info, query and fragment in any URL, or path of a URL, within it."""
     return _QUERY.sub(r"\1\2", _USER_INFO.sub("", _UNCLEAR.sub(HIDDEN, text)))

@@ -1,4 +1,4 @@
-"""Refine: go on or stop."""
+"""Refine: continue or stop."""
 
 from typing import Literal
 
@@ -21,7 +21,7 @@ Classification = Literal["success", "retry", "failed"]
 
 
 class IterationTelemetry(Model):
-    """What one iteration cost, all its model calls together, rejected ones too (B-01)."""
+    """What one iteration cost: all its model calls together, including rejected ones (B-01)."""
 
     input_tokens: Count = 0
     output_tokens: Count = 0
@@ -35,7 +35,7 @@ class RefinementDecided(StepEvent):
     decision: Literal["continue", "stop"]
     reason: FreeText = Field(max_length=2_000)
     code: Code | None = None
-    """Why the loop stops; None where it goes on."""
+    """Why the loop stops; None if it continues."""
     hint: FreeText | None = Field(default=None, max_length=2_000)
     classification: Classification
     improvements: tuple[FreeText, ...] = ()

@@ -1,7 +1,7 @@
-"""Asking: the requests that anyone may send, and what intake makes of them.
+"""Asking: the requests that any client may send, and the events in which intake records them.
 
 A request is identified by its CloudEvent (source, id): the same pair is the same request, and
-`workflow_id(source, id)` is the workflow that it opens, known to the sender beforehand.
+`workflow_id(source, id)` is the workflow that it opens, which the sender can compute in advance.
 """
 
 import base64
@@ -30,12 +30,12 @@ from poweron_events.event import (
 )
 
 NAMESPACE = uuid.UUID("4c0f5d0e-7f0b-5a53-9d5c-6d3f9f1b8a60")
-"""The UUID namespace of every name PowerOn makes: workflow ids, event ids, idempotency keys."""
+"""The UUID namespace of every id that PowerOn derives: workflow ids, event ids, idempotency keys."""
 
 LAWS = 2
-"""The number of the transition rules that `fold.evolve` keeps; a rule never changes under a number.
+"""The number of the transition rules that `fold.evolve` applies; the rules under a number never change.
 
-2: an approval is asked for and answered with the hash of the step's parameters; with another hash it has no effect.
+2: an approval is requested and answered with the hash of the step's parameters; another hash has no effect.
 """
 
 MINUTE = 60_000  # milliseconds
@@ -51,14 +51,14 @@ RefusalReason = Literal["invalid", "unknown_workflow", "no_such_round", "round_o
 
 
 def workflow_id(source: str, request_id: str) -> str:
-    """The id of the workflow that the request (source, id) opens: uuid5(NAMESPACE, "source|id")."""
+    """Return the id of the workflow that the request (source, id) opens: uuid5(NAMESPACE, "source|id")."""
     return str(uuid.uuid5(NAMESPACE, f"{source}|{request_id}"))
 
 
 class RequestIdentity(Model):
     """The CloudEvent `source` and `id` of a request: the same pair is the same request.
 
-    A URI holds no `|`, so that "source|id" names exactly one pair.
+    A URI contains no `|`, so "source|id" names exactly one pair.
     """
 
     source: str = Field(min_length=1, max_length=255, pattern=r"^[^|]*$")
@@ -66,22 +66,22 @@ class RequestIdentity(Model):
 
 
 class Requester(Model):
-    """On whose behalf the request is made."""
+    """The person on whose behalf the request is made."""
 
     name: FreeText = Field(default="", max_length=255)
     language: str | None = Field(default=None, max_length=35)
 
 
 def _is_none(value: object) -> bool:
-    """Not written then: readers of requests before 0.3 refuse what they do not know."""
+    """Return whether a field is not written: readers of requests before 0.3 refuse fields that they do not know."""
     return value is None
 
 
 class Budgets(Model):
-    """What a task, a round and a workflow, all its rounds together, may spend; None means no limit.
+    """What a task, a round and a workflow, with all its rounds, may spend; None means no limit.
 
-    Durations are counted in broker time, without what a person took to approve or to deny. What a further round
-    does not limit is limited as in the round before, but for what a round may spend: that is its own limit.
+    Durations are counted in broker time, without the time that people take to approve or deny. A further round keeps
+    the limits of the round before unless it sets its own, except for the budget of the round, which is always its own.
     """
 
     task_tokens: Tokens | None = None
@@ -95,7 +95,7 @@ class Budgets(Model):
     workflow_retries: Count | None = None
 
     def of_next_round(self, own: "Budgets") -> "Budgets":
-        """The budgets of a round that follows and sets `own`."""
+        """Return the budgets of a following round that sets `own`."""
         kept = self.model_dump(exclude={"round_tokens", "round_cost_nano_usd"})
         return Budgets(**{**kept, **own.model_dump(exclude_none=True)})
 
@@ -119,7 +119,7 @@ MAX_PATTERNS: Final = 100
 
 
 class Terms(Limits):
-    """What a round is asked to do and within which bounds: shared by requests and openings."""
+    """What a round is asked to do and within which limits: shared by requests and openings."""
 
     prompt: FreeText = Field(min_length=1, max_length=MAX_PROMPT, pattern=r"\S")
     allowed_methods: dict[TaskType, tuple[Annotated[str, Field(max_length=100)], ...]] = {}
@@ -137,7 +137,7 @@ class ForkedFrom(Model):
     seq: Count
     head: str
     live: bool = Field(default=False, exclude_if=is_empty)
-    """Whether actions are run whose results the workflow cannot give."""
+    """Whether actions run for which the forked workflow has no result."""
 
 
 # --- what a sender writes to `poweron.requests` ---------------------------------------------------
@@ -159,12 +159,12 @@ class InlineDocument(Model):
 
     @classmethod
     def of(cls, document_name: str, data: bytes, mime_type: str = "application/octet-stream") -> "InlineDocument":
-        """A document from its plain bytes."""
+        """Create a document from its plain bytes."""
         return cls(document_name=document_name, data=base64.b64encode(data), mime_type=mime_type)
 
 
 class StoredDocument(Model):
-    """A document that the sender has put into the content store of the workflow beforehand."""
+    """A document that the sender has already put into the content store of the workflow."""
 
     document_name: FreeText = Field(min_length=1, max_length=255)
     mime_type: str = Field(default="application/octet-stream", max_length=255)
@@ -172,7 +172,7 @@ class StoredDocument(Model):
 
 
 def _how(given: object) -> str:
-    """`stored` where a commitment is given, else `inline`: an error then speaks of one of them only."""
+    """Return `stored` if a commitment is given, otherwise `inline`, so that an error mentions only one of them."""
     stored = "content" in given if isinstance(given, dict) else isinstance(given, StoredDocument)
     return "stored" if stored else "inline"
 
@@ -183,11 +183,11 @@ GivenDocument = Annotated[
 
 
 GivenDocuments = Annotated[tuple[GivenDocument, ...], FailFast(), Field(max_length=MAX_DOCUMENTS)]
-"""The first that is wrong is named, so that a million of them are refused as quickly as one."""
+"""Validation stops at the first invalid document, so that a million of them are refused as quickly as one."""
 
 
 class RequestWorkflow(Event, Terms):
-    """Somebody asks for work: opens a workflow and its first round."""
+    """A sender asks for work: opens a workflow and its first round."""
 
     workflow_mode: WorkflowMode = "React"
     documents: GivenDocuments = ()
@@ -195,7 +195,7 @@ class RequestWorkflow(Event, Terms):
 
 
 class RequestRound(Event, Terms):
-    """Somebody follows up on a workflow: opens the round after `after_round`."""
+    """A sender follows up on a workflow: opens the round after `after_round`."""
 
     workflow_id: str = Field(max_length=64)
     after_round: Number
@@ -205,7 +205,7 @@ class RequestRound(Event, Terms):
 
 
 class RequestCancellation(Event):
-    """Somebody wants a round to stop."""
+    """A sender asks for a round to be stopped."""
 
     workflow_id: str = Field(max_length=64)
     round: Number
@@ -214,7 +214,7 @@ class RequestCancellation(Event):
 
 
 class RequestApproval(StepEvent):
-    """Somebody approves or denies the action that a step waits with: exactly these parameters, and no others."""
+    """A person approves or denies the action that a step waits to run: exactly these parameters, and no others."""
 
     workflow_id: str = Field(max_length=64)
     parameters_sha256: Sha256
@@ -227,21 +227,21 @@ class RequestApproval(StepEvent):
 
 
 class LabelledDocuments(Model):
-    """The documents that one label names."""
+    """The documents of one label."""
 
     label: str = Field(min_length=1, max_length=255)
     documents: tuple[DocumentRef, ...] = Field(min_length=1, max_length=MAX_DOCUMENTS)
 
 
 class LeftOutList(Model):
-    """A label whose documents are not named beside it: how many they are."""
+    """A label whose documents are left out, and how many there are."""
 
     label: str = Field(min_length=1, max_length=255)
     count: Count
 
 
 class Spent(Model):
-    """What the rounds before used of the workflow's budgets, over accepted events."""
+    """What the earlier rounds used of the workflow's budgets, over accepted events."""
 
     steps: Count = 0
     retries: Count = 0
@@ -251,25 +251,25 @@ class Spent(Model):
 
 
 class EarlierRounds(Model):
-    """The compact history of the rounds before and their documents, so that a round needs nothing older."""
+    """The compact history of the earlier rounds and their documents, so that a round needs nothing older."""
 
     last_round: Number
     history: FreeText = Field(default="", max_length=8_000)
     history_left_out: Count = Field(default=0, exclude_if=is_empty)
-    """How many older messages the history has no room for."""
+    """The number of older messages that the history has no room for."""
     history_ref: Commitment | None = None
     documents: tuple[LabelledDocuments, ...] = Field(default=(), max_length=MAX_DOCUMENTS)
     documents_left_out: Count = 0
     lists_left_out: tuple[LeftOutList, ...] = Field(default=(), max_length=MAX_DOCUMENTS, exclude_if=is_empty)
-    """The labels of the documents that are left out, as far as there is room."""
+    """The labels of the documents that are left out, as many as there is room for."""
     spent: Spent = Spent()
 
 
 class AgreedTerms(Terms):
-    """The terms as intake agrees to them."""
+    """The terms as intake accepts them."""
 
     user_language_detected: bool = Field(default=False, exclude_if=is_empty)
-    """Nobody asked for the language: it is that of a prompt of the workflow, and gives way to that of a later one."""
+    """Whether the language was detected in a prompt of the workflow, not requested; a later prompt may replace it."""
 
 
 class WorkflowRequested(RoundEvent, AgreedTerms):
@@ -294,7 +294,7 @@ class RoundRequested(RoundEvent, AgreedTerms):
 
 
 class CancellationRequested(RoundEvent):
-    """Intake passed on that somebody wants the round to stop."""
+    """Intake passed on a request to stop the round."""
 
     request: RequestIdentity
     reason: FreeText = ""
@@ -302,22 +302,22 @@ class CancellationRequested(RoundEvent):
 
 
 class RequestRefused(Event):
-    """Intake could not take a request; nothing of it will happen."""
+    """Intake refused a request; it has no other effect."""
 
     request: RequestIdentity
     reason: RefusalReason
     code: Code | None = None
-    """The reason, told more finely."""
+    """The reason in finer detail."""
     detail: FreeText = Field(default="", max_length=2_000)
 
     @property
     def precise_code(self) -> Code:
-        """The code; where there is none, the reason, which is one, too."""
+        """The code or, if there is none, the reason, which is a code too."""
         return self.code or self.reason
 
 
 class DocumentErased(Event):
-    """Content was erased from the content store; the events that name it stay."""
+    """Content was erased from the content store; the events that name it remain."""
 
     documents: tuple[str, ...] = Field(min_length=1)
     reason: FreeText

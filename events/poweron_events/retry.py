@@ -1,7 +1,7 @@
-"""Retry: what is unavailable is tried again after longer and longer pauses, for as long as somebody needs it.
+"""Retry: call something that is unavailable again, after longer and longer pauses, for as long as it is needed.
 
-Whoever is unavailable and says for how long is not asked before.
-There is no limit to the tries: whoever has one sets a time limit around it, or raises from `failed`.
+If an unavailable service says when to retry, it is not called before that.
+The number of tries is unlimited: to set a limit, put a timeout around the call or raise from `failed`.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A try that failed: the how manyth it was, and the pause that follows, in seconds."""
+    """A failed try: its number, and the pause that follows, in seconds."""
 
     error: Exception
     tries: int
@@ -27,7 +27,7 @@ class Failure:
 
     @property
     def lasts(self) -> bool:
-        """Whether it has been failing for longer than a start takes."""
+        """Whether it has been failing for longer than a service takes to start."""
         return self.pause >= LONGEST_PAUSE
 
 
@@ -73,14 +73,14 @@ async def retry(
     backoff: Backoff | None = None,
     needed: Callable[[], bool] | None = None,
 ) -> Answer | None:
-    """What `attempt` returns, tried until it does; None where it is no longer needed before.
+    """Call `attempt` until it succeeds and return its result, or None if it is no longer needed before that.
 
     Args:
-        attempt: what is tried.
-        failed: told of each failure, before the pause, inside its `except`; to give up, it raises.
-        on: the errors after which it is tried again; others are raised.
+        attempt: the call to try.
+        failed: called with each failure, before the pause, inside its `except`; it raises to give up.
+        on: the errors that lead to another try; others are raised.
         backoff: the pauses, by default up to 5 s.
-        needed: asked before each try.
+        needed: called before each try; returns whether the result is still needed.
     """
     tries, outage = 0, Outage()
     while needed is None or needed():

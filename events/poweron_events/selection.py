@@ -19,13 +19,13 @@ class ActionSelection(Model):
 
     @classmethod
     def of(cls, compound: ActionName) -> "ActionSelection":
-        """The action that `method.name` names."""
+        """Return the action that `method.name` names."""
         method, _, name = compound.partition(".")
         return cls(method=method, name=name)
 
     @property
     def compound(self) -> ActionName:
-        """`method.name`, as the wire has it."""
+        """`method.name`, as on the wire."""
         return f"{self.method}.{self.name}"
 
 
@@ -45,7 +45,7 @@ class ParametersSchema(Model):
 
 
 class ActionSelected(StepEvent):
-    """The selector chose what this step does: the stage-1 answer as it was given."""
+    """The selector chose what this step does: the stage-1 answer as given."""
 
     action: ActionName
     action_objective: FreeText = Field(max_length=4_000)
@@ -60,11 +60,11 @@ class ActionSelected(StepEvent):
 
 
 class SelectionRejected(TryEvent):
-    """The answer to the selection was not one allowed action; the second refusal ends the attempt."""
+    """The answer was not a selection of one allowed action; the second refusal ends the attempt."""
 
     reason: FreeText = Field(max_length=2_000)
     detail: FreeText = Field(default="", max_length=2_000)
-    """More of the reason, for the log: no model is shown it."""
+    """More about the reason, for the log; never shown to a model."""
     code: Code | None = None
     model_call: ModelCall | None = None
     failed_calls: FailedCallsByCode = ()

@@ -1,4 +1,4 @@
-"""The stream: every event that a workflow's log can hold, told apart by its type."""
+"""The stream: every event that a workflow's log can hold, distinguished by its type."""
 
 from typing import Final, get_args
 
@@ -65,10 +65,10 @@ WorkflowEvent = (
     | RoundFailed
     | RoundCancelled
 )
-"""What `poweron.events` holds."""
+"""The events on `poweron.events`."""
 
 Request = RequestWorkflow | RequestRound | RequestCancellation | RequestApproval
-"""What `poweron.requests` holds."""
+"""The requests on `poweron.requests`."""
 
 WORKFLOW_EVENTS: Final[dict[str, type[Event]]] = {cls.TYPE: cls for cls in get_args(WorkflowEvent)}
 REQUESTS: Final[dict[str, type[Event]]] = {cls.TYPE: cls for cls in get_args(Request)}

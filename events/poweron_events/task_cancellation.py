@@ -1,4 +1,4 @@
-"""Cancellation: ending a task whose result nobody needs any more, and finishing work in spite of it."""
+"""Cancellation: ending a task whose result is no longer needed, and finishing work in spite of a cancellation."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -8,14 +8,14 @@ Result = TypeVar("Result")
 
 
 async def cancel_task(task: "asyncio.Future[Any]", timeout: float | None = None) -> None:
-    """Cancel a task and wait for its end; asyncio never reports its error as one that nobody retrieved."""
+    """Cancel a task and wait for its end; asyncio will not report its error as never retrieved."""
     retrieve_error(task)
     task.cancel()
     await asyncio.wait({task}, timeout=timeout)
 
 
 def retrieve_error(task: "asyncio.Future[Any]") -> None:
-    """Retrieve the error of a task when it ends, even if nobody waits for that."""
+    """Retrieve the error of a task when it ends, even if no caller awaits the task."""
     task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
 
 

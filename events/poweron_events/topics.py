@@ -1,4 +1,4 @@
-"""The topics: what they are called and how they must be set up."""
+"""The topics: their names and the settings that they must have."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,14 +7,14 @@ from typing import Final
 
 from poweron_events.errors import Refused
 
-PARTITIONS = 12  # fixed for the life of the topic: more would send old keys elsewhere
+PARTITIONS = 12  # fixed for the life of the topic: with more, old keys would belong to other partitions
 MAX_RECORD = 1_048_576  # bytes
-REMEMBERED = 4_096  # keys whose partition is not worked out again
+REMEMBERED = 4_096  # keys whose partition is cached
 
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic's name, partition count and the settings that the laws rest on."""
+    """A topic's name, partition count and the settings that the laws depend on."""
 
     name: str
     partitions: int
@@ -32,12 +32,12 @@ EVENTS: Final = Topic("poweron.events", PARTITIONS, _KEPT_FOR_EVER)
 REQUESTS: Final = Topic("poweron.requests", PARTITIONS, {"cleanup.policy": "delete", "retention.ms": "-1"})
 DEAD_LETTERS: Final = Topic("poweron.deadletter", 1, {**_KEPT_FOR_EVER, "max.message.bytes": str(4 * MAX_RECORD)})
 INTAKE_GROUP: Final = "poweron.intake"
-"""The consumer group that answers requests in their turn: from its committed offsets on, requests are pending."""
+"""The consumer group that answers requests in their order: requests from its committed offsets on are pending."""
 URGENT_INTAKE_GROUP: Final = "poweron.intake.cancellations"
-"""The consumer group that answers cancellations and approvals out of their turn (docs/decisions/0008)."""
+"""The consumer group that answers cancellations and approvals out of order (docs/decisions/0008)."""
 
 ALL: Final = (EVENTS, REQUESTS, DEAD_LETTERS)
-"""Those that the truth rests on; nothing works without them."""
+"""The topics that hold the truth; nothing works without them."""
 
 HOUR_MS: Final = 3_600_000
 PROGRESS: Final = Topic(
@@ -51,14 +51,14 @@ PROGRESS: Final = Topic(
         "max.message.bytes": "65536",
     },
 )
-"""How far long work is: it may be lost, missing or unavailable, and nothing changes."""
+"""The progress of long work: it may be lost, missing or unavailable, and nothing else is affected."""
 
 
 def check(topic: Topic, found: Mapping[str, str]) -> None:
     """Refuse a topic whose settings would break the log.
 
     Raises:
-        Refused: says which setting is wrong and the command that mends it.
+        Refused: the message says which setting is wrong and gives the command that fixes it.
     """
     for setting, wanted in topic.settings.items():
         actual = found.get(setting, "")
@@ -72,10 +72,10 @@ def check(topic: Topic, found: Mapping[str, str]) -> None:
 
 
 def check_partitions(topic: Topic, found: int) -> None:
-    """Refuse a topic that has grown or shrunk: its workflows would be looked for in other partitions (E-02).
+    """Refuse a topic that has grown or shrunk: readers would look for its workflows in other partitions (E-02).
 
     Raises:
-        Refused: says how many there must be and what to do.
+        Refused: the message says how many there must be and what to do.
     """
     if found != topic.partitions:
         raise Refused(
@@ -87,7 +87,7 @@ def check_partitions(topic: Topic, found: int) -> None:
 
 @lru_cache(REMEMBERED)
 def partition_of(key: bytes, partitions: int) -> int:
-    """The partition that a key's records belong in: murmur2, as Kafka's own clients have it."""
+    """Return the partition of a key's records: murmur2, as in Kafka's own clients."""
     return (_murmur2(key) & 0x7FFFFFFF) % partitions
 
 

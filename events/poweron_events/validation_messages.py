@@ -1,4 +1,4 @@
-"""What is wrong with data, in words that its sender can act on, be it a person, a program or a model."""
+"""Messages that tell the sender of invalid data what to change, whether a person, a program or a model."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
@@ -7,14 +7,14 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 MAX_REASON = 2_000  # characters
-MAX_PROBLEMS = 5  # that are told of one error
+MAX_PROBLEMS = 5  # reported for one error
 
 Said = Callable[[Mapping[str, Any]], str]
-"""What is wrong with a field, from the limits that it has."""
+"""Says what is wrong with a field, given the field's limits."""
 
 
 def explain(error: ValidationError | RecursionError) -> str:
-    """A validation error as one sentence a sender can act on."""
+    """Describe a validation error in one sentence that a sender can act on."""
     if isinstance(error, RecursionError):
         return "the data is nested too deeply"
     problems = error.errors(include_url=False, include_input=False)[:MAX_PROBLEMS]
@@ -27,12 +27,12 @@ def _problem(problem: ErrorDetails) -> str:
 
 
 def named(place: Sequence[int | str]) -> str:
-    """Where in the data something is wrong."""
+    """Return where in the data something is wrong."""
     return ".".join(map(str, place)) or "data"
 
 
 def worded(place: Sequence[int | str], problem: str, limits: Mapping[str, Any]) -> str | None:
-    """What is wrong there, in plain words; None where there are none for such a problem."""
+    """Say what is wrong there in plain words; None if there are none for such a problem."""
     plainly = _PLAINLY.get(problem)
     return plainly and f"{named(place)} {plainly(limits)}"
 

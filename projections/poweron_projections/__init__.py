@@ -1,1 +1,1 @@
-"""What the log of PowerOn adds up to, as rows in Postgres: projector, reader, rebuild, verify."""
+"""The rows that the log of PowerOn adds up to, in Postgres: projector, reader, rebuild, verify."""

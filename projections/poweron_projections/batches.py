@@ -1,4 +1,4 @@
-"""Cutting what may be large into pieces that memory and deadlines allow."""
+"""Splitting large sequences into pieces that memory and deadlines allow."""
 
 from collections.abc import Iterable, Iterator
 from typing import Generic, TypeVar
@@ -9,9 +9,9 @@ T = TypeVar("T", Record, Message)
 
 
 class Pieces(Generic[T]):
-    """Cuts what comes, in its order, into pieces of at most `most` items and `size` bytes.
+    """Splits items, in their order, into pieces of at most `most` items and `size` bytes.
 
-    One that is larger by itself makes a piece of its own.
+    An item that is larger than that makes a piece of its own.
     """
 
     def __init__(self, *, most: int, size: int) -> None:
@@ -20,7 +20,7 @@ class Pieces(Generic[T]):
         self._weight = 0
 
     def full(self, items: Iterable[T]) -> Iterator[list[T]]:
-        """The pieces that are full when these have come."""
+        """Add these items and yield the pieces that are now full."""
         for item in items:
             weight = item.size
             if len(self._left) == self._most or (self._left and self._weight + weight > self._size):
@@ -29,12 +29,12 @@ class Pieces(Generic[T]):
             self._weight += weight
 
     def rest(self) -> Iterator[list[T]]:
-        """The piece that is not full yet, if there is any."""
+        """Yield the last piece, which is not full, if there is one."""
         if self._left:
             left, self._left, self._weight = self._left, [], 0
             yield left
 
     def of(self, items: Iterable[T]) -> Iterator[list[T]]:
-        """All of these in pieces."""
+        """Yield all items in pieces."""
         yield from self.full(items)
         yield from self.rest()

@@ -1,7 +1,7 @@
-"""Where a reader begins: the open workflows as the rows know them, folded from the records of their open round (E-07).
+"""Where a reader begins: the open workflows in the rows, folded from the records of their open round (E-07).
 
-No fold state is stored. `records` keeps every byte, so the state of a workflow that is open follows from its
-records since the opening of that round; of any other workflow a stub is enough.
+No fold state is stored. `records` keeps every byte, so the state of an open workflow follows from its
+records since the opening of that round; for any other workflow a stub is enough.
 """
 
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping
@@ -53,10 +53,10 @@ class Snapshot:
 
 
 async def load(pool: Pool, partitions: Collection[int]) -> dict[int, Snapshot]:
-    """What a reader that was assigned these partitions starts from, all of it at one moment.
+    """Return what a reader of these partitions starts from, all of it at one moment.
 
     Raises:
-        Unavailable: Postgres cannot be reached, or nothing was ever projected into it.
+        Unavailable: Postgres cannot be reached, or nothing has been projected into it yet.
     """
     async with snapshot(pool) as connection:
         positions_ = await offsets.read(connection, EVENTS)
@@ -68,10 +68,10 @@ async def load(pool: Pool, partitions: Collection[int]) -> dict[int, Snapshot]:
 
 
 async def look_up(pool: Pool, partition: int, workflow_ids: Collection[str]) -> tuple[int, dict[str, Stub]]:
-    """The projector's next offset and the stubs of those workflows that have records, all at one moment.
+    """Return the projector's next offset and the stubs of those workflows that have records, all at one moment.
 
     Raises:
-        Unavailable: Postgres cannot be reached, or nothing was ever projected into it.
+        Unavailable: Postgres cannot be reached, or nothing has been projected into it yet.
     """
     async with snapshot(pool) as connection:
         position = (await offsets.read(connection, EVENTS)).get(partition, 0)
@@ -80,17 +80,17 @@ async def look_up(pool: Pool, partition: int, workflow_ids: Collection[str]) -> 
 
 
 async def positions(pool: Pool) -> dict[int, int]:
-    """The projector's next offset in each partition of `poweron.events` that has one.
+    """Return the projector's next offset in each partition of `poweron.events` that has one.
 
     Raises:
-        Unavailable: Postgres cannot be reached, or nothing was ever projected into it.
+        Unavailable: Postgres cannot be reached, or nothing has been projected into it yet.
     """
     async with acquire(pool) as connection:
         return await offsets.read(connection, EVENTS)
 
 
 async def views(connection: Connection, workflow_ids: Collection[str]) -> dict[str, View]:
-    """The workflows of these ids that have records, as the projector goes on from them."""
+    """Return the workflows of these ids that have records, in the state from which the projector continues."""
     found = await connection.fetch(_STUBS_BY_ID, list(workflow_ids))
     return {view.workflow.id: view async for view in _views(connection, found)}
 
@@ -109,7 +109,7 @@ async def _views(connection: Connection, found: Iterable[Found]) -> AsyncIterato
 
 
 async def _folded(connection: Connection, opened: Mapping[str, View]) -> AsyncIterator[View]:
-    """Each open workflow, folded from the records of its open round."""
+    """Yield each open workflow, folded from the records of its open round."""
     view = None
     async for row in connection.cursor(_OPEN_ROUNDS, list(opened), prefetch=PREFETCHED):
         record, recorded = _recorded(row)
@@ -146,7 +146,7 @@ def _stub(found: Found) -> Stub:
 
 
 def _view(found: Found) -> View:
-    """A workflow as its stub knows it: all there is to know of one that is not open."""
+    """Return a workflow as its stub describes it, which is complete unless the workflow is open."""
     row = WorkflowRow(**cells(found, WorkflowRow._fields))
     row = row._replace(workflow_id=str(row.workflow_id))
     openings = tuple(found["openings"])

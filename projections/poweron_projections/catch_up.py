@@ -1,4 +1,4 @@
-"""Catching up: the rows brought to an end of the log that was seen, for whoever is to read what the log said then."""
+"""Catching up: bringing the rows to given ends of the log, for readers that need everything up to there."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -11,14 +11,14 @@ from poweron_projections.row_writer import RowWriter
 
 
 async def catch_up(log: EventLog, pool: Pool, ends: Mapping[int, int] | None = None) -> None:
-    """Bring the rows to these ends of `poweron.events`, by default those seen now, and to all dead letters.
+    """Bring the rows to these ends of `poweron.events`, by default the current ones, and to all dead letters.
 
-    A living projector is waited for as long as it moves; where nobody projects, this does. Tables of an older
-    release are rebuilt first.
+    Waits for a running projector for as long as it makes progress; if none is running, does the projection itself.
+    Tables of an older release are rebuilt first.
 
     Raises:
         Unavailable: the log or Postgres cannot be reached.
-        Conflict: nobody gets on: rows are there that the offsets do not know of; a rebuild mends that.
+        Conflict: there is no progress: the offsets do not account for some rows; a rebuild fixes that.
     """
     events, dead_letters = topics.EVENTS.name, topics.DEAD_LETTERS.name
     renew = partial(rebuild, log, pool)

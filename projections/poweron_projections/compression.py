@@ -1,7 +1,7 @@
-"""How `records` keeps the bytes of a record: compressed by Zstandard (RFC 8878), with a dictionary.
+"""Compression of the records in `records`: Zstandard (RFC 8878) with a dictionary.
 
-An event alone repeats little; nearly all that it says in the same words as every other event stands in the
-dictionary. `projections/train_dictionary.py` made it; with another one, `migrations.VERSION` has to grow.
+A single event repeats little of itself; the dictionary holds nearly everything that it has in common with other
+events. `projections/train_dictionary.py` created it; with another dictionary, `migrations.VERSION` must grow.
 """
 
 from importlib import resources
@@ -12,8 +12,8 @@ from zstandard import ZstdCompressionDict, ZstdCompressor, ZstdDecompressor, Zst
 from poweron_events.errors import Refused
 
 DICTIONARY_FILE: Final = "events.zstd-dictionary"
-LEVEL: Final = 1  # of 22: higher ones take three times as long for a thirtieth less
-MAX_RECORD: Final = 2**31 - 1  # bytes that Kafka can count; a frame that says more is damaged
+LEVEL: Final = 1  # of 22: higher ones take three times as long to save a thirtieth
+MAX_RECORD: Final = 2**31 - 1  # bytes that Kafka can count; a frame that claims more is damaged
 
 _dictionary: Final = ZstdCompressionDict(resources.files(__package__).joinpath(DICTIONARY_FILE).read_bytes())
 _dictionary.precompute_compress(level=LEVEL)
@@ -32,15 +32,15 @@ class DamagedRecord(Refused):
 
 
 def compress(value: bytes) -> bytes:
-    """The bytes, smaller; another version of Zstandard may make other bytes of the same value."""
+    """Compress the bytes; another version of Zstandard may produce different bytes."""
     return _compressor.compress(value)
 
 
 def decompress(compressed: bytes) -> bytes:
-    """The bytes that were compressed.
+    """Decompress the bytes.
 
     Raises:
-        DamagedRecord: there are none such.
+        DamagedRecord: they are not the result of `compress`.
     """
     try:
         if frame_content_size(compressed) <= MAX_RECORD:

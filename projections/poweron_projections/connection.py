@@ -1,7 +1,7 @@
-"""Postgres: how it is reached, and what its errors mean to us. The only other modules that know asyncpg get it here.
+"""Postgres: how to reach it, and what its errors mean. The other modules that use asyncpg get it from here.
 
-A pool looks into one schema: all statements name tables without one. The live rows and a shadow that
-is being filled are told apart by `search_path` alone.
+A pool uses one schema: all statements name tables without one. Only `search_path` distinguishes the live rows
+from a shadow that is being filled.
 """
 
 import asyncio
@@ -21,10 +21,10 @@ Found: TypeAlias = asyncpg.Record
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record] | PoolConnectionProxy[asyncpg.Record]"
 
 LIVE: Final = "poweron"
-"""The schema that readers look into."""
+"""The schema that readers use."""
 
 BI_ROLE: Final = "poweron.bi_role"
-"""The setting of a connection that names who may read the views of `bi`, beside their owner."""
+"""The connection setting that names the role which, besides their owner, may read the views of `bi`."""
 
 CONNECTIONS: Final = 8
 CONNECT_TIMEOUT: Final = 10.0  # seconds
@@ -32,7 +32,7 @@ CLOSE_TIMEOUT: Final = 5.0  # seconds
 
 _SETTINGS: Final = {
     "application_name": "poweron",
-    "jit": "off",  # compiling costs more than it saves in queries as short as these
+    "jit": "off",  # compiling takes longer than it saves in queries this short
     "plan_cache_mode": "force_custom_plan",  # a plan made for an empty table must not outlive it
 }
 
@@ -46,17 +46,17 @@ async def connect(
     statement_cache_size: int = 100,
     bi_role: str | None = None,
 ) -> AsyncGenerator[Pool, None]:
-    """A pool of connections that look into `schema`. None is opened before it is needed.
+    """Provide a pool of connections that use `schema`. Each is opened when it is first needed.
 
     Args:
-        dsn: where Postgres is, as libpq writes it.
+        dsn: where Postgres is, in the format of libpq.
         schema: the schema in which tables are found.
-        connections: how many there may be at a time.
+        connections: the most connections at a time.
         statement_cache_size: 0 behind PgBouncer in transaction mode, which also has to pass `search_path` on
             (`track_extra_parameters`).
-        bi_role: who may read the views of `bi`, and nothing else.
+        bi_role: the role that may read the views of `bi`, and nothing else.
 
-    What is wrong with the DSN shows when the first connection is opened.
+    An error in the DSN is raised when the first connection is opened.
     """
     pool = await asyncpg.create_pool(
         dsn,
@@ -80,7 +80,7 @@ async def _connect(*arguments: Any, **options: Any) -> "asyncpg.Connection[async
         return await asyncpg.connect(*arguments, **options)
     except exceptions.ClientConfigurationError as error:
         raise _unreadable(str(error).rstrip(".")) from error
-    except (ValueError, OverflowError):  # a port beyond 65535 overflows; untold: what is taken for it may be a password
+    except (ValueError, OverflowError):  # a port beyond 65535 overflows; the message omits it: it may be a password
         raise _unreadable("its port is wrong, or its password holds `/`, `?` or `#`, as %2F, %3F or %23") from None
 
 
@@ -90,7 +90,7 @@ def _unreadable(why: str) -> Refused:
 
 
 async def _init(connection: "asyncpg.Connection[asyncpg.Record]") -> None:
-    """JSON goes in as text and comes out as a value, in the binary format that COPY needs."""
+    """Pass JSON in as text and out as a value, in the binary format that COPY needs."""
     await connection.set_type_codec(
         "jsonb",
         schema="pg_catalog",
@@ -101,9 +101,9 @@ async def _init(connection: "asyncpg.Connection[asyncpg.Record]") -> None:
 
 
 async def _keep(_: "asyncpg.Connection[asyncpg.Record]") -> None:
-    """Nothing to forget when a connection is given back, which else takes a statement each time.
+    """Reset nothing when a connection is returned, which saves a statement each time.
 
-    An open transaction has been rolled back by now; who changes a setting or takes a lock closes the connection.
+    Any open transaction has been rolled back by now; code that changes a setting or takes a lock closes the connection.
     """
 
 
@@ -116,11 +116,11 @@ async def _close(pool: Pool) -> None:
 
 
 async def reach(dsn: str, timeout: float) -> None:
-    """Return when Postgres has answered.
+    """Return once Postgres has answered.
 
     Raises:
-        Unavailable: it has not within this many seconds.
-        Refused: the DSN cannot be read, or Postgres does not let us in.
+        Unavailable: it has not answered within `timeout` seconds.
+        Refused: the DSN cannot be read, or Postgres denies access.
     """
     async with connect(dsn, connections=1) as pool:
         try:
@@ -132,12 +132,12 @@ async def reach(dsn: str, timeout: float) -> None:
 
 @asynccontextmanager
 async def acquire(pool: Pool) -> AsyncGenerator[Connection, None]:
-    """A connection; what goes wrong on it is told in our errors.
+    """Acquire a connection and translate its errors into ours.
 
     Raises:
-        Unavailable: Postgres cannot be reached, or the tables are not there yet.
+        Unavailable: Postgres cannot be reached, or the tables do not exist yet.
         Conflict: another transaction was first.
-        Refused: Postgres does not let us.
+        Refused: Postgres does not allow it.
     """
     with _translated():
         async with pool.acquire(timeout=CONNECT_TIMEOUT) as connection:
@@ -146,7 +146,7 @@ async def acquire(pool: Pool) -> AsyncGenerator[Connection, None]:
 
 @asynccontextmanager
 async def snapshot(pool: Pool, *, readonly: bool = True) -> AsyncGenerator[Connection, None]:
-    """One repeatable-read transaction: everything in it sees the rows of one moment.
+    """Run one repeatable-read transaction, in which every statement sees the rows at one moment.
 
     Raises:
         PowerOnError: as `acquire`.
@@ -156,10 +156,10 @@ async def snapshot(pool: Pool, *, readonly: bool = True) -> AsyncGenerator[Conne
 
 
 def cells(row: Found, columns: Iterable[str]) -> dict[str, Any]:
-    """The cells of a row by their columns.
+    """Return the cells of a row by their columns.
 
     Raises:
-        Unavailable: the rows are still those of another release, until a projector has made them anew.
+        Unavailable: the rows are still those of another release, until a projector has rebuilt them.
     """
     try:
         return {column: row[column] for column in columns}
@@ -168,7 +168,7 @@ def cells(row: Found, columns: Iterable[str]) -> dict[str, Any]:
 
 
 async def schema_of(connection: Connection) -> str:
-    """The schema that the connection looks into."""
+    """Return the schema that the connection uses."""
     schema: str = await connection.fetchval("SELECT current_setting('search_path')")
     return schema
 

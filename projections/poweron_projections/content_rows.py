@@ -1,4 +1,4 @@
-"""What the rows say of contents: the accepted events that may refer to some, and some that recent workflows have."""
+"""Contents in the rows: the accepted events, which may refer to some, and a few contents of recent workflows."""
 
 from collections.abc import AsyncGenerator, Sequence
 from typing import Final
@@ -26,7 +26,7 @@ SELECT recent.workflow_id::text, found.name
 
 
 async def accepted_events(pool: Pool) -> AsyncGenerator[Sequence[tuple[str, int, bytes]], None]:
-    """All accepted events, a page at a time: workflow, seq and bytes. Damaged rows are left out: `verify` names them.
+    """Yield all accepted events, one page at a time: workflow, seq and bytes. Damaged rows are left to `verify`.
 
     Raises:
         Unavailable: Postgres cannot be reached.
@@ -44,7 +44,7 @@ async def accepted_events(pool: Pool) -> AsyncGenerator[Sequence[tuple[str, int,
 
 
 async def recent_contents(pool: Pool) -> list[tuple[str, str]]:
-    """A few contents that the newest workflows refer to, workflow and name; none before anything was projected.
+    """Return a few contents that the newest workflows refer to, by workflow and name; none before any projection.
 
     Raises:
         Unavailable: Postgres cannot be reached.

@@ -1,4 +1,4 @@
-"""Dead letters as rows: what could not be read on any topic, and why."""
+"""Dead letters as rows: records of any topic that could not be read, and why."""
 
 from typing import NamedTuple
 
@@ -9,7 +9,7 @@ from poweron_projections.table_spec import Table, text
 
 
 class DeadLetterRow(NamedTuple):
-    """One record that nobody can read; told twice, the first telling stays."""
+    """One unreadable record; if it is reported twice, the first report is kept."""
 
     topic: str
     partition: int
@@ -24,7 +24,7 @@ DEAD_LETTERS = Table("dead_letters", DeadLetterRow, key=("topic", "partition", "
 
 
 def dead_letter_row(record: Record) -> DeadLetterRow:
-    """The row of a record of `poweron.deadletter`; one that is no dead letter itself becomes its own."""
+    """Return the row of a record of `poweron.deadletter`; a record that is not a dead letter gets one of its own."""
     try:
         letter = read_dead_letter(record.value)
     except Undecodable as error:

@@ -1,4 +1,4 @@
-"""The documents of a workflow as rows: those of its requests and those that its actions made."""
+"""The documents of a workflow as rows: those of its requests and those that its actions produced."""
 
 from typing import NamedTuple
 
@@ -33,7 +33,7 @@ DOCUMENTS = Table("documents", DocumentRow, key=("workflow_id", "seq", "position
 
 
 def document_rows(recorded: Recorded, after: Workflow) -> list[DocumentRow]:
-    """The documents that an accepted event brings."""
+    """Return the documents that an accepted event adds."""
     match recorded.envelope.event:
         case WorkflowRequested() | RoundRequested() as event:
             return _rows(recorded, after, request_label(event.round), event.documents)

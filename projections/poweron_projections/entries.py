@@ -1,4 +1,4 @@
-"""Entries: what whoever reads the rows is given, as frozen models, camelCase on the wire."""
+"""Entries: the frozen models that readers of the rows receive, camelCase on the wire."""
 
 from typing import Literal
 
@@ -10,16 +10,16 @@ WorkflowStatus = Literal["running", "completed", "failed", "cancelled", "never_o
 
 
 class WorkflowSummary(Model):
-    """One workflow of the list: what was asked first, and how it stands."""
+    """One workflow of the list: the first prompt, and the current state."""
 
     workflow_id: str
     status: WorkflowStatus
     phase: str
     stopped_by: str | None
-    """The code of why the last round ended, or is ending."""
+    """The code that says why the last round ended, or is ending."""
     frozen: bool
     stuck: bool
-    """Whether nobody works on it any more, since three events in a row had no effect."""
+    """Whether no role works on it any more, because three events for its current state had no effect."""
     prompt: str | None
     workflow_mode: str | None
     max_steps: int | None
@@ -28,22 +28,22 @@ class WorkflowSummary(Model):
     attempt: int
     current_step: int
     current_action: int
-    """How many actions the task at hand has had in all its attempts: the number in the newest result's label."""
+    """The number of actions in all attempts at the current task, as in the newest result's label."""
     message: str | None
-    """What the last round ended with; None while it runs."""
+    """The final message of the last round; None while it runs."""
     steps: int
     tokens: int
     cost_nano_usd: int
     seq: int
-    """How many records the workflow has."""
+    """The number of the workflow's records."""
     opened: str
     updated: str
     forked_from: str | None
-    """The workflow that it was forked from; None where it is no fork."""
+    """The workflow that it was forked from; None if it is not a fork."""
     forked_seq: int | None
-    """The event of that which it goes on from."""
+    """The event of that workflow from which it continues."""
     cursor: str
-    """Names this line: the page of the list that follows it begins after it."""
+    """Identifies this entry: the next page of the list begins after it."""
 
 
 class RoundSummary(Model):
@@ -116,7 +116,7 @@ class StepEntry(Model):
 
 
 class ApprovalEntry(Model):
-    """One action that waits for a person, with everything that is decided about."""
+    """One action that waits for a person's approval, with everything that the decision is about."""
 
     workflow_id: str
     round: int
@@ -138,7 +138,7 @@ class HistoryEntry(Model):
     seq: int
     round: int
     prompt: str
-    """What was asked for in its round."""
+    """The prompt of its round."""
     task: int
     attempt: int
     step: int
@@ -149,15 +149,15 @@ class HistoryEntry(Model):
     message: str
     summary: str
     review_reason: str | None
-    """Why the review of an attempt came to its status; None where the message tells of no review."""
+    """Why the review of an attempt gave its status; None if the message is not about a review."""
     documents_label: str | None
     documents: tuple[DocumentRef, ...]
     references: tuple[str, ...]
-    """Its documents as models name them: `docList:<label>` where they have one, then each as `docItem:<id>:<name>`."""
+    """Its documents as models name them: `docList:<label>` if there is a label, then each `docItem:<id>:<name>`."""
     error: str
     findings: tuple[str, ...]
     links: tuple[str, ...]
-    """Addresses that stood in the result and may be read next."""
+    """Addresses that appear in the result and may be read next."""
     unread: tuple[UnreadDocument, ...]
     unread_left_out: int
     learnings: tuple[str, ...]
@@ -188,7 +188,7 @@ class DocumentEntry(DocumentRef):
 
 
 class UsageEntry(Model):
-    """One call of a model that was answered, or `tries` calls that failed with this `code`."""
+    """One model call that was answered, or `tries` calls that failed with this `code`."""
 
     seq: int
     verdict: str
@@ -212,7 +212,7 @@ class UsageEntry(Model):
 
 
 class DeadLetterEntry(Model):
-    """One record that nobody can read."""
+    """One unreadable record."""
 
     topic: str
     partition: int

@@ -1,7 +1,7 @@
-"""Folding in a process beside this one: where a whole log is folded, each takes a share of the partitions.
+"""Folding in child processes: when a whole log is folded, each takes a share of the partitions.
 
-The process is asked through its standard input and answers on its standard output; when the one that started it is
-gone, so is its input, and it ends.
+A child reads questions from its standard input and writes answers to its standard output; when its parent dies,
+its input closes and it exits.
 """
 
 import asyncio
@@ -20,28 +20,28 @@ from poweron_projections.folder import Folder, Folding, LocalFolder, LookUp
 from poweron_projections.projection import Batch, Changes, read
 from poweron_projections.table_spec import Row, columns_of
 
-RECORDS_PER_PROCESS: Final = 20_000  # records that pay for starting a process
-MAX_PROCESSES: Final = 4  # processes; Postgres takes the rows of more no faster
-LENGTH_BYTES: Final = 8  # in which the length of an answer is told before it
-BUFFER_BYTES: Final = 2**20  # of an answer that may wait
+RECORDS_PER_PROCESS: Final = 20_000  # records that make starting a process worthwhile
+MAX_PROCESSES: Final = 4  # Postgres does not take the rows of more any faster
+LENGTH_BYTES: Final = 8  # of the length that precedes an answer
+BUFFER_BYTES: Final = 2**20  # of an answer that may be buffered
 
 
 @asynccontextmanager
 async def folders(records: int, partitions: int) -> AsyncGenerator[Sequence[Folder], None]:
-    """As many folders as pay for so many records of so many partitions: one here, or several child processes."""
+    """Provide as many folders as this number of records and partitions justifies: one here, or several children."""
     count = min(_cores(), MAX_PROCESSES, partitions, records // RECORDS_PER_PROCESS)
     async with AsyncExitStack() as stack:
         yield [await stack.enter_async_context(child_folder()) for _ in range(count)] if count > 1 else [LocalFolder()]
 
 
 def _cores() -> int:
-    """How many cores this process may use, which can be fewer than the machine has."""
+    """Return the number of cores that this process may use, which can be fewer than the machine has."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @asynccontextmanager
 async def child_folder() -> AsyncGenerator["ChildFolder", None]:
-    """A process that folds while the block lasts."""
+    """Run a process that folds, until the block ends."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-P", "-m", __name__, stdin=PIPE, stdout=PIPE, limit=BUFFER_BYTES, start_new_session=True
     )
@@ -54,7 +54,7 @@ async def child_folder() -> AsyncGenerator["ChildFolder", None]:
 
 
 class ChildFolder:
-    """A folder in a process of its own."""
+    """A folder in a child process."""
 
     def __init__(self, process: Process) -> None:
         self._process = process
@@ -78,7 +78,7 @@ class ChildFolder:
 
 def main() -> None:
     """Fold batch after batch until the input ends."""
-    gc.disable()  # what a batch leaves behind is freed by counting
+    gc.disable()  # reference counting frees what a batch leaves behind
     folding = Folding()
     with suppress(EOFError):
         while True:
@@ -93,7 +93,7 @@ def main() -> None:
 
 
 def _turned(tables: Mapping[str, Sequence[Row]]) -> dict[str, Sequence[Row]]:
-    """The rows of each table turned on their side, or back: a few long tuples travel in half the time of many rows."""
+    """Transpose the rows of each table, or undo it: a few long tuples travel in half the time of many rows."""
     return {name: columns_of(rows) for name, rows in tables.items()}
 
 

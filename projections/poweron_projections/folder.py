@@ -1,6 +1,6 @@
-"""Records to rows without a database: the open workflows, moved along with their records.
+"""From records to rows without a database: the open workflows, advanced by their records.
 
-`LocalFolder` folds in the process that asks; `fold_process` does the same in a process beside it.
+`LocalFolder` folds in the calling process; `fold_process` does the same in a child process.
 """
 
 import asyncio
@@ -11,17 +11,17 @@ from poweron_events.codec import Undecodable
 from poweron_events.log import Record
 from poweron_projections.projection import Batch, Changes, Read, View, project, put_undecodable, read, settle
 
-RECORDS_PER_TURN: Final = 100  # records folded before others on the event loop get their turn
+RECORDS_PER_TURN: Final = 100  # records folded before other tasks on the event loop get their turn
 
 LookUp = Callable[[Collection[str]], Awaitable[Mapping[str, View]]]
-"""The workflows of these ids that have records, as the rows know them."""
+"""Returns the workflows of these ids that have records, as the rows hold them."""
 
 
 class Folder(Protocol):
-    """Folds the records of some partitions, each partition in order and from batch to batch."""
+    """Folds the records of some partitions, in order within each partition and from batch to batch."""
 
     async def fold(self, records: Sequence[Record], look_up: LookUp) -> Changes:
-        """What these records change in the rows."""
+        """Return what these records change in the rows."""
 
 
 class Folding:
@@ -32,7 +32,7 @@ class Folding:
         self._touched: set[str] = set()
 
     def unheld(self, reads: Sequence[Read]) -> set[str]:
-        """The workflows that have to be held before these records are taken."""
+        """Return the workflows that must be held before these records are taken."""
         named = {recorded.envelope.workflow_id for _, recorded in reads if not isinstance(recorded, Undecodable)}
         return named - self._views.keys()
 
@@ -50,7 +50,7 @@ class Folding:
                 self._touched.add(workflow_id)
 
     def settle(self, batch: Batch) -> None:
-        """Put the rows that later records may change; workflows that are not open are held no longer."""
+        """Put the rows that later records may change into the batch; release workflows that are not open."""
         for workflow_id in self._touched:
             view = settle(self._views.pop(workflow_id), batch)
             if view.workflow.is_open:
@@ -59,7 +59,7 @@ class Folding:
 
 
 def _begin(workflow_id: str, batch: Batch) -> View:
-    """A workflow that the rows do not know."""
+    """Begin a workflow that is not in the rows."""
     batch.begun.add(workflow_id)
     return View.of(workflow_id)
 

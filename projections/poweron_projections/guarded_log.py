@@ -1,7 +1,7 @@
-"""The log as all of ours use it: closed while it does not hold what the rows were made of (docs/decisions/0019).
+"""The log as all of PowerOn uses it: closed once it no longer holds what the rows were made from (docs/decisions/0019).
 
-Rows are made of records, so the log is as long as they are, and begins and ends with the records that they hold.
-Where it does not, events were lost: whoever appended now would bury that.
+Rows are made from records, so the log is as long as they are, and begins and ends with the records that they hold.
+If it does not, events were lost, and appending to it now would hide that.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from poweron_projections.records import digest
 
 EVENTS: Final = topics.EVENTS.name
 
-SEEN_WITHIN: Final = 1.0  # seconds before an append in which the log was seen to be as long as the rows
+SEEN_WITHIN: Final = 1.0  # seconds before an append in which the log must have been seen to be as long as the rows
 QUERY_TIMEOUT: Final = 10.0  # seconds
 
 _HAS_ROWS: Final = "SELECT to_regclass('offsets') IS NOT NULL AND to_regclass('records') IS NOT NULL"
@@ -37,7 +37,7 @@ SELECT offsets.partition, kept.first, kept.log_offset, kept.sha256
 
 
 class KeptRecord(NamedTuple):
-    """A record that the rows were made of, by its partition the first one or the last."""
+    """A record that the rows were made from, the first or the last one of its partition."""
 
     partition: int
     first: bool
@@ -46,9 +46,9 @@ class KeptRecord(NamedTuple):
 
 
 class GuardedLog:
-    """An `EventLog` that raises LogLost from `append` and `ends` once events are missing that were there.
+    """An `EventLog` whose `append` and `ends` raise LogLost once events that were there are missing.
 
-    It stays closed until `begin_again`. What it does not see by itself, because nothing is asked of it, `check` does.
+    It stays closed until `begin_again`. `check` finds losses that no other call would notice.
     """
 
     def __init__(self, log: EventLog, pool: Pool) -> None:
@@ -58,14 +58,14 @@ class GuardedLog:
         self.begin_again()
 
     def begin_again(self) -> None:
-        """Forget how the log was, for whoever has forgotten all that came of it; what the rows say counts still."""
+        """Forget what the log was like, for callers that dropped all they derived from it; the rows still count."""
         self._lost = ""  # why it is closed
-        self._kept: Sequence[KeptRecord] | None = None  # as the rows had them when they were asked last; None: never
-        self._reached = dict[int, int]()  # by partition, how long the log was, as far as the rows and we ourselves saw
-        self._seen = -inf  # when it was that long
+        self._kept: Sequence[KeptRecord] | None = None  # as the rows had them at the last query; None: never queried
+        self._reached = dict[int, int]()  # by partition, the greatest length of the log that the rows or we have seen
+        self._seen = -inf  # when it was last that long
 
     async def check(self) -> None:
-        """Compare the log with the first and the last record of each partition, as the rows had them before.
+        """Compare the log with the first and the last record of each partition, as last read from the rows.
 
         Raises:
             LogLost: events are missing.
@@ -136,7 +136,7 @@ class GuardedLog:
         self._reached[partition] = max(end, self._reached.get(partition, 0))
 
     async def _expect_as_long(self) -> Mapping[int, int]:
-        """The ends of the log, which is as long as it was before they were asked for."""
+        """Return the ends of the log, after checking that it is at least as long as it was before."""
         reached, now = dict(self._reached), asyncio.get_running_loop().time()
         ends = await self.unguarded.ends(EVENTS, reached)
         for partition, end in reached.items():
@@ -150,7 +150,7 @@ class GuardedLog:
         return ends
 
     async def _expect_same(self, kept: Sequence[KeptRecord]) -> None:
-        """That the log holds these records, which are of one partition each."""
+        """Check that the log holds these records, one for each partition."""
         start = {record.partition: record.offset for record in kept}
         found = dict[int, bytes]()
         async for records in self.unguarded.read(
@@ -164,7 +164,7 @@ class GuardedLog:
 
 
 async def _kept_records(pool: Pool) -> Sequence[KeptRecord]:
-    """The first and the last record of each partition that the rows hold; none where there are no rows."""
+    """Return the first and the last record of each partition in the rows; none if there are no rows."""
     try:
         async with asyncio.timeout(QUERY_TIMEOUT), acquire(pool) as connection:
             if not await connection.fetchval(_HAS_ROWS):
@@ -172,5 +172,5 @@ async def _kept_records(pool: Pool) -> Sequence[KeptRecord]:
             return [KeptRecord(*found) for found in await connection.fetch(_FIRST_AND_LAST, EVENTS)]
     except TimeoutError as error:
         raise Unavailable(f"Postgres did not answer within {QUERY_TIMEOUT:g} s") from error
-    except (Refused, Conflict) as error:  # a right is missing, or tables are being exchanged: no fault of the log
+    except (Refused, Conflict) as error:  # a missing privilege, or tables being exchanged: the log is not at fault
         raise Unavailable(str(error)) from error

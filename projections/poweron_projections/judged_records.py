@@ -1,4 +1,4 @@
-"""The records of one workflow with their verdicts, as they are decided again, forked and compared."""
+"""The records of one workflow with their verdicts, for deciding them again, forking and comparing."""
 
 from typing import Final, NamedTuple
 
@@ -14,7 +14,7 @@ SELECT sha256 FROM records WHERE workflow_id = $1::uuid AND seq = $2 AND verdict
 
 
 class JudgedRecord(NamedTuple):
-    """A record of a workflow, and what the fold said of it."""
+    """A record of a workflow, and the fold's verdict on it."""
 
     seq: int
     verdict: Verdict
@@ -23,7 +23,7 @@ class JudgedRecord(NamedTuple):
 
 
 async def judged_records(pool: Pool, workflow_id: str) -> list[JudgedRecord]:
-    """All records of the workflow in order, as far as the rows hold them; raises Unavailable without Postgres."""
+    """Return all records of the workflow in order, as far as the rows hold them; raise Unavailable without Postgres."""
     return [
         JudgedRecord(each.seq, each.verdict, each.sha256.hex(), decode(each.value))
         for each in await stored_records(pool, workflow_id)
@@ -31,7 +31,7 @@ async def judged_records(pool: Pool, workflow_id: str) -> list[JudgedRecord]:
 
 
 async def accepted_hash(pool: Pool, workflow_id: str, seq: int) -> str | None:
-    """The SHA-256 of a record of the workflow; None where there is none that was accepted."""
+    """Return the SHA-256 of an accepted record of the workflow; None if there is no such record."""
     async with acquire(pool) as connection:
         found = await connection.fetch(_HASH, workflow_id, seq)
     return found[0]["sha256"].hex() if found else None

@@ -1,4 +1,4 @@
-"""What is lost where the log does not hold what the rows were made of: to be told before anybody recovers."""
+"""What is lost if the log does not hold what the rows were made from, for users to see before they recover."""
 
 from collections.abc import AsyncIterator, Sequence
 from typing import Final
@@ -33,19 +33,19 @@ HAVING count(*) > count(held.partition)
 
 
 class LostWorkflow(Model):
-    """A workflow of which events are missing."""
+    """A workflow with missing events."""
 
     workflow_id: str
     opened: str
     prompt: str | None
     events: int
-    """How many records of it the rows were made of."""
+    """The number of its records that the rows were made from."""
     lost: int
-    """How many of them the log does not hold."""
+    """The number of those that the log does not hold."""
 
 
 class LogLoss(Model):
-    """The records that the log holds, those that the rows were made of, and which of these it does not hold."""
+    """How many records the log holds, how many the rows were made from, and which of these the log does not hold."""
 
     held: int
     known: int
@@ -54,10 +54,10 @@ class LogLoss(Model):
 
 
 async def find_loss(log: EventLog, pool: Pool) -> LogLoss:
-    """Compare every record that the rows were made of with the log, which is not guarded.
+    """Compare every record that the rows were made from with the log, which is unguarded.
 
     Raises:
-        Unavailable: the log or Postgres cannot be reached, or nothing was ever projected into it.
+        Unavailable: the log or Postgres cannot be reached, or nothing has been projected into it yet.
     """
     async with snapshot(pool, readonly=False) as connection:
         await connection.execute(_HELD)
@@ -82,7 +82,7 @@ async def find_loss(log: EventLog, pool: Pool) -> LogLoss:
 async def _all_records(log: EventLog) -> AsyncIterator[Sequence[Record]]:
     try:
         ends = await log.ends(EVENTS)
-    except LogLost:  # the topic is not there
+    except LogLost:  # the topic does not exist
         return
     async for records in log.read(EVENTS, {}, ends):
         yield records

@@ -1,6 +1,6 @@
-"""The history as rows: one message for every event that a person would want to hear of (H-03).
+"""The history as rows: one message for every event that a person would want to know about (H-03).
 
-The text of a message is made by `fold.history`, which the prompts use too.
+`fold.history` writes the text of a message, also for the prompts.
 """
 
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from poweron_projections.table_spec import Json, Table, Uuid, json, optional_tex
 
 
 class MessageRow(NamedTuple):
-    """One message of a workflow, named by the `seq` of the record that it tells of."""
+    """One message of a workflow, identified by the `seq` of its record."""
 
     workflow_id: Uuid
     seq: int
@@ -40,7 +40,7 @@ MESSAGES = Table("messages", MessageRow, key=("workflow_id", "seq"), keeps="newe
 
 
 def message_row(workflow_id: str, message: ChatMessage) -> MessageRow:
-    """A message of the history as its row."""
+    """Return the row of a message of the history."""
     return MessageRow(
         workflow_id=workflow_id,
         seq=message.seq,

@@ -28,16 +28,16 @@ UPDATE offsets
 """
 
 
-MOST_IDLE_MS = 10_000  # that Postgres waits for the next statement of a transaction which locks rows
+MOST_IDLE_MS = 10_000  # for which Postgres waits for the next statement of a transaction that locks rows
 
 
 async def stay(connection: Connection) -> None:
-    """Let no rebuild put other tables in place of these until the transaction ends.
+    """Keep any rebuild from replacing these tables until the transaction ends.
 
-    Otherwise rows could go to the tables of before and their offset to those of after, and be lost. To be called
-    first in a transaction: what is seen is settled by the statement that follows.
+    Otherwise rows could go to the old tables and their offset to the new ones, and be lost. Call this first in a
+    transaction: the statement that follows determines what the transaction sees.
 
-    A process that is frozen within the transaction holds up the others for a while only: Postgres ends it.
+    A process that freezes within the transaction blocks others only for a while: Postgres ends the transaction.
     """
     await connection.execute(
         f"SET LOCAL idle_in_transaction_session_timeout = {MOST_IDLE_MS}; LOCK TABLE offsets IN ROW EXCLUSIVE MODE"
@@ -45,20 +45,20 @@ async def stay(connection: Connection) -> None:
 
 
 async def read(connection: Connection, topic: str) -> dict[int, int]:
-    """The next offset of every partition that has a row."""
+    """Return the next offset of every partition that has a row."""
     return {row["partition"]: row["next_offset"] for row in await connection.fetch(_READ, topic)}
 
 
 async def begin(connection: Connection, topic: str, partitions: Iterable[int]) -> None:
-    """Give each partition a row, at 0 where it had none."""
+    """Give each partition without a row one at offset 0."""
     rows = [OffsetRow(topic, partition, 0) for partition in sorted(partitions)]
     if not rows:
-        return  # a member of the group that has no partition, as the second on a topic with one
+        return  # a group member without a partition, such as the second one on a topic with a single partition
     await connection.execute(OFFSETS.upsert, OFFSETS.given(rows))
 
 
 async def move(connection: Connection, topic: str, before: Mapping[int, int], after: Mapping[int, int]) -> None:
-    """Move the offset of each partition in `after` on from where it was seen.
+    """Advance the offset of each partition in `after` from its value in `before`.
 
     Raises:
         Conflict: another projector has moved one of them.

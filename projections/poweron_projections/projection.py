@@ -1,7 +1,7 @@
-"""What a record changes: from the workflow as it stood and the record to rows. Pure.
+"""What a record changes: a pure step from a workflow and its next record to rows.
 
-A `View` is the fold state of one workflow with what its rows need beside it; a `Batch` collects what many
-records change. Rows that nothing will change any more are made at once, the others when the batch is done.
+A `View` is the fold state of one workflow together with what its rows need; a `Batch` collects the changes of many
+records. Rows that can no longer change are made at once, the others when the batch is done.
 """
 
 from collections import defaultdict
@@ -31,15 +31,15 @@ from poweron_projections.usage import USAGE, usage_rows
 from poweron_projections.workflows import ROUNDS, WORKFLOWS, WorkflowRow, round_row, workflow_row
 
 Read = tuple[Record, Recorded | Undecodable]
-"""A record of `poweron.events`, and the event that it is or why it is none."""
+"""A record of `poweron.events`, and its event or the reason why it is not one."""
 
 
 class View(NamedTuple):
-    """A workflow, and what its rows need beside its state.
+    """A workflow, and what its rows need besides its state.
 
-    `row` is its row in `workflows` and `settled` are its other rows that can still change, as they were put last;
-    `newest` is its last record; `step` are the events of the step that runs, `last` is the row of the last step of an
-    attempt whose review is awaited.
+    `row` is its row in `workflows`, and `settled` holds its other rows that can still change, both as last put into
+    a batch; `newest` is its last record; `step` holds the events of the running step; `last` is the row of the last
+    step of an attempt that awaits its review.
     """
 
     workflow: Workflow
@@ -52,12 +52,12 @@ class View(NamedTuple):
 
     @classmethod
     def of(cls, workflow_id: str) -> "View":
-        """A workflow of which no record has been seen."""
+        """Return the view of a workflow without records."""
         return cls(Workflow(workflow_id))
 
 
 class Changes(NamedTuple):
-    """What is to be written, by table: new rows, and rows that may find one in their place. And what is to be told."""
+    """What to write, by table: new rows, and rows that may replace existing ones. Also the dead letters to append."""
 
     new: Mapping[str, Sequence[Row]]
     replacing: Mapping[str, Sequence[Row]]
@@ -66,9 +66,9 @@ class Changes(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Rows gathered by table; where a row replaces another, only the newest. And what is no event, to be told.
+    """Rows collected by table, only the newest of those that replace each other. Also the dead letters to append.
 
-    `begun` are the workflows that had no row before: all of theirs are new.
+    `begun` holds the workflows that had no rows before: all of their rows are new.
     """
 
     added: defaultdict[str, list[Row]] = field(default_factory=partial(defaultdict, list))
@@ -90,15 +90,16 @@ class Batch:
     def changes(self) -> Changes:
         new, replacing = dict[str, Sequence[Row]](self.added), dict[str, Sequence[Row]]()
         for name, rows in self.changed.items():
-            new[name] = [row for row in rows.values() if row[0] in self.begun]  # its workflow comes first in each
+            new[name] = [row for row in rows.values() if row[0] in self.begun]  # the workflow is the first column
             replacing[name] = [row for row in rows.values() if row[0] not in self.begun]
         return Changes(new, replacing, self.letters)
 
 
 def read(record: Record) -> Read:
-    """A record of `poweron.events` as the fold takes it.
+    """Read a record of `poweron.events` as input for the fold.
 
-    Why it is none is told without the traceback: its frames would hold whole batches until the garbage is collected.
+    The reason why it is not an event is kept without the traceback: its frames would hold whole batches until the next
+    garbage collection.
     """
     try:
         return record, read_record(record)
@@ -107,14 +108,14 @@ def read(record: Record) -> Read:
 
 
 def project(view: View, record: Record, recorded: Recorded, batch: Batch) -> View:
-    """The view after a record; rows that are as they will stay go into the batch, `settle` puts the others."""
+    """Return the view after a record; rows that no longer change go into the batch, `settle` puts the others there."""
     seq = view.workflow.seq
     after, verdict = evolve(view.workflow, recorded)
     batch.put(RECORDS, [records_.judged(record, recorded, seq, verdict)])
     batch.put(USAGE, usage_rows(recorded, seq, verdict))
     if verdict == "accepted":
         batch.put(REQUESTS, request_rows(recorded, seq))
-    if verdict != "accepted" or after.head is view.workflow.head:  # its round is as it was
+    if verdict != "accepted" or after.head is view.workflow.head:  # its round is unchanged
         told = view._replace(workflow=after, newest=recorded)
     else:
         told = _project_round(view, recorded, after, batch)
@@ -133,7 +134,7 @@ def _project_round(view: View, recorded: Recorded, after: Workflow, batch: Batch
 
 
 def _step(view: View, recorded: Recorded, after: Workflow, batch: Batch) -> tuple[tuple[Recorded, ...], StepRow | None]:
-    """The events of the step that runs, and the last step of an attempt whose review is awaited."""
+    """Return the events of the running step, and the row of the last step of an attempt that awaits its review."""
     if view.last is not None and isinstance(recorded.envelope.event, TaskReviewed):
         batch.put(STEPS, [view.last._replace(reviewed_ms=recorded.time_ms)])
     step = (*view.step, recorded) if _is_of_the_step(view, recorded) else view.step
@@ -147,13 +148,13 @@ def _step(view: View, recorded: Recorded, after: Workflow, batch: Batch) -> tupl
 
 
 def _is_of_the_step(view: View, recorded: Recorded) -> bool:
-    """Whether the event tells of a step; that of a stage, which may also be one of the task, only while a step runs."""
+    """Return whether the event belongs to a step; a stage event may belong to the task unless a step is running."""
     event = recorded.envelope.event
     return isinstance(event, StepEvent) or (bool(view.step) and isinstance(event, StageEvent))
 
 
 def settle(view: View, batch: Batch) -> View:
-    """Put the rows that can still change, where they are not as they were put last."""
+    """Put the rows that can still change into the batch, unless they are as they were last put."""
     assert view.newest is not None
     row = workflow_row(view.row, view.newest, view.workflow)
     batch.put(WORKFLOWS, [row])
@@ -173,11 +174,11 @@ def _changing(view: View) -> Iterator[tuple[Table, Row]]:
 
 
 def put_undecodable(record: Record, error: Undecodable, batch: Batch) -> None:
-    """The row of a record that is no event, and what is told of it."""
+    """Put the row of a record that is not an event into the batch, and its dead letter."""
     batch.put(RECORDS, [records_.undecodable(record)])
     batch.letters.append(DeadLetter.of(record, str(error)))
 
 
 def put_dead_letters(records: Iterable[Record], batch: Batch) -> None:
-    """The rows of records of `poweron.deadletter`."""
+    """Put the rows of records of `poweron.deadletter` into the batch."""
     batch.put(DEAD_LETTERS, [dead_letter_row(record) for record in records])

@@ -1,6 +1,6 @@
-"""The projector: brings what the log says into the rows, and stays with it (E-11).
+"""The projector: brings the log into the rows and follows it from then on (E-11).
 
-Any number may run. Tables of an older release are rebuilt first, beside those that are there.
+Any number of projectors may run. Tables of an older release are rebuilt first, beside the existing ones.
 """
 
 import asyncio
@@ -24,17 +24,17 @@ log = logging.getLogger(__name__)
 GROUP: Final = "poweron.projector"
 DEAD_LETTERS_GROUP: Final = "poweron.projector.deadletter"
 
-GATHER: Final = 0.05  # seconds in which records gather after a transaction: many at once cost far less
-GATHER_EACH: Final = 0.004  # seconds for each record of the transaction, where many come
+GATHER: Final = 0.05  # seconds for which records gather after a transaction: many at once cost far less
+GATHER_EACH: Final = 0.004  # seconds for each record of the transaction, if many arrive
 GATHER_MOST: Final = 0.1  # seconds
 POLL: Final = 0.2  # seconds
-IDLE: Final = 5.0  # seconds without records after which the rows are asked whether they are where they were left
-LONG_WORK: Final = 0.5  # seconds that a transaction may take before polling goes on beside it
+IDLE: Final = 5.0  # seconds without records before the position of the rows is checked
+LONG_WORK: Final = 0.5  # seconds that a transaction may take before polling continues beside it
 STOP_TIMEOUT: Final = 5.0  # seconds
 
 
 async def run(log: EventLog, pool: Pool) -> None:
-    """Project events and dead letters until cancelled; what fails is tried again, later and later."""
+    """Project events and dead letters until cancelled; failures are retried after longer and longer pauses."""
     async with asyncio.TaskGroup() as group:
         group.create_task(_follow(log, pool, topics.EVENTS.name, GROUP))
         group.create_task(_follow(log, pool, topics.DEAD_LETTERS.name, DEAD_LETTERS_GROUP))
@@ -48,16 +48,16 @@ async def _follow(log: EventLog, pool: Pool, topic: str, group: str) -> None:
 
 
 def gathering(records: int) -> float:
-    """The seconds in which others gather after a transaction of so many records.
+    """Return for how many seconds records gather after a transaction with this many records.
 
-    A workflow that goes on changes the same rows with each batch: the more come, the longer they gather. None wait
-    where more than a batch has come, which is how it is after a standstill.
+    A running workflow changes the same rows with each batch: the more records arrive, the longer they gather. There is
+    no wait after a full batch, since more records are then ready, as they are after a standstill.
     """
     return 0.0 if records >= BATCH else min(GATHER_MOST, max(GATHER, records * GATHER_EACH))
 
 
 class _Following:
-    """A follower, the writer that it feeds, and whether the two stand at the same place."""
+    """A follower, the writer that it feeds, and whether both are at the same position."""
 
     def __init__(self, follower: Follower, writer: RowWriter) -> None:
         self._follower, self._writer = follower, writer
@@ -69,7 +69,7 @@ class _Following:
         self._not_before = self._idle_since = 0.0
 
     async def go_on(self) -> None:
-        """Poll once, and do what is to be done."""
+        """Poll once, and act on the result."""
         polled = await self._poll(POLL)
         now = asyncio.get_running_loop().time()
         if not self._in_place:
@@ -88,7 +88,7 @@ class _Following:
             polled = await self._follower.poll(timeout)
         except Unavailable as error:
             self._failed_polls += 1
-            if self._failed_polls.bit_count() == 1:  # the 1st, the 2nd, the 4th and so on
+            if self._failed_polls.bit_count() == 1:  # the 1st, 2nd, 4th and so on
                 log.warning("kafka_unavailable", extra={"error": str(error)})
             self._kafka_outage.failed(error)
             await asyncio.sleep(timeout)
@@ -101,7 +101,7 @@ class _Following:
         return polled
 
     async def _take_place(self) -> None:
-        """Begin where the rows end."""
+        """Seek to where the rows end."""
         assigned = self._assigned
         for partition, offset in (await self._writer.load(sorted(assigned))).items():
             await self._follower.seek(partition, offset)
@@ -109,7 +109,7 @@ class _Following:
         self._in_place = assigned == self._assigned
 
     async def _attempt(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do the work; polling goes on beside it if it takes long (E-09)."""
+        """Do the work; polling continues beside it if it takes long (E-09)."""
         task = asyncio.create_task(work)
         missed = False
         try:

@@ -1,6 +1,6 @@
-"""What people and dashboards read of a workflow: the rows as entries.
+"""Reading workflows from the rows, as entries for people and dashboards.
 
-Pages go by key, never by number: the next page begins where the last one ended, also while rows come in.
+Pages are addressed by key, never by number: the next page begins where the last one ended, even if rows arrive.
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,7 +35,7 @@ from poweron_projections.entries import (
 )
 from poweron_projections.records import digest
 
-PAGE: Final = 50  # rows, where the caller names no limit
+PAGE: Final = 50  # rows, if the caller gives no limit
 
 Entry = TypeVar("Entry", bound=Model)
 
@@ -120,7 +120,7 @@ _LAST_SEQ: Final = 2**31 - 1
 
 
 class StoredRecord(NamedTuple):
-    """A record of a workflow as it stands, with the verdict on it."""
+    """A stored record of a workflow, with the verdict on it."""
 
     seq: int
     verdict: Verdict
@@ -129,22 +129,22 @@ class StoredRecord(NamedTuple):
     time_ms: int
     sha256: bytes
     value: bytes
-    """Nothing where the row is damaged."""
+    """Empty if the row is damaged."""
 
     @property
     def is_whole(self) -> bool:
-        """Whether these are the bytes that came."""
+        """Whether these are the original bytes."""
         return digest(self.value) == self.sha256
 
     def log_record(self, workflow_id: str) -> Record:
-        """The same as it stands in the log, byte for byte but for its headers, which no row keeps."""
+        """Return the record as it is in the log, byte for byte except for its headers, which the rows do not keep."""
         return Record(
             topics.EVENTS.name, self.partition, self.offset, self.time_ms, workflow_id.encode(), self.value, {}
         )
 
 
 async def workflows(pool: Pool, *, limit: int = PAGE, before: str | None = None) -> list[WorkflowSummary]:
-    """A page of all workflows, newest first; `before` is the `cursor` of the line that it follows.
+    """Return a page of all workflows, newest first; `before` is the `cursor` of the entry that the page follows.
 
     Raises:
         Unavailable: Postgres cannot be reached.
@@ -159,32 +159,32 @@ async def workflows(pool: Pool, *, limit: int = PAGE, before: str | None = None)
 
 
 async def workflow(pool: Pool, workflow_id: str) -> WorkflowSummary | None:
-    """One workflow; None if it has no records."""
+    """Return one workflow; None if it has no records."""
     found = await _fetch(pool, _ONE, workflow_id)
     return _workflow(found[0]) if found else None
 
 
 async def rounds(pool: Pool, workflow_id: str) -> list[RoundSummary]:
-    """The rounds of a workflow in order."""
+    """Return the rounds of a workflow in order."""
     return [_round(row) for row in await _fetch(pool, _ROUNDS, workflow_id)]
 
 
 async def tasks(pool: Pool, workflow_id: str) -> list[TaskEntry]:
-    """The tasks of a workflow in the order in which they are worked on."""
+    """Return the tasks of a workflow in the order in which they are worked on."""
     return [_entry(TaskEntry, row) for row in await _fetch(pool, _TASKS, workflow_id)]
 
 
 async def steps(pool: Pool, workflow_id: str) -> list[StepEntry]:
-    """The steps of a workflow in order."""
+    """Return the steps of a workflow in order."""
     return [_entry(StepEntry, row) for row in await _fetch(pool, _STEPS, workflow_id)]
 
 
 async def history(
     pool: Pool, workflow_id: str, *, limit: int = PAGE, before_seq: int | None = None
 ) -> list[HistoryEntry]:
-    """A page of the history, newest first; `before_seq` is the `seq` of the message that it follows.
+    """Return a page of the history, newest first; `before_seq` is the `seq` of the message that the page follows.
 
-    Rounds come newest first too, since `seq` grows from round to round (H-01).
+    Rounds are also newest first, since `seq` grows from round to round (H-01).
     """
     last = _LAST_SEQ if before_seq is None else before_seq
     return [_told(row) for row in await _fetch(pool, _ENTRIES, workflow_id, last, limit)]
@@ -193,60 +193,60 @@ async def history(
 async def messages(
     pool: Pool, workflow_id: str, *, limit: int = PAGE, before_seq: int | None = None
 ) -> list[ChatMessage]:
-    """The same page as the fold has its messages, to be told by the same functions (H-03)."""
+    """Return the same page as messages of the fold, so that the same functions can render them (H-03)."""
     last = _LAST_SEQ if before_seq is None else before_seq
     return [_entry(ChatMessage, row) for row in await _fetch(pool, _HISTORY, workflow_id, last, limit)]
 
 
 async def opening(pool: Pool, workflow_id: str) -> Opening | None:
-    """How the workflow's last round was opened; None if it never was."""
+    """Return the event that opened the workflow's last round; None if there is none."""
     found = await _fetch(pool, _OPENING, workflow_id)
     event = decode(decompress(found[0]["compressed"])).event if found else None
     return event if isinstance(event, Opening) else None
 
 
 async def spent(pool: Pool, workflow_id: str) -> tuple[int, Spent]:
-    """How many rounds of the workflow have ended, and what all of them used."""
+    """Return how many rounds of the workflow have ended, and what all of its rounds used."""
     (found,) = await _fetch(pool, _SPENT, workflow_id)
     used = dict(found)
     return used.pop("ended"), Spent(**used)
 
 
 async def events(pool: Pool, workflow_id: str, *, after_seq: int = -1, limit: int = PAGE) -> list[EventEntry]:
-    """A page of a workflow's records, oldest first; `after_seq` is the `seq` of the record that it follows."""
+    """Return a page of a workflow's records, oldest first; `after_seq` is the `seq` of the record that it follows."""
     return [_event(row) for row in await _fetch(pool, _EVENTS, workflow_id, after_seq, limit)]
 
 
 async def stored_records(
     pool: Pool, workflow_id: str, *, after_seq: int = -1, limit: int | None = None
 ) -> list[StoredRecord]:
-    """The records of a workflow, oldest first, as bytes: all of them, or a page."""
+    """Return the records of a workflow, oldest first, as bytes: all of them, or a page."""
     return [stored_record(row) for row in await _fetch(pool, _STORED, workflow_id, after_seq, limit)]
 
 
 async def workflow_ids(pool: Pool, *, after: str | None = None, limit: int = PAGE) -> list[str]:
-    """A page of the ids of all workflows that have records, those too that were never opened."""
+    """Return a page of the ids of all workflows that have records, including those that were never opened."""
     return [str(row["workflow_id"]) for row in await _fetch(pool, _IDS, after, limit)]
 
 
 async def count_workflow_ids(pool: Pool) -> int:
-    """How many workflows have records."""
+    """Return how many workflows have records."""
     (row,) = await _fetch(pool, _COUNT_IDS)
     return int(row["count"])
 
 
 async def documents(pool: Pool, workflow_id: str) -> list[DocumentEntry]:
-    """The documents of a workflow in the order in which they came."""
+    """Return the documents of a workflow in the order in which they were added."""
     return [_entry(DocumentEntry, row) for row in await _fetch(pool, _DOCUMENTS, workflow_id)]
 
 
 async def usage(pool: Pool, workflow_id: str) -> list[UsageEntry]:
-    """The model calls of a workflow in order, those of superseded events too."""
+    """Return the model calls of a workflow in order, including those of superseded events."""
     return [_entry(UsageEntry, row) for row in await _fetch(pool, _USAGE, workflow_id)]
 
 
 async def approvals(pool: Pool, workflow_id: str | None = None, *, limit: int = PAGE) -> list[ApprovalEntry]:
-    """What waits for a person, in one workflow or in all of them; longest waiting first."""
+    """Return the actions that wait for a person, in one workflow or in all; longest waiting first."""
     return [
         _entry(
             ApprovalEntry,
@@ -260,7 +260,7 @@ async def approvals(pool: Pool, workflow_id: str | None = None, *, limit: int = 
 
 
 async def dead_letters(pool: Pool, *, limit: int = PAGE) -> list[DeadLetterEntry]:
-    """What could not be read, newest first."""
+    """Return the dead letters, newest first."""
     return [
         _entry(DeadLetterEntry, row, offset=row["log_offset"], time=time(row["time_ms"]))
         for row in await _fetch(pool, _DEAD_LETTERS, limit)
@@ -268,7 +268,7 @@ async def dead_letters(pool: Pool, *, limit: int = PAGE) -> list[DeadLetterEntry
 
 
 def time(milliseconds: int) -> str:
-    """A broker's time as RFC 3339 in UTC."""
+    """Format a broker's time as RFC 3339 in UTC."""
     return rfc3339(datetime.fromtimestamp(milliseconds / 1000, UTC))
 
 
@@ -278,7 +278,7 @@ async def _fetch(pool: Pool, query: str, *arguments: object) -> Sequence[Found]:
 
 
 def _entry(kind: type[Entry], row: Found, **changed: Any) -> Entry:
-    """The fields of an entry that the row has under the same name, and those that it names or writes differently."""
+    """Build an entry from the columns that have its fields' names, and from `changed` for its other fields."""
     given = cells(row, (name for name in kind.model_fields if name not in changed))
     return kind.model_validate({**given, **changed}, context=READING)
 
@@ -306,7 +306,7 @@ def _round(row: Found) -> RoundSummary:
 
 
 def stored_record(row: Found | Mapping[str, Any]) -> StoredRecord:
-    """A row of `records` with its bytes."""
+    """Return a row of `records` with its bytes."""
     given = {name: row[name] for name in ("seq", "verdict", "partition", "time_ms", "sha256")}
     try:
         value = decompress(row["compressed"])
@@ -327,7 +327,7 @@ def _reason(review: bytes | None) -> str | None:
 
 
 def _references(row: Found) -> tuple[str, ...]:
-    """The documents of a message as references, which know them by the names that they were written under."""
+    """Return the documents of a message as references, with the names under which the documents were added."""
     label, names = row["documents_label"], row["names"] or {}
     items = ((each["documentId"], each["documentName"]) for each in row["documents"])
     return (

@@ -1,7 +1,8 @@
-"""Rebuild: all rows made anew from the log, compared with the live ones, and put in their place.
+"""Rebuild: all rows are made from scratch from the log, compared with the live ones, and put in their place.
 
-The shadow is filled beside the living projector. Only for what came meanwhile, the comparison and the exchange
-are the offsets locked; a writer then finds its compare-and-set failed and goes on in the new tables.
+The shadow is filled beside the running projector. The offsets are locked only for the records that arrive in the
+meantime, for the comparison and for the exchange; a writer then finds that its compare-and-set failed and continues
+in the new tables.
 """
 
 from collections.abc import AsyncGenerator, Sequence
@@ -30,7 +31,7 @@ from poweron_projections.shadow import (
     unheard,
 )
 
-_LOCK: Final = 5_796_104_318  # any number that nobody else locks by
+_LOCK: Final = 5_796_104_318  # any number that no other lock uses
 
 _HAS_ROWS: Final = "SELECT EXISTS (SELECT FROM offsets WHERE next_offset > 0)"
 _HAS_OFFSETS: Final = "SELECT to_regclass($1) IS NOT NULL"
@@ -40,7 +41,7 @@ _COUNT: Final = "SELECT (SELECT count(*) FROM records), (SELECT count(*) FROM de
 
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
-    """What was made, and where the rows that it replaced were different; None where they could not be compared."""
+    """What a rebuild made, and where the rows that it replaced differed; None if they could not be compared."""
 
     events: int
     dead_letters: int
@@ -48,19 +49,19 @@ class Rebuilt:
 
 
 async def rebuild(log: EventLog, pool: Pool, on_read: OnRead = unheard) -> Rebuilt:
-    """Make all rows anew and exchange them for the live ones, whatever state those are in; `on_read` hears how far.
+    """Rebuild all rows and exchange them for the live ones, in whichever state; `on_read` receives the progress.
 
     Raises:
         Conflict: another process is rebuilding.
         Refused: the tables are of a newer release.
-        Unavailable: the log or Postgres cannot be reached; what was begun is thrown away by the next rebuild.
+        Unavailable: the log or Postgres cannot be reached; the next rebuild discards what was begun.
     """
     async with acquire(pool) as connection, _alone(connection):
         seen = await ends_of(log)
         live = await schema_of(connection)
         comparable = await migrations.migrate(pool) and bool(await connection.fetchval(_HAS_ROWS))
         if comparable:
-            with suppress(Conflict, DamagedRecord):  # the live rows are such that nobody can go on from them
+            with suppress(Conflict, DamagedRecord):  # no writer can continue from the live rows as they are
                 await _catch_up(log, pool, seen)
         shadow = Shadow(log, connection, tells=True, count=ReadCount(on_read))
         await _begin(connection, f"{live}_shadow", f"{live}_replaced")
@@ -70,7 +71,7 @@ async def rebuild(log: EventLog, pool: Pool, on_read: OnRead = unheard) -> Rebui
 
 
 async def _catch_up(log: EventLog, pool: Pool, seen: Ends) -> None:
-    """Bring the live rows as far as what they are compared with."""
+    """Bring the live rows to the position of the rows that they are compared with."""
     await RowWriter(log, pool, EVENTS, renew=_give_way).catch_up(seen[EVENTS])
     await RowWriter(log, pool, DEAD_LETTERS, renew=_give_way).catch_up(await log.ends(DEAD_LETTERS))
 
@@ -86,11 +87,11 @@ async def _alone(connection: Connection) -> AsyncGenerator[None, None]:
             raise Conflict("another process is rebuilding the rows; wait until it is done")
         yield
     finally:
-        await connection.close()  # with it go the lock and the schema that it looked into
+        await connection.close()  # this also ends the lock and the search path
 
 
 async def _begin(connection: Connection, shadow: str, replaced: str) -> None:
-    """An empty shadow; what a killed rebuild left is thrown away."""
+    """Create an empty shadow, and discard what a killed rebuild has left behind."""
     await connection.execute(f"DROP SCHEMA IF EXISTS {shadow}, {replaced} CASCADE")
     await connection.execute(f"CREATE SCHEMA {shadow}")
     await connection.execute(f"SET search_path TO {shadow}")
@@ -99,7 +100,7 @@ async def _begin(connection: Connection, shadow: str, replaced: str) -> None:
 
 
 async def _exchange(shadow: Shadow, live: str, seen: Ends, damaged: Sequence[Difference] | None) -> Rebuilt:
-    """Put the shadow in the place of the live rows, which can be compared where `damaged` is known of them."""
+    """Replace the live rows by the shadow; compare them first if `damaged` is not None."""
     connection = shadow.connection
     named: list[Difference] | None = None
     async with connection.transaction():
@@ -109,7 +110,7 @@ async def _exchange(shadow: Shadow, live: str, seen: Ends, damaged: Sequence[Dif
             await shadow.fill(await live_ends(shadow.log, connection, live, seen))
         if damaged is not None:
             named = [*await differences(connection, expected=f"{live}_shadow", found=live), *damaged]
-        await shadow.fill({DEAD_LETTERS: await shadow.log.ends(DEAD_LETTERS)})  # with those that this rebuild told
+        await shadow.fill({DEAD_LETTERS: await shadow.log.ends(DEAD_LETTERS)})  # including those of this rebuild
         events, dead_letters = await connection.fetchrow(_COUNT) or (0, 0)
         if await connection.fetchval(_HAS_SCHEMA, live):
             await connection.execute(f"ALTER SCHEMA {live} RENAME TO {live}_replaced")

@@ -1,6 +1,6 @@
 """Every record of the log, its bytes, and the verdict on it.
 
-What is not an event is here too, without workflow and `seq`: nothing that was written is hidden.
+Records that are not events are included, without workflow and `seq`: nothing that was written is hidden.
 """
 
 import hashlib
@@ -36,7 +36,7 @@ RECORDS = Table("records", RecordRow, key=("partition", "log_offset"), not_compa
 
 
 def digest(value: bytes | None) -> bytes:
-    """The SHA-256 of a record's bytes, as `records` keeps it."""
+    """Return the SHA-256 of a record's bytes, as `records` keeps it."""
     return hashlib.sha256(value or b"").digest()
 
 
@@ -45,7 +45,7 @@ def _compressed(record: Record) -> bytes | None:
 
 
 def judged(record: Record, recorded: Recorded, seq: int, verdict: Verdict) -> RecordRow:
-    """The row of a record that is an event; its key is its workflow's id."""
+    """Return the row of a record that is an event; its key is the workflow's id and is not repeated."""
     envelope = recorded.envelope
     return RecordRow(
         partition=record.partition,
@@ -64,7 +64,7 @@ def judged(record: Record, recorded: Recorded, seq: int, verdict: Verdict) -> Re
 
 
 def undecodable(record: Record) -> RecordRow:
-    """The row of a record that is no event."""
+    """Return the row of a record that is not an event."""
     return RecordRow(
         partition=record.partition,
         log_offset=record.offset,

@@ -1,4 +1,4 @@
-"""What the rows say of requests: whether they have their answer, what they wait for, how many more may be opened."""
+"""Requests in the rows: whether they are answered, what they wait for, how many more may be opened."""
 
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -35,7 +35,7 @@ SELECT steps.approval AS state, steps.approval_sha256 AS parameters_sha256, step
 
 @dataclass(frozen=True, slots=True)
 class RequestAnswer:
-    """What became of a request. Accepted outranks refused."""
+    """The answer to a request. Accepted outranks refused."""
 
     answer: Literal["accepted", "refused"]
     workflow_id: str
@@ -48,7 +48,7 @@ class RequestAnswer:
 
 @dataclass(frozen=True, slots=True)
 class StepApproval:
-    """What became of the question whether an action may run; `waits` while it can still be answered."""
+    """The state of an approval; `waits` is True while it can still be answered."""
 
     state: Literal["asked", "granted", "denied"]
     parameters_sha256: str
@@ -58,10 +58,10 @@ class StepApproval:
 
 
 async def count_open(pool: Pool, most: int) -> int:
-    """How many workflows have an open round that does not wait for a person, counted no further than `most`.
+    """Count the workflows with an open round that does not wait for a person, up to `most`.
 
     Raises:
-        Unavailable: Postgres cannot be reached, or nothing was ever projected into it.
+        Unavailable: Postgres cannot be reached, or nothing has been projected into it yet.
     """
     async with acquire(pool) as connection:
         (found,) = await connection.fetch(_COUNT_OPEN, most)
@@ -69,20 +69,20 @@ async def count_open(pool: Pool, most: int) -> int:
 
 
 async def open_workflows(pool: Pool) -> frozenset[str]:
-    """The workflows that have an open round.
+    """Return the workflows that have an open round.
 
     Raises:
-        Unavailable: Postgres cannot be reached, or nothing was ever projected into it.
+        Unavailable: Postgres cannot be reached, or nothing has been projected into it yet.
     """
     async with acquire(pool) as connection:
         return frozenset(str(found["workflow_id"]) for found in await connection.fetch(_OPEN))
 
 
 async def answer(pool: Pool, source: str, request_id: str) -> RequestAnswer | None:
-    """What the rows say became of the request (source, id); None if nothing yet.
+    """Return the answer to the request (source, id) according to the rows; None if there is none yet.
 
     Raises:
-        Unavailable: Postgres cannot be reached, or nothing was ever projected into it.
+        Unavailable: Postgres cannot be reached, or nothing has been projected into it yet.
     """
     async with acquire(pool) as connection:
         found = await connection.fetchrow(_ANSWER, text(source), text(request_id))
@@ -92,10 +92,10 @@ async def answer(pool: Pool, source: str, request_id: str) -> RequestAnswer | No
 
 
 async def approval(pool: Pool, workflow_id: str, place: tuple[int, int, int, int]) -> StepApproval | None:
-    """What the rows say of the approval of the step at `place`; None if nobody was asked for one.
+    """Return the approval of the step at `place` according to the rows; None if none was requested.
 
     Raises:
-        Unavailable: Postgres cannot be reached, or nothing was ever projected into it.
+        Unavailable: Postgres cannot be reached, or nothing has been projected into it yet.
     """
     async with acquire(pool) as connection:
         found = await connection.fetchrow(_APPROVAL, workflow_id, *place)

@@ -1,7 +1,7 @@
-"""What became of each request, as rows: the log's answer under the request's own identity (E-15).
+"""The answers to requests as rows: the log's answer under the request's own identity (E-15).
 
-Every accepted event that names a request is an answer to it. If intakes raced there can be several;
-readers let accepted outrank refused.
+Every accepted event that names a request is an answer to it. If intakes raced, there can be several;
+for readers, accepted outranks refused.
 """
 
 from typing import NamedTuple
@@ -32,9 +32,9 @@ REQUESTS = Table("requests", RequestRow, key=("source", "id", "workflow_id", "se
 
 
 def request_rows(recorded: Recorded, seq: int) -> list[RequestRow]:
-    """The answer that an accepted event gives, if it names a request."""
+    """Return the answer that an accepted event gives, if it names a request."""
     event = recorded.envelope.event
-    request: RequestIdentity | None = vars(event).get("request")  # most events have none, which getattr finds slowly
+    request: RequestIdentity | None = vars(event).get("request")  # most events have none, and getattr is slow then
     if request is None:
         return []
     requester: Requester | None = getattr(event, "requester", None)

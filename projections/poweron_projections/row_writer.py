@@ -1,7 +1,7 @@
-"""Writing rows: records of one topic taken into the live rows, each exactly once, however many processes do it (E-11).
+"""Writing rows: records of one topic enter the live rows exactly once, with any number of processes (E-11).
 
-The offset row decides which of them writes. All that one remembers can be forgotten at any time: the rows say
-where to go on.
+The offset row decides which process writes. A process can drop what it remembers at any time: the rows say where
+to continue.
 """
 
 import asyncio
@@ -19,15 +19,15 @@ from poweron_projections.rows import BATCH_BYTES, Rows
 
 BATCH: Final = 2_000  # records in one transaction
 TRANSACTION_DEADLINE: Final = 30.0  # seconds
-OTHERS_TURN: Final = 0.05  # seconds in which another writer that lives shows that it moves
-MAX_CONFLICTS: Final = 10  # without any progress of anybody
+OTHERS_TURN: Final = 0.05  # seconds in which another writer, if it is alive, shows that it makes progress
+MAX_CONFLICTS: Final = 10  # without progress by any writer
 
 Renew = Callable[[], Awaitable[object]]
-"""Replaces tables that are of an older release; raises Conflict where somebody else is doing so."""
+"""Replaces tables of an older release; raises Conflict if another process is doing so."""
 
 
 class RowWriter:
-    """Takes records of one topic into the live rows."""
+    """Writes records of one topic into the live rows."""
 
     def __init__(self, log: EventLog, pool: Pool, topic: str, *, renew: Renew) -> None:
         self._log, self._pool, self._topic = log, pool, topic
@@ -35,7 +35,7 @@ class RowWriter:
         self._rows = Rows(log)
 
     async def load(self, partitions: Sequence[int]) -> Mapping[int, int]:
-        """Forget everything and begin from the rows, which are made if they are not there.
+        """Drop the remembered state and begin from the rows, which are created if they do not exist.
 
         Returns:
             The next offset of each partition.
@@ -56,32 +56,32 @@ class RowWriter:
             return found
 
     async def check(self) -> None:
-        """Make sure that the rows are where they were left.
+        """Check that the rows are where they were left.
 
         Raises:
-            Unavailable: Postgres cannot be reached, or the rows were deleted; `load` makes them anew.
-            Conflict: they have moved: another writer was first, or other rows took their place.
+            Unavailable: Postgres cannot be reached, or the rows were deleted; `load` creates them again.
+            Conflict: they have moved: another writer was first, or other rows have replaced them.
         """
         async with _deadline(), acquire(self._pool) as connection:
             await self._rows.check(connection, self._topic)
 
     async def project(self, records: Sequence[Record]) -> None:
-        """Take the records into the rows; those that are there already have no effect.
+        """Write the records into the rows; records that are already there have no effect.
 
         Raises:
-            Unavailable: it is not known whether they are in the rows; `load` tells.
-            Conflict: another writer was first; `load` tells how far it is.
+            Unavailable: it is unknown whether they were written; `load` finds out.
+            Conflict: another writer was first; `load` finds out how far it is.
         """
         for some in Pieces[Record](most=BATCH, size=BATCH_BYTES).of(records):
             async with _deadline(), snapshot(self._pool, readonly=False) as connection:
                 await self._rows.write(connection, self._topic, some)
 
     async def catch_up(self, ends: Mapping[int, int]) -> None:
-        """Bring the rows to these ends. Another writer is waited for as long as it moves.
+        """Bring the rows to these ends, waiting for another writer for as long as it makes progress.
 
         Raises:
             Unavailable: the log or Postgres cannot be reached.
-            Conflict: nobody gets on: rows are there that the offsets do not know of; a rebuild mends that.
+            Conflict: there is no progress: the offsets do not account for some rows; a rebuild fixes that.
         """
         seen: Mapping[int, int] = {}
         conflicts = 0

@@ -1,4 +1,4 @@
-"""The rows of one schema, moved along with the log: one transaction a batch (E-11)."""
+"""The rows of one schema, advanced along with the log: one transaction per batch (E-11)."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -16,9 +16,9 @@ from poweron_projections.folder import Folder, LocalFolder, LookUp
 from poweron_projections.projection import Batch, Changes, put_dead_letters
 from poweron_projections.tables import PROJECTED
 
-BATCH_BYTES: Final = 8 * 2**20  # of records in one transaction; ordinary ones stay far below
-MANY: Final = 50  # new rows of a table from which on a COPY of its own costs less than one statement for all
-APPEND_BYTES: Final = 2 * 2**20  # of dead letters in one append, which has to be confirmed within seconds
+BATCH_BYTES: Final = 8 * 2**20  # of records in one transaction; ordinary batches stay far below
+MANY: Final = 50  # new rows of a table that make a separate COPY cheaper than one statement for all
+APPEND_BYTES: Final = 2 * 2**20  # of dead letters in one append, which must be confirmed within seconds
 
 _KNOWN_DEAD_LETTERS: Final = """
 SELECT partition, log_offset
@@ -30,8 +30,8 @@ SELECT partition, log_offset
 class Rows:
     """What is remembered between two transactions: how far the rows go, and the open workflows.
 
-    After any error the memory may be ahead of the rows and is of no use. Dead letters are told to `log`, to nobody
-    where it is None.
+    After an error this memory may be ahead of the rows and must not be used. Dead letters are appended to `log`, unless
+    it is None.
     """
 
     def __init__(self, log: EventLog | None, folder: Folder | None = None) -> None:
@@ -40,8 +40,8 @@ class Rows:
         self.offsets: dict[str, dict[int, int]] = {}
 
     async def load(self, connection: Connection, topic: str, partitions: Sequence[int]) -> Mapping[int, int]:
-        """Begin where the rows end: the next offset of each partition."""
-        async with connection.transaction():  # whoever drops or exchanges the tables waits until both are done
+        """Begin where the rows end; return the next offset of each partition."""
+        async with connection.transaction():  # a process that drops or exchanges the tables waits until both are done
             await offsets.stay(connection)
             await offsets.begin(connection, topic, partitions)
             found = await offsets.read(connection, topic)
@@ -49,9 +49,9 @@ class Rows:
         return self.offsets[topic]
 
     async def return_to(self, connection: Connection, topic: str, ends: Mapping[int, int]) -> Mapping[int, int]:
-        """Go back to the beginning of partitions that are shorter than the rows: the topic was made again.
+        """Go back to the beginning of partitions that are shorter than the rows, because the topic was recreated.
 
-        For dead letters only: each has a place of its own in the rows, and those that are there stay.
+        For dead letters only: each has a place of its own in the rows, and existing ones are kept.
         """
         before = {number: offset for number, offset in self.offsets[topic].items() if offset > ends[number]}
         after = dict.fromkeys(before, 0)
@@ -61,19 +61,19 @@ class Rows:
         return self.offsets[topic]
 
     async def check(self, connection: Connection, topic: str) -> None:
-        """Compare the offsets with those remembered.
+        """Compare the offsets with the remembered ones.
 
         Raises:
-            Conflict: the rows were moved on, or replaced.
+            Conflict: the rows were advanced or replaced.
         """
         found, remembered = await offsets.read(connection, topic), self.offsets.get(topic, {})
         if any(found.get(partition) != offset for partition, offset in remembered.items()):
             raise Conflict(f"the rows of {topic!r} are at {found!r}, but were left at {remembered!r}")
 
     async def write(self, connection: Connection, topic: str, records: Sequence[Record]) -> None:
-        """Take the records into the rows, inside a repeatable-read transaction that the caller commits.
+        """Write the records into the rows, inside a repeatable-read transaction that the caller commits.
 
-        Records before the offset are already there and are left out, so that a batch can come twice.
+        Records before the offset are already there and are skipped, so a batch may be delivered twice.
 
         Raises:
             Conflict: another projector was first.
@@ -88,7 +88,7 @@ class Rows:
         await self.put(connection, topic, fresh, changes)
 
     async def fold(self, topic: str, records: Sequence[Record], look_up: LookUp) -> Changes:
-        """What the records change in the rows."""
+        """Return what the records change in the rows."""
         if topic == topics.EVENTS.name:
             return await self._folder.fold(records, look_up)
         batch = Batch()
@@ -96,7 +96,7 @@ class Rows:
         return batch.changes()
 
     async def put(self, connection: Connection, topic: str, records: Sequence[Record], changes: Changes) -> None:
-        """Write what these records changed and move on behind them, inside a transaction that the caller commits."""
+        """Write the changes of these records and advance past them, inside a transaction that the caller commits."""
         await self._append_dead_letters(connection, changes.letters)
         await _write(connection, changes)
         before = self.offsets[topic]
@@ -105,9 +105,9 @@ class Rows:
         self.offsets[topic] = {**before, **after}
 
     async def _append_dead_letters(self, connection: Connection, letters: Sequence[DeadLetter]) -> None:
-        """Append a dead letter for each record that is no event, unless the rows hold it already (E-14).
+        """Append a dead letter for each record that is not an event, unless the rows already hold it (E-14).
 
-        It comes before the commit, so at least once; telling it again has no effect.
+        It is appended before the commit, so at least once; a repetition has no effect.
         """
         if not letters or self._log is None:
             return

@@ -1,6 +1,6 @@
-"""Rows made anew from the log beside the live ones: what a rebuild puts in their place and `verify` compares with.
+"""Rows made from scratch from the log beside the live ones, for a rebuild to exchange and for `verify` to compare.
 
-Where they lie is for the caller to say by the search path: in a schema that stays, or in temporary tables.
+The caller's search path decides where they are: in a schema that stays, or in temporary tables.
 """
 
 import asyncio
@@ -26,8 +26,8 @@ EVENTS: Final = topics.EVENTS.name
 DEAD_LETTERS: Final = topics.DEAD_LETTERS.name
 
 BATCH: Final = 5_000  # records written at a time
-DIGESTED: Final = 500  # records fetched at a time while their digests are taken
-MAX_DIFFERENCES: Final = 1_000  # rows named of each table
+DIGESTED: Final = 500  # records fetched at a time while their digests are computed
+MAX_DIFFERENCES: Final = 1_000  # rows reported for each table
 
 Ends = Mapping[str, Mapping[int, int]]
 """For each topic, the offsets up to which rows are made."""
@@ -35,7 +35,7 @@ Ends = Mapping[str, Mapping[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Where the rows are not what the log adds up to. `column` is None where the whole row is missing or too much."""
+    """A cell or row that differs from what the log adds up to. `column` is None if a whole row is missing or extra."""
 
     table: str
     key: dict[str, Any]
@@ -45,16 +45,16 @@ class Difference:
 
 
 OnRead = Callable[[int, int], None]
-"""Told how many records are in the rows, and of how many; it is called in the event loop, and must not block it."""
+"""Receives how many records are in the rows, and out of how many; called in the event loop, it must not block."""
 
 
 def unheard(_: int, __: int) -> None:
-    """Where nobody looks on."""
+    """Ignore the progress."""
 
 
 @dataclass(slots=True)
 class ReadCount:
-    """How many records are in the rows, of how many that are to be."""
+    """How many records are in the rows, and out of how many."""
 
     told: OnRead = unheard
     done: int = 0
@@ -70,7 +70,7 @@ class ReadCount:
 
 @dataclass(frozen=True, slots=True)
 class Shadow:
-    """Rows being made anew in the schema that the connection looks into. Dead letters are told where `tells`."""
+    """Rows being rebuilt in the schema that the connection uses. Dead letters are appended to the log if `tells`."""
 
     log: EventLog
     connection: Connection
@@ -79,7 +79,7 @@ class Shadow:
     _free: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def fill(self, ends: Ends) -> None:
-        """Take in everything up to these ends; dead letters come first, so that none is told twice."""
+        """Take in everything up to these ends; dead letters first, so that none is appended twice."""
         if DEAD_LETTERS in ends:
             await self._take(DEAD_LETTERS, ends[DEAD_LETTERS], LocalFolder())
         if EVENTS in ends:
@@ -105,12 +105,12 @@ class Shadow:
 
 
 def _shares(ends: Mapping[int, int], count: int) -> list[dict[int, int]]:
-    """The partitions dealt out."""
+    """Distribute the partitions."""
     return [dict(sorted(ends.items())[place::count]) for place in range(count)]
 
 
 async def _together(works: Iterable[Coroutine[Any, Any, None]]) -> None:
-    """Do all of it at the same time; the first error ends the rest."""
+    """Run all of it concurrently; the first error cancels the rest."""
     try:
         async with asyncio.TaskGroup() as group:
             for work in works:
@@ -120,7 +120,7 @@ async def _together(works: Iterable[Coroutine[Any, Any, None]]) -> None:
 
 
 async def _batched(reads: AsyncIterator[Sequence[Record]]) -> AsyncIterator[Sequence[Record]]:
-    """The same records in batches of a size worth a transaction."""
+    """Yield the same records in batches that are large enough for a transaction."""
     pieces = Pieces[Record](most=BATCH, size=BATCH_BYTES)
     async for records in reads:
         for batch in pieces.full(records):
@@ -130,7 +130,7 @@ async def _batched(reads: AsyncIterator[Sequence[Record]]) -> AsyncIterator[Sequ
 
 
 async def live_ends(log: EventLog, connection: Connection, schema: str, seen: Ends) -> Ends:
-    """How far rows must be made to be compared: as far as the live ones go, at least to the ends `seen`.
+    """Return how far rows must be made for a comparison: as far as the live ones go, at least to the ends `seen`.
 
     Never beyond the log: an offset that claims more is a difference.
     """
@@ -146,12 +146,12 @@ async def live_ends(log: EventLog, connection: Connection, schema: str, seen: En
 
 
 async def ends_of(log: EventLog) -> Ends:
-    """The ends of both topics at this moment."""
+    """Return the current ends of both topics."""
     return {topic: await log.ends(topic) for topic in (DEAD_LETTERS, EVENTS)}
 
 
 async def differences(connection: Connection, *, expected: str, found: str) -> list[Difference]:
-    """Every cell, and every missing or extra row, in which two schemas differ."""
+    """Return every cell, and every missing or extra row, in which two schemas differ."""
     named: list[Difference] = []
     for table in ALL:
         for row in await connection.fetch(table.differences(expected, found), MAX_DIFFERENCES):
@@ -160,9 +160,9 @@ async def differences(connection: Connection, *, expected: str, found: str) -> l
 
 
 async def damaged_records(connection: Connection, schema: str) -> list[Difference]:
-    """Records whose bytes are not those that their digest was taken of, by both digests in hexadecimal.
+    """Return the records whose bytes do not match their digest, with both digests in hexadecimal.
 
-    The digests themselves are cells like others, which `differences` compares.
+    The digests themselves are cells like any others, which `differences` compares.
     """
     named: list[Difference] = []
     query = (

@@ -1,4 +1,4 @@
-"""The steps of a task as rows: what was selected, with which parameters, what came of it, what was decided next."""
+"""The steps of a task as rows: what was selected, with which parameters, its result, and what was decided next."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -24,7 +24,7 @@ from poweron_projections.table_spec import Json, Table, Uuid, json, optional_tex
 class StepRow(NamedTuple):
     """One iteration of the loop, one action: running, then done, refused or stopped.
 
-    `reviewed_ms` is when its attempt was judged, where it is the last step of it.
+    `reviewed_ms` is when its attempt was reviewed, if it is the attempt's last step.
     """
 
     workflow_id: Uuid
@@ -76,7 +76,7 @@ STEPS = Table("steps", StepRow, key=("workflow_id", "round", "task", "attempt", 
 
 
 def step_status(told: Sequence[Recorded], after: Workflow) -> str:
-    """Whether a step that was told these events still runs; if not, how it ended."""
+    """Return whether a step with these events is still running; if not, how it ended."""
     if not told:
         return "running"
     here = after.place == _place(told)
@@ -88,10 +88,10 @@ def step_status(told: Sequence[Recorded], after: Workflow) -> str:
 def step_row(
     told: Sequence[Recorded], status: str, *, begun_ms: int, ended_ms: int | None = None, stopped_by: str | None = None
 ) -> StepRow:
-    """The step that was told these accepted events.
+    """Return the row of the step with these accepted events.
 
-    `begun_ms` is when it could begin, `ended_ms` when it no longer ran, `stopped_by` why its round was stopped
-    beside it.
+    `begun_ms` is when it could begin, `ended_ms` when it stopped running, `stopped_by` why its round was stopped
+    meanwhile.
     """
     cells: dict[str, Any] = {"status": status, "begun_ms": begun_ms, "ended_ms": ended_ms}
     cells["started_ms"] = told[0].time_ms
@@ -125,7 +125,7 @@ def _place(told: Sequence[Recorded]) -> tuple[int, int, int, int]:
 
 
 def _claims(told: Sequence[Recorded]) -> list[dict[str, Any]]:
-    """Each try of the action: when a worker claimed it and told its end, and what repeating it would mean."""
+    """Return each try of the action: when a worker claimed it, when it ended, and its effect class."""
     claims = dict[int, dict[str, Any]]()
     for recorded in told:
         match recorded.envelope.event:
@@ -140,7 +140,7 @@ def _claims(told: Sequence[Recorded]) -> list[dict[str, Any]]:
 
 
 def _cells(recorded: Recorded) -> dict[str, Any]:  # noqa: PLR0911 - one case per event
-    """The cells of the step's row that an event fills."""
+    """Return the cells of the step's row that an event fills."""
     match recorded.envelope.event:
         case ActionSelected() as event:
             return {"action": event.action, "objective": text(event.action_objective), "selected_ms": recorded.time_ms}
@@ -183,5 +183,5 @@ def _cells(recorded: Recorded) -> dict[str, Any]:  # noqa: PLR0911 - one case pe
                 "approval_reason": text(event.reason),
                 "approval_answered_ms": recorded.time_ms,
             }
-        case _:  # refusals are gathered
+        case _:  # `step_row` collects refusals
             return {}

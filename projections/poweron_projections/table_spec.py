@@ -1,7 +1,7 @@
-"""A table as code knows it: a name, a row type whose fields are its columns, and a key.
+"""A table in code: a name, a row type whose fields are its columns, and a key.
 
-The statements that write and compare rows follow from that, so that columns are listed once in SQL (`migrations/`)
-and once in Python. A test holds the two together.
+The statements that write and compare rows are derived from it, so columns are listed once in SQL (`migrations/`)
+and once in Python. A test keeps the two consistent.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -14,14 +14,14 @@ import orjson
 from pydantic import BaseModel
 
 Row = tuple[Any, ...]
-"""One row, a NamedTuple whose fields are the table's columns in their order."""
+"""One row, a NamedTuple whose fields are the table's columns in order."""
 
 Uuid = Annotated[str, "uuid"]
 Json = Annotated[str, "jsonb"]
 """JSON as text; read back as the value."""
 
 Keeps = Literal["all", "newest", "first"]
-"""`all`: rows are only ever added. `newest`: a row replaces the one with its key. `first`: the row there stays."""
+"""`all`: rows are only added. `newest`: a row replaces the one with its key. `first`: an existing row is kept."""
 
 _TYPES: Final[dict[object, str]] = {
     Uuid: "uuid",
@@ -35,14 +35,14 @@ _TYPES: Final[dict[object, str]] = {
 
 @dataclass(frozen=True)
 class Table:
-    """How rows of one kind are written."""
+    """A table, and how its rows are written."""
 
     name: str
     row: type[Row]
     key: tuple[str, ...]
     keeps: Keeps = "all"
     not_compared: tuple[str, ...] = ()
-    """Columns that may say the same in other bytes; `shadow` compares what they say."""
+    """Columns that may hold the same value in different bytes; `shadow` compares the values."""
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
@@ -56,12 +56,12 @@ class Table:
 
     @cached_property
     def key_of(self) -> Callable[[Row], object]:
-        """The key of a row, as something that can be compared."""
+        """A function that returns the key of a row, which can be compared."""
         return itemgetter(*map(self.columns.index, self.key))
 
     @cached_property
     def upsert(self) -> str:
-        """One statement for any number of rows, which are its parameter as `given` writes them."""
+        """One statement for any number of rows, which it takes as the parameter that `given` returns."""
         types = [_pg_type(hint) for hint in get_type_hints(self.row, include_extras=True).values()]
         told = [f"{column} {_passed_as(name)}" for column, name in zip(self.columns, types, strict=True)]
         chosen = [f"{column}::{name}" for column, name in zip(self.columns, types, strict=True)]
@@ -72,7 +72,7 @@ class Table:
         )
 
     def given(self, rows: Iterable[Row]) -> str:
-        """Rows as the parameter of `upsert`: JSON, which costs less than an array for each column."""
+        """Return rows as the parameter of `upsert`: JSON, which costs less than one array per column."""
         return orjson.dumps([dict(zip(self.columns, row, strict=True)) for row in rows], default=_bytea).decode()
 
     @property
@@ -83,7 +83,7 @@ class Table:
         return f"UPDATE SET {', '.join(f'{column} = excluded.{column}' for column in changed)}"
 
     def differences(self, expected: str, found: str) -> str:
-        """A query of the rows that two schemas do not have in common: key, and both rows as JSON."""
+        """Return a query for the rows that two schemas do not have in common: key, and both rows as JSON."""
         left, right = (", ".join(f"{side}.{column}" for column in self.columns) for side in ("e", "f"))
         told = [f"{name} IS NOT NULL AS {name}" if name in self.not_compared else name for name in self.columns]
         cells = ", ".join([*told, "TRUE AS there"])
@@ -107,12 +107,12 @@ def _passed_as(pg_type: str) -> str:
 
 
 def columns_of(rows: Iterable[Row]) -> Sequence[Row]:
-    """The rows turned on their side: one tuple a column."""
+    """Transpose the rows: one tuple per column."""
     return list(zip(*rows, strict=True))
 
 
 def text(value: str) -> str:
-    """A text that Postgres can hold: it knows no NUL."""
+    """Return the text in a form that Postgres can store: without NUL."""
     return value.replace("\0", "\ufffd") if "\0" in value else value
 
 
@@ -121,7 +121,7 @@ def optional_text(value: str | None) -> str | None:
 
 
 def json(value: object) -> Json:
-    """A value of our models as the text of a `jsonb`, without the NULs that Postgres cannot hold."""
+    """Encode a value of our models as the text of a `jsonb`, without the NULs that Postgres cannot store."""
     if isinstance(value, tuple) and not value:
         return "[]"
     dumped = orjson.dumps(value, default=_plain)

@@ -1,4 +1,4 @@
-"""All tables whose rows follow from the log; where the projector stands is in `offsets`, beside them."""
+"""All tables whose rows follow from the log; `offsets`, beside them, holds the projector's position."""
 
 from typing import Final
 

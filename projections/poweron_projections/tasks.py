@@ -31,7 +31,7 @@ class TaskRow(NamedTuple):
 
 
 class TaskCourse(NamedTuple):
-    """When the task at hand began, and how it ended."""
+    """When the current task began, and how it ended."""
 
     number: int
     started_ms: int
@@ -47,7 +47,7 @@ TASKS = Table("tasks", TaskRow, key=("workflow_id", "round", "task"), keeps="new
 def task_course(
     course: TaskCourse | None, before: Workflow, recorded: Recorded, after: Workflow
 ) -> tuple[TaskCourse | None, list[TaskRow]]:
-    """The course of the task at hand after an accepted event of the round, and the other tasks that it changed."""
+    """Return the course of the current task after an accepted event of the round, and other tasks that it changed."""
     task = after.current.task
     if task is None:
         return None, []
@@ -63,7 +63,7 @@ def task_course(
 
 
 def _reviewed(course: TaskCourse, before: Workflow, recorded: Recorded, after: Workflow) -> TaskRow:
-    """The task whose review let the next one begin."""
+    """Return the row of the task whose review let the next one begin."""
     row = task_row(before, _ended(course, recorded, after))
     event = recorded.envelope.event
     assert isinstance(event, TaskReviewed)
@@ -73,7 +73,7 @@ def _reviewed(course: TaskCourse, before: Workflow, recorded: Recorded, after: W
 
 
 def task_row(workflow: Workflow, course: TaskCourse) -> TaskRow:
-    """The task at hand as it stands."""
+    """Return the row of the current task."""
     task = workflow.task
     return _planned(workflow, task.number)._replace(
         status=course.status,
@@ -102,7 +102,7 @@ def _planned(workflow: Workflow, place: int) -> TaskRow:
 
 
 def _ended(course: TaskCourse, recorded: Recorded, after: Workflow) -> TaskCourse:
-    """The end of a task: by its review, or because its round was stopped."""
+    """End a task: by its review, or because its round was stopped."""
     event = recorded.envelope.event
     if not isinstance(event, TaskReviewed):
         stopped = course._replace(status="stopped", reason=text(after.current.reason), ended_ms=recorded.time_ms)

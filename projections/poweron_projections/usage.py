@@ -1,4 +1,4 @@
-"""What the calls of models cost, as rows: all that an event tells of, superseded ones too."""
+"""What model calls cost, as rows: all calls that an event reports, also if the event is superseded."""
 
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
@@ -18,7 +18,7 @@ from poweron_projections.table_spec import Table, Uuid, text
 
 
 class UsageRow(NamedTuple):
-    """One call that was answered, or the calls that failed for one reason; budgets count those of accepted events."""
+    """One call that was answered, or the calls that failed for one reason; budgets count only accepted events."""
 
     workflow_id: Uuid
     seq: int
@@ -62,13 +62,13 @@ STAGES: Final[Mapping[type[Event], str]] = {
     RefinementDecided: "refine",
     TaskReviewed: "review",
 }
-"""The stages by their events; the final message is all that is left."""
+"""The stages by their events; calls of other events are for the final message."""
 
 USAGE = Table("usage", UsageRow, key=("workflow_id", "seq", "position"))
 
 
 def usage_rows(recorded: Recorded, seq: int, verdict: Verdict) -> list[UsageRow]:
-    """The calls that an event tells of: first those that were answered, then those that failed."""
+    """Return the calls that an event reports: first those that were answered, then those that failed."""
     envelope = recorded.envelope
     if envelope.event is None:
         return []
@@ -89,14 +89,14 @@ def usage_rows(recorded: Recorded, seq: int, verdict: Verdict) -> list[UsageRow]
 
 
 def _purpose(event: Event) -> tuple[str, bool]:
-    """The stage that the calls of an event are for, and whether what they answered was refused."""
+    """Return the stage that an event's calls are for, and whether their answers were refused."""
     refused = isinstance(event, SelectionRejected | ParametersRejected | AnswerRejected)
     stage: str = event.stage if isinstance(event, AnswerRejected | StageFailed) else STAGES.get(type(event), "message")
     return stage, refused
 
 
 def _place(event: Event) -> tuple[int, int, int, int]:
-    """Where in the workflow the event says it is; zeros where it has not come that far."""
+    """Return the place in the workflow that the event names, with zeros for what it has not reached yet."""
     said = event.__dict__.get
     return said("round", 0), said("task", 0), said("attempt", 0), said("step", 0)
 
@@ -123,7 +123,7 @@ def _answered(call: ModelCall) -> tuple[Any, ...]:
 
 
 def _failed(calls: FailedCalls) -> tuple[Any, ...]:
-    """Which model was asked says the log of the service; the row counts them."""
+    """Return the cells of failed calls, which the row counts; the service's log says which model was asked."""
     tokens = (calls.input_tokens, calls.output_tokens, 0, 0)
     took = (*tokens, calls.cost_nano_usd, calls.duration_ms, calls.count)
     return ("", "", "", "", None, None, *took, None, calls.code, calls.usage_estimated)

@@ -1,8 +1,8 @@
 """Verify: whether the rows are what the log adds up to, cell by cell.
 
-The log is folded anew, by the functions that the projector uses, into temporary tables; Postgres compares. It
-is one repeatable-read transaction that is always rolled back: a living projector goes on, a kill leaves nothing.
-Where a rebuild has exchanged the tables meanwhile, those that are there now are compared.
+The log is folded from scratch, by the functions that the projector uses, into temporary tables; Postgres compares
+them. All of this is one repeatable-read transaction that is always rolled back: a running projector continues, and
+a killed process leaves nothing behind. If a rebuild has exchanged the tables since, the new ones are compared.
 """
 
 from collections.abc import Sequence
@@ -42,15 +42,13 @@ class Verified:
 
 
 async def verify(log: EventLog, pool: Pool, on_read: OnRead = unheard) -> Verified:
-    """Compare every row with what the log says, at the ends seen now or later; `on_read` hears how far it is.
+    """Compare every row with the log, at its current ends or later; `on_read` receives the progress.
 
     Raises:
         Unavailable: the log or Postgres cannot be reached.
     """
     seen = await ends_of(log)
-    with suppress(
-        Conflict, DamagedRecord
-    ):  # the rows are such that nobody can go on from them: the differences say which
+    with suppress(Conflict, DamagedRecord):  # no writer can continue from the rows: the differences say why
         await catch_up(log, pool, seen[EVENTS])
     async with acquire(pool) as connection:
         schema = await schema_of(connection)

@@ -26,7 +26,7 @@ from poweron_projections.tables import PROJECTED
 
 EVENTS: Final = topics.EVENTS.name
 TABLES: Final = tuple(table for table in PROJECTED if "workflow_id" in table.columns)
-NEAR: Final = 1_000  # records of others between two of a workflow that are read along rather than skipped
+NEAR: Final = 1_000  # other records between two of a workflow that are read rather than skipped
 ATTEMPTS: Final = 3  # to read the rows while rebuilds exchange the tables
 SHOWN: Final = 120  # characters of a value
 
@@ -52,7 +52,7 @@ class RowsDiffer(Refused):
     code = "rows_differ"
 
     def __init__(self, differences: Sequence[Difference], workflow_id: str | None = None) -> None:
-        """`workflow_id` is None where the rows of all workflows were compared."""
+        """`workflow_id` is None if the rows of all workflows were compared."""
         which = f"The rows of workflow {workflow_id}" if workflow_id else "Rows in Postgres"
         more = f", and there are {len(differences) - 1:,} more differences" if len(differences) > 1 else ""
         super().__init__(f"{which} are not what the log says: {described(differences[0])}{more}")
@@ -60,7 +60,7 @@ class RowsDiffer(Refused):
 
 
 class RowsMissing(Refused):
-    """The log holds records of a workflow, and Postgres no row of them."""
+    """The log holds records of a workflow, but Postgres has no rows for them."""
 
     code = "rows_missing"
 
@@ -72,7 +72,7 @@ class _Rows(NamedTuple):
     """The rows of one workflow at one moment."""
 
     position: int
-    """Rows are made of the records of the partition before this offset."""
+    """The offset in the partition before which records have rows."""
     tables: Mapping[str, Sequence[Cells]]
     gaps: Sequence[range]
     """Offsets of the partition without a row."""
@@ -83,7 +83,7 @@ class _Rows(NamedTuple):
 
 
 def described(found: Difference) -> str:
-    """A difference in words: which row, which column, and both values."""
+    """Describe a difference in words: which row, which column, and both values."""
     place = f"{found.table} ({', '.join(f'{name} {value}' for name, value in found.key.items())})"
     if found.column is None:
         return f"{place}: the row {'is missing' if found.found is None else 'should not be there'}"
@@ -102,7 +102,7 @@ async def checked_records(log: EventLog, pool: Pool, workflow_id: str) -> list[S
 
     Raises:
         RowsDiffer: a row, a column or a record is not what the log says.
-        RowsMissing: the log holds the workflow, and the rows do not.
+        RowsMissing: the log holds the workflow, but the rows do not.
         Unavailable: the log or Postgres cannot be reached.
     """
     partition = log.partition_of(EVENTS, workflow_id.encode())
@@ -131,7 +131,7 @@ def _expect_position(workflow_id: str, partition: int, position: int, end: int) 
 
 
 async def _read_rows(pool: Pool, partition: int, workflow_id: str) -> _Rows:
-    """The rows at one moment, all of them of the same tables."""
+    """Read the rows at one moment, all of them from the same tables."""
     async with acquire(pool) as connection:
         schema = await schema_of(connection)
         for _ in range(ATTEMPTS):
@@ -159,7 +159,7 @@ async def _rows(connection: Connection, partition: int, workflow_id: str) -> _Ro
 
 
 def _first(records: Sequence[Cells], partition: int) -> int:
-    """The offset from which on records of the workflow can be: that of its first one, if the rows hold it."""
+    """Return the offset where the workflow's records can begin: that of the first one, if the rows hold it, else 0."""
     return next((row["log_offset"] for row in records if row["seq"] == 0 and row["partition"] == partition), 0)
 
 
@@ -167,7 +167,7 @@ def _first(records: Sequence[Cells], partition: int) -> int:
 
 
 async def _log_records(log: EventLog, partition: int, workflow_id: str, rows: _Rows) -> list[Record]:
-    """The workflow's records as the log holds them, as far as rows are made of the log."""
+    """Return the workflow's records in the log, up to the position of the rows."""
     held = [row["log_offset"] for row in rows.tables[RECORDS.name] if row["partition"] == partition]
     places = [*(range(offset, offset + 1) for offset in held if 0 <= offset < rows.position), *rows.gaps]
     key, records = workflow_id.encode(), list[Record]()
@@ -179,7 +179,7 @@ async def _log_records(log: EventLog, partition: int, workflow_id: str, rows: _R
 
 
 def _merged(places: Iterable[range]) -> Iterator[range]:
-    """The places in order; those that are near one another become one."""
+    """Yield the ranges in order, merging those that are close to one another."""
     merged: range | None = None
     for place in sorted(places, key=lambda each: each.start):
         if merged is not None and place.start - merged.stop <= NEAR:
@@ -193,7 +193,7 @@ def _merged(places: Iterable[range]) -> Iterator[range]:
 
 
 def _held_records(workflow_id: str, rows: _Rows) -> list[Record]:
-    """The workflow's records as the rows hold them."""
+    """Return the workflow's records as the rows hold them."""
     for row in map(_with_digests, rows.tables[RECORDS.name]):
         if row["compressed"] != row["sha256"]:
             key = {name: row[name] for name in RECORDS.key}
@@ -217,12 +217,12 @@ async def _differences(workflow_id: str, rows: _Rows, records: Sequence[Record])
 
 
 async def _no_views(_: Collection[str]) -> Mapping[str, View]:
-    """The fold begins with the first record: no row is needed."""
+    """Look up nothing: the fold begins with the first record, so no row is needed."""
     return {}
 
 
 def _expected(table: Table, row: Row) -> Cells:
-    """A row that was folded, with its JSON as values."""
+    """Return a folded row with its JSON as values."""
     made = dict(zip(table.columns, row, strict=True))
     made |= {column: orjson.loads(made[column]) for column in table.json_columns if made[column] is not None}
     return _with_digests(made) if table is RECORDS else made
@@ -233,7 +233,7 @@ def _found(table: Table, row: Cells) -> Cells:
 
 
 def _with_digests(row: Cells) -> Cells:
-    """A record's row that can be compared and shown: the digest of its bytes in their place."""
+    """Return a record's row that can be compared and shown: with the digest of its bytes instead of them."""
     try:
         of_bytes = None if row["compressed"] is None else digest(decompress(row["compressed"])).hex()
     except DamagedRecord:
@@ -255,7 +255,7 @@ def _compared(table: Table, expected: Iterable[Cells], found: Iterable[Cells]) -
 
 
 def _same(one: object, other: object) -> bool:
-    """Whether two values are equal as JSON, where 1 is not true."""
+    """Return whether two values are equal as JSON, where 1 is not true."""
     match one, other:
         case dict(), dict():
             return one.keys() == other.keys() and all(_same(value, other[name]) for name, value in one.items())

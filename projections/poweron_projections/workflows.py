@@ -8,7 +8,7 @@ from poweron_projections.table_spec import Table, Uuid, text
 
 
 class WorkflowRow(NamedTuple):
-    """A workflow as it stands: where it is and how far its records go. One never opened is in round 0."""
+    """The state of a workflow: where it is and how far its records go. One that was never opened is in round 0."""
 
     workflow_id: Uuid
     partition: int
@@ -60,8 +60,8 @@ ROUNDS = Table("rounds", RoundRow, key=("workflow_id", "round"), keeps="newest")
 
 
 def workflow_row(row: WorkflowRow | None, newest: Recorded, after: Workflow) -> WorkflowRow:
-    """The workflow as it stands after its newest record, of any verdict; `row` is an earlier one."""
-    if row is not None and after.round is None:  # nothing but the count of its records can have changed
+    """Return the row of the workflow after its newest record, of any verdict; `row` is its previous row."""
+    if row is not None and after.round is None:  # only the count of its records can have changed
         return row._replace(seq=after.seq, last_offset=after.last, updated_ms=newest.time_ms)
     round_number, task, attempt, step = after.place
     return WorkflowRow(
@@ -86,7 +86,7 @@ def workflow_row(row: WorkflowRow | None, newest: Recorded, after: Workflow) -> 
 
 
 class _Forked(TypedDict):
-    """The workflow that another one was forked from, and the event that it goes on from."""
+    """The workflow that another one was forked from, and the event from which it continues."""
 
     forked_from: str | None
     forked_seq: int | None
@@ -96,7 +96,7 @@ _NO_FORK = _Forked(forked_from=None, forked_seq=None)
 
 
 def _forked(row: WorkflowRow | None, after: Workflow) -> _Forked:
-    """As the first opening says it; later rounds of a fork need not."""
+    """Return the fork that the first opening names; later rounds of a fork need not name it."""
     if after.round is not None and len(after.openings) == 1:
         fork = after.round.opening.forked_from
         return _Forked(forked_from=text(fork.workflow), forked_seq=fork.seq) if fork else _NO_FORK
@@ -118,7 +118,7 @@ def _status(workflow: Workflow) -> str:
 
 
 def round_row(workflow: Workflow) -> RoundRow:
-    """The round at hand, or the one that ended last, as it stands."""
+    """Return the row of the current round, or of the last one that ended."""
     round_ = workflow.current
     opening, totals, last = round_.opening, round_.totals, None if workflow.is_open else round_.messages[-1]
     return RoundRow(

@@ -1,6 +1,6 @@
-"""The written form of the contracts: JSON Schemas, AsyncAPI and `docs/events.md`, all made from the models.
+"""The written form of the contracts: JSON Schemas, AsyncAPI and `docs/events.md`, all generated from the models.
 
-`uv run python -m poweron_events.documentation` writes the files; a test compares them with what this makes.
+`uv run python -m poweron_events.documentation` writes the files; a test compares them with the generated text.
 """
 
 import json
@@ -16,13 +16,13 @@ ROOT: Final = Path(__file__).parents[3]
 
 
 def files() -> dict[str, str]:
-    """Every generated file by its path in the repository."""
+    """Return every generated file by its path in the repository."""
     schemas = {f"events/schemas/{name}.json": _pretty(schema) for name, schema in json_schemas().items()}
     return {**schemas, "events/asyncapi.json": _pretty(asyncapi()), "docs/events.md": events_page()}
 
 
 def write(root: Path = ROOT) -> None:
-    """Write all files below a folder, and take away schemas that no model stands behind any more."""
+    """Write all files below a folder, and delete schemas that no longer have a model."""
     for path in list(obsolete(root)):
         path.unlink()
     for name, text in files().items():
@@ -31,7 +31,7 @@ def write(root: Path = ROOT) -> None:
 
 
 def obsolete(root: Path = ROOT) -> Iterator[Path]:
-    """Schemas in the folder that no model stands behind any more."""
+    """Yield the schemas in the folder that no longer have a model."""
     known = {root / path for path in files()}
     yield from (path for path in (root / "events" / "schemas").glob("*.json") if path not in known)
 

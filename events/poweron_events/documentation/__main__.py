@@ -1,4 +1,4 @@
-"""Writes the generated files into the repository, or below the folder given."""
+"""Command that writes the generated files into the repository, or below a given folder."""
 
 import sys
 from pathlib import Path

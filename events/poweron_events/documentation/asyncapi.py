@@ -13,11 +13,11 @@ from poweron_events.stream import REQUESTS, WORKFLOW_EVENTS
 
 _UUID: Final = {"type": "string", "format": "uuid"}
 _LETTER_KEY: Final = "`topic|partition|offset` of the record."
-_BINDING: Final = "0.5.0"  # of AsyncAPI's Kafka bindings
+_BINDING: Final = "0.5.0"  # the version of AsyncAPI's Kafka bindings
 
 
 def asyncapi() -> Json:
-    """The four topics, their messages and keys, as AsyncAPI 3.0."""
+    """Return the four topics, their messages and keys as AsyncAPI 3.0."""
     events = [_event_message(event) for event in WORKFLOW_EVENTS.values()]
     requests = [message for event in REQUESTS.values() for message in _request_messages(event)]
     dead_letters = [_plain_message(DEAD_LETTER, DeadLetter, _key(_LETTER_KEY, {"type": "string"}))]
@@ -80,7 +80,7 @@ def _event_message(event: type[Event]) -> Json:
 
 
 def _request_messages(event: type[Event]) -> tuple[Json, Json]:
-    """A request as structured and as binary CloudEvent."""
+    """Return the messages of a request, as structured and as binary CloudEvent."""
     common: Json = {
         "name": event.TYPE,
         "summary": sentence(event),
@@ -110,7 +110,7 @@ def _request_messages(event: type[Event]) -> tuple[Json, Json]:
 
 
 def _plain_message(name: str, model: type[Model], bindings: Json) -> Json:
-    """A message that is no CloudEvent: the model as JSON."""
+    """Return a message that is not a CloudEvent: the model as JSON."""
     return {
         "x-id": model.__name__,
         "name": name,

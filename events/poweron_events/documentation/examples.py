@@ -1,4 +1,4 @@
-"""One example of every event and request, as the documentation shows them."""
+"""One example of every event and request, for the documentation."""
 
 from typing import Final
 

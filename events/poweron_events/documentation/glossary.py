@@ -1,6 +1,6 @@
-"""What the words on the wire mean: one sentence for every field, said once and shown wherever the field is.
+"""The glossary of the wire format: one sentence for every field, written once and shown wherever the field occurs.
 
-A key is the field's wire name, or `Model.field` where one model means something else by it.
+A key is the field's wire name, or `Model.field` where the name means something else in that model.
 """
 
 from typing import Final
@@ -296,9 +296,9 @@ AUTHORS: Final[dict[str, tuple[Role, ...]]] = {
     "RoundFailed": ("reviewer",),
     "RoundCancelled": ("reviewer",),
 }
-"""Which role writes an event."""
+"""The roles that write each event."""
 
 
 def meaning(model: str, field: str) -> str:
-    """What a field of a model means; KeyError for a field that has no meaning yet."""
+    """Return the meaning of a field of a model; raise KeyError if the glossary has none."""
     return MEANINGS.get(f"{model}.{field}") or MEANINGS[field]

@@ -109,7 +109,7 @@ The set is open: a newer release, or an action from elsewhere, may write others.
 
 
 def events_page() -> str:
-    """All events and requests with their fields and an example each, for people to read."""
+    """Return the page: all events and requests, each with its fields and an example."""
     examples = {type(example): example for example in EXAMPLES}
     schemas = json_schemas()
     parts: dict[str, Json] = {}
@@ -185,7 +185,7 @@ def _need(field: str, value: Json, schema: Json) -> str:
 
 
 def _kind(value: Json) -> str:
-    """What a field holds, in words."""
+    """Describe in words what a field holds."""
     if "$ref" in value:
         name = value["$ref"].rpartition("/")[2]
         return f"[{name}](#{name.lower()})"

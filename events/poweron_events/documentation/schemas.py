@@ -20,14 +20,14 @@ ANY_VALUE: Final = "Any JSON value."
 
 
 class _Untitled(GenerateJsonSchema):
-    """Without titles that only repeat the name of the field."""
+    """A generator that omits titles, which only repeat the name of the field."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002 - pydantic's signature
         return False
 
 
 def json_schemas() -> dict[str, Json]:
-    """The schema of every event's and request's data, of dead letters and of progress, by wire type."""
+    """Return the schema of every event's and request's data, of dead letters and of progress, by wire type."""
     models: dict[str, type[Model]] = {**REQUESTS, **WORKFLOW_EVENTS, DEAD_LETTER: DeadLetter, PROGRESS: StepProgress}
     return {name: _json_schema(name, model) for name, model in models.items()}
 
@@ -42,10 +42,10 @@ def _json_schema(name: str, model: type[Model]) -> Json:
 
 
 def sentence(model: type[Model]) -> str:
-    """The first sentence of what a model says of itself."""
+    """Return the first sentence of a model's docstring."""
     return joined(inspect.getdoc(model) or "").partition(". ")[0].rstrip(".") + "."
 
 
 def joined(text: str) -> str:
-    """A text on one line."""
+    """Return a text on one line."""
     return " ".join(text.split())

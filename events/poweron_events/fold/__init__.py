@@ -1,1 +1,1 @@
-"""What a stream of events adds up to; pure."""
+"""Folds: pure functions that turn a stream of events into state."""

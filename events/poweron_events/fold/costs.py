@@ -1,6 +1,6 @@
-"""What events cost: the calls of models that they tell of, counted towards the step, the task and the round.
+"""What events cost: the model calls that they report, counted towards the step, the task and the round.
 
-A reservation counts as used, at its most, until an accepted event reports its calls.
+A reservation counts as used, at its maximum, until an accepted event reports its calls.
 """
 
 from collections.abc import Collection, Iterable
@@ -17,31 +17,31 @@ NOTHING: Final = Used()
 
 
 def model_calls(event: Event) -> tuple[ModelCall, ...]:
-    """All calls that were answered and that an event tells of."""
-    fields = event.__dict__  # quicker than asking for an attribute that most events do not have
+    """Return all calls with an answer that an event reports."""
+    fields = event.__dict__  # faster than attribute access, since most events lack it
     one: ModelCall | None = fields.get("model_call")
     return (one,) if one else fields.get("model_calls", ())
 
 
 def failed_calls(event: Event) -> tuple[FailedCalls, ...]:
-    """All calls that failed and that an event tells of, by their codes."""
+    """Return all failed calls that an event reports, one entry for each code."""
     failed: tuple[FailedCalls, ...] = event.__dict__.get("failed_calls", ())
     return failed
 
 
 def reported(event: Event) -> tuple[AnyCall, ...]:
-    """All calls that an event tells of."""
+    """Return all calls that an event reports."""
     return (*model_calls(event), *failed_calls(event))
 
 
 def used_by(event: Event) -> Used:
-    """What all calls used that an event tells of."""
+    """Return what all calls that an event reports have used."""
     calls = reported(event)
     return Used.by(calls) if calls else NOTHING
 
 
 def charges(round_: Round, event: WorkflowEvent) -> dict[str, Any]:
-    """What an accepted event changes in the round: its totals and its task, where it tells of calls or of a step."""
+    """Return the changes that an accepted event makes to the round; none if it reports no calls and selects no step."""
     used = used_by(event)
     selected = isinstance(event, ActionSelected)
     settled = settled_by(round_, reported(event)) if round_.reservations else ()
@@ -56,16 +56,16 @@ def charges(round_: Round, event: WorkflowEvent) -> dict[str, Any]:
 
 
 def reserve(workflow: Workflow, event: CallReserved) -> Workflow | None:
-    """The workflow with the most that a call uses counted as used; None if the event is superseded.
+    """Count the most that a call can use as used; return None if the event is superseded.
 
-    Each number is given once: a process that did not know of an earlier reservation reserves nothing.
+    Each number is assigned once: a process that did not know of an earlier reservation reserves nothing.
     """
     round_ = workflow.current
     here = (event.round, event.task, event.attempt, event.step) == workflow.place
     if not here or event.reservation != round_.reserved + 1:
         return None
     most = Used(event.input_tokens, event.output_tokens, event.cost_nano_usd)
-    task = None if workflow.phase == "closing" else round_.task  # the final message is of no task
+    task = None if workflow.phase == "closing" else round_.task  # the final message belongs to no task
     reservation = Reservation(event.reservation, task.number if task else 0, most)
     reserved = round_._replace(
         totals=charged(round_.totals, most),
@@ -77,7 +77,7 @@ def reserve(workflow: Workflow, event: CallReserved) -> Workflow | None:
 
 
 def without_reservations(workflow: Workflow, settled: Collection[Reservation]) -> Workflow:
-    """The workflow as if these of its reservations were not made."""
+    """Return the workflow as if these reservations had not been made."""
     if not settled:
         return workflow
     round_ = workflow.current
@@ -92,23 +92,23 @@ def without_reservations(workflow: Workflow, settled: Collection[Reservation]) -
 
 
 def added_by(round_: Round, calls: Collection[AnyCall]) -> Used:
-    """What the round has used more once an event reports these calls: less than nothing where more was reserved."""
+    """Return how much an event that reports these calls adds to the round; negative if more was reserved."""
     return Used.by(calls) - most_of(settled_by(round_, calls))
 
 
 def settled_by(round_: Round, calls: Iterable[AnyCall]) -> tuple[Reservation, ...]:
-    """The reservations of the round that an event settles which reports these calls."""
+    """Return the reservations of the round that an event with these calls settles."""
     numbers = {number for call in calls for number in call.reservations}
     return tuple(each for each in round_.reservations if each.number in numbers)
 
 
 def most_of(reservations: Iterable[Reservation]) -> Used:
-    """The most that the calls of these reservations use together."""
+    """Return the most that the calls of these reservations can use together."""
     return sum((each.most for each in reservations), NOTHING)
 
 
 def charged(totals: Totals, used: Used, steps: int = 0) -> Totals:
-    """What a round used, with what model calls used and steps that were selected."""
+    """Return a round's totals with the usage of model calls and a number of selected steps added."""
     return Totals(
         steps=totals.steps + steps,
         input_tokens=totals.input_tokens + used.input_tokens,
@@ -118,7 +118,7 @@ def charged(totals: Totals, used: Used, steps: int = 0) -> Totals:
 
 
 def _task_charged(task: Task | None, event: WorkflowEvent, used: Used, added: Used) -> Task | None:
-    """The task at hand, and the step if it still is the event's, with what the event cost and added."""
+    """Return the current task, and its step if the event belongs to it, with the event's usage added."""
     fields = event.__dict__
     if task is None or fields.get("task") != task.number:
         return task

@@ -1,8 +1,8 @@
-"""The arbiter: whether an event is what the workflow waits for, and what it changes (E-03).
+"""The arbiter: decides whether an event is what the workflow waits for, and what it changes (E-03).
 
-`evolve` judges slot and state, never content, and the first in offset order wins. Live, in replay,
-in the projector and in an auditor's hands the verdict is the same, because nothing else goes in.
-These are the transition rules up to number 2 (`request.LAWS`); a round keeps those that its opening names.
+`evolve` judges slot and state, never content, and the first event in offset order wins. Live, in a replay,
+in the projector and in an audit the verdict is the same, because it depends on nothing else.
+These are the transition rules up to number 2 (`request.LAWS`); a round keeps the rules that its opening names.
 """
 
 from typing import Final, assert_never
@@ -64,12 +64,12 @@ from poweron_events.selection import ActionSelected, SelectionRejected
 from poweron_events.stream import WorkflowEvent
 
 WITHOUT_TURN: Final = (RequestRefused, DocumentErased, CallReserved)
-"""After these the workflow still waits for what it waited for, with the same head."""
+"""After these events the workflow still waits for the same event, with the same head."""
 TIME_IS_OVER: Final = "The time for this round is over."
 
 
 def evolve(workflow: Workflow, recorded: Recorded) -> tuple[Workflow, Verdict]:
-    """The workflow after a record, and whether the record is what it waited for."""
+    """Return the workflow after a record, and the verdict on the record."""
     event = recorded.envelope.event
     if event is None:
         return _unknown(workflow, recorded)
@@ -82,7 +82,7 @@ def evolve(workflow: Workflow, recorded: Recorded) -> tuple[Workflow, Verdict]:
 
 
 def _unknown(workflow: Workflow, recorded: Recorded) -> tuple[Workflow, Verdict]:
-    """E-13: a type that only a newer catalogue can know freezes the workflow for acting."""
+    """Skip an event of unknown type; one from a newer catalogue freezes the workflow for acting (E-13)."""
     newer = recorded.envelope.catalogue > CATALOGUE
     after = workflow._replace(
         frozen=workflow.frozen or (newer and workflow.is_open), seq=workflow.seq + 1, last=recorded.offset
@@ -91,7 +91,7 @@ def _unknown(workflow: Workflow, recorded: Recorded) -> tuple[Workflow, Verdict]
 
 
 def _remember(before: Workflow, recorded: Recorded, event: WorkflowEvent, after: Workflow) -> Workflow:
-    """What every accepted event of a round leaves behind: the new head, its costs, its message, its count."""
+    """Return the workflow with what every accepted event of a round adds: new head, costs, message, count."""
     round_ = after.current
     changes = {**charges(round_, event), **start_times(before.round, round_, recorded.time_ms)}
     said = message(before, recorded, after)
@@ -108,7 +108,7 @@ def _remember(before: Workflow, recorded: Recorded, event: WorkflowEvent, after:
 
 
 def _judge(workflow: Workflow, recorded: Recorded, event: WorkflowEvent) -> Workflow | None:
-    """The workflow after an accepted event; None if the event is superseded."""
+    """Return the workflow after an accepted event; None if the event is superseded."""
     match event:
         case RequestRefused() | DocumentErased():
             return workflow
@@ -221,7 +221,7 @@ def _judge_task(workflow: Workflow, recorded: Recorded, event: InTask) -> Workfl
 
 
 def _stop(workflow: Workflow, ending: Ending, reason: str, code: Code) -> Workflow | None:
-    """Stop the round; a started action drains first: only its end is still awaited."""
+    """Stop the round; if an action has started, the round first drains: only the end of the action is still awaited."""
     if workflow.phase in ("closing", "draining"):
         return None
     return _close(workflow, ending, reason, code, "draining" if workflow.phase == "started" else "closing")
@@ -238,7 +238,7 @@ def _end(workflow: Workflow, ending: Ending) -> Workflow | None:
 
 
 def _answer_rejected(workflow: Workflow, event: AnswerRejected) -> Workflow | None:
-    """The role stays where it is: it asks once more, or decides without the model."""
+    """Keep the role in its stage: it asks the model again, or decides without it."""
     here = (event.round, event.task, event.attempt, event.step) == workflow.place
     next_try = len(rejections(workflow)) + 1
     if not here or event.stage != workflow.phase or event.try_ != next_try or not may_ask_again(rejections(workflow)):
@@ -306,12 +306,12 @@ def _approval(workflow: Workflow, recorded: Recorded, event: ApprovalGranted | A
 
 
 def _names_parameters(workflow: Workflow, event: ApprovalRequested | ApprovalGranted | ApprovalDenied) -> bool:
-    """Whether the question or the answer is about the step's parameters. Rules number 1 do not look (E-08)."""
+    """Return whether the event is about the step's parameters; rules number 1 do not check that (E-08)."""
     return workflow.current.opening.laws < 2 or event.parameters_sha256 == parameters_sha256(workflow)
 
 
 def _waited(workflow: Workflow, ms: int) -> Workflow:
-    """The time that a person took belongs neither to the round nor to the task."""
+    """Add the time that a person took, which counts neither for the round nor for the task."""
     waited = change_task(workflow, waited_ms=workflow.task.waited_ms + ms)
     return waited._replace(round=waited.current._replace(waited_ms=waited.current.waited_ms + ms))
 
@@ -325,7 +325,7 @@ def _started(workflow: Workflow, recorded: Recorded, event: ActionStarted) -> Wo
 
 
 def _completed(workflow: Workflow, recorded: Recorded, event: ActionCompleted) -> Workflow | None:
-    """The end of any started try is accepted; its cause is the start of that try (E-08)."""
+    """Accept the end of any started try; its cause is the start of that try (E-08)."""
     here = (event.round, event.task, event.attempt, event.step) == workflow.place
     if not here or workflow.phase not in ("started", "draining") or event.try_ > len(workflow.step.starts):
         return None
@@ -345,7 +345,7 @@ def _observed(workflow: Workflow, event: ObservationRecorded) -> Workflow:
 
 
 def _refined(workflow: Workflow, event: RefinementDecided) -> Workflow:
-    """Go on if the refiner says so and the limits allow it; only a retry that happens is counted (L-05)."""
+    """Continue if the refiner says so and the limits allow it; only a retry that takes place is counted (L-05)."""
     task = workflow.task
     again = event.classification == "retry"
     steps_left = workflow.step.number < max_steps(workflow)
@@ -365,7 +365,7 @@ def _refined(workflow: Workflow, event: RefinementDecided) -> Workflow:
 
 
 def _retried(workflow: Workflow) -> Workflow:
-    """The round with a retry of a task counted."""
+    """Return the workflow with one more retry counted in its round."""
     round_ = workflow.current
     return workflow._replace(round=round_._replace(retries=round_.retries + 1))
 

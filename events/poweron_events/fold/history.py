@@ -1,6 +1,6 @@
-"""The history: what a person, or a model, is told of a workflow.
+"""The history: what a person or a model sees of a workflow.
 
-One pure function from events to messages serves the prompts and the rows in Postgres alike (H-03).
+One pure function from events to messages serves both the prompts and the rows in Postgres (H-03).
 """
 
 from collections.abc import Iterable
@@ -17,11 +17,11 @@ from poweron_events.selection import ActionSelected, SelectionRejected
 
 
 def message(before: Workflow, recorded: Recorded, after: Workflow) -> ChatMessage | None:  # noqa: PLR0911 - one case per event
-    """What an accepted event says to people; None where it says nothing.
+    """Return the message that an accepted event adds to the history; None if it adds none.
 
-    `before` and `after` are the workflow without and with the event. At most one message an event,
-    so that a message is named by its record's `seq`; what was learned of a step is added to its message, which
-    is said again under its own `seq`.
+    `before` and `after` are the workflow without and with the event. An event adds at most one message, so the `seq`
+    of its record identifies the message. What a refinement learns about a step is added to the step's message, which
+    is returned again under its own `seq`.
     """
     match recorded.envelope.event:
         case WorkflowRequested() | RoundRequested() as event:
@@ -113,7 +113,7 @@ def _step_done(before: Workflow, recorded: Recorded, event: ObservationRecorded)
 
 
 def _step_judged(before: Workflow, event: RefinementDecided) -> ChatMessage | None:
-    """The message of the step with what the refinement taught (H-01)."""
+    """Return the step's message with what the refinement learned (H-01)."""
     last = before.current.messages[-1] if before.current.messages else None
     if last is None or last.kind != "step":
         return None
@@ -122,7 +122,7 @@ def _step_judged(before: Workflow, event: RefinementDecided) -> ChatMessage | No
 
 
 def with_message(messages: tuple[ChatMessage, ...], said: ChatMessage) -> tuple[ChatMessage, ...]:
-    """The messages with another one, which takes the place of the last where it is that one said again."""
+    """Add a message, or replace the last one if it is a new version of that."""
     again = bool(messages) and messages[-1].seq == said.seq
     return (*messages[:-1], said) if again else (*messages, said)
 
@@ -165,30 +165,30 @@ def _round_ended(
 
 
 def findings(observation: Observation) -> tuple[FreeText, ...]:
-    """What an observation says in sentences: of documents that were not read, then its notes."""
+    """Return the findings of an observation as sentences: documents that were not read, then its notes."""
     return (*(document.reason for document in observation.unread), *observation.notes)
 
 
 def reverse_chronological(messages: Iterable[ChatMessage]) -> list[ChatMessage]:
-    """The current round newest to oldest, then older rounds newest first, each newest to oldest (H-01)."""
+    """Sort the current round newest to oldest, then older rounds newest first, each newest to oldest (H-01)."""
     return sorted(messages, key=lambda message: (message.round, message.seq), reverse=True)
 
 
 def item_reference(document_id: str, document_name: FreeText) -> str:
-    """`docItem:<documentId>:<fileName>`, the reference to one document (R-01)."""
+    """Return `docItem:<documentId>:<fileName>`, the reference to one document (R-01)."""
     return f"docItem:{document_id}:{document_name}"
 
 
 def list_reference(label: str) -> str:
-    """`docList:<label>`, the reference to all documents of a label (R-01)."""
+    """Return `docList:<label>`, the reference to all documents of a label (R-01)."""
     return f"docList:{label}"
 
 
-MAX_ITEMS = 10  # documents of one message that are named one by one, and links
+MAX_ITEMS = 10  # documents of one message that are listed one by one; also the limit for links
 
 
 def render(message: ChatMessage) -> str:
-    """A message as the few lines that a prompt shows of it; only its first begins at the margin."""
+    """Render a message as the few lines that a prompt shows; only the first line begins at the margin."""
     place = f"round {message.round}" + (f", task {message.task}" if message.task else "")
     place += f", attempt {message.attempt}" if message.attempt else ""
     place += f", step {message.step}" if message.step else ""
@@ -208,5 +208,5 @@ def render(message: ChatMessage) -> str:
 
 
 def _within(text: FreeText) -> str:
-    """A text whose later lines stand further in than any of ours, so that none passes for another message."""
+    """Indent the later lines of a text further than any of ours, so that none looks like another message."""
     return "\n      ".join(text.splitlines())

@@ -1,7 +1,7 @@
-"""A fold that did not begin at the beginning, and agrees with the one that did (E-07).
+"""A fold that starts in the middle of the log and agrees with one that starts at its beginning (E-07).
 
 A reader of a partition starts from what Postgres holds at some offset: the open workflows. It knows
-nothing of the others, so the opening of a workflow that it does not hold is looked up there.
+nothing about other workflows, so when one of them is opened, it looks up the stub in Postgres.
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from poweron_events.request import DocumentErased, RequestRefused, RoundRequeste
 
 @dataclass(frozen=True, slots=True)
 class Stub:
-    """What Postgres remembers of any workflow: enough to judge an opening."""
+    """What Postgres keeps of any workflow: enough to judge an opening."""
 
     workflow_id: str
     openings: tuple[int, ...]
@@ -23,18 +23,18 @@ class Stub:
     last: int
 
     def before(self, round_number: int) -> Workflow:
-        """The workflow as it stood when `round_number` rounds had not been opened yet."""
+        """Return the workflow as it was before the opening of this round."""
         openings = self.openings[: round_number - 1]
         return Workflow(self.workflow_id, "ended" if openings else "none", openings)
 
 
 def judge_opening(stub: Stub | None, recorded: Recorded) -> tuple[Workflow, Verdict]:
-    """The verdict on an opening of a workflow that the reader does not hold."""
+    """Judge an opening of a workflow that the reader does not hold."""
     event = recorded.envelope.event
     assert isinstance(event, WorkflowRequested | RoundRequested)
     if stub is None:
         return evolve(Workflow(recorded.envelope.workflow_id), recorded)
-    if stub.last >= recorded.offset:  # the projector has judged this very record
+    if stub.last >= recorded.offset:  # the projector has already judged this record
         accepted = recorded.offset in stub.openings[event.round - 1 : event.round]
         base = stub.before(event.round if accepted else 1)
         return evolve(base, recorded) if accepted else (base, "superseded")
@@ -44,20 +44,20 @@ def judge_opening(stub: Stub | None, recorded: Recorded) -> tuple[Workflow, Verd
 
 
 class PartialFold:
-    """The workflows that a reader holds of one partition, by id."""
+    """The workflows of one partition that a reader holds, by id."""
 
     def __init__(self, workflows: dict[str, Workflow] | None = None) -> None:
         self.workflows = workflows or {}
 
     def must_look_up(self, recorded: Recorded) -> bool:
-        """Whether the record opens a workflow that is not held: Postgres must be asked for its stub."""
+        """Return whether the record opens a workflow that is not held, so that its stub must be read from Postgres."""
         opens = isinstance(recorded.envelope.event, WorkflowRequested | RoundRequested)
         return opens and recorded.envelope.workflow_id not in self.workflows
 
     def apply(self, recorded: Recorded, stub: Stub | None = None) -> Verdict | None:
-        """Fold one record in; None where it concerns a workflow that is not held and is without effect.
+        """Fold in a record; return None if it is about a workflow that is not held and has no effect.
 
-        `stub` is what Postgres answered where `must_look_up` said so.
+        `stub` is what Postgres returned, if `must_look_up` asked for it.
         """
         workflow_id = recorded.envelope.workflow_id
         held = self.workflows.get(workflow_id)
@@ -72,7 +72,7 @@ class PartialFold:
         return "accepted" if isinstance(recorded.envelope.event, RequestRefused | DocumentErased) else None
 
     def forget_ended(self, projected: int) -> bool:
-        """Drop ended workflows whose last record the projector (its next offset given) has passed."""
+        """Drop ended workflows that the projector (its next offset given) has passed; return whether there were any."""
         done = [held.id for held in self.workflows.values() if not held.is_open and held.last < projected]
         for workflow_id in done:
             del self.workflows[workflow_id]

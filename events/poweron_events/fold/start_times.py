@@ -1,4 +1,4 @@
-"""When the attempt and the step at hand began, in broker time."""
+"""When the current attempt and the current step began, in broker time."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from poweron_events.fold.state import Round
 
 
 def start_times(before: Round | None, after: Round, time_ms: int) -> dict[str, Any]:
-    """The changes of a round where an attempt or a step of it just began."""
+    """Return the changes to a round if an attempt or a step of it has just begun."""
     attempt, step = _attempt_and_step(after)
     if before is None:
         return {"attempt_ms": time_ms, "step_ms": time_ms}

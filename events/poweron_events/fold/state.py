@@ -1,8 +1,8 @@
-"""What we remember of a workflow: a fold over its events.
+"""The state of a workflow: a fold over its events.
 
 No clock, no random id, no log line, no await: the same events always give the same `Workflow`.
-Audit replay rests on that. A workflow has rounds, a round has tasks, a task has attempts, an attempt
-has steps, a step has one action; only the open round is remembered in full.
+Audit replay depends on that. A workflow has rounds, a round has tasks, a task has attempts, an attempt
+has steps, a step has one action; only the open round is kept in full.
 """
 
 import re
@@ -22,7 +22,7 @@ from poweron_events.request import RoundRequested, WorkflowRequested
 from poweron_events.selection import ActionSelected, SelectionRejected
 
 _REQUEST_LABEL = re.compile(r"round[1-9][0-9]*_request")
-STUCK_AFTER = 3  # events that answer to one head and have no effect
+STUCK_AFTER = 3  # events that respond to one head and have no effect
 
 Phase = Literal[
     "none",
@@ -53,12 +53,12 @@ MessageKind = Literal["workflow_start", "task_start", "step", "task_end", "round
 MessageStatus = Literal["first", "step", "last"]
 Opening = WorkflowRequested | RoundRequested
 Rejection = AnswerRejected | SelectionRejected | ParametersRejected
-"""An answer of a model that could not be used."""
-MAX_REFUSALS = 2  # of one model's answers; after those of the last model, code decides or the task is reviewed
+"""A model's answer that could not be used."""
+MAX_REFUSALS = 2  # by model; after the refusals of the last model, code decides or the task is reviewed
 
 
 class ChatMessage(Model):
-    """One entry of the history, written once for every event that a person would want to hear of (M-06)."""
+    """One entry of the history, written once for every event that a person would want to know about (M-06)."""
 
     seq: int
     time_ms: int
@@ -75,19 +75,19 @@ class ChatMessage(Model):
     documents_label: str | None = None
     documents: tuple[DocumentRef, ...] = ()
     error: FreeText = ""
-    """Why the step failed, where that is for people alone: no model is shown it."""
+    """Why the step failed, if the reason is for people only; never shown to a model."""
     told: FreeText | None = None
-    """What models are told in place of the message; None: the message."""
+    """What models see instead of the message; None if they see the message."""
     findings: tuple[FreeText, ...] = ()
     links: tuple[str, ...] = ()
-    """Addresses that stood in the result of the step and may be read next."""
+    """Addresses that appear in the result of the step and may be read next."""
     unread: tuple[UnreadDocument, ...] = ()
     unread_left_out: int = 0
     learnings: tuple[FreeText, ...] = ()
 
 
 class Start(NamedTuple):
-    """An accepted claim on the action: whose it is and how long it holds (broker time)."""
+    """An accepted claim on the action: its token, and how long it holds (broker time)."""
 
     cause: Cause
     claim: str
@@ -114,7 +114,7 @@ class Used(NamedTuple):
 
     @classmethod
     def by(cls, calls: Iterable[AnyCall]) -> "Used":
-        """What these calls used together."""
+        """Return what these calls used together."""
         used = [cls(call.input_tokens, call.output_tokens, call.cost_nano_usd, call.duration_ms) for call in calls]
         return used[0] if len(used) == 1 else sum(used, cls())
 
@@ -131,7 +131,7 @@ class Used(NamedTuple):
 
 
 class Reservation(NamedTuple):
-    """A model call that no event has reported yet, of which task (0: of none), and the most that it uses."""
+    """A model call that no event has reported yet: its number, its task (0 for none) and the most that it can use."""
 
     number: int
     task: int
@@ -156,7 +156,7 @@ class Step(NamedTuple):
 
 
 class Task(NamedTuple):
-    """The task at hand. `actions`, `retries`, `waited_ms`, `used` and `progress` count over all its attempts."""
+    """The current task. `actions`, `retries`, `waited_ms`, `used` and `progress` count over all its attempts."""
 
     number: int
     plan: TaskPlan
@@ -168,11 +168,11 @@ class Task(NamedTuple):
     used: Used = Used()
     announced: bool = False
     refused: SelectionRejected | ParametersRejected | None = None
-    """The second refusal in a row, after which the attempt is over."""
+    """The second refusal in a row, which ends the attempt."""
     stopped: FreeText = ""
-    """Why the last refinement said to stop, as a sentence."""
+    """Why the last refinement stopped the attempt, as a sentence."""
     stop_code: Code | None = None
-    """Why it did."""
+    """The same reason as a code."""
     hint: str | None = None
     improvements: tuple[str, ...] = ()
     progress: tuple[CriterionProgress, ...] = ()
@@ -181,12 +181,12 @@ class Task(NamedTuple):
 
 
 class Round(NamedTuple):
-    """The open round, or the one that ended last.
+    """The open round, or the last one that ended.
 
-    `totals` and the task's `used` hold what accepted events report and, for `reservations`, the most that calls use
-    which no event has reported. `reserved` is the number of the last reservation.
-    `attempt_ms` and `step_ms` are when the attempt and the step at hand were opened (broker time);
-    `traceparent` is what the opening says it came of. No verdict asks for these three.
+    `totals` and the task's `used` hold what accepted events report plus, for each of `reservations`, the most that its
+    call can use. `reserved` is the number of the last reservation.
+    `attempt_ms` and `step_ms` are when the current attempt and step began (broker time); `traceparent` is the
+    trace context of the opening. No verdict depends on these three.
     """
 
     number: int
@@ -204,19 +204,19 @@ class Round(NamedTuple):
     ending: Ending | None = None
     reason: str = ""
     code: Code | None = None
-    """Why the round ends; None while it runs."""
+    """Why the round ends; None while it is running."""
     rejected: tuple[AnswerRejected, ...] = ()
     messages: tuple[ChatMessage, ...] = ()
     waited_ms: int = 0
 
     @property
     def due_ms(self) -> int:
-        """When the round's time is over; what a person took to approve or to deny does not count."""
+        """When the round's time is over; the time that people take to approve or deny does not count."""
         return self.opened_ms + self.opening.deadline_ms + self.waited_ms
 
 
 class Workflow(NamedTuple):
-    """A workflow as its events so far tell it. `openings` holds the offset of each round's opening."""
+    """The state of a workflow after its events so far. `openings` holds the offset of each round's opening."""
 
     id: str
     phase: Phase = "none"
@@ -226,7 +226,7 @@ class Workflow(NamedTuple):
     head_ms: int = 0
     frozen: bool = False
     superseded: frozenset[str] = frozenset()
-    """The hashes of records that answered to `head` and had no effect: roles and fold disagree, or one was forged."""
+    """The hashes of records that responded to `head` without effect: roles and fold disagree, or one was forged."""
     seq: int = 0
     last: int = -1
 
@@ -236,18 +236,18 @@ class Workflow(NamedTuple):
 
     @property
     def stuck(self) -> bool:
-        """Whether nobody tries any more: only a cancellation or the deadline of the round goes on from here."""
+        """Whether the roles have given up: only a cancellation or the round's deadline moves the workflow on."""
         return self.is_open and len(self.superseded) >= STUCK_AFTER
 
     @property
     def current(self) -> Round:
-        """The round at hand; only asked for while the workflow is open."""
+        """The current round; read it only while the workflow is open."""
         assert self.round is not None
         return self.round
 
     @property
     def task(self) -> Task:
-        """The task at hand; only asked for once tasks are planned."""
+        """The current task; read it only once tasks are planned."""
         round_ = self.round
         assert round_ is not None
         assert round_.task is not None
@@ -255,7 +255,7 @@ class Workflow(NamedTuple):
 
     @property
     def step(self) -> Step:
-        """The step at hand; asked for like the task, most often of all."""
+        """The current step, the property that is read most often; read it only once tasks are planned."""
         round_ = self.round
         assert round_ is not None
         assert round_.task is not None
@@ -263,7 +263,7 @@ class Workflow(NamedTuple):
 
     @property
     def place(self) -> Place:
-        """(round, task, attempt, step), zeros where the workflow has not come that far."""
+        """(round, task, attempt, step), with zeros for what the workflow has not reached yet."""
         round_ = self.round
         if round_ is None:
             return (0, 0, 0, 0)
@@ -274,7 +274,7 @@ class Workflow(NamedTuple):
 
 
 class TaskPlace(TypedDict):
-    """The fields by which an event names its attempt at a task."""
+    """The fields of an event that identify its attempt at a task."""
 
     round: int
     task: int
@@ -282,52 +282,52 @@ class TaskPlace(TypedDict):
 
 
 class StepPlace(TaskPlace):
-    """The fields by which an event names its step."""
+    """The fields of an event that identify its step."""
 
     step: int
 
 
 def task_place(workflow: Workflow) -> TaskPlace:
-    """The attempt at hand, as an event names it."""
+    """Return the current attempt as fields of an event."""
     round_number, task, attempt, _ = workflow.place
     return {"round": round_number, "task": task, "attempt": attempt}
 
 
 def step_place(workflow: Workflow) -> StepPlace:
-    """The step at hand, as an event names it."""
+    """Return the current step as fields of an event."""
     round_number, task, attempt, step = workflow.place
     return {"round": round_number, "task": task, "attempt": attempt, "step": step}
 
 
 def parameters_sha256(workflow: Workflow) -> str:
-    """What an approval is bound to: the parameters of the step at hand, as its action gets them."""
+    """Return the hash that binds an approval to the current step's parameters, as its action gets them."""
     parameters = workflow.step.parameters
     assert parameters is not None
     return sha256(dumps(parameters.parameters))
 
 
 class TaskContext(NamedTuple):
-    """Under what terms the task at hand is done (M-05)."""
+    """The terms of the current task (M-05)."""
 
     react_mode: bool
-    """Whether its actions are selected one at a time; else they are planned all at once (deprecated)."""
+    """Whether its actions are selected one at a time; otherwise all are planned at once (deprecated)."""
     max_steps: int
-    """How many steps an attempt may take."""
+    """The number of steps that an attempt may take."""
 
 
 def task_context(workflow: Workflow) -> TaskContext:
-    """The terms of the task at hand: those of its round, with fewer steps where its plan says so."""
+    """Return the terms of the current task: those of its round, with fewer steps if its plan says so."""
     return TaskContext(react_mode=workflow.current.opening.workflow_mode == "React", max_steps=max_steps(workflow))
 
 
 def max_steps(workflow: Workflow) -> int:
-    """How many steps an attempt at the task at hand may take."""
+    """Return how many steps an attempt at the current task may take."""
     limit = workflow.current.opening.max_steps
     return min(limit, workflow.task.plan.max_steps or limit)
 
 
 def rejections(workflow: Workflow) -> tuple[Rejection, ...]:
-    """The answers to the stage at hand that could not be used so far."""
+    """Return the answers in the current stage that have been rejected so far."""
     if workflow.phase in ("select", "parameterize"):
         return workflow.step.refusals
     here = (workflow.phase, *workflow.place)
@@ -339,7 +339,7 @@ def rejections(workflow: Workflow) -> tuple[Rejection, ...]:
 
 
 def may_ask_again(refusals: Sequence[Rejection]) -> bool:
-    """Whether there is a model to ask after these rejections: each is asked twice, then the next one."""
+    """Return whether there is a model to ask after these rejections: each model is asked twice, then the next one."""
     if len(refusals) % MAX_REFUSALS or not refusals:
         return True
     call = refusals[-1].model_call
@@ -347,32 +347,32 @@ def may_ask_again(refusals: Sequence[Rejection]) -> bool:
 
 
 def request_label(round_number: int) -> str:
-    """The label of the documents that came with a round's request."""
+    """Return the label of the documents that came with a round's request."""
     return f"round{round_number}_request"
 
 
 def is_request_label(label: str) -> bool:
-    """Whether the label is that of documents which came with a request."""
+    """Return whether the label is that of documents that came with a request."""
     return _REQUEST_LABEL.fullmatch(label) is not None
 
 
 def result_label(workflow: Workflow, action: str, ahead: int = 0) -> str:
-    """`round{r}_task{t}_action{a}_{label}` of the action at hand, or of one so many actions ahead (M-08)."""
+    """Return `round{r}_task{t}_action{a}_{label}` of the current action, or of one `ahead` actions later (M-08)."""
     return f"{result_place(workflow)}_action{workflow.task.actions + ahead}_{action_label(action)}"
 
 
 def result_place(workflow: Workflow) -> str:
-    """What the labels of all results of the task at hand begin with."""
+    """Return the prefix of the labels of all results of the current task."""
     return f"round{workflow.current.number}_task{workflow.task.number}"
 
 
 def action_label(action: str) -> str:
-    """The action's name in snake_case, without its method."""
+    """Return the action's name in snake_case, without its method."""
     return re.sub(r"(?<=[^_-])(?=[A-Z])", "_", action.rpartition(".")[2]).replace("-", "_").lower()
 
 
 def change_task(workflow: Workflow, phase: Phase | None = None, **changes: object) -> Workflow:
-    """The workflow with its task changed, in another phase where one is named."""
+    """Return the workflow with its task changed, and its phase too if one is given."""
     round_ = workflow.current
     assert round_.task is not None
     task = round_.task._replace(**changes)  # type: ignore[arg-type] # the callers name fields of Task
@@ -380,5 +380,5 @@ def change_task(workflow: Workflow, phase: Phase | None = None, **changes: objec
 
 
 def change_step(workflow: Workflow, phase: Phase | None = None, **changes: object) -> Workflow:
-    """The workflow with its step changed, in another phase where one is named."""
+    """Return the workflow with its step changed, and its phase too if one is given."""
     return change_task(workflow, phase, step=workflow.step._replace(**changes))  # type: ignore[arg-type] # of Step

@@ -1,6 +1,6 @@
-"""What a superseded record leaves behind: who answers to the head in vain again and again makes the workflow stuck.
+"""The effect of superseded records: several that respond to the same head in vain make the workflow stuck.
 
-That is where a role and the fold disagree, such as two releases with different rules, or where somebody forges.
+That happens when a role and the fold disagree, such as two releases with different rules, or when events are forged.
 """
 
 from poweron_events.envelope import Recorded
@@ -8,7 +8,7 @@ from poweron_events.fold.state import Workflow
 
 
 def superseded(workflow: Workflow, recorded: Recorded) -> Workflow:
-    """The workflow after a record without effect. The same bytes again count once."""
+    """Return the workflow after a record without effect. Identical bytes count once."""
     hashes = workflow.superseded
     if not workflow.stuck and answers_head(workflow, recorded):
         hashes |= {recorded.sha256}
@@ -16,10 +16,10 @@ def superseded(workflow: Workflow, recorded: Recorded) -> Workflow:
 
 
 def answers_head(workflow: Workflow, recorded: Recorded) -> bool:
-    """Whether whoever wrote the record had read the workflow as it stands.
+    """Return whether the writer of the record had read the current state of the workflow.
 
-    An event that travelled with its cause, whose offset it could not know, was written before the verdict on that:
-    where the round was stopped meanwhile, it is honestly too late.
+    An event that was appended together with its cause, whose offset was not known yet, was written before the verdict
+    on that cause: if the round was stopped in the meantime, the event is merely late.
     """
     cause = recorded.envelope.cause
     return workflow.is_open and cause is not None and cause.offset is not None and cause.names(workflow.head)

@@ -1,4 +1,4 @@
-"""Whose turn it is, and what is due when: pure functions of the folded workflow (E-06, E-16)."""
+"""Which role's turn it is, and what is due when: pure functions of the folded workflow (E-06, E-16)."""
 
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -25,14 +25,14 @@ TURNS: Final[dict[Phase, Role]] = {
 STAGES: Final[frozenset[Phase]] = frozenset(
     {"plan", "plan_actions", "select", "parameterize", "observe", "refine", "review"}
 )
-"""The phases in which a role thinks; each has a deadline of its own and can end in StageFailed."""
+"""The phases in which a role decides; each has its own deadline and can end in StageFailed."""
 
 
 def turn(workflow: Workflow) -> Role | None:
-    """The role that is next; None where nobody is, or where the workflow is stuck or frozen for this release.
+    """Return the role whose turn it is; None if there is none, or if the workflow is stuck or frozen for this release.
 
     A workflow frozen by an unknown type can still be brought to its end once it is stopped; one whose
-    laws we lack is left to those who know them (E-13).
+    laws this release does not know is left to releases that do (E-13).
     """
     if workflow.frozen and (workflow.phase not in ("closing", "draining") or workflow.current.opening.laws > LAWS):
         return None
@@ -41,7 +41,7 @@ def turn(workflow: Workflow) -> Role | None:
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """A moment in broker time (ms since 1970) from which on `role` may state that time is up."""
+    """A broker time (ms since 1970) from which on `role` may record that time is up."""
 
     what: Literal["round", "stage", "claim", "approval"]
     role: Role
@@ -49,9 +49,9 @@ class Due:
 
 
 def due(workflow: Workflow) -> tuple[Due, ...]:
-    """Everything that becomes due while the workflow stays as it is.
+    """Return everything that becomes due while the workflow stays as it is.
 
-    Each is the broker time of the event that opened the wait plus a duration written in an event.
+    Each time is the broker time of the event that started the wait plus a duration written in an event.
     """
     if not workflow.is_open or workflow.frozen:
         return ()
@@ -68,7 +68,7 @@ def due(workflow: Workflow) -> tuple[Due, ...]:
 
 
 def round_due_ms(workflow: Workflow) -> int | None:
-    """When the reviewer may state that the time for the round is over; None while nothing waits for that."""
+    """Return when the reviewer may record that the round's time is over; None while the deadline does not apply."""
     if not workflow.is_open or workflow.frozen or workflow.phase in ("closing", "draining", "approve"):
         return None
     return workflow.current.due_ms

@@ -1,4 +1,4 @@
-"""The log: what appending, following and reading promise, whoever keeps it (`kafka`, `memory`)."""
+"""The log: what appending, following and reading guarantee in every implementation (`kafka`, `memory`)."""
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -6,9 +6,9 @@ from typing import NamedTuple, Protocol
 
 
 class Record(NamedTuple):
-    """One record as the log keeps it. `time_ms` is the broker's, in ms since 1970.
+    """One record of the log. `time_ms` is the broker's time, in ms since 1970.
 
-    `unreadable` says why a record, or the batch that ends with it, is not read; it then has no key and no value.
+    `unreadable` says why a record, or the batch that ends with it, was not read; it then has no key and no value.
     """
 
     topic: str
@@ -22,31 +22,31 @@ class Record(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes of its key, value and headers."""
+        """The size of its key, value and headers in bytes."""
         size = len(self.key or b"") + len(self.value or b"")
-        if not self.headers:  # as all that we write
+        if not self.headers:  # like all records that we write
             return size
         return size + sum(len(name) + len(content or b"") for name, content in self.headers.items())
 
 
 class Message(NamedTuple):
-    """What is appended: the value under the key that decides its partition."""
+    """A message to append: a value under the key that decides its partition."""
 
     key: bytes
     value: bytes
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """The size of its key and value in bytes."""
         return len(self.key) + len(self.value)
 
 
 class Polled(NamedTuple):
-    """What one poll brought.
+    """The result of one poll.
 
-    Changes of the assignment come first: `revoked` partitions are no longer ours, `assigned` ones
-    are and stay silent until `seek` says where to begin. Records are in offset order within a partition.
-    Kafka gives nobody else what was revoked before the next poll, if that comes within a few seconds.
+    Changes of the assignment come first: `revoked` partitions are no longer ours; `assigned` partitions
+    are ours but deliver nothing until `seek` says where to begin. Records are in offset order within a partition.
+    Kafka assigns revoked partitions to no other member before the next poll, if that comes within a few seconds.
     """
 
     revoked: frozenset[int]
@@ -55,46 +55,46 @@ class Polled(NamedTuple):
 
 
 class GroupState(NamedTuple):
-    """A consumer group as it is seen from outside."""
+    """A consumer group as seen from outside."""
 
     committed: Mapping[int, int]
-    """By partition, the offset after the last record that the group has done; 0 as in `Follower.committed`."""
+    """By partition, the offset after the last record that the group has processed; 0 as in `Follower.committed`."""
     has_members: bool
 
 
 class Follower(Protocol):
     """A member of a consumer group on one topic.
 
-    Each record comes at least once, and in order within a partition, from the offset last sought.
-    Two followers of a group may both be given a partition while it moves from one to the other.
+    Each record is delivered at least once, and in order within a partition, from the offset of the last seek.
+    Two followers of a group may both hold a partition while it moves from one to the other.
     """
 
     async def poll(self, timeout: float) -> Polled:
-        """What has come since the last poll, waiting at most `timeout` seconds for something.
+        """Return what has arrived since the last poll, waiting at most `timeout` seconds for something.
 
         Raises:
             Unavailable: the log cannot be reached; poll again later.
         """
 
     async def seek(self, partition: int, offset: int) -> None:
-        """Begin, or go on, delivering an assigned partition from `offset`. Without effect once revoked."""
+        """Start or continue to deliver an assigned partition from `offset`; does nothing once it is revoked."""
 
     def pause(self, partitions: frozenset[int]) -> None:
-        """Deliver nothing of exactly these partitions until called again; holds across rebalances."""
+        """Pause exactly these partitions until the next call; the pause holds across rebalances."""
 
     def end(self, partition: int) -> int:
-        """The end offset seen with the newest delivery of the partition, 0 before the first."""
+        """Return the end offset seen with the latest delivery of the partition, 0 before the first."""
 
     async def commit(self, offsets: Mapping[int, int]) -> None:
-        """Remember for the group where to begin next time: the offset after the last one done.
+        """Store where the group resumes: the offset after the last processed record.
 
         Raises:
-            Unavailable: it may or may not be remembered.
+            Unavailable: it may or may not be stored.
             Conflict: the partition has moved to another member.
         """
 
     async def committed(self, partition: int) -> int:
-        """What the group last remembered; 0 if nothing, or more than the partition holds: its topic was made again.
+        """Return the offset that the group last committed; 0 if none, or if a recreated partition is shorter.
 
         Raises:
             Unavailable: the log cannot be reached.
@@ -102,9 +102,9 @@ class Follower(Protocol):
 
 
 class ProgressTopic(Protocol):
-    """Where it is told how far long work is, and where that is watched: it keeps nothing for long and promises nothing.
+    """The topic on which processes report the progress of long work: short retention, no guarantees.
 
-    Records may be lost, come late or be forged.
+    Records may be lost, late or forged.
     """
 
     async def send(self, messages: Sequence[Message]) -> None:
@@ -115,7 +115,7 @@ class ProgressTopic(Protocol):
         """
 
     def tail(self, key: bytes) -> AsyncGenerator[Sequence[Record], None]:
-        """What was sent under this key a moment ago and what comes from now on, in batches, without end.
+        """Yield what was sent under this key a moment ago and what arrives from now on, in batches, without end.
 
         Raises:
             Unavailable: nothing can be read now.
@@ -123,39 +123,39 @@ class ProgressTopic(Protocol):
 
 
 class EventLog(Protocol):
-    """Topics of records; each partition is a sequence that only ever grows at its end.
+    """Topics of records; each partition is a sequence that only grows at its end.
 
-    Where the keeper breaks that, because its topic of the events was deleted or cut, whoever meets it raises LogLost,
-    which is an Unavailable: it may be restored.
+    If that no longer holds because the topic of the events was deleted or truncated, the call that notices it raises
+    LogLost, which is an Unavailable: the topic may be restored.
     """
 
     async def append(self, topic: str, messages: Sequence[Message]) -> Sequence[int]:
-        """Append all messages; those of one key stay in the order given. Returns their offsets.
+        """Append all messages and return their offsets; messages with the same key keep their order.
 
         Raises:
-            Unavailable: not known whether it was written; repeating the same bytes is safe,
+            Unavailable: it is unknown whether they were written; repeating the same bytes is safe,
                 since a second copy of an event has no effect.
             Refused: a message is too large and was not written.
         """
 
     def follow(self, topic: str, group: str) -> AbstractAsyncContextManager[Follower]:
-        """Join the group; leaves it on exit."""
+        """Join the group; leave it on exit."""
 
     async def group_state(self, topic: str, group: str) -> GroupState:
-        """Look at a group without joining it.
+        """Return the state of a group without joining it.
 
         Raises:
             Unavailable: the log cannot be reached.
-            Refused: it does not let us look.
+            Refused: the log does not allow us to see it.
         """
 
     async def partitions(self, topic: str) -> int:
-        """How many partitions the topic has."""
+        """Return the number of partitions of the topic."""
 
     async def ends(self, topic: str, at_least: Mapping[int, int] | None = None) -> Mapping[int, int]:
-        """The end offset of every partition.
+        """Return the end offset of every partition.
 
-        An end that is lower than in `at_least` is asked for again for several seconds before it is believed.
+        An end that is lower than in `at_least` is requested again for several seconds before it is accepted.
 
         Raises:
             Unavailable: the log cannot be reached.
@@ -164,22 +164,22 @@ class EventLog(Protocol):
     def read(
         self, topic: str, start: Mapping[int, int], end: Mapping[int, int]
     ) -> AsyncGenerator[Sequence[Record], None]:
-        """All records from `start` up to but without `end`, in batches, in order within a partition.
+        """Yield all records from `start` up to, but not including, `end`, in batches, in order within a partition.
 
-        Belongs to no group and moves no offsets.
+        Belongs to no group and commits no offsets.
 
         Raises:
             Unavailable: the log cannot be reached.
         """
 
     def tail(self, topic: str, partition: int, offset: int) -> AsyncGenerator[Sequence[Record], None]:
-        """All records of a partition from `offset` on, in batches, waiting for more without end.
+        """Yield all records of a partition from `offset` on, in batches, waiting for more without end.
 
-        Belongs to no group and moves no offsets.
+        Belongs to no group and commits no offsets.
 
         Raises:
             Unavailable: the log cannot be reached.
         """
 
     def partition_of(self, topic: str, key: bytes) -> int:
-        """The partition that the key's records go to."""
+        """Return the partition that records with this key go to."""

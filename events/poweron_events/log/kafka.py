@@ -1,7 +1,7 @@
 """The log on Kafka.
 
-No Kafka transactions (E-05): an idempotent producer with `acks=all`, at-least-once delivery, and a
-fold that gives every event exactly one effect.
+It uses no Kafka transactions (E-05) but an idempotent producer with `acks=all`, at-least-once delivery,
+and a fold that gives every event exactly one effect.
 """
 
 import asyncio
@@ -30,21 +30,21 @@ from poweron_events.log.kafka_shutdown import closed, given_up
 from poweron_events.log.kafka_topics import prepare
 from poweron_events.task_cancellation import retrieve_error
 
-MAX_BATCH = 131_072  # bytes before compression, far below what a topic takes: appends of many workflows travel together
-READ_TIMEOUT = 1.0  # seconds that a read waits for something
+MAX_BATCH = 131_072  # bytes before compression, far below a topic's limit: appends of many workflows share a batch
+READ_TIMEOUT = 1.0  # seconds that a read waits for records
 FETCHED = 1_048_576  # bytes of each partition in one fetch
 
 
 @asynccontextmanager
 async def connect(settings: KafkaSettings, *, recreate_events: bool = False) -> AsyncGenerator["KafkaLog", None]:
-    """The log on this Kafka; its topics are made where missing and checked (E-02).
+    """Connect to the log on this Kafka, creating missing topics and checking all of them (E-02).
 
     Args:
         settings: where Kafka is.
-        recreate_events: make the topic of the events again where it was deleted; else it stays so.
+        recreate_events: create the topic of the events again if it was deleted; by default it stays deleted.
 
     Raises:
-        Unavailable: Kafka cannot be reached, or a topic is missing and cannot be made.
+        Unavailable: Kafka cannot be reached, or a topic is missing and cannot be created.
         Refused: a topic's settings would break the log.
     """
     log = KafkaLog(settings)
@@ -56,7 +56,7 @@ async def connect(settings: KafkaSettings, *, recreate_events: bool = False) -> 
 
 
 class KafkaLog:
-    """Kafka topics behind the promises of `EventLog`."""
+    """An `EventLog` on Kafka topics."""
 
     def __init__(self, settings: KafkaSettings) -> None:
         self._settings = settings
@@ -70,7 +70,7 @@ class KafkaLog:
         self._partitions: Mapping[str, int] = {}
 
     async def open(self, *, recreate_events: bool) -> None:
-        """Make and check the topics."""
+        """Create and check the topics."""
         self._partitions = await prepare(self._settings, recreate_events=recreate_events)
 
     async def close(self) -> None:
@@ -121,7 +121,7 @@ class KafkaLog:
             **self._settings.client_options(),
             acks="all",
             enable_idempotence=True,
-            compression_type="zstd",  # a third of the bytes, for a tenth of the time that writing them takes
+            compression_type="zstd",  # a third of the bytes, for a tenth of the time that writing takes
             linger_ms=0,
             max_batch_size=MAX_BATCH,
             max_request_size=2 * topics.MAX_RECORD,
@@ -131,7 +131,7 @@ class KafkaLog:
         return producer
 
     def _give_up_when_deleted(self, producer: AIOKafkaProducer) -> None:
-        """What it still holds when the topic of the events is deleted must not be written into another of that name."""
+        """Discard what the producer holds if the topic of the events is deleted: no new topic may get it."""
         events, seen = self._settings.physical(topics.EVENTS.name), False
 
         def look(cluster: ClusterMetadata) -> None:
@@ -147,7 +147,7 @@ class KafkaLog:
     async def _replace(
         self, broken: AIOKafkaProducer, close: Callable[[AIOKafkaProducer], Awaitable[None]] = closed
     ) -> None:
-        """An idempotent producer that met a refusal fails for ever after: the next append gets a new one."""
+        """Discard a producer; the next append starts one. An idempotent producer fails for ever after a refusal."""
         async with self._producer_lock:
             if self._producer is broken:
                 self._producer = None
@@ -229,7 +229,7 @@ class KafkaLog:
 async def _upto(
     consumer: AIOKafkaConsumer, topic: str, left: dict[TopicPartition, int], at: dict[TopicPartition, int]
 ) -> AsyncGenerator[Sequence[Record], None]:
-    """One fetch, which moves `at` on; partitions that have reached their end are struck from `left`."""
+    """Fetch once, advance `at`, and remove partitions that have reached their end from `left`."""
     taken: list[Record] = []
     wanted = sum(stop - at[partition] for partition, stop in left.items())
     try:
@@ -241,7 +241,7 @@ async def _upto(
     back = [partition for partition, position in positions.items() if position < at[partition]]
     if back or not taken:
         await _expect_as_long(consumer, left)
-    for partition in back:  # the broker that sent them had less: it is not the leader any more
+    for partition in back:  # the broker that sent them had fewer records: it is no longer the leader
         consumer.seek(partition, at[partition])
     wanted_of = {partition.partition: range(at[partition], stop) for partition, stop in left.items()}
     within = [record for record in taken if record.offset in wanted_of[record.partition]]
@@ -255,7 +255,7 @@ async def _upto(
 
 
 async def _expect_as_long(consumer: AIOKafkaConsumer, left: Mapping[TopicPartition, int]) -> None:
-    """Wait for no record that has gone."""
+    """Raise if wanted records are gone, instead of waiting for them."""
     ends = await end_offsets(consumer, left, {partition.partition: stop for partition, stop in left.items()})
     for partition, stop in left.items():
         if ends[partition.partition] < stop:
@@ -266,7 +266,7 @@ async def _expect_as_long(consumer: AIOKafkaConsumer, left: Mapping[TopicPartiti
 async def _consumer(
     settings: KafkaSettings, *, reset: str = "earliest", fetched: int = FETCHED
 ) -> AsyncGenerator[AIOKafkaConsumer, None]:
-    """A consumer of no group, for reading what is there."""
+    """A consumer without a group, for reading existing records."""
     consumer = await _start_consumer(settings, reset=reset, fetched=fetched)
     try:
         yield consumer

@@ -1,7 +1,7 @@
 """Batches of records as Kafka delivers them, decompressed up to a limit.
 
-aiokafka decompresses a batch in one piece, whatever comes out: 19 kB can become 600 MB.
-The consumers of PowerOn get one record in place of a batch that is too large, and go on behind it (decision 69).
+aiokafka decompresses a batch in one piece, regardless of the resulting size: 19 kB can become 600 MB.
+PowerOn's consumers receive one record instead of a batch that is too large, and continue after it (decision 69).
 """
 
 import hashlib
@@ -16,9 +16,9 @@ from aiokafka.record.default_records import DefaultRecordBatch
 
 from poweron_events import topics
 
-MAX_DECOMPRESSED: Final = 8 * topics.MAX_RECORD  # bytes of one batch; PowerOn's own have two at most
-MAX_COUNT: Final = 32_768  # records of one batch; other clients send 10,000 at most by default
-_ROOMS: Final = (32_768, 524_288, MAX_DECOMPRESSED)  # bytes, tried in turn: most batches are small
+MAX_DECOMPRESSED: Final = 8 * topics.MAX_RECORD  # bytes of one batch; PowerOn's own have at most 2 * MAX_RECORD
+MAX_COUNT: Final = 32_768  # records of one batch; other clients send at most 10,000 by default
+_ROOMS: Final = (32_768, 524_288, MAX_DECOMPRESSED)  # bytes of a buffer, tried in turn: most batches are small
 
 _LENGTH_AT, _BEFORE_LENGTH, _MAGIC_AT = 8, 12, 16
 _ATTRIBUTES_AT, _COUNT_AT, _HEADER = 22, 57, 61  # of format 2; the lower byte of the attributes
@@ -27,21 +27,21 @@ _CODEC: Final = 0b111
 _SNAPPY: Final = 2
 _NAMES: Final = {1: "gzip", _SNAPPY: "snappy", 3: "lz4", 4: "zstd"}
 _XERIAL: Final = struct.pack(">b7sB", -126, b"SNAPPY\0", 0)[:8]
-_XERIAL_HEADER: Final = 16  # bytes, before blocks that each have their length before them
+_XERIAL_HEADER: Final = 16  # bytes, followed by blocks with their length in front
 
 _number = struct.Struct(">i").unpack_from
 
 
 class Unreadable(bytes):
-    """What stands in place of the value of a record that is not read: why, in UTF-8."""
+    """The value of a record that replaces an unread batch: why the batch was not read, in UTF-8."""
 
 
 class _TooLarge(Exception):
-    """A batch has more in it than is read."""
+    """A batch exceeds the limits, or is damaged."""
 
 
 class _Stand(NamedTuple):
-    """A record in place of a batch, at the batch's last offset, as aiokafka takes records."""
+    """A record that replaces a batch, at the batch's last offset, with the fields that aiokafka expects."""
 
     offset: int
     timestamp: int | None
@@ -53,7 +53,7 @@ class _Stand(NamedTuple):
 
 
 class LimitedBatches:
-    """The batches of one fetch, as aiokafka asks for them."""
+    """The batches of one fetch, with the interface that aiokafka expects."""
 
     def __init__(self, fetched: bytes) -> None:
         self._fetched, self._at = memoryview(fetched), 0
@@ -73,15 +73,15 @@ class LimitedBatches:
 
 
 class _LimitedBatch:
-    """One batch, which is decompressed when its records are asked for."""
+    """One batch, decompressed when its records are requested."""
 
     def __init__(self, batch: Any, raw: memoryview, records: Callable[[Any, memoryview], Any]) -> None:
         self._batch, self._raw, self._records = batch, raw, records
 
-    def __getattr__(self, name: str) -> Any:  # its checksum, and everything else, is that of the batch
+    def __getattr__(self, name: str) -> Any:  # the checksum and everything else come from the batch
         return getattr(self._batch, name)
 
-    def __next__(self) -> Any:  # only of batches of the broker, which are not compressed
+    def __next__(self) -> Any:  # only for the broker's own batches, which are not compressed
         return next(self._batch)
 
     def __iter__(self) -> Iterator[Any]:
@@ -92,7 +92,7 @@ class _LimitedBatch:
 
 
 def _records(_: Any, raw: memoryview) -> Any:
-    """The records of a batch of format 2: the batch itself, not compressed any more."""
+    """Return the records of a batch of format 2, as a batch that is no longer compressed."""
     if (count := _count(raw)) > MAX_COUNT:
         raise _TooLarge(f"holds {count:,} records, and at most {MAX_COUNT:,} are read")
     codec = raw[_ATTRIBUTES_AT] & _CODEC
@@ -102,13 +102,13 @@ def _records(_: Any, raw: memoryview) -> Any:
 
 
 def _old_records(batch: Any, raw: memoryview) -> Any:
-    """The records of a batch of format 0 or 1, which aiokafka decompresses once it is known to be small."""
+    """Return a batch of format 0 or 1 for aiokafka to decompress, once it is known to be small."""
     decompressed(raw[_OLD_ATTRIBUTES_AT] & _CODEC, _compressed(raw))
     return batch
 
 
 def decompressed(codec: int, data: memoryview, *, before: memoryview | bytes = b"") -> bytearray:
-    """The decompressed data behind the bytes `before`.
+    """Return the decompressed data, preceded by the bytes `before`.
 
     Raises:
         _TooLarge: it would be larger than `MAX_DECOMPRESSED`, or is damaged.
@@ -128,7 +128,7 @@ def decompressed(codec: int, data: memoryview, *, before: memoryview | bytes = b
 
 
 def _decompress(codec: int, data: memoryview, into: memoryview) -> int:
-    """Decompress; returns how many bytes that made, and fails where there is no room for them."""
+    """Decompress into a buffer and return the number of bytes written; fail if the buffer is too small."""
     if codec == _SNAPPY:
         return _decompress_snappy(data, into)
     return int(getattr(cramjam, _NAMES[codec]).decompress_into(data, into))
@@ -157,14 +157,14 @@ def _stand(batch: Any, raw: memoryview, why: str) -> _Stand:
 
 
 def _newest(batch: Any, raw: memoryview) -> int | None:
-    """The time of a batch; one of format 0 has none."""
+    """Return the time of a batch; a batch of format 0 has none."""
     if raw[_MAGIC_AT] >= 2:
         return int(batch.max_timestamp)
     return int(struct.unpack_from(">q", raw, _OLD_TIME_AT)[0]) if raw[_MAGIC_AT] else None
 
 
 def _compressed(raw: memoryview) -> memoryview:
-    """The records of a batch as they stand in it."""
+    """Return the records of a batch as it holds them, compressed or not."""
     if raw[_MAGIC_AT] >= 2:
         return raw[_HEADER:]
     at = _OLD_HEADERS[raw[_MAGIC_AT]]
@@ -177,7 +177,7 @@ def _count(raw: memoryview) -> int:
 
 
 def limit_batches() -> None:
-    """Limit the batches of consumers that are started in this context; others in the process read as before."""
+    """Limit the batches of consumers that are started in this context; others in the process are unaffected."""
     _kind.set(LimitedBatches)
 
 
@@ -187,4 +187,4 @@ def _batches(fetched: bytes) -> Any:
 
 _unlimited = fetcher.MemoryRecords
 _kind: ContextVar[Callable[[bytes], Any]] = ContextVar("poweron_batches", default=_unlimited)
-fetcher.MemoryRecords = _batches  # aiokafka has no setting for it
+fetcher.MemoryRecords = _batches  # aiokafka has no setting for this

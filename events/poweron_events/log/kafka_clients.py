@@ -1,4 +1,4 @@
-"""Clients of Kafka: starting one, and what one brings."""
+"""Kafka clients: starting them, and taking the records that they fetch."""
 
 import asyncio
 import hashlib
@@ -20,27 +20,27 @@ from poweron_events.log.kafka_settings import KafkaSettings
 from poweron_events.log.kafka_shutdown import closed
 from poweron_events.task_cancellation import cancel_task, retrieve_error
 
-CONNECT_TIMEOUT = 1.0  # seconds that a client which is no longer wanted gets to connect, and to end
+CONNECT_TIMEOUT = 1.0  # seconds that a client which is no longer needed has to connect, and to stop
 MAX_RECORDS = 2_000  # in one poll
-MAX_BYTES = 8_388_608  # in one poll, about: how many records that is, is told by the first of them
+MAX_BYTES = 8_388_608  # in one poll, approximately: the first records show how many fit
 FIRST_RECORDS = 8
-MAX_READ = 2 * topics.MAX_RECORD  # bytes of one record with its key and headers; PowerOn's own have half of it
+MAX_READ = 2 * topics.MAX_RECORD  # bytes of one record with its key and headers; PowerOn's own have at most half of it
 
-logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # what matters of it is raised as errors of ours
+logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # errors that matter are raised as our own
 
 
 def unreachable(settings: KafkaSettings, error: Exception) -> Unavailable:
-    """That Kafka cannot be reached, and why, where the client knows more than that."""
+    """Return the error that Kafka cannot be reached, with the reason if the client knows one."""
     why = "" if isinstance(error, KafkaConnectionError | TimeoutError) else f": {error!r}"
     return Unavailable(f"Kafka at {settings.bootstrap} does not answer, or does not let us in{why}")
 
 
 async def reach(settings: KafkaSettings, timeout: float) -> None:
-    """Return when Kafka has answered.
+    """Return once Kafka has answered.
 
     Raises:
-        Unavailable: it has not within this many seconds, or it does not let us in.
-        Refused: the settings cannot be used, or it refuses them.
+        Unavailable: it has not answered within `timeout` seconds, or denies access.
+        Refused: the settings are unusable, or Kafka refuses them.
     """
     admin = AIOKafkaAdminClient(**settings.client_options())
     try:
@@ -60,9 +60,9 @@ async def take_records(
     partitions: Sequence[TopicPartition] = (),
     limit: int = MAX_RECORDS,
 ) -> None:
-    """Take what was fetched, waiting at most `timeout` seconds for something; what compresses well may be huge.
+    """Take fetched records, waiting at most `timeout` seconds for some; a few at a time, since each may be huge.
 
-    `taken` gets the records as they come, so that none is lost where the wait is given up.
+    `taken` receives the records as they arrive, so that none is lost if the wait is interrupted.
     """
     count = size = 0
     limit = min(limit, MAX_RECORDS)
@@ -95,9 +95,9 @@ def _too_large(record: Record) -> Record:
 
 
 async def started(client: Any, settings: KafkaSettings, timeout: float) -> None:
-    """Start a client; one that does not start, or is no longer wanted, is closed.
+    """Start a client; close it if it does not start or if the caller is cancelled.
 
-    It gets a moment to connect before it is interrupted, since it would leave that connection open.
+    It gets a moment to connect before it is interrupted, since otherwise it would leave that connection open.
     """
     context = copy_context()
     context.run(limit_batches)

@@ -19,15 +19,15 @@ from poweron_events.log.kafka_topics import make_again
 
 EVENTS = topics.EVENTS.name
 MAX_POLL_INTERVAL_MS = 60_000
-FETCHED = {topics.REQUESTS.name: 65_536}  # bytes of a partition at a time: what is not taken at once is fetched again
-WATCHDOG_PERIOD = 5.0  # seconds of polling between looks at whether a silent consumer is stuck
-METADATA_AGE_MS = 3_000  # after which a consumer asks whether its topic is still there, or there again
-LONGEST_POLL = 2.0  # seconds; what passes beyond them from one poll to the next was no polling
-HAND_OVER = 5.0  # seconds that whoever follows gets to finish what it does for partitions that are revoked
+FETCHED = {topics.REQUESTS.name: 65_536}  # bytes of a partition per fetch: what is not taken at once is fetched again
+WATCHDOG_PERIOD = 5.0  # seconds of polling between checks for a consumer that is stuck
+METADATA_AGE_MS = 3_000  # after which a consumer checks whether its topic still exists, or exists again
+LONGEST_POLL = 2.0  # seconds; a longer gap between two polls counts only this much as polling
+HAND_OVER = 5.0  # seconds that the caller has to finish its work on revoked partitions
 
 
 class KafkaFollower(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka has no type stubs
-    """A member of a consumer group; its consumer is built anew when it falls silent."""
+    """A member of a consumer group; it rebuilds its consumer when that falls silent."""
 
     def __init__(self, settings: KafkaSettings, topic: str, group: str) -> None:
         self._settings, self._topic, self._group = settings, topic, group
@@ -35,7 +35,7 @@ class KafkaFollower(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka
         self._revoked: set[int] = set()
         self._assigned: set[int] = set()
         self._mine: set[int] = set()
-        self._sought: dict[int, int] = {}  # by partition, the first offset that is still to come
+        self._sought: dict[int, int] = {}  # by partition, the next offset to be delivered
         self._paused: frozenset[int] = frozenset()
         self._ends: dict[int, int] = {}
         self._watched: dict[int, int] = {}
@@ -45,10 +45,10 @@ class KafkaFollower(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka
         self._polled_at = asyncio.get_running_loop().time()
         self._unwatched = 0.0
 
-    # --- called by aiokafka in the background, in the middle of anything
+    # --- called by aiokafka in the background, at any time
 
     async def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
-        """The group waits: nobody else is given these partitions before the poll after the one that says so."""
+        """Make the group wait: no other member gets these partitions until the poll after the one that revokes them."""
         if not revoked:
             return
         self._handed_over.clear()
@@ -68,7 +68,7 @@ class KafkaFollower(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka
         self._tell_soon()
 
     def _tell_soon(self) -> None:
-        """End the wait of a poll: whoever follows should hear of the assignment first."""
+        """End the wait of a poll, so that the caller learns of the new assignment first."""
         if self._poll_timeout is not None and not self._poll_timeout.expired():
             self._poll_timeout.reschedule(asyncio.get_running_loop().time())
 
@@ -80,7 +80,7 @@ class KafkaFollower(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka
             self._mine.discard(number)
         self._tell_soon()
 
-    # --- called by us
+    # --- called by PowerOn
 
     async def poll(self, timeout: float) -> Polled:
         if not self._revoked:
@@ -99,7 +99,7 @@ class KafkaFollower(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka
         return self._polled(records)
 
     async def _expect_order(self, records: list[Record]) -> None:
-        """Begin again where records come a second time: the topic was cut, or made again, or the leader is another."""
+        """Begin again if records arrive a second time: the topic was truncated or recreated, or has a new leader."""
         for record in records:
             if record.offset < self._sought.get(record.partition, 0):
                 await self._begin_again(record.partition)
@@ -107,7 +107,7 @@ class KafkaFollower(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka
                 self._sought[record.partition] = record.offset + 1
 
     async def _begin_again(self, number: int) -> NoReturn:
-        """Raise what it means that the leader sends again what was read."""
+        """Raise the error that explains why the leader sends records again that were read before."""
         consumer, partition, sought = await self._ready(), self._partition(number), self._sought[number]
         try:
             ends = await end_offsets(consumer, [partition], {number: sought} if self._topic == EVENTS else None)
@@ -118,7 +118,7 @@ class KafkaFollower(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka
         raise Unavailable(f"A broker that is not the leader of {partition.topic!r} any more has answered")
 
     async def _fetch(self, consumer: AIOKafkaConsumer, timeout: float) -> list[Record]:
-        """Records, or none if time is up, also while the group is being formed anew; nothing fetched is lost."""
+        """Return records, or none if time is up, even while the group rebalances; no fetched record is lost."""
         taken: list[Record] = []
         try:
             async with asyncio.timeout(timeout) as self._poll_timeout:
@@ -126,7 +126,7 @@ class KafkaFollower(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka
         except TimeoutError:
             pass
         except (KafkaError, IllegalStateError):
-            if not taken:  # else it is met again, and what was taken comes first
+            if not taken:  # otherwise the error occurs again, and what was taken comes first
                 raise
         finally:
             self._poll_timeout = None
@@ -228,12 +228,12 @@ class KafkaFollower(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka
         except BaseException as error:
             self._consumer = None
             if isinstance(error, Unavailable):
-                await make_again(self._settings, self._topic)  # that is what it may have waited for
+                await make_again(self._settings, self._topic)  # a missing topic may have delayed the start
             raise
         return consumer
 
     async def _watch(self) -> None:
-        """Now and then, while it is polled, look whether the topic is there and whether the consumer gets on."""
+        """From time to time while polling, check that the topic exists and that the consumer makes progress."""
         now = asyncio.get_running_loop().time()
         self._unwatched += min(now - self._polled_at, LONGEST_POLL)
         self._polled_at = now
@@ -244,7 +244,7 @@ class KafkaFollower(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka
         await self._expect_progress(self._consumer)
 
     async def _expect_topic(self, consumer: AIOKafkaConsumer) -> None:
-        """Begin again with a topic that was deleted, once it is made again."""
+        """Raise if the topic was deleted, and begin again with the one that replaces it."""
         try:
             await expect_there(consumer, [self._partition(0)])
         except KafkaError as error:
@@ -255,7 +255,7 @@ class KafkaFollower(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka
             raise
 
     async def _expect_progress(self, consumer: AIOKafkaConsumer) -> None:
-        """Build the consumer anew if, polled for a whole period, it stood still although there was more to read."""
+        """Rebuild the consumer if it did not advance in a whole period of polling although there was more to read."""
         active = [self._partition(number) for number in self._sought.keys() - self._paused]
         if not active:
             self._watched = {}

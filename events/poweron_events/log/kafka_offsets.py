@@ -1,4 +1,4 @@
-"""Where a topic's partitions end on Kafka, how far a group has read them, and what it means when they are gone."""
+"""Where a topic's partitions end on Kafka, how far a group has read them, and the errors raised if they are gone."""
 
 import asyncio
 from collections.abc import Iterable, Mapping
@@ -16,23 +16,23 @@ from poweron_events.log import GroupState
 from poweron_events.log.kafka_settings import REQUEST_TIMEOUT
 from poweron_events.task_cancellation import retrieve_error
 
-MISSING_AFTER: Final = 1.0  # seconds in which a topic must turn up
-SHORTER_TIMEOUT: Final = 6.0  # seconds in which a broker that was frozen may still answer as the leader that it was
-SHORTER_PERIOD: Final = 0.25  # seconds between two questions meanwhile
-COORDINATOR_PERIOD: Final = 0.1  # seconds between looks for the coordinator of a group
+MISSING_AFTER: Final = 1.0  # seconds within which a topic must appear
+SHORTER_TIMEOUT: Final = 6.0  # seconds in which a broker that was frozen may still answer as the former leader
+SHORTER_PERIOD: Final = 0.25  # seconds between two requests in that time
+COORDINATOR_PERIOD: Final = 0.1  # seconds between attempts to find the coordinator of a group
 
 
 async def end_offsets(
     consumer: AIOKafkaConsumer, partitions: Iterable[TopicPartition], at_least: Mapping[int, int] | None = None
 ) -> dict[int, int]:
-    """The end of each of these partitions, which are of one topic.
+    """Return the end offset of each of these partitions, which belong to one topic.
 
     While one is lower than in `at_least`, ask its leader again for several seconds, with new metadata: a broker that
-    was frozen or cut off answers for a moment as the leader that it was, without what was appended meanwhile.
+    was frozen or cut off still answers as the leader for a moment, without the records appended in the meantime.
 
     Raises:
-        LogLost: the topic of the events is not there.
-        Unavailable: Kafka does not answer, or another topic is not there.
+        LogLost: the topic of the events does not exist.
+        Unavailable: Kafka does not answer, or another topic does not exist.
     """
     wanted, now = list(partitions), asyncio.get_running_loop().time
     deadline = now() + SHORTER_TIMEOUT
@@ -60,7 +60,7 @@ async def _ask_for_ends(consumer: AIOKafkaConsumer, wanted: list[TopicPartition]
 
 
 async def expect_there(consumer: AIOKafkaConsumer, partitions: Iterable[TopicPartition]) -> None:
-    """Raise where Kafka says that one of these partitions is not there; nothing where it says nothing."""
+    """Raise if Kafka reports one of these partitions as missing; do nothing if it reports nothing about them."""
     for partition in partitions:
         known = consumer.partitions_for_topic(partition.topic)
         if known is None and partition.topic in await consumer.topics():
@@ -70,17 +70,17 @@ async def expect_there(consumer: AIOKafkaConsumer, partitions: Iterable[TopicPar
 
 
 def gone(partition: TopicPartition) -> Unavailable:
-    """That a partition, or records of it, were there and are not any more."""
+    """Return the error for a partition that no longer exists or no longer holds its records."""
     error = LogLost if partition.topic.endswith(topics.EVENTS.name) else Unavailable
     return error(f"Topic {partition.topic!r} was deleted or cut: partition {partition.partition} is not what it was")
 
 
 async def group_state(admin: AIOKafkaAdminClient, group: str, topic: str, ends: Mapping[int, int]) -> GroupState:
-    """How far a group is in a topic with these ends, and whether anybody is in it; a group that nobody joined is empty.
+    """Return how far a group is in a topic with these ends, and if it has members; a group without history is at 0.
 
     Raises:
         Unavailable: Kafka does not answer.
-        Refused: it does not let us look.
+        Refused: Kafka does not allow us to see the group.
     """
     try:
         async with asyncio.timeout(REQUEST_TIMEOUT):
@@ -100,10 +100,10 @@ async def group_state(admin: AIOKafkaAdminClient, group: str, topic: str, ends: 
 async def _committed(
     admin: AIOKafkaAdminClient, group: str, partitions: list[TopicPartition]
 ) -> tuple[int, Mapping[TopicPartition, OffsetAndMetadata]]:
-    """The broker that keeps the group, and the offsets of the group there.
+    """Return the broker that coordinates the group, and the offsets that the group has committed.
 
-    While a broker loads the group, or after it handed it over, its answer has an error code and no partitions; the
-    client library looks at the partitions only.
+    While a broker loads the group, or after it has handed the group over, its answer has an error code and no
+    partitions; the client library looks only at the partitions.
     """
     while True:
         coordinator = await _coordinator(admin, group)
@@ -114,7 +114,7 @@ async def _committed(
 
 
 async def _coordinator(admin: AIOKafkaAdminClient, group: str) -> int:
-    """The broker that keeps the group; on a new cluster it is appointed by the first look for it."""
+    """Return the broker that coordinates the group; on a new cluster the first request appoints it."""
     while True:
         with suppress(GroupCoordinatorNotAvailableError):
             return int(await admin.find_coordinator(group))

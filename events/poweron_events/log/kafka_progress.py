@@ -1,4 +1,4 @@
-"""Progress on Kafka: clients of their own, so that nothing which befalls them touches those of the log."""
+"""Progress on Kafka, with clients of its own: their failures do not affect the clients of the log."""
 
 import asyncio
 import time
@@ -16,16 +16,16 @@ from poweron_events.log.kafka_settings import KafkaSettings
 from poweron_events.log.kafka_shutdown import closed, given_up
 
 SEND_TIMEOUT = 5.0  # seconds
-READ_TIMEOUT = 1.0  # seconds that a read waits for something
+READ_TIMEOUT = 1.0  # seconds that a read waits for records
 LOOK_PERIOD = 0.1  # seconds between two reads, however much there is to read
-RECENT_MS = 60_000  # what was told longer ago is not looked at
-FETCHED = 262_144  # bytes at a time
+RECENT_MS = 60_000  # older progress is ignored
+FETCHED = 262_144  # bytes per fetch
 
 NAME = topics.PROGRESS.name
 
 
 class KafkaProgress:
-    """The topic of progress behind the promises of `ProgressTopic`; no client is there before one is needed."""
+    """A `ProgressTopic` on Kafka; it starts clients only when they are needed."""
 
     def __init__(self, settings: KafkaSettings) -> None:
         self._settings = settings
@@ -45,7 +45,7 @@ class KafkaProgress:
                     for each in messages
                 ]
                 await asyncio.gather(*sent)
-        except (KafkaError, TimeoutError, AssertionError) as error:  # of a partition that is not there
+        except (KafkaError, TimeoutError, AssertionError) as error:  # AssertionError: the partition does not exist
             await self.close()
             raise Unavailable(f"Kafka did not take progress: {error!r}") from error
 
@@ -57,7 +57,7 @@ class KafkaProgress:
         return self._producer
 
     async def close(self) -> None:
-        """Give up what was not sent yet."""
+        """Close the producer and discard what it has not sent."""
         producer, self._producer = self._producer, None
         if producer is not None:
             await given_up(producer)
@@ -87,7 +87,7 @@ class KafkaProgress:
 
 
 async def _batches(consumer: AIOKafkaConsumer, partition: TopicPartition) -> AsyncGenerator[Sequence[Record], None]:
-    """What comes, a few times a second, beginning with what is new enough."""
+    """Yield records as they arrive, a few times a second, starting with recent ones."""
     consumer.assign([partition])
     async with asyncio.timeout(SEND_TIMEOUT):
         recent = await consumer.offsets_for_times({partition: time.time_ns() // 1_000_000 - RECENT_MS})

@@ -1,4 +1,4 @@
-"""What keeps a client out of Kafka for as long as nobody changes a setting; aiokafka reports it like a dead server."""
+"""Errors that keep a client out of Kafka until a setting is changed; aiokafka reports them like a dead server."""
 
 import asyncio
 import socket
@@ -30,11 +30,11 @@ _LOGIN: Final = (
 
 
 async def raise_if_refused(settings: KafkaSettings) -> None:
-    """Connect to each broker once, and return if trying again may help.
+    """Connect to each broker once; return if a retry may help.
 
     Raises:
         Refused: a broker refuses the login, its certificate is not valid, or it is Postgres.
-        Unavailable: no name of a broker resolves; its cause is the `socket.gaierror`.
+        Unavailable: no broker's name resolves; the cause is the `socket.gaierror`.
     """
     brokers = [(host, port) for host, port, _ in collect_hosts(settings.bootstrap)]
     errors = await asyncio.gather(*(_connect(settings, host, port) for host, port in brokers))
@@ -48,7 +48,7 @@ async def raise_if_refused(settings: KafkaSettings) -> None:
 
 
 async def _connect(settings: KafkaSettings, host: str, port: int) -> Exception | None:
-    """The error that connecting and logging in raises; None if both succeed."""
+    """Return the error that connecting and logging in raises; None if both succeed."""
     options = settings.client_options()
     del options["bootstrap_servers"]
     try:

@@ -1,4 +1,4 @@
-"""How many brokers keep a topic, and whether the loss of one of them loses events."""
+"""How many brokers keep a topic, and whether losing one of them loses events."""
 
 import logging
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from poweron_events.errors import Refused
 
 log = logging.getLogger(__name__)
 
-BROKER_DEFAULT: Final = -1  # Kafka's word for "as many as the broker's default.replication.factor says"
+BROKER_DEFAULT: Final = -1  # Kafka's value for "the default.replication.factor of the broker"
 SAFE_REPLICAS: Final = 3
 SAFE_IN_SYNC: Final = 2  # replicas that confirm an append
 VARIABLE: Final = "POWERON_KAFKA_REPLICATION_FACTOR"
@@ -17,17 +17,17 @@ VARIABLE: Final = "POWERON_KAFKA_REPLICATION_FACTOR"
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """How many brokers Kafka has, and what they give to topics that do not say it themselves."""
+    """The number of Kafka's brokers, and their defaults for new topics."""
 
     brokers: int
     defaults: Mapping[str, str] = field(default_factory=dict)
-    """Settings of a broker by name; empty where Kafka does not let us see them."""
+    """Settings of a broker by name; empty if Kafka does not reveal them."""
 
     def expect_replicas(self, factor: int | None) -> None:
-        """Refuse to create topics that a cluster would keep on one broker, unless this is what was asked for.
+        """Refuse to create topics that a cluster would keep on one broker, unless `factor` asks for that.
 
         Raises:
-            Refused: says what to set.
+            Refused: the message says what to set.
         """
         if factor is None and self.brokers > 1 and self._default_replicas == 1:
             raise Refused(
@@ -37,7 +37,7 @@ class Cluster:
             )
 
     def topic_settings(self, factor: int | None) -> dict[str, str]:
-        """What a new topic needs so that each append is on two brokers before it is confirmed."""
+        """Return the settings that a new topic needs so that two brokers hold each append before it is confirmed."""
         replicas = self._default_replicas if factor is None else factor
         in_sync = int(self.defaults.get("min.insync.replicas", 1))
         return (
@@ -52,10 +52,10 @@ class Cluster:
 def check_replication(
     topic: str, replicas: int, settings: Mapping[str, str], *, brokers: int, factor: int | None
 ) -> None:
-    """Refuse a topic that could lose events with one broker, or take none; warn of one that confirms too early.
+    """Refuse a topic that could lose events with one broker, or accept none; warn if one confirms appends too early.
 
     Raises:
-        Refused: says what is wrong and how to mend it.
+        Refused: the message says what is wrong and how to fix it.
     """
     in_sync = int(settings.get("min.insync.replicas", 1))
     mend = f"kafka-configs.sh --alter --entity-type topics --entity-name {topic} --add-config"

@@ -1,4 +1,4 @@
-"""Where Kafka is and how to be let in: the one place from which every Kafka client gets its options."""
+"""Where Kafka is and how to log in: the one place from which every Kafka client gets its options."""
 
 import ssl
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ _READ: Final = {"replication_factor": int, "session_timeout_ms": int}
 
 @dataclass(frozen=True, slots=True)
 class KafkaSettings:
-    """Where Kafka is and how to be let in."""
+    """Where Kafka is and how to log in."""
 
     bootstrap: str
     security_protocol: str = "PLAINTEXT"  # or SSL, SASL_PLAINTEXT, SASL_SSL
@@ -27,16 +27,16 @@ class KafkaSettings:
     ca_file: str | None = None
     certificate_file: str | None = None
     key_file: str | None = None
-    replication_factor: int | None = None  # of the topics that PowerOn creates; None: the default of the brokers
-    session_timeout_ms: int = 6_000  # a killed member's partitions move on after this
-    prefix: str = ""  # before the names of topics and groups: several PowerOns on one Kafka
+    replication_factor: int | None = None  # of the topics that PowerOn creates; None: the brokers' default
+    session_timeout_ms: int = 6_000  # after this, the partitions of a killed member move on
+    prefix: str = ""  # of the names of topics and groups: several PowerOns can share one Kafka
 
     @classmethod
     def of(cls, environment: Mapping[str, str]) -> "KafkaSettings":
-        """Those of the variables `POWERON_KAFKA…`, as PowerOn itself takes them; an empty one counts as not set.
+        """Read the settings from the variables `POWERON_KAFKA…`, as PowerOn does; an empty variable counts as not set.
 
         Raises:
-            ValueError: the file with the password cannot be used, or a number is none.
+            ValueError: the password file cannot be used, or a number is invalid.
         """
         given = {each.name: environment.get(_variable(each.name)) for each in fields(cls)}
         given["sasl_password"] = configured_secret(_variable("sasl_password"), environment)
@@ -44,21 +44,21 @@ class KafkaSettings:
         return cls(**{"bootstrap": "localhost:9092", **known})
 
     def environment(self) -> dict[str, str]:
-        """The variables that say the same to a process, with the password; what is the default is left out."""
+        """Return the variables that give a process the same settings, including the password; defaults are left out."""
         said = {
             each.name: getattr(self, each.name) for each in fields(self) if getattr(self, each.name) != each.default
         }
         return {_variable(name): str(value) for name, value in said.items()}
 
     def physical(self, name: str) -> str:
-        """The name that a topic or group has on the broker."""
+        """Return the name of a topic or group on the broker."""
         return self.prefix + name
 
     def client_options(self) -> dict[str, Any]:
-        """The options that every client is built with.
+        """Return the options that every client is built with.
 
         Raises:
-            Refused: they cannot be used: a file that is not there, a user without a password.
+            Refused: they are unusable: a file that does not exist, a user without a password.
         """
         options: dict[str, Any] = {
             "bootstrap_servers": self.bootstrap,
@@ -90,5 +90,5 @@ class KafkaSettings:
 
 
 def _variable(name: str) -> str:
-    """What a setting is called in the environment."""
+    """Return the environment variable of a setting."""
     return "POWERON_KAFKA" if name == "bootstrap" else f"POWERON_KAFKA_{name.upper()}"

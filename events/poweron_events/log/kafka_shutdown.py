@@ -1,4 +1,4 @@
-"""Closing a client of a broker that may be unavailable: it ends in time and leaves nothing running."""
+"""Closing a client whose broker may be unavailable: it ends in time and leaves nothing running."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -10,7 +10,7 @@ STOP_TIMEOUT = 5.0  # seconds that closing a client may take
 
 
 async def closed(client: Any) -> None:
-    """Close a client, but not for ever: what it still held is repeated by whoever needs it."""
+    """Close a client within a time limit; callers must repeat what it has not sent by then."""
     stop = getattr(client, "stop", None) or client.close  # an admin client has only `close`
     ended = False
     try:
@@ -21,13 +21,13 @@ async def closed(client: Any) -> None:
 
 
 async def given_up(client: Any) -> None:
-    """Close a client at once; what it still held is never sent."""
+    """Close a client at once; what it has not sent is discarded."""
     await _abandoned(client)
     await closed(client)
 
 
 async def _abandoned(client: Any) -> None:
-    """End what a client does in the background, without a good-bye to its broker."""
+    """Stop the background work of a client without notifying its broker."""
     for name in ("_sender", "_fetcher", "_client", "client"):
         part = getattr(client, name, None)
         if part is not None:
@@ -35,7 +35,7 @@ async def _abandoned(client: Any) -> None:
 
 
 async def _ended(closing: Coroutine[Any, Any, None]) -> bool:
-    """Whether it ended well and in time, in a task of its own: while it closes, aiokafka swallows cancellations."""
+    """Close in a task of its own, since aiokafka swallows cancellations then; return whether it succeeds in time."""
     task = asyncio.create_task(closing)
     retrieve_error(task)
     try:

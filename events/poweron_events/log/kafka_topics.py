@@ -1,6 +1,6 @@
-"""The topics on Kafka: made where they are missing, and checked (E-02).
+"""The topics on Kafka: created if missing, and checked (E-02).
 
-That of the events is not made a second time by itself: where the others are there and it is not, it was deleted.
+The topic of the events is never recreated automatically: if the others exist and it does not, it was deleted.
 """
 
 import asyncio
@@ -27,14 +27,14 @@ LOOK_PERIOD: Final = 0.02  # seconds
 
 
 async def prepare(settings: KafkaSettings, *, recreate_events: bool) -> Mapping[str, int]:
-    """Make the topics that are missing, check all, and return how many partitions each has.
+    """Create the topics that are missing, check all, and return the number of partitions of each.
 
     Args:
         settings: where Kafka is.
-        recreate_events: make that of the events also where the others are there.
+        recreate_events: create the topic of the events even if the others exist.
 
     Raises:
-        Unavailable: Kafka cannot be reached, or a topic is missing and cannot be made.
+        Unavailable: Kafka cannot be reached, or a topic is missing and cannot be created.
         Refused: a topic's settings would break the log.
     """
     async with _administered(settings) as ours:
@@ -50,10 +50,10 @@ async def prepare(settings: KafkaSettings, *, recreate_events: bool) -> Mapping[
 
 
 async def make_again(settings: KafkaSettings, name: str) -> None:
-    """Make a topic that was deleted while it was in use, but never that of the events.
+    """Recreate a topic that was deleted while it was in use, but never the topic of the events.
 
     Raises:
-        Unavailable: Kafka cannot be reached, or the topic cannot be made.
+        Unavailable: Kafka cannot be reached, or the topic cannot be created.
     """
     (topic,) = (each for each in topics.ALL if each.name == name)
     if topic == topics.EVENTS:
@@ -78,7 +78,7 @@ async def _administered(settings: KafkaSettings) -> AsyncGenerator["_OurTopics",
 
 
 class _OurTopics:
-    """Our topics, as a client sees them that may administer Kafka."""
+    """Our topics, seen through an administration client."""
 
     def __init__(self, settings: KafkaSettings, admin: AIOKafkaAdminClient) -> None:
         self._settings = settings
@@ -94,7 +94,7 @@ class _OurTopics:
         if topic in topics.ALL:
             cluster.expect_replicas(factor)
         configs = {**topic.settings, **cluster.topic_settings(factor)}
-        # aiokafka takes a factor of -1 only together with assignments of replicas: none are given
+        # aiokafka accepts a factor of -1 only together with replica assignments: pass an empty dict of them
         placed: dict[int, list[int]] | None = None if factor else {}
         new = NewTopic(name, topic.partitions, factor or BROKER_DEFAULT, placed, topic_configs=configs)
         response = await self._admin.create_topics([new])
@@ -107,7 +107,7 @@ class _OurTopics:
             )
 
     async def offer(self, topic: Topic) -> None:
-        """Make a topic where it is missing and can be made; nobody needs it."""
+        """Create an optional topic if it is missing and can be created."""
         with suppress(KafkaError, OSError, TimeoutError, Unavailable):
             if self._settings.physical(topic.name) not in await self._admin.list_topics():
                 await self.make(topic)
@@ -120,7 +120,7 @@ class _OurTopics:
         return [broker["node_id"] for broker in (await self._admin.describe_cluster())["brokers"]]
 
     async def partitions(self, expected: Iterable[Topic]) -> dict[str, Sequence[Mapping[str, Any]]]:
-        """Those of each of these topics, once all of them have leaders."""
+        """Return the partitions of each of these topics, once all of them have leaders."""
         names = {self._settings.physical(topic.name): topic.name for topic in expected}
         async with asyncio.timeout(LEADER_TIMEOUT):
             while True:
@@ -131,7 +131,7 @@ class _OurTopics:
                 await asyncio.sleep(LOOK_PERIOD)
 
     async def check(self, found: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
-        """Refuse what would break the log."""
+        """Refuse topics that would break the log."""
         if topics.EVENTS.name in found:
             topics.check_partitions(topics.EVENTS, len(found[topics.EVENTS.name]))
         brokers, factor = len(await self._brokers()), self._settings.replication_factor
@@ -146,11 +146,11 @@ class _OurTopics:
     async def _configuration(
         self, kind: ConfigResourceType, name: str, default: dict[str, str] | None = None
     ) -> dict[str, str]:
-        """The settings of a topic or of a broker; `default` where Kafka does not tell them."""
+        """Return the settings of a topic or of a broker; `default` if Kafka does not reveal them."""
         (response,) = await self._admin.describe_configs([ConfigResource(kind, name)])
         (answer,) = response.resources
         if answer[0] and default is None:
-            raise for_code(answer[0])  # it was deleted just now
+            raise for_code(answer[0])  # it has just been deleted
         return default if answer[0] and default is not None else {entry[0]: entry[1] for entry in answer[4]}
 
 

@@ -1,4 +1,4 @@
-"""The log in memory: keeps every promise of `EventLog` except to survive the process.
+"""The log in memory: it keeps every promise of `EventLog` except surviving the process.
 
 For tests, and for trying things out without a broker.
 """
@@ -38,7 +38,7 @@ class MemoryLog:
     def write(
         self, topic: str, key: bytes | None, value: bytes | None, headers: Mapping[str, bytes] | None = None
     ) -> int:
-        """Append anything, as a hostile or foreign client could."""
+        """Append anything, as a hostile or third-party client could."""
         number = self.partition_of(topic, key or b"")
         partition = self._topics[topic][number]
         now_ms = time.time_ns() // 1_000_000
@@ -47,7 +47,7 @@ class MemoryLog:
         return len(partition) - 1
 
     def wake(self) -> None:
-        """Let everybody who waits for something new look again."""
+        """Wake all readers that wait for records."""
         self._grown.set()
         self._grown = asyncio.Event()
 
@@ -97,7 +97,7 @@ class MemoryLog:
         return GroupState(committed, has_members=bool(self._groups.get((topic, group))))
 
     def expel(self, follower: "MemoryFollower") -> None:
-        """Put a member out of its group, as a broker does with one that it no longer hears of."""
+        """Remove a member from its group, as a broker does if it no longer hears from the member."""
         for (topic, _), members in self._groups.items():
             if follower in members:
                 members.remove(follower)
@@ -124,7 +124,7 @@ class MemoryFollower:
         self._ends: dict[int, int] = {}
 
     def assign(self, numbers: frozenset[int]) -> None:
-        """Hear from the group that these partitions are ours now."""
+        """Take over the partitions that the group assigns to this member."""
         for number in self._mine - numbers:
             self._positions.pop(number, None)
             self._assigned.discard(number)
@@ -133,7 +133,7 @@ class MemoryFollower:
         self._mine = numbers
 
     async def poll(self, timeout: float) -> Polled:
-        await asyncio.sleep(0)  # nobody who polls again and again shuts the others out
+        await asyncio.sleep(0)  # a member that polls in a tight loop must not starve the others
         polled = self._take()
         if polled.revoked or polled.assigned or polled.records:
             return polled
@@ -180,7 +180,7 @@ class MemoryFollower:
 
 
 class MemoryProgress:
-    """Progress within one process, behind the promises of `ProgressTopic`."""
+    """A `ProgressTopic` within one process."""
 
     def __init__(self) -> None:
         self._log = MemoryLog()
@@ -190,7 +190,7 @@ class MemoryProgress:
             self.write(message.key, message.value)
 
     def write(self, key: bytes | None, value: bytes | None) -> None:
-        """Send anything, as a hostile or foreign client could."""
+        """Send anything, as a hostile or third-party client could."""
         self._log.write(topics.PROGRESS.name, key, value)
 
     async def tail(self, key: bytes) -> AsyncGenerator[Sequence[Record], None]:
@@ -201,4 +201,4 @@ class MemoryProgress:
                     yield ours
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: there is nothing to close."""

@@ -1,7 +1,7 @@
-"""The schema `bi`: views that dashboards count with, of which nothing is free text.
+"""The schema `bi`: views for dashboards, none of which contains free text.
 
-They stand in a schema of their own beside the live one, and run with their owner's rights: whoever may read them
-need not be let into the rows. A rebuild exchanges the tables, so the views are made again with it.
+The views are in their own schema beside the live one and run with their owner's rights, so their readers need no
+access to the rows. A rebuild exchanges the tables and therefore recreates the views.
 """
 
 import logging
@@ -17,13 +17,13 @@ from poweron_projections.connection import BI_ROLE, LIVE, Connection, schema_of
 log = logging.getLogger(__name__)
 
 VERSION: Final = 2
-"""What `bi.version` says."""
+"""The value of `bi.version`."""
 
 FORK_STOPS: Final = str(get_args(ForkStopCode))
-"""As a list of SQL: a fork that stops for one of these was told to run nothing, and has not failed."""
+"""As an SQL list: a fork that stops for one of these was not meant to run anything, and has not failed."""
 
 FORK: Final = "workflow_id IN (SELECT workflow_id FROM workflows WHERE forked_from IS NOT NULL)"
-"""As an expression of SQL: whether a row belongs to a fork."""
+"""As an SQL expression: whether a row belongs to a fork."""
 
 PERIODS: Final = {"day": 86_400, "hour": 3_600}  # seconds
 
@@ -43,7 +43,7 @@ SELECT relname, attname, col_description(attrelid, attnum)
 
 @dataclass(frozen=True, slots=True)
 class BiView:
-    """One view: what it tells, and each of its columns."""
+    """One view: its meaning, and each of its columns."""
 
     name: str
     comment: str
@@ -51,7 +51,7 @@ class BiView:
     statement: str
 
     def statements(self, schema: str) -> list[str]:
-        """What makes it, with its comments."""
+        """Return the statements that create it with its comments."""
         name = f"{schema}.{self.name}"
         columns = [f"COMMENT ON COLUMN {name}.{column} IS {_quoted(comment)}" for column, comment in self.columns]
         made = f"CREATE VIEW {name} AS\n{self.statement.replace('{bi}', schema)}"
@@ -60,7 +60,7 @@ class BiView:
 
 @cache
 def views() -> tuple[BiView, ...]:
-    """All of them, in the order in which they are documented."""
+    """Return all views, in the order of their documentation."""
     rows, periods = (_script(name) for name in ("rows.sql", "periods.sql"))
     counted = [
         _filled(
@@ -79,14 +79,14 @@ def views() -> tuple[BiView, ...]:
 
 
 def schema_beside(live: str) -> str:
-    """The schema of the views over the rows of this one."""
+    """Return the schema of the views over the rows of this schema."""
     return "bi" if live == LIVE else f"{live}_bi"
 
 
 async def keep(connection: Connection, *, anew: bool = False) -> None:
-    """Make the views where they are not there as they are meant now, or `anew`, and let the named role read them.
+    """Create the views if this release's are missing or must be replaced; let the configured role read them.
 
-    Inside a transaction that the caller commits. The connection looks into the schema of the tables.
+    Runs inside a transaction that the caller commits. The connection uses the schema of the tables.
     """
     schema = schema_beside(await schema_of(connection))
     if anew or not await _are_there(connection, schema):
@@ -103,7 +103,7 @@ async def keep(connection: Connection, *, anew: bool = False) -> None:
 
 
 async def _are_there(connection: Connection, schema: str) -> bool:
-    """Whether every view has every column, each with the meaning that it has in this release."""
+    """Return whether every view has every column, each with its meaning in this release."""
     found = {tuple(row) for row in await connection.fetch(_COLUMNS, schema)}
     return all((view.name, *column) in found for view in views() for column in view.columns)
 
@@ -113,7 +113,7 @@ def _script(name: str) -> str:
 
 
 def _filled(script: str, values: dict[str, str]) -> str:
-    """The script with what stands in braces filled in; `{bi}` and the braces of expressions stay."""
+    """Fill in the names in braces; `{bi}` and the braces of expressions remain."""
     return re.sub(r"\{(period|seconds|ms|fork_stops|fork)\}", lambda found: values[found[1]], script)
 
 

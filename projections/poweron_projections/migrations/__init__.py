@@ -1,7 +1,7 @@
 """The tables as SQL, and their version.
 
-Nothing here is altered in place: rows follow from the log, so tables of an older version are rebuilt
-beside the live ones and take their place.
+Tables are never altered in place: rows follow from the log, so tables of an older version are rebuilt
+beside the live ones and replace them.
 """
 
 from importlib import resources
@@ -15,16 +15,16 @@ from poweron_projections.tables import ALL
 VERSION: Final = 11
 """Grows whenever a table, or what the fold writes into one, changes."""
 
-_LOCK: Final = 5_796_104_317  # any number that nobody else locks by
+_LOCK: Final = 5_796_104_317  # any number that no other lock uses
 
 _MISSING: Final = "SELECT name FROM unnest($1::text[]) AS name WHERE to_regclass(quote_ident(name)) IS NULL"
 
 
 async def migrate(pool: Pool) -> bool:
-    """Create the tables where there are none; safe to call at any time, by anyone.
+    """Create the tables if there are none; any process may call this at any time.
 
     Returns:
-        Whether the tables are those of this release; if not, they have to be rebuilt.
+        Whether the tables are those of this release; if not, they must be rebuilt.
 
     Raises:
         Refused: the tables are of a newer release.
@@ -45,12 +45,12 @@ async def migrate(pool: Pool) -> bool:
 
 
 async def lock(connection: Connection) -> None:
-    """Keep others from creating or exchanging the tables until the transaction ends."""
+    """Keep other processes from creating or exchanging the tables until the transaction ends."""
     await connection.execute("SELECT pg_advisory_xact_lock($1)", _LOCK)
 
 
 async def create_tables(connection: Connection) -> None:
-    """Create all tables and views in the schema that comes first in the search path."""
+    """Create all tables and views in the first schema of the search path."""
     for script in sorted(resources.files(__name__).iterdir(), key=lambda file: file.name):
         if script.name.endswith(".sql"):
             await connection.execute(script.read_text(encoding="utf-8"))

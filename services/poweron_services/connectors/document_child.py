@@ -1,4 +1,4 @@
-"""The process that reads one document, or some pages of it, seen from outside: it may fail in every way."""
+"""The parent's side of the child process that reads a document or some of its pages; the child may fail in any way."""
 
 import asyncio
 import json
@@ -19,16 +19,16 @@ from poweron_services.connectors.documents_child.readers import Note
 from poweron_services.connectors.isolated_process import CHUNK, isolated_process, send
 
 CHILD = "poweron_services.connectors.documents_child"
-SMALL = 1 << 14  # bytes; what more of them say is looked at in a thread
-BYTES_PER_CHARACTER = 2  # of what is heard and kept, for each character that may come out
-MOST_NOTES = 2_000  # of one process
+SMALL = 1 << 14  # bytes; chunks of this size or more are parsed in a thread
+BYTES_PER_CHARACTER = 2  # of output that may be held, for each character of the text limit
+MOST_NOTES = 2_000  # from one process
 MOST_PAGES = 10_000_000
 
 log = structlog.get_logger()
 
 
 class _Line(BaseModel):
-    """What a child may say in one line; it has read a stranger's file, so it may say anything else, too."""
+    """A valid line of a child's output; the child has read an untrusted file, so it may send anything."""
 
     rights_kept: tuple[Right, ...] = Field(default=(), max_length=len(get_args(Right)))
     mime_type: str = Field(default="", max_length=255)
@@ -43,43 +43,43 @@ class _Line(BaseModel):
 
 @dataclass(slots=True)
 class Heard:
-    """What one child has said so far; what was heard before it failed stays."""
+    """The output of one child so far; output received before a failure is kept."""
 
     limits: Limits
     sections: list[Section] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
     mime_type: str = ""
     pages: int | None = None
-    """Of the whole document, if it has any."""
+    """The page count of the whole document; None if it has no pages or they have not been counted."""
     last_page: int = 0
-    """That was read; 0 before the first."""
+    """The last page that was read; 0 before the first."""
     document: ExtractedDocument | None = None
-    """The rest of it, once it was read to the end."""
+    """The document without its sections, once the child has read it to the end."""
     unreadable: str = ""
     code: UnreadCode = "document_damaged"
     timed_out: bool = False
     cut: bool = False
-    """Whether it said more than anybody wants to keep."""
+    """Whether the output exceeded its limit."""
     _held: int = 0
     _begun: list[bytes] = field(default_factory=list)
 
     @property
     def failed(self) -> bool:
-        """Whether the child did not come to its end; it has if there is no text in what it has read."""
+        """Whether the child failed to finish; finding no text in the document counts as finishing."""
         return self.document is None and self.code != "document_without_text"
 
     @property
     def truncated(self) -> bool:
-        """Whether the child said that it left something out."""
+        """Whether the child reported that it left something out."""
         return any(note.truncated for note in self.notes) or (self.document is not None and self.document.truncated)
 
     @property
     def sentences(self) -> Sequence[str]:
-        """Of its notes."""
+        """The sentences of its notes."""
         return [note.sentence for note in self.notes] if self.document is None else self.document.notes
 
     def take(self, chunk: bytes) -> bool:
-        """Whether to listen on: not to who talks nonsense, or too much."""
+        """Parse a chunk of output; return False after an invalid line or too much output."""
         *lines, begun = chunk.split(b"\n")
         if lines:
             lines[0] = b"".join((*self._begun, lines[0]))
@@ -99,7 +99,7 @@ class Heard:
             tell_kept(said.rights_kept)
         if said.section is not None and len(self.sections) < self.limits.sections:
             self.sections.append(said.section)
-            self._held += max(0, sys.getsizeof(said.section.text) - len(said.section.text))  # of wide characters
+            self._held += max(0, sys.getsizeof(said.section.text) - len(said.section.text))  # wide characters
         if said.note is not None and len(self.notes) < MOST_NOTES:
             self.notes.append(said.note)
         self.mime_type = said.mime_type or self.mime_type
@@ -111,9 +111,9 @@ class Heard:
 
 
 async def hear(data: bytes, name: str, heard: Heard, on_heard: Callable[[], None]) -> None:
-    """Take what a new child says of the document, until it ends, fails, or its time is up; cancelling kills it.
+    """Start a child and collect its output until it ends, fails or times out; cancelling kills it.
 
-    Raises `Unavailable` when this machine can start no process now.
+    Raises `Unavailable` if this machine cannot start a process now.
     """
     limits = heard.limits
     question = json.dumps({"name": name, "limits": asdict(limits)}).encode() + b"\n"
@@ -143,5 +143,5 @@ async def _listen(child: Process, heard: Heard, on_heard: Callable[[], None]) ->
 
 @cache
 def tell_kept(rights: tuple[Right, ...]) -> None:
-    """Once; they are the same for every document."""
+    """Log the privileges that a child could not drop, once: they are the same for every document."""
     log.warning("document_rights_kept", rights=rights)

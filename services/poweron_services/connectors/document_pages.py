@@ -1,7 +1,7 @@
-"""All pages of one document: read by one child after the other, or by several at a time where there are places.
+"""Reading all pages of one document, by one child process after another or by several while slots are free.
 
-A page on which a child fails is left out and named; the others are read by the next child. What was read before the
-time was up stays, and the rest is named. A document without pages is read by one child.
+A page on which a child fails is skipped and named in a note, and the next child reads the rest. When time runs out,
+the pages read so far are kept, and a note names the missing ones. A document without pages is read by one child.
 """
 
 import asyncio
@@ -20,19 +20,19 @@ from poweron_services.connectors.documents_child.limits import MEGABYTE, Limits
 from poweron_services.connectors.documents_child.readers import clean
 from poweron_services.fair_slots import FairSlots
 
-MOST_LOST = 5  # pages on which a child failed, of one document; then it is read no further
-MOST_BESIDE = 10_000  # things of one kind, beside the text
-PARTS = 8  # that a very long document is cut into
+MOST_LOST = 5  # pages of one document on which a child may fail; after one more, reading stops
+MOST_BESIDE = 10_000  # items of one kind besides the text, such as links
+PARTS = 8  # into which the rest of a very long document is split, at most
 
 OnPage = Callable[[int, int | None], None]
-"""Who is told, while a document is read, how many of its pages are read, and how many there are, if that is known."""
+"""Reports progress: called with the number of pages read and the page count, which is None while unknown."""
 
 BESIDE = [each.name for each in fields(ExtractedDocument) if each.default == ()]
-"""What stands in a document beside its text; every child may say something of it."""
+"""The fields of a document besides its text; every child may contribute to them."""
 
 
 class Pages(NamedTuple):
-    """From which to which; both are meant."""
+    """An inclusive range of pages."""
 
     first: int
     last: int
@@ -43,7 +43,7 @@ class Pages(NamedTuple):
 
 @dataclass(slots=True)
 class PagesReading:
-    """The reading of one document, and what is known of it."""
+    """The state of reading one document."""
 
     data: bytes
     name: str
@@ -51,17 +51,17 @@ class PagesReading:
     on_page: OnPage | None = None
     places: FairSlots | None = None
     heard: dict[int, Heard] = field(default_factory=dict)
-    """What children said, by the first page that they were asked for."""
+    """The output of each child, keyed by the first page that it was asked for."""
     waiting: deque[Pages] = field(default_factory=deque)
     missing: list[str] = field(default_factory=list)
     """A sentence about each part that was not read."""
     counted: asyncio.Event = field(default_factory=asyncio.Event)
-    """Once it is known how many pages there are, or that nobody will tell."""
+    """Set once the page count is known, or can no longer become known."""
     lost: int = 0
     until: float = 0.0
 
     async def read(self) -> None:
-        """Ask children until there is nothing left to ask for."""
+        """Run children until no pages are waiting."""
         self.until = time.monotonic() + self.limits.document_seconds
         self.waiting.append(Pages(1, self.limits.pages))
         if self.places is not None:
@@ -74,7 +74,7 @@ class PagesReading:
         await self._work(to_the_end=True)
 
     def document(self) -> ExtractedDocument | None:
-        """All that was read; none if nothing was."""
+        """Return everything that was read, or None if nothing was."""
         said = [self.heard[first] for first in sorted(self.heard)]
         ends = [heard.document for heard in said if heard.document is not None]
         sections = tuple(chain.from_iterable(heard.sections for heard in said))
@@ -90,7 +90,7 @@ class PagesReading:
         )
 
     def why_unread(self) -> tuple[str, UnreadCode]:
-        """Why nothing was read, and the code of that."""
+        """Return the reason why nothing was read, and its code."""
         first = self.heard[1]
         if first.unreadable:
             return first.unreadable, first.code
@@ -99,7 +99,7 @@ class PagesReading:
         return _silent(self.limits), "document_damaged"
 
     async def _work(self, *, to_the_end: bool = False) -> None:
-        """Ask for what is waiting. What this machine can start no process for is left to the end, which tells."""
+        """Read the waiting pages; if no process can be started, leave them waiting, and raise only if `to_the_end`."""
         while self.waiting:
             pages = self.waiting.popleft()
             try:
@@ -111,7 +111,7 @@ class PagesReading:
                 return
 
     async def _help(self, places: FairSlots) -> None:
-        """Ask for what is waiting, as long as nobody else wants the place."""
+        """Read waiting pages in another slot, as long as one is free."""
         while self.waiting and not places.locked():
             async with places:
                 pages = self.waiting.popleft()
@@ -137,7 +137,7 @@ class PagesReading:
             self._judge(pages, heard, heard.pages)
 
     def _go_on(self) -> None:
-        """Let others read, too, as soon as the first child has counted the pages; tell how many are read."""
+        """Queue the remaining pages as soon as the first child has counted them, and report progress."""
         in_all = self.heard[1].pages
         if in_all is not None and not self.counted.is_set():
             self.waiting += _parts(self.limits.pages + 1, in_all, self.limits.pages)
@@ -145,7 +145,7 @@ class PagesReading:
         self._tell_pages()
 
     def _judge_whole(self, heard: Heard) -> None:
-        """What to say of a document without pages, of which only a part was heard."""
+        """Record what is missing if only a part of a document without pages was read."""
         if heard.document is not None or not heard.sections:
             return
         after = heard.sections[-1].locator or "a part"
@@ -157,7 +157,7 @@ class PagesReading:
             self.missing.append(f"Reading ended after {after}; what follows is damaged, or takes too much memory.")
 
     def _judge(self, pages: Pages, heard: Heard, in_all: int) -> None:
-        """What is to be read next, after what was heard of these pages."""
+        """Queue the pages to read next, depending on what the child has read of these."""
         if heard.cut or self._characters >= self.limits.characters:
             self.missing.append(_cut_off(self.limits))
             self.waiting.clear()
@@ -190,7 +190,7 @@ class PagesReading:
 
 
 def _joined(said: Iterable[tuple[Any, ...]]) -> tuple[Any, ...]:
-    """Each thing once."""
+    """Concatenate and deduplicate, up to `MOST_BESIDE` items."""
     return tuple(dict.fromkeys(chain.from_iterable(said)))[:MOST_BESIDE]
 
 
@@ -201,7 +201,7 @@ def _parts(first: int, last: int, least: int) -> Iterator[Pages]:
 
 
 def _cut(sections: Sequence[Section], limits: Limits) -> Iterator[Section]:
-    """No more of them than may be; several children may have said more than one might."""
+    """Truncate the sections to the limits of one document, which several children together may exceed."""
     left = limits.characters
     for section in sections[: limits.sections]:
         if left > 0:

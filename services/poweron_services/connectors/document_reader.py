@@ -1,8 +1,8 @@
-"""Documents of strangers become text and tables; nothing of a file is parsed in this process.
+"""Extraction of text and tables from untrusted documents; no file is parsed in this process.
 
-Each is read by a child process of its own that may fail in every way without harm to this one. Before it parses, it
-gives up its rights; which of them it cannot give up on this system is logged once. A document of many pages is read
-by several children, some pages each: at the same time where there are places, one after the other where not.
+Each document is read by its own child process, which may fail in any way without harming this one. Before it parses,
+the child drops its privileges; those that it cannot drop on this system are logged once. A document of many pages is
+read by several children, some pages each: concurrently while slots are free, otherwise one after another.
 """
 
 import asyncio
@@ -42,11 +42,11 @@ RECOGNISE = (
 )
 
 LoadBytes = Callable[[], Awaitable[bytes]]
-"""How the bytes of a document are had."""
+"""Loads the bytes of a document."""
 
 
 class UnreadableDocument(Refused):
-    """The document holds nothing that can be read; the message says what happened and what to do next."""
+    """Raised if nothing of a document can be read; the message says what happened and what to do next."""
 
     def __init__(self, name: str, why: str, code: UnreadCode) -> None:
         super().__init__(f"{name!r} {why}", code=code)
@@ -54,7 +54,7 @@ class UnreadableDocument(Refused):
 
 
 def partly_read(name: str, notes: Sequence[str]) -> UnreadDocument:
-    """A document of which a part was not read; each note is a sentence about that."""
+    """Return the record of a document that was read only in part; each note is a sentence about a missing part."""
     return _unread(name, f"was not read as a whole. {' '.join(notes)}", "partly_read")
 
 
@@ -64,24 +64,24 @@ def _unread(name: str, why: str, code: UnreadCode) -> UnreadDocument:
 
 
 class DocumentReader:
-    """Reads documents, in as many processes as it is told: each may take `Limits.memory_bytes` and a processor."""
+    """Reads documents in up to `at_once` processes; each may use `Limits.memory_bytes` and one processor."""
 
     def __init__(self, at_once: int, recognition: TextRecognition | None = None) -> None:
         self.recognition = recognition
         self.places = FairSlots(at_once)
-        """Whoever else reads what strangers made takes one of these, too."""
+        """The slots for child processes, which other readers of untrusted data, such as `PageReader`, share."""
 
     async def __call__(
         self, load: LoadBytes, size: int, name: str, *, on_page: OnPage | None = None
     ) -> ExtractedDocument:
-        """Read a document of so many bytes, which are loaded once it is its turn; errors as in `extract`."""
+        """Read a document of `size` bytes, which are loaded once a slot is free; raises as `extract` does."""
         _expect_size(size, name, DEFAULT_LIMITS)
         async with self.places:
             return await extract(await load(), name, on_page=on_page, places=self.places, recognition=self.recognition)
 
 
 def affordable_readers() -> int:
-    """How many documents this machine can read at a time: one for each processor, in at most half of its memory."""
+    """Return how many documents this machine can read at a time: one per processor, in at most half of its memory."""
     pages, page_size = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
     by_memory = pages * page_size // 2 // DEFAULT_LIMITS.memory_bytes
     return max(1, min(os.cpu_count() or 1, by_memory))
@@ -96,11 +96,11 @@ async def extract(
     places: FairSlots | None = None,
     recognition: TextRecognition | None = None,
 ) -> ExtractedDocument:
-    """Text and tables of a document, in reading order.
+    """Return the text and tables of a document, in reading order.
 
-    Raises `UnreadableDocument` with a sentence for people when nothing of the document can be read. A document
-    that can be read in part is returned with `truncated` and a note. Raises `Unavailable` when this machine can
-    start no process now. Cancelling kills the children. `places` are those in which other children may read, too.
+    Raises `UnreadableDocument` with a sentence for users if nothing of the document can be read. A document that
+    can be read only in part is returned with `truncated` and a note. Raises `Unavailable` if this machine cannot
+    start a process now. Cancelling kills the children. `places` are slots in which further children may read.
     """
     _expect_size(len(data), name, limits)
     reading = PagesReading(data, name, limits.for_size(len(data)), on_page, places)
@@ -120,7 +120,7 @@ async def extract(
 async def _with_pictures_told(
     document: ExtractedDocument, data: bytes, recognition: TextRecognition | None
 ) -> ExtractedDocument:
-    """With the text of what is only a picture, where it can be recognised, and a note of each that has none."""
+    """Add the recognised text of parts that are only a picture, and a note about those without text."""
     if recognition is not None:
         document = await recognition.completed(document, data)
     if not document.pictures:

@@ -1,4 +1,4 @@
-"""A child process that may fail in every way: how it is started, given its question, and ended."""
+"""Child processes that may fail in any way: starting them, sending their input and ending them."""
 
 import os
 import signal
@@ -10,23 +10,23 @@ from typing import Final
 
 from poweron_events.errors import Unavailable
 
-CHUNK: Final = 1 << 20  # bytes that are received at a time
-SENT: Final = 1 << 20  # bytes that are sent at a time
+CHUNK: Final = 1 << 20  # bytes received at a time
+SENT: Final = 1 << 20  # bytes sent at a time
 
 
 @asynccontextmanager
 async def isolated_process(
     command: Sequence[str], purpose: str, environment: Mapping[str, str] | None = None
 ) -> AsyncGenerator[Process, None]:
-    """A process in a session of its own, so that nothing it starts outlives it; without environment unless given one.
+    """Run a process in its own session, so that nothing it starts outlives it; its environment is empty by default.
 
     Args:
         command: the program and its arguments.
-        purpose: what follows "No process could be started to" where none can be.
-        environment: all of its environment.
+        purpose: completes the error message "No process could be started to …".
+        environment: the whole environment of the process.
 
     Raises:
-        Unavailable: this machine can start no process now.
+        Unavailable: this machine cannot start a process now.
     """
     try:
         child = await create_subprocess_exec(
@@ -49,13 +49,13 @@ async def isolated_process(
 
 
 async def send(child: Process, *parts: bytes) -> None:
-    """Write this to its standard input, and close it; a child that died says why by its silence."""
+    """Write the parts to the child's standard input and close it; if the child died, its missing answer shows that."""
     stdin = child.stdin
     assert stdin is not None
     with suppress(BrokenPipeError, ConnectionResetError):
         for part in parts:
             view = memoryview(part)
-            for start in range(0, len(part), SENT):  # what is written at once is copied
+            for start in range(0, len(part), SENT):  # in pieces, because asyncio copies what it buffers
                 stdin.write(view[start : start + SENT])
                 await stdin.drain()
     stdin.close()

@@ -1,4 +1,4 @@
-"""The web of one process: pages and searches of workflows, kept with each of them."""
+"""Access to the web for the workflows of one process; pages and searches are stored with their workflow."""
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
@@ -28,14 +28,14 @@ async def no_search(_: SearchQuery, /) -> SearchResults:
 
 
 class KeptSearches:
-    """Searches for workflows: the same question is asked once."""
+    """Searches for workflows; the same query is sent only once."""
 
     def __init__(self, search: Search, content: ContentStore) -> None:
         self._search = search
         self._answers = KeptAnswers(content, "searches")
 
     async def search(self, reader: Reader, query: SearchQuery) -> SearchResults:
-        """What was found for this workflow, else what is found now; raises as `Search` does."""
+        """Return the results stored for this workflow, or search now; raises as `Search` does."""
 
         async def ask(_: Answer | None) -> Answer:
             found: Answer = _RESULTS.dump_python(await self._search(query), mode="json")
@@ -47,7 +47,7 @@ class KeptSearches:
 
 @dataclass(frozen=True, slots=True)
 class KeptWeb:
-    """The `Web` that roles are given."""
+    """The implementation of `Web` that roles receive."""
 
     pages: KeptPages
     searches: KeptSearches
@@ -68,7 +68,7 @@ async def open_web(
     search: Search = no_search,
     local_pages: LocalPages = no_local_pages,
 ) -> AsyncGenerator[KeptWeb, None]:
-    """The web for as long as the context lasts; `local_pages` answers for addresses that are not asked for there."""
+    """Open access to the web for the context; `local_pages` serves the addresses that are not fetched from the web."""
     async with open_web_client(settings) as client:
         turns = HostTurns(settings.pause, _is_own(WebRules(settings)))
         pages = KeptPages(client, content, turns, local_pages=local_pages)

@@ -1,4 +1,4 @@
-"""The process that becomes the command for text recognition: it is held to limits first, and has no environment.
+"""The process that applies its limits and then executes the text recognition command, with an empty environment.
 
 `python -I -m poweron_services.connectors.ocr_child <program> <argument>…`
 """
@@ -10,7 +10,7 @@ import sys
 from poweron_services.connectors.documents_child.limits import DEFAULT_LIMITS, cap
 
 CPU_SECONDS = 120
-FILE_BYTES = 100_000_000  # of what it puts aside while it works
+FILE_BYTES = 100_000_000  # of each temporary file that it writes
 
 
 def main(command: list[str]) -> None:

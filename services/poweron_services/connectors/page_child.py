@@ -1,4 +1,4 @@
-"""A child process that reads pages, seen from outside: it is asked one page at a time and may fail in every way."""
+"""The parent's side of a child process that reads web pages, one at a time; the child may fail in any way."""
 
 import asyncio
 import json
@@ -22,16 +22,16 @@ from poweron_services.connectors.pages_child.page_answers import Question
 
 CHILD = "poweron_services.connectors.pages_child"
 LIMITS = replace(DEFAULT_LIMITS, characters=1 * MEGABYTE, input_bytes=20 * MEGABYTE, wall_seconds=20.0)
-LENGTH = 4  # bytes of the number before each part
-SENT = 1 << 16  # bytes that are sent at a time
+LENGTH = 4  # bytes of the length prefix of each part
+SENT = 1 << 16  # bytes sent at a time
 BYTES_PER_CHARACTER = 6  # of the child's answer, at most: UTF-8, or an escape such as \u001f
-MOST_ANSWERED = LIMITS.characters * BYTES_PER_CHARACTER + 4 * MEGABYTE  # the links beside the text
+MOST_ANSWERED = LIMITS.characters * BYTES_PER_CHARACTER + 4 * MEGABYTE  # the text, and the links
 START_SECONDS = 30.0
-ENOUGH_BYTES = 40 * MEGABYTE  # of pages, for one child: what it once needed, it may keep
+ENOUGH_BYTES = 40 * MEGABYTE  # of pages read by one child before it is replaced, since it may not release memory
 
 
 class PageUnread(Exception):
-    """The child read nothing of the page: why, as a code."""
+    """Raised if the child could not read the page; `code` says why."""
 
     def __init__(self, code: UnreadCode) -> None:
         super().__init__(code)
@@ -43,14 +43,14 @@ class _Ready(BaseModel):
 
 
 class _Answer(BaseModel):
-    """What a child may say of a page: what it says, or why there is nothing."""
+    """A child's answer: the text of the page, or the code of the failure."""
 
     page: PageText | None = None
     unreadable: UnreadCode = "document_damaged"
 
 
 class PageChild:
-    """One process; it begins to load what it needs at once. Whoever has started it ends it."""
+    """One child process, which loads its modules as soon as it starts; the caller that starts it must end it."""
 
     def __init__(self, process: Process) -> None:
         self._process = process
@@ -60,7 +60,7 @@ class PageChild:
 
     @classmethod
     async def started(cls) -> "PageChild":
-        """Raises `Unavailable` where this machine can start no process now."""
+        """Start a child; raises `Unavailable` if this machine cannot start a process now."""
         command = (sys.executable, "-I", "-m", CHILD, json.dumps(asdict(LIMITS)))
         try:
             process = await asyncio.create_subprocess_exec(
@@ -72,12 +72,12 @@ class PageChild:
 
     @property
     def can_go_on(self) -> bool:
-        """Whether it lives, and there is time and memory enough in it for any page."""
+        """Whether the child is alive and has enough CPU time and memory left for any page."""
         has_time = self._worked + LIMITS.wall_seconds < LIMITS.cpu_seconds
         return self._process.returncode is None and has_time and self._read < ENOUGH_BYTES
 
     async def read(self, question: Question, data: bytes) -> PageText:
-        """Raises `PageUnread`; a child that has, or from which this was cancelled, is good for nothing any more."""
+        """Return the text of a page; if this raises `PageUnread` or is cancelled, the child is unusable afterwards."""
         await self._get_ready()
         began = time.monotonic()
         try:
@@ -110,15 +110,15 @@ class PageChild:
     async def _send(self, *parts: bytes) -> None:
         stdin = self._process.stdin
         assert stdin is not None
-        with suppress(BrokenPipeError, ConnectionResetError):  # a child that died says why by its silence
+        with suppress(BrokenPipeError, ConnectionResetError):  # if the child died, its missing answer shows that
             for part in parts:
                 stdin.write(len(part).to_bytes(LENGTH))
-                for start in range(0, len(part), SENT):  # what is written at once is copied
+                for start in range(0, len(part), SENT):  # in pieces, because asyncio copies what it buffers
                     stdin.write(memoryview(part)[start : start + SENT])
                     await stdin.drain()
 
     async def _part(self, at_most: int) -> bytes:
-        """What the child says; nothing if it died or says more."""
+        """Receive one part; empty if the child died or the part is too long."""
         stdout = self._process.stdout
         assert stdout is not None
         try:
@@ -129,7 +129,7 @@ class PageChild:
 
 
 def _understood(answer: bytes) -> PageText:
-    """What the child says; it has read a stranger's page, so it may say anything."""
+    """Parse the child's answer; the child has read an untrusted page, so it may send anything."""
     try:
         said = _Answer.model_validate_json(answer)
     except ValidationError:

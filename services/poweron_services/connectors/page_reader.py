@@ -1,7 +1,7 @@
-"""Pages of the web become their main text: HTML in child processes that live on, all else as documents are read.
+"""Extraction of the main text of web pages: HTML in long-lived child processes, the rest by `DocumentReader`.
 
-The children of one step read the pages of that step only: whatever a page does to the one that reads it, it sees
-nothing of another workflow. A child that a page was too much for is ended, and another one reads the next page.
+A child reads the pages of one step only, so a page that takes over its child sees nothing of other workflows. A child
+that fails on a page is killed, and another one reads the next page.
 """
 
 from collections.abc import AsyncGenerator, Mapping
@@ -23,8 +23,8 @@ from poweron_services.connectors.page_text import PageLink, PageText, ReadPage
 from poweron_services.connectors.pages_child.page_answers import Question
 from poweron_services.connectors.web.fetched_page import FetchedPage
 
-IDLE = 8  # children that wait for the next page of their steps; they take some 50 MB each
-HEAD = 4096  # bytes that tell what a page is
+IDLE = 8  # children that wait for the next page of their step; each takes some 50 MB
+HEAD = 4096  # bytes used to detect the type of a page
 UNNAMED = "page"
 HTML: Final = {"text/html", "application/xhtml+xml"}
 WHY: Final[Mapping[Code, str]] = {
@@ -40,7 +40,7 @@ WHY: Final[Mapping[Code, str]] = {
 
 
 class UnreadablePage(Refused):
-    """The page holds nothing that can be read; `why` says what happened, as what a sentence says of its name."""
+    """Raised if nothing of a page can be read; `why` completes a sentence that begins with the name of the page."""
 
     def __init__(self, page: FetchedPage, code: Code) -> None:
         self.why = f"{WHY.get(code, WHY['document_damaged'])}."
@@ -48,16 +48,16 @@ class UnreadablePage(Refused):
 
 
 class PageReader:
-    """Reads pages, as many at a time as there are places for documents: each may take as much memory and time."""
+    """Reads pages in the slots of `DocumentReader`: a page may take as much memory and time as a document."""
 
     def __init__(self, read_document: DocumentReader) -> None:
         self._read_document = read_document
         self._steps: set[object] = set()
-        self._idle: dict[PageChild, object] = {}  # of which step they are; the longest idle first
+        self._idle: dict[PageChild, object] = {}  # the step of each child; the longest idle first
 
     @asynccontextmanager
     async def __call__(self) -> AsyncGenerator[ReadPage, None]:
-        """Its first child begins at once to load what it needs, while the first page is still fetched."""
+        """Open a reader for one step; its first child loads its modules while the first page is still being fetched."""
         step = object()
 
         async def read(page: FetchedPage, *, depth: ExtractDepth, text_format: PageFormat) -> PageText:
@@ -105,7 +105,7 @@ class PageReader:
         return child
 
     async def _put_aside(self, child: PageChild, step: object) -> None:
-        """For the next page of the step; there are never more than so many, whatever steps there are."""
+        """Keep a child for the next page of its step; at most `IDLE` children of all steps are kept."""
         self._idle[child] = step
         if step not in self._steps or not child.can_go_on:
             await self._end(child)
@@ -118,7 +118,7 @@ class PageReader:
 
 
 def _is_html(page: FetchedPage) -> bool:
-    """By its first bytes; what the server says of it counts where they do not tell."""
+    """Return whether the page is HTML, by its first bytes, or by its media type if these are inconclusive."""
     kind = sniff(page.body[:HEAD], UNNAMED)
     may_be = bool(page.body) and kind in {*TEXTS, media_types.UNKNOWN}
     return kind == media_types.HTML or (may_be and page.media_type in HTML)
@@ -131,7 +131,7 @@ def _charset(page: FetchedPage) -> str:
 
 
 def _name(page: FetchedPage) -> str:
-    """As the file was called where it was, with an ending that says what it is."""
+    """The file name from the URL; an extension for the media type is added if the name has no known one."""
     name = unquote(urlsplit(page.url).path.rpartition("/")[2]) or UNNAMED
     ending = next((ending for ending, kind in BY_EXTENSION.items() if kind == page.media_type), "")
     return name if named_kind(name) else name + ending

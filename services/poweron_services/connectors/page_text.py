@@ -1,4 +1,4 @@
-"""The text of a page of the web, and how pages are read."""
+"""The text of a web page, and the protocols for reading pages."""
 
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
@@ -8,12 +8,12 @@ from poweron_events.catalog import ExtractDepth
 from poweron_services.connectors.web.fetched_page import FetchedPage
 
 Obstacle = Literal["javascript", "login", "consent"]
-"""What stands between a page's text and whoever reads it without a browser."""
+"""What keeps a reader without a browser from the text of a page."""
 
 
 @dataclass(frozen=True, slots=True)
 class PageLink:
-    """An address that the page links to, absolute, and the words of the link."""
+    """An absolute address that the page links to, and the link text."""
 
     url: str
     text: str
@@ -21,30 +21,30 @@ class PageLink:
 
 @dataclass(frozen=True, slots=True)
 class PageText:
-    """What a page says: its main text without menus and footers, and what it tells of itself."""
+    """The main text of a page, without menus and footers, and its metadata."""
 
     text: str
-    """Markdown, or plain text where that was asked for."""
+    """Markdown, or plain text if that was requested."""
     title: str = ""
     author: str = ""
     published: str | None = None
-    """`2026-11-23`."""
+    """A date such as `2026-11-23`."""
     language: str | None = None
     canonical_url: str | None = None
-    """The address that the page gives itself."""
+    """The address that the page declares as its own."""
     links: tuple[PageLink, ...] = ()
     truncated: bool = False
     notes: tuple[str, ...] = ()
-    """What a person should know about how it was read, in whole sentences."""
+    """Whole sentences for users about how the page was read."""
     obstacle: Obstacle | None = None
 
 
 class ReadPage(Protocol):
-    """How the text of a fetched page is had; PDF and office files are read by the readers of documents.
+    """Reads the text of a fetched page; PDF and office files are read by the document readers.
 
-    Where something stands before the text, that is told as `obstacle`, with what little text there is, or none.
-    Raises `UnreadablePage`, which is `Refused`, with a code where nothing of it can be read; `Unavailable` only where
-    this machine can start no process now.
+    If something hides the text, `obstacle` names it, and `text` is the little text there is, or empty.
+    Raises `UnreadablePage`, a `Refused`, with a code if nothing of the page can be read, and `Unavailable` only if
+    this machine cannot start a process now.
     """
 
     async def __call__(
@@ -53,6 +53,6 @@ class ReadPage(Protocol):
 
 
 class OpenPages(Protocol):
-    """Gives a `ReadPage` for as long as the context lasts: its child processes read one page after the other."""
+    """Opens a `ReadPage` for the duration of a context; its child processes read one page after another."""
 
     def __call__(self) -> AbstractAsyncContextManager[ReadPage]: ...

@@ -1,6 +1,6 @@
-"""Reports, written by a child process: whatever strangers' texts do to what writes them, this process goes on.
+"""Rendering of reports in a child process, so that untrusted text may crash the renderer but not this process.
 
-A format that cannot be written is told with a reason, and the others come all the same.
+If a format cannot be written, a note gives the reason, and the other formats are written nevertheless.
 """
 
 import asyncio
@@ -24,23 +24,23 @@ __all__ = ["LIMITS", "Draft", "Part", "PartKind", "Rendered", "ReportFormat", "R
 CHILD: Final = "poweron_services.connectors.reports_child"
 LIMITS: Final = replace(DEFAULT_LIMITS, memory_bytes=1 << 30, wall_seconds=35.0, cpu_seconds=30)
 ENVIRONMENT: Final = {"RAYON_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2"}
-"""However many processors there are: each thread would take of the memory that the process may have."""
-LENGTH: Final = 4  # bytes of the number before each part
+"""Limits the threads on machines with many processors: each thread takes some of the memory of the process."""
+LENGTH: Final = 4  # bytes of the length prefix of each part
 MOST_WRITTEN: Final = 100 * MEGABYTE  # of one file
-MOST_IN_VAIN: Final = 2  # children one after the other that write nothing at all
-MOST_UNSHOWN: Final = 20  # signs that a note names
+MOST_IN_VAIN: Final = 2  # consecutive children without any output, before the renderer gives up
+MOST_UNSHOWN: Final = 20  # characters that a note lists
 
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """The files that came of a draft, and what a person should know about those that did not."""
+    """The files rendered from a draft, and notes for users about formats that failed or lack characters."""
 
     files: tuple[tuple[ReportFormat, bytes], ...]
     notes: tuple[str, ...] = ()
 
 
 class _Told(BaseModel):
-    """What the child may say of a format."""
+    """The child's report on one format."""
 
     format: str = ""
     failed: str = ""
@@ -56,15 +56,15 @@ class ReportRenderer:
         self._turn = FairSlots(1)
 
     async def __call__(self, draft: Draft) -> Rendered:
-        """The report in each of the draft's formats, in their order.
+        """Render the report in each of the draft's formats, in their order.
 
-        Raises `Unavailable` when this machine can start no process now. Cancelling kills the child.
+        Raises `Unavailable` if this machine cannot start a process now. Cancelling kills the child.
         """
         files: list[tuple[ReportFormat, bytes]] = []
         notes: list[str] = []
         left, in_vain = list(draft.formats), 0
         async with self._turn:
-            while left:  # a child that dies or hangs writes a format less; the next one goes on behind that
+            while left:  # if a child dies or hangs on a format, the next child continues after it
                 told = await self._written(replace(draft, formats=tuple(left)))
                 in_vain = 0 if told else in_vain + 1
                 for name, (said, data) in zip(left, told, strict=False):
@@ -79,7 +79,7 @@ class ReportRenderer:
         return Rendered(tuple(files), tuple(notes))
 
     async def _written(self, draft: Draft) -> list[tuple[_Told, bytes]]:
-        """What one child writes before its end; fewer files than formats where it did not get through."""
+        """Run one child and return what it writes; fewer files than formats if it failed on one."""
         written: list[tuple[_Told, bytes]] = []
         question = json.dumps(asdict(draft)).encode()
         limits, formats = json.dumps(asdict(self._limits)), json.dumps(draft.formats)
@@ -103,7 +103,7 @@ class ReportRenderer:
 
 
 async def _part(stdout: asyncio.StreamReader) -> tuple[_Told, bytes]:
-    """What the child says of a format, and the file; it has read strangers' texts, so it may say anything."""
+    """Receive the report on a format, and its file; the child has read untrusted text, so it may send anything."""
     told, data = b"", b""
     size = int.from_bytes(await stdout.readexactly(LENGTH))
     told = await stdout.readexactly(min(size, MEGABYTE))

@@ -1,9 +1,9 @@
-"""Pictures become text where a command for that is set up: what a camera or a scanner made of a page.
+"""Text recognition (OCR) of photographed and scanned pages, by an external command if one is configured.
 
-The command is a program of the machine (`tesseract - - -l eng`): the picture on its standard input, the text on its
-standard output. It is no child that reads documents, so it keeps its rights, but it has no environment, and limits of
-time, memory and output; it ends with all that it started. Pages of a PDF are drawn in a child of their own first, and
-so is a picture anew that has more pixels than the command has memory for.
+The command is a program of the machine (`tesseract - - -l eng`), which reads the picture from standard input and writes
+the text to standard output. Unlike the children that read documents, it keeps its privileges, but its environment is
+empty, and its time, memory and output are limited; everything it started is killed with it. A separate child first
+renders the pages of a PDF, or scales down a picture that has more pixels than the command has memory for.
 """
 
 import asyncio
@@ -22,31 +22,31 @@ from poweron_services.connectors.isolated_process import CHUNK, isolated_process
 DRAWING_CHILD = "poweron_services.connectors.documents_child.page_pictures"
 COMMAND_CHILD = "poweron_services.connectors.ocr_child"
 PURPOSE = "look at pictures in"
-PAGE = "page "  # how the locator of a page begins
-LONGEST_NUMBER = 9  # digits of it
-LENGTH = 4  # bytes of the number before each picture
-MEMORY = DEFAULT_LIMITS.memory_bytes // MEGABYTE  # MB that a process may have
+PAGE = "page "  # the prefix of a page's locator
+LONGEST_NUMBER = 9  # digits of a page number
+LENGTH = 4  # bytes of the length prefix of each picture
+MEMORY = DEFAULT_LIMITS.memory_bytes // MEGABYTE  # MB that a process may use
 SECONDS_PER_PICTURE = 60.0
-SECONDS_IN_ALL = 150.0  # for all pages of a document; later than this nothing new is begun
-PAGES_AT_ONCE = 8  # that are drawn, and in memory
+SECONDS_IN_ALL = 150.0  # for all pages of a document; no page is started after this
+PAGES_AT_ONCE = 8  # that are rendered and held in memory
 MOST_DRAWN = 20 * MEGABYTE  # bytes of the picture of one page
 MOST_TEXT = 1 * MEGABYTE  # bytes of the text of one picture
-A_FEW = 2  # pages in a row that are named one by one
-MOST_RUNS = 20  # of pages, that are named one by one
+A_FEW = 2  # consecutive pages that are listed one by one; a longer run is shown as a range
+MOST_RUNS = 20  # of pages that are listed; the rest becomes "and more"
 
 
 class Unrecognised(Exception):
-    """The command has given no text; the message ends the sentence that says so."""
+    """Raised if the command returned no text; the message completes the sentence that reports it."""
 
 
 @dataclass(frozen=True, slots=True)
 class TextRecognition:
-    """Runs the command, for one picture at a time of each document."""
+    """Runs the command on one picture of a document at a time."""
 
     command: tuple[str, ...]
 
     async def completed(self, document: ExtractedDocument, data: bytes) -> ExtractedDocument:
-        """The document with the text of its pictures; of each that has none, a note tells."""
+        """Return the document with the text of its pictures; notes name those without (at most five failures)."""
         pages = [page for place in document.pictures if (page := _page_of(place))]
         pictures = self._of_pages(data, pages) if pages else self._itself(data)
         texts: dict[str, str] = {}
@@ -91,9 +91,9 @@ class TextRecognition:
 
 
 async def drawn(data: bytes, pages: Sequence[int]) -> list[bytes]:
-    """Pictures of pages of a PDF, as many as could be drawn.
+    """Render pages of a PDF as pictures, as many as possible.
 
-    Where no pages are named, the document is a picture: with fewer pixels, or empty where it may stay as it is.
+    Without `pages`, the document is itself a picture: scale it down, or return it empty if it may stay as it is.
     """
     limits = replace(DEFAULT_LIMITS, characters=0)
     question = json.dumps({"pages": list(pages), "limits": asdict(limits)}).encode() + b"\n"
@@ -117,7 +117,7 @@ def _parted(said: bytes) -> Iterator[bytes]:
 
 
 async def _answer(process: Process, data: bytes, at_most: int) -> bytes | None:
-    """What it writes; None if that is too much."""
+    """Return the output of the process, or None if it is too long."""
     async with asyncio.TaskGroup() as group:
         sending = group.create_task(send(process, data))
         said = await _received(process, at_most)
@@ -161,7 +161,7 @@ def _with_texts(document: ExtractedDocument, texts: dict[str, str], failed: dict
 
 
 def shown_places(places: Sequence[str]) -> str:
-    """Pages as people name them; a picture that is the whole document has no name of its own."""
+    """Describe pages for users, such as "pages 2 to 4 and 7"; a picture without a page is "the document"."""
     numbers = [page for place in places if (page := _page_of(place))]
     if not numbers:
         return "the document"
@@ -179,6 +179,6 @@ def shown_places(places: Sequence[str]) -> str:
 
 
 def _page_of(place: str) -> int:
-    """0 for what is no page; the process that said so may have been taken over."""
+    """The page number in a locator, or 0 if there is none; a compromised child may send any locator."""
     number = place.removeprefix(PAGE)
     return int(number) if place != number and number.isdecimal() and len(number) <= LONGEST_NUMBER else 0

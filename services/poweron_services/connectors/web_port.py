@@ -1,4 +1,4 @@
-"""The web as workflows reach it: pages and searches, each kept with its workflow so that nothing is fetched twice."""
+"""The interface of workflows to the web; pages and searches are stored with the workflow, so none is fetched twice."""
 
 from typing import Protocol
 
@@ -8,15 +8,15 @@ from poweron_services.connectors.web.kept_answers import Reader
 
 
 class Web(Protocol):
-    """Gives what was kept where there is some, whoever fetched it.
+    """Returns the stored answer of the workflow if there is one, no matter which step fetched it.
 
-    Both raise `Refused` with a code and a sentence where there is nothing to be had, and `Unavailable` where this
-    machine or the content store is in trouble. What was refused to a step is refused to it again, without asking.
+    Both methods raise `Refused` with a code and a sentence if there is no answer, and `Unavailable` if this machine or
+    the content store fails. A refusal is stored for its step and repeated to it without another request.
     """
 
     @property
     def max_pages(self) -> int:
-        """How many pages one step may fetch."""
+        """The number of pages that one step may fetch."""
 
     async def fetch(self, reader: Reader, url: str, /) -> FetchedPage: ...
 

@@ -1,7 +1,7 @@
-"""Which actions tasks may use at all, by the settings: a list for each type of task, and one against (X-01).
+"""Which actions the settings allow tasks to use: an allow list for each type of task, and one deny list (X-01).
 
-Lists hold patterns: `method.name`, `method.*` or `method`, and `*` for every action. What is denied is denied whatever
-a list allows.
+Lists hold patterns: `method.name`, `method.*` or `method`, and `*` for every action. A denied action remains denied
+even if a list allows it.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -20,11 +20,11 @@ class ActionLists:
     """The lists of one process."""
 
     allowed: Mapping[TaskType, Patterns] = field(default_factory=dict)
-    """By type of task; a type that is not named may use everything."""
+    """By type of task; a type that is not listed may use everything."""
     denied: Patterns = ()
 
     def check(self, action: str, workflow: Workflow) -> None:
-        """Refuse an action that this process may not run for the task at hand, whoever let it be selected.
+        """Refuse an action that this process may not run for the current task, even if another process selected it.
 
         Raises:
             NotAllowed: the task may not use it.
@@ -63,7 +63,7 @@ def _both(one: Patterns | None, other: Patterns | None) -> Patterns | None:
 
 
 def _is_within(pattern: str, patterns: Collection[str]) -> bool:
-    """Whether everything that the pattern means is meant by one of the patterns."""
+    """Return whether one of the patterns covers everything that this pattern matches."""
     if pattern == "*":
         return "*" in patterns
     method, _, name = pattern.partition(".")

@@ -1,8 +1,8 @@
-"""The JSON Schema of each stage's answer, made from the state for one decision (docs/decisions/0076).
+"""The JSON Schema of each stage's answer, built from the state for one decision (docs/decisions/0076).
 
-It admits what the check of the same stage accepts, as far as a schema can say it: a model that is held to it cannot
-name an action, a document or a parameter that there is not. The check stays authoritative. No clock, no chance: the
-same state gives the same schema, byte by byte.
+It admits what the check of the same stage accepts, as far as a schema can express it: a model that is held to it cannot
+name an action, a document or a parameter that does not exist. The check remains authoritative. There is no clock and no
+randomness: the same state gives the same schema, byte for byte.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -31,14 +31,14 @@ from poweron_services.decider.web_addresses import WEB
 
 Schema = dict[str, Any]
 
-MAX_LISTED: Final = 50  # references that are listed one by one; more are described by how they are written
+MAX_LISTED: Final = 50  # references that are listed individually; if there are more, only their pattern is given
 MAX_REFERENCES: Final = 100  # in one answer
 MAX_LEARNINGS: Final = 20
 MAX_IMPROVEMENTS: Final = 20
 FORMATS: Final = "expectedDocumentFormats"
-"""The parameter by which an action says which formats it can write."""
+"""The parameter whose schema lists the formats that an action can write."""
 _REFERENCE: Final = r"^(docList:[A-Za-z0-9_]+|docItem:[A-Za-z0-9._-]+(:[^\x22\x5c\x0a\x0d]+)?)$"
-"""How references are written, in characters that every server can make a grammar of: those that JSON never escapes."""
+"""The pattern of references, with only characters that JSON never escapes, so that every server can build a grammar."""
 _NULL: Final[Schema] = {"type": "null"}
 _ANYTHING: Final = (
     {"type": "string"},
@@ -50,9 +50,10 @@ _ANYTHING: Final = (
 
 
 def planning_schema(workflow: Workflow, catalog: Mapping[str, ActionSpec]) -> Schema:
-    """The answer of the planner: 1 to 10 tasks, and one where the request is one question.
+    """The planner's answer: 1 to 10 tasks, and one if the request is a single question.
 
-    A plan with more is taken all the same: whoever writes it is held to no schema, and may know why.
+    The check still accepts several tasks for a single question: a model that is not held to a schema may have its
+    reasons.
     """
     formats = _written_formats(plannable_actions(workflow, catalog).values())
     task = _object(
@@ -70,9 +71,9 @@ def planning_schema(workflow: Workflow, catalog: Mapping[str, ActionSpec]) -> Sc
 
 
 def selection_schema(workflow: Workflow, catalog: Mapping[str, ActionSpec]) -> Schema | None:
-    """The answer of stage 1: one alternative per action that the task may use; None where it may use none.
+    """The answer of stage 1: one alternative per action that the task may use, or None if it may use none.
 
-    It leaves out the web until a step has worked on the documents of the request. The check still accepts the web.
+    The web is left out until a step has worked on the documents of the request. The check still accepts the web.
     """
     references, left_out = _references(workflow), WEB if reads_documents_first(workflow) else frozenset[str]()
     chosen = [
@@ -84,9 +85,9 @@ def selection_schema(workflow: Workflow, catalog: Mapping[str, ActionSpec]) -> S
 
 
 def actions_schema(workflow: Workflow, catalog: Mapping[str, ActionSpec]) -> Schema | None:
-    """The answer of a whole plan (mode Actionplan, deprecated); None where the task may use no action.
+    """The answer for a whole plan (mode Actionplan, deprecated), or None if the task may use no action.
 
-    A reference may name what an earlier action of the plan will have written, so none is listed.
+    References are not listed, since one may name what an earlier action of the plan will have written.
     """
     references: Schema = {"type": "string", "pattern": _REFERENCE}
     planned = [
@@ -97,14 +98,14 @@ def actions_schema(workflow: Workflow, catalog: Mapping[str, ActionSpec]) -> Sch
 
 
 def parameters_schema(fields: Sequence[SchemaField], spec: ActionSpec) -> Schema:
-    """The answer of stage 2: a value for every required field, and for others where one is wanted."""
+    """The answer of stage 2: a value for every required field, and optionally for the others."""
     return _object({"schema": {"enum": ["parameters_v1"]}, "parameters": _parameters(fields, spec)})
 
 
 def refinement_schema(criteria: int) -> Schema:
-    """The answer of the refiner, with one entry for each of so many criteria, by its number.
+    """The refiner's answer, with one entry for each criterion, by its number.
 
-    A model writes its answer in this order: what was reached comes before what follows from it.
+    A model writes its answer in this order: what was achieved comes before the conclusions drawn from it.
     """
     return _object(
         {
@@ -120,7 +121,7 @@ def refinement_schema(criteria: int) -> Schema:
 
 
 def review_schema(criteria: int) -> Schema:
-    """The answer of the reviewer, in the order of `refinement_schema`."""
+    """The reviewer's answer, in the order of `refinement_schema`."""
     return _object(
         {
             "criteriaProgress": _progress(criteria),
@@ -155,7 +156,7 @@ def _selection(workflow: Workflow, spec: ActionSpec, references: Schema | None) 
 
 
 def _with_parameters(selection: Schema, spec: ActionSpec) -> Schema:
-    """A selected action with its parameters in place of the fields for stage 2."""
+    """A selected action with its parameters instead of the fields for stage 2."""
     kept = {name: inner for name, inner in selection["properties"].items() if not name.startswith("parameters")}
     members = {**kept, "parameters": _parameters(fields_of(None, spec), spec)}
     needed = {*selection["required"], *(["parameters"] if spec.required - REFERENCES else [])}
@@ -163,7 +164,7 @@ def _with_parameters(selection: Schema, spec: ActionSpec) -> Schema:
 
 
 def _parameters(fields: Sequence[SchemaField], spec: ActionSpec) -> Schema:
-    """A value for every required field; an optional one may be left out, or null."""
+    """A value for every required field; an optional one may be omitted or null."""
     known = [field for field in fields if field.name in spec.business_parameters]
     values = {
         field.name: _given(spec.properties[field.name])
@@ -175,7 +176,7 @@ def _parameters(fields: Sequence[SchemaField], spec: ActionSpec) -> Schema:
 
 
 def _connection(workflow: Workflow, spec: ActionSpec) -> Schema:
-    """One of the labels that the action takes; whoever takes none may name any, which changes nothing."""
+    """One of the labels that the action takes; an action that takes none may name any, which has no effect."""
     takes = CONNECTION in spec.parameter_names
     known = usable_connections(workflow, spec) if takes else workflow.current.opening.connections
     labels: Schema = {"enum": list(known)}
@@ -185,7 +186,7 @@ def _connection(workflow: Workflow, spec: ActionSpec) -> Schema:
 
 
 def _asked_fields(spec: ActionSpec) -> Schema:
-    """The fields for stage 2: the action's own parameters, each with the type that it has."""
+    """The fields for stage 2: the action's own parameters, each with its type."""
     by_type: dict[str, list[str]] = {}
     for field in fields_of(None, spec):
         by_type.setdefault(field.type, []).append(field.name)
@@ -208,7 +209,7 @@ def _asked_fields(spec: ActionSpec) -> Schema:
 
 
 def _references(workflow: Workflow) -> Schema | None:
-    """A reference to documents: one of those there are; None where there are no documents."""
+    """A reference to one of the available documents, or None if there are no documents."""
     earlier = earlier_rounds(workflow)
     left_out = earlier.lists_left_out if earlier else ()
     at_hand = documents_at_hand(workflow)
@@ -223,7 +224,7 @@ def _references(workflow: Workflow) -> Schema | None:
 
 
 def _written_formats(specs: Iterable[ActionSpec]) -> list[str]:
-    """The formats that some action can write, in the order in which they are first named."""
+    """The formats that some action can write, in the order in which they first appear."""
     named = [each for spec in specs for each in entry_choices(spec.properties.get(FORMATS))]
     return [each for each in dict.fromkeys(named) if isinstance(each, str)]
 
@@ -242,7 +243,7 @@ def _classification() -> Schema:
 
 
 def _given(parameter: Any) -> Schema:
-    """A value that has to be given: a text that says something, and of anything but null where anything may be."""
+    """The schema of a required value: text must not be empty, and without a schema anything but null is allowed."""
     described = _value(parameter) or {"anyOf": [dict(each) for each in _ANYTHING]}
     if described.get("type") == "string" and not described.get("minLength"):
         return {**described, "minLength": 1}
@@ -250,7 +251,7 @@ def _given(parameter: Any) -> Schema:
 
 
 def _value(parameter: Any) -> Schema:
-    """What the action's schema says of a value, without what only describes it, and without the null for none."""
+    """The action's schema of a value, without annotations and without the null alternative."""
     plain: Schema = _plain(parameter) if isinstance(parameter, dict) else {}
     if "anyOf" not in plain:
         return plain
@@ -273,11 +274,11 @@ def _plain(schema: Any) -> Any:
 
 
 _OURS: Final = frozenset({"freeText", "connectionKind"})
-"""Words of ours, which say nothing to a model."""
+"""Our own keywords, which mean nothing to a model."""
 
 
 def _object(members: Mapping[str, Any], optional: Iterable[str] = ()) -> Schema:
-    """An object of exactly these members."""
+    """An object with exactly these members."""
     left_out = frozenset(optional)
     return {
         "type": "object",
@@ -292,7 +293,7 @@ def _list(entries: Schema, *, least: int = 0, most: int) -> Schema:
 
 
 def _nothing() -> Schema:
-    """A list that stays empty."""
+    """A list that must remain empty."""
     return {"type": "array", "items": {"type": "string"}, "maxItems": 0}
 
 

@@ -1,4 +1,4 @@
-"""Which actions wait for a person, and what the answer is worth: pure functions of settings and workflow."""
+"""Which actions need a person's approval, and what an answer is worth: pure functions of settings and workflow."""
 
 from collections.abc import Collection, Iterable
 from collections.abc import Set as AbstractSet
@@ -13,34 +13,34 @@ from poweron_events.request import MAX_PATTERNS, Requester
 from poweron_services.decider.validation import matches
 
 DAY: Final = 86_400_000  # milliseconds
-UNAPPROVED: Final = frozenset({"approval_denied", "approval_expired"})  # codes of an action that a person held back
+UNAPPROVED: Final = frozenset({"approval_denied", "approval_expired"})  # codes of an action that was not approved
 EXPIRED: Final = "Nobody approved the action in time."
 
 
 class NotApproved(Refused):
-    """The action must not run, since nobody approved it as it is."""
+    """The action must not run, because it was not approved in its current form."""
 
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """Which actions a person has to approve, and how long the answer is waited for."""
+    """Which actions a person must approve, and how long the workflow waits for the answer."""
 
     patterns: AbstractSet[str] = frozenset()
     expires_ms: int = 7 * DAY
 
     def is_needed(self, action: str, opening: Opening) -> bool:
-        """Whether this process or the opening marks the action: what stands in the log holds for every process."""
+        """Return whether this process or the opening marks the action: what the log records binds every process."""
         return marks(self.patterns, action) or marks(opening.approve, action)
 
     def must_be_asked(self, workflow: Workflow) -> bool:
-        """Whether the action at hand has to be approved and nobody was asked yet."""
+        """Return whether the current action needs an approval that has not been requested yet."""
         selection = workflow.step.selection
         if selection is None or workflow.step.approval is not None:
             return False
         return self.is_needed(selection.action, workflow.current.opening)
 
     def request(self, workflow: Workflow) -> ApprovalRequested:
-        """The question, which binds the answer to exactly these parameters."""
+        """The request for approval, which ties the answer to exactly these parameters."""
         selection = workflow.step.selection
         assert selection is not None
         return ApprovalRequested(
@@ -51,7 +51,7 @@ class Approval:
         )
 
     def why_not(self, workflow: Workflow) -> NotApproved | None:
-        """Why the action must not run; None if it may."""
+        """Return why the action must not run, or None if it may."""
         match workflow.step.answer:
             case ApprovalDenied() as denied:
                 return _denied(denied)
@@ -65,22 +65,22 @@ class Approval:
 
 
 NEVER: Final = Approval()
-"""A process marks nothing by itself."""
+"""A process that marks nothing itself."""
 
 
 def marks(patterns: Collection[str], action: str) -> bool:
-    """Whether `*` or a pattern that means the action is among them."""
+    """Return whether one of the patterns, such as `*`, matches the action."""
     return matches(action, patterns)
 
 
 def joined(*patterns: Iterable[str]) -> tuple[str, ...]:
-    """What any of them marks; everything, where that would be more patterns than an event holds."""
+    """All the patterns, or `*` if one of them is `*` or they are more than an event holds."""
     every = sorted(set(chain(*patterns)))
     return ("*",) if "*" in every or len(every) > MAX_PATTERNS else tuple(every)
 
 
 def expired(workflow: Workflow) -> ApprovalDenied:
-    """What is said when nobody has answered in time."""
+    """The denial of an action whose approval was not answered in time."""
     return ApprovalDenied(**step_place(workflow), parameters_sha256=parameters_sha256(workflow), reason=EXPIRED)
 
 

@@ -1,8 +1,8 @@
-"""Citations: the `[n]` of a text in markdown, found and given other numbers. What stands in code is none.
+"""Citations: the `[n]` in a markdown text, found and renumbered. Code contains no citations.
 
-`[1, 3]` and `[1-3]` cite several; brackets behind a backslash are no citation but text.
-What is code and what is text says one parser, to those who read a text and to those who renumber it: what the one took
-for code and the other for a citation, a page could use to speak for another page.
+`[1, 3]` and `[1-3]` cite several; brackets behind a backslash are text, not a citation. One parser decides what is code
+and what is text, both for reading and for renumbering: if one took for code what the other took for a citation, a page
+could use the difference to speak for another page.
 """
 
 import re
@@ -19,12 +19,12 @@ MOST_IN_A_RANGE: Final = 20
 _GAP: Final = r"\s{0,3}"
 _PART: Final = rf"\d{{1,3}}(?:{_GAP}[-\u2013]{_GAP}\d{{1,3}})?"
 MARK: Final = rf"\[{_GAP}{_PART}(?:{_GAP}[,;]{_GAP}{_PART})*{_GAP}\]"
-"""What a citation looks like, as a pattern."""
+"""The pattern of a citation."""
 
-BRACKET: Final = "\ue000"  # stands for a bracket that begins no citation
-PRIVATE: Final = re.compile("[\ue000-\uf8ff]")  # characters that no text has a use for
+BRACKET: Final = "\ue000"  # replaces a bracket that does not begin a citation
+PRIVATE: Final = re.compile("[\ue000-\uf8ff]")  # private-use characters, which no text needs
 
-_EDGE: Final = "\ue001"  # around the place of a mark among all that look like one, while a text is parsed
+_EDGE: Final = "\ue001"  # encloses the index of each possible mark while a text is parsed
 _MARK: Final = re.compile(MARK)
 _PLACED: Final = re.compile(MARK.replace(r"\[", rf"\[(?:{_EDGE}(\d+){_EDGE})?", 1))
 _PLACES: Final = re.compile(rf"{_EDGE}\d+{_EDGE}")
@@ -33,7 +33,7 @@ _PARTS: Final = re.compile(r"(\d+)(?:\s*[-\u2013]\s*(\d+))?")
 
 
 def numbers_of(mark: str) -> tuple[int, ...]:
-    """The numbers that one citation means: of `[1, 4-6]` they are 1, 4, 5 and 6."""
+    """The numbers that one citation means: 1, 4, 5 and 6 for `[1, 4-6]`."""
     found: list[int] = []
     for first, last in _PARTS.findall(mark):
         begin, end = int(first), int(last or first)
@@ -50,14 +50,14 @@ class Block(NamedTuple):
 
 
 def cited_numbers(text: str) -> tuple[int, ...]:
-    """All numbers that a text cites, each once, in the order in which they come."""
+    """All numbers that a text cites, each once, in order of appearance."""
     citing = _citing(text)
     marks = (found[0] for place, found in enumerate(_MARK.finditer(text)) if place in citing)
     return tuple(dict.fromkeys(number for mark in marks for number in numbers_of(mark)))
 
 
 def renumbered(text: str, numbers: Mapping[int, int]) -> str:
-    """The text with other numbers; what cites a number that has none becomes plain text, lest it mean another page."""
+    """Renumber the citations of a text; a number without a new one becomes plain text, so it cites no other page."""
     citing, places = _citing(text), count()
 
     def changed(found: re.Match[str]) -> str:
@@ -70,14 +70,14 @@ def renumbered(text: str, numbers: Mapping[int, int]) -> str:
 
 
 def blocks(text: str) -> Iterator[Block]:
-    """The blocks of a text in markdown, in which nothing looks like a citation but citations."""
+    """Yield the blocks of a markdown text, in which only citations look like citations."""
     for block in _placed_blocks(text):
         told_apart = _PLACED.sub(lambda found: found[0] if found[1] else BRACKET + found[0][1:], block.text)
         yield block._replace(text=_PLACES.sub("", told_apart))
 
 
 def _citing(text: str) -> set[int]:
-    """Which of the marks of a text are citations: their places among all marks."""
+    """The marks of a text that are citations, as indexes into all its marks."""
     if not _MARK.search(text):
         return set()
     marks = (found for block in _placed_blocks(text) for found in _PLACED.finditer(block.text))
@@ -85,7 +85,7 @@ def _citing(text: str) -> set[int]:
 
 
 def _placed_blocks(text: str) -> Iterator[Block]:
-    """The blocks of a text, in which each mark says its place."""
+    """Yield the blocks of a text, with its index inside each mark."""
     places = count()
     plain = PRIVATE.sub("\ufffd", text)
     return _parsed(_MARK.sub(lambda found: f"[{_EDGE}{next(places)}{_EDGE}{found[0][1:]}", plain))
@@ -108,16 +108,16 @@ def _parsed(text: str) -> Iterator[Block]:
 
 @cache
 def _parser() -> MarkdownIt:
-    """An escaped bracket can be told from one that is not, and `[1]: …` defines nothing.
+    """A parser that tells escaped brackets from others and takes `[1]: …` for text.
 
-    Links are left to `_LINK`: the parser takes long where brackets open and never close.
+    Links are left to `_LINK`: the parser is slow if brackets open and never close.
     """
     rules = ["reference", "text_join", "link", "image"]
     return MarkdownIt("commonmark", {"html": False}).enable("table").disable(rules)
 
 
 def _inline(children: Sequence[Token]) -> str:
-    """The text of a paragraph; a link whose words are a number cites it."""
+    """The text of a paragraph; a link whose text is a number cites that number."""
     parts: list[str] = []
     for child in children:
         match child.type:

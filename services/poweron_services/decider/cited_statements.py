@@ -1,4 +1,4 @@
-"""The statements of an answer that cite sources: which numbers each cites, and the words that it quotes from them."""
+"""The statements of an answer that cite sources: the numbers that each cites and the words that it quotes from them."""
 
 import csv
 import io
@@ -14,7 +14,7 @@ from poweron_services.decider.sentence_segments import segments
 
 MOST_QUOTES: Final = 4_000  # of one paragraph
 
-_FIRST_QUOTE: Final = 0xE100  # a character for each quote, and behind it the end of its sentence
+_FIRST_QUOTE: Final = 0xE100  # each quote is replaced by one character, followed by its final punctuation
 _ENDS: Final = ".!?\u2026"
 _HIDDEN: Final = re.compile(f"([\ue100-\uf8ff])[{_ENDS}]?")
 _QUOTED: Final = re.compile(r"“([^“”]+)”|„([^„“”]+)[“”]|«([^«»]+)»|»([^«»]+)«|「([^「」]+)」|\"([^\"]+)\"", re.DOTALL)
@@ -34,7 +34,7 @@ class Quote(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A sentence, a row of a table or a block quote that cites something; its text is without the marks."""
+    """A sentence, a table row or a block quote that cites something; its text excludes the marks."""
 
     text: str
     numbers: tuple[int, ...]
@@ -42,9 +42,9 @@ class Statement:
 
 
 def statements(text: str, mime_type: str = "text/markdown", *, language: str = "en") -> list[Statement]:
-    """The statements of an answer that cite at least one number."""
+    """Return the statements of an answer that cite at least one number."""
     found: list[Statement] = []
-    told: Statement | None = None  # what announces the block quote that follows it
+    told: Statement | None = None  # the statement that introduces the block quote after it
     for block in _blocks(text, mime_type):
         if block.is_quote and told is not None and not _MARK.search(block.text):
             found[-1] = replace(told, quotes=(*told.quotes, Quote(_plain(block.text), told.numbers)))
@@ -66,7 +66,7 @@ def _blocks(text: str, mime_type: str) -> Iterable[Block]:
 
 
 def strings_in(text: str) -> list[str]:
-    """All texts within a text that is JSON; numbers in brackets outside of them are a list of numbers."""
+    """Return all strings in a JSON text; outside of them, numbers in brackets are lists rather than citations."""
     try:
         return list(_strings(orjson.loads(text)))
     except orjson.JSONDecodeError:
@@ -94,7 +94,7 @@ def _statements(block: Block, language: str) -> Iterator[Statement]:
     quotes: list[str] = []
 
     def kept(found: re.Match[str]) -> str:
-        """A quote as one character, and its last, so that no sentence ends within it."""
+        """Replace a quote by one character and its final punctuation, so that no sentence ends inside it."""
         inside = next(filter(None, found.groups()))
         if len(quotes) >= MOST_QUOTES or not re.search(r"\w", inside) or _MARK.search(inside):
             return found[0]
@@ -111,7 +111,7 @@ def _statements(block: Block, language: str) -> Iterator[Statement]:
 
 
 def _sentences(text: str, language: str) -> list[str]:
-    """The sentences; citations behind the full stop are of the sentence before it."""
+    """Split a text into sentences; citations after a full stop belong to the sentence before it."""
     found: list[str] = []
     for segment in segments(text, language[:2]):
         for part in _split(segment):
@@ -124,13 +124,13 @@ def _sentences(text: str, language: str) -> list[str]:
 
 
 def _split(segment: str) -> list[str]:
-    """A segment, cut where citations behind a full stop end a sentence."""
+    """Split a segment after citations that follow a full stop."""
     ends = [found.end() for found in _END_WITH_MARKS.finditer(segment)]
     return [segment[begin:end] for begin, end in zip([0, *ends], [*ends, len(segment)], strict=True)]
 
 
 def _quotes(sentence: str, quotes: Sequence[str]) -> list[Quote]:
-    """The quotes of a sentence, each with the citations that follow it, else with those before it."""
+    """The quotes of a sentence, each with the citations that follow it or, if none do, the last ones before it."""
     groups = [(found.start(), _numbers(found[0])) for found in _MARKS.finditer(sentence)]
     found: list[Quote] = []
     for place, character in enumerate(sentence):
@@ -147,11 +147,11 @@ def _numbers(text: str) -> tuple[int, ...]:
 
 
 def _shown(sentence: str, quotes: Sequence[str]) -> str:
-    """A sentence with its quotes again in place of the characters that stood for them."""
+    """Replace the placeholder characters of a sentence by the quotes themselves."""
     return _HIDDEN.sub(lambda found: quotes[ord(found[1]) - _FIRST_QUOTE], sentence)
 
 
 def _plain(text: str) -> str:
-    """A text on one line without the marks."""
+    """A text on one line, without the marks."""
     without = re.sub(rf"\s*{MARK}", "", text).replace(BRACKET, "[")
     return " ".join(without.split()).strip("| ")

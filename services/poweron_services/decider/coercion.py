@@ -1,6 +1,6 @@
-"""A value that a model gave, as the type that a parameter has: changed only where nothing is lost (D-04).
+"""Convert a value that a model gave to the type of its parameter, only if nothing is lost (D-04).
 
-What cannot be changed without a loss is left as it is, for the parameter's own check to refuse.
+A value that cannot be converted without loss is left as it is, for the parameter's own check to refuse.
 """
 
 import re
@@ -13,11 +13,11 @@ from pydantic import JsonValue
 from poweron_events.codec import dumps
 from poweron_events.selection import FieldType
 
-MAX_EXACT = 2**53  # beyond it a float is no exact integer
+MAX_EXACT = 2**53  # beyond it, a float cannot hold every integer exactly
 _INTEGER = re.compile(r"[+-]?[0-9]{1,15}(?:\.0{1,15})?")
 _NUMBER = re.compile(r"[+-]?[0-9]{1,15}(?:\.[0-9]{1,15})?")
 _TRUTH = {"true": True, "yes": True, "false": False, "no": False}
-_UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")  # but tabs and line ends
+_UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")  # except tabs and line feeds
 
 
 _FIELD_TYPES: Final[Mapping[str, FieldType]] = {
@@ -29,14 +29,14 @@ _FIELD_TYPES: Final[Mapping[str, FieldType]] = {
 
 
 def field_type(schema: Any) -> FieldType:
-    """What stage 2 is told about a parameter's type; of several, the first."""
+    """The type that stage 2 is given for a parameter; if it has several, the first."""
     if choices(schema):
         return "enum"
     return next((_FIELD_TYPES.get(kind, "object") for kind in _kinds(schema)), "object")
 
 
 def choices(schema: Any) -> tuple[JsonValue, ...]:
-    """The values that an enum has."""
+    """The values of an enum."""
     if not isinstance(schema, dict):
         return ()
     if "const" in schema:
@@ -53,7 +53,7 @@ def entry_choices(schema: Any) -> tuple[JsonValue, ...]:
 
 
 def coerced(value: JsonValue, schema: Any) -> JsonValue:
-    """The value as the type that the schema describes."""
+    """Convert the value to the type that the schema describes."""
     if allowed := choices(schema):
         return _choice(value, allowed)
     match _kinds(schema), _given(schema):
@@ -70,12 +70,12 @@ def coerced(value: JsonValue, schema: Any) -> JsonValue:
 
 
 def cleaned(text: str) -> str:
-    """The text without control characters and halves of characters, which nobody can see."""
+    """The text without control characters and unpaired surrogates, which are invisible."""
     return _UNSEEN.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
 
 
 def host_name(text: str) -> str:
-    """The host that a URL, or a part of one, names; anything else is left as it stands."""
+    """Return the host in a URL or part of one; any other text is returned unchanged."""
     bare = cleaned(text).strip()
     try:
         url = urlsplit(bare if "://" in bare else f"https://{bare}")
@@ -88,13 +88,13 @@ def host_name(text: str) -> str:
 
 
 def _alternatives(schema: Mapping[str, Any]) -> list[Any]:
-    """What a value may be described by, without the null that stands for one that is not given."""
+    """The alternative schemas of a value, without the null for a value that is not given."""
     kinds = schema.get("anyOf", schema.get("oneOf", []))
     return [kind for kind in kinds if kind != {"type": "null"}]
 
 
 def _given(schema: Any) -> Mapping[str, Any]:
-    """The description of a value that is given: the only alternative beside null, where there is one."""
+    """The schema of a value that is given: the only alternative to null, if there is just one."""
     if not isinstance(schema, dict):
         return {}
     match _alternatives(schema):
@@ -134,7 +134,7 @@ def _boolean(value: JsonValue) -> JsonValue:
 
 
 def _choice(value: JsonValue, allowed: tuple[JsonValue, ...]) -> JsonValue:
-    """The only one of the values that is written like this."""
+    """Return the only one of the allowed values that is written like this, or the value itself."""
     if not isinstance(value, str) or value in allowed:
         return value
     said = value.strip().casefold()

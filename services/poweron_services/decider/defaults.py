@@ -1,4 +1,4 @@
-"""What code, not a prompt, fills in: languages, formats, depths, times (D-01 to D-03)."""
+"""Values that code fills in instead of a prompt: languages, formats, depths and time ranges (D-01 to D-03)."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -21,13 +21,13 @@ _STRUCTURED: Final = {"json": "json", "application/json": "json", "csv": "csv", 
 
 
 def language(workflow: Workflow) -> str | None:
-    """The user's language, as intake found it out; None leaves it to the prompt's own."""
+    """The user's language as intake detected it; with None, the language of the prompt itself applies."""
     opening = workflow.current.opening
     return opening.user_language or opening.requester.language
 
 
 def own_language(workflow: Workflow) -> Literal["en", "de"]:
-    """Of those that PowerOn's own sentences below an answer are written in, the user's; else English."""
+    """The language of PowerOn's own sentences below an answer: the user's if it is supported, otherwise English."""
     return "de" if (language(workflow) or "").casefold()[:2] == "de" else "en"
 
 
@@ -38,13 +38,13 @@ def defaults(action: str, workflow: Workflow) -> Values:
 
 
 def overruled(action: str, given: Values, workflow: Workflow) -> frozenset[str]:
-    """The given parameters that the task does not ask for, whatever the model says: they are dropped."""
+    """The given parameters to drop because the task does not ask for them, regardless of what the model says."""
     judge = _OVERRULED.get(action)
     return judge(given, workflow) if judge else frozenset()
 
 
 def demanded_formats(plan: TaskPlan) -> tuple[str, ...]:
-    """JSON and CSV, where the task expects them; all other documents begin as markdown (D-03)."""
+    """JSON and CSV if the task expects them; all other documents start as markdown (D-03)."""
     expected = (_STRUCTURED.get(kind.strip().casefold().removeprefix(".")) for kind in plan.expected_formats)
     return tuple(dict.fromkeys(kind for kind in expected if kind))
 
@@ -98,7 +98,7 @@ def _is_tag(spoken: str | None) -> bool:
 
 
 def _title(objective: str) -> str:
-    """The first line of the objective, cut after a word."""
+    """The first line of the objective, truncated after a word."""
     line = next((line for line in map(str.strip, objective.splitlines()) if line), "")
     line = re.sub(r"\s+", " ", line).rstrip(".:;,")
     if len(line) <= MAX_TITLE:

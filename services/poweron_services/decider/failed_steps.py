@@ -1,4 +1,4 @@
-"""What did not work on the way to a result: the steps of a task that failed, and what its reviews said."""
+"""What failed on the way to a result: the failed steps of a task, and what its reviews said."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -9,11 +9,11 @@ from poweron_services.decider.defaults import own_language
 from poweron_services.decider.unread_documents import PARTLY
 
 _NONE_WORKED: Final = {"en": "No step of this round worked:", "de": "Kein Schritt dieser Runde hat funktioniert:"}
-MAX_NAMED: Final = 5  # documents that could not be read; the end of the round names more of them
+MAX_NAMED: Final = 5  # unread documents; the end of the round names more of them
 
 
 def failed_steps(workflow: Workflow, task: int) -> tuple[str, ...]:
-    """The steps of the task that failed, whichever attempt they belong to, and why, in order."""
+    """The failed steps of the task in order, from all its attempts, each with the reason."""
     return tuple(
         f"attempt {message.attempt}, step {message.step}, {message.action} failed: {_why(message)}"
         for message in workflow.current.messages
@@ -22,9 +22,9 @@ def failed_steps(workflow: Workflow, task: int) -> tuple[str, ...]:
 
 
 def without_success(workflow: Workflow) -> str:
-    """The paragraph that no step of the round worked, and why; empty where one did, or there was none.
+    """The paragraph that no step of the round succeeded, and why; empty if one did or there was none.
 
-    Steps that could read no document are told by the documents themselves.
+    Steps that could not read documents are left out: the documents are reported individually.
     """
     steps = [message for message in workflow.current.messages if message.kind == "step"]
     failed = [f"- {message.summary}" for message in steps if not message.unread]
@@ -34,13 +34,13 @@ def without_success(workflow: Workflow) -> str:
 
 
 def reviews(workflow: Workflow, task: int) -> tuple[str, ...]:
-    """What the reviews of the task said, the last one first."""
+    """What the reviews of the task said, the latest first."""
     messages = reversed(workflow.current.messages)
     return tuple(message.message for message in messages if message.kind == "task_end" and message.task == task)
 
 
 def _why(message: ChatMessage) -> str:
-    """Why a step failed; why a document could not be read is told by the end of the round, and not twice."""
+    """Return why a step failed; the reasons for unread documents are given only once, at the end of the round."""
     unread = [document.document_name for document in message.unread if document.code != PARTLY]
     notes = message.findings[len(message.unread[:MAX_NOTES]) :]
     return " ".join((*_named(unread), *notes)) or message.summary

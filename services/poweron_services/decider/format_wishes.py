@@ -1,6 +1,6 @@
-"""What a request asks for: one answer or more, in which formats, by its words and by what its tasks expect.
+"""What a request asks for: one answer or more, and in which formats, by its words and by what its tasks expect.
 
-Nothing is taken for a wish where it may be the format of a document that is there already.
+A format does not count as a wish if it may be that of a document that already exists.
 """
 
 import re
@@ -18,7 +18,7 @@ _KINDS: Final[dict[str, Kind]] = {
     **dict.fromkeys(("pptx", "ppt", "powerpoint", "presentationml"), "PowerPoint"),
 }
 MOST_READ = 5_000  # characters of a request
-_QUOTED: Final = re.compile(r":(?=\s)|[\"“”„«»`]")  # from here on the words may be another's
+_QUOTED: Final = re.compile(r":(?=\s)|[\"“”„«»`]")  # the words after this may be someone else's
 _SENTENCE_ENDS: Final = re.compile(r"[.?!;](?=\s)|\n")
 _QUESTION: Final = re.compile(r"(?:[^.!?;:\n\u3002\uff01\uff1f\u061f]|[.:](?!\s))+[?\uff1f\u061f]")
 _FORMAT: Final = r"(?:pdf|docx|xlsx|pptx|word|excel|powerpoint)"
@@ -27,7 +27,7 @@ _KIND_OF: Final = (
     r"|presentations?|datei(?:en)?|dokumente?|format|bericht|fassung|tabelle|liste|mappe|präsentation)\b)?"
 )
 _A: Final = r"(?:an?|eine?[mnrs]?)\s+(?:(?:short|new|single|kurze[ns]?|neue[ns]?)\s+)?"
-_DOUBTFUL: Final = re.compile(  # after these it may be the format of a document that is there, or an unwanted one
+_DOUBTFUL: Final = re.compile(  # after these, it may be the format of an existing document, or an unwanted one
     r"\b(?:how|what|which|who(?:se|m)?|why|when|where|whether|that|if|than|i|we|they|is|are|was|were|has|have|had"
     r"|sent|came|come|got|received|available|same|such|well|not|no|never|without|instead|\w+n\Wt"
     r"|(?!(?:any|every|no|some)thing\b)\w+ing"
@@ -36,7 +36,7 @@ _DOUBTFUL: Final = re.compile(  # after these it may be the format of a document
     r"|(?:\w+ed|ge\w+[tn]|angehängt|beigefügt|vorhanden|verfügbar)\s+(?:as|als|into))\b",
     re.IGNORECASE,
 )
-_REPORT: Final = (  # a report that compares things is a report on them: nothing doubtful is said of its format
+_REPORT: Final = (  # a report that compares things is a report on them: its format is not in doubt
     re.compile(
         r"\b(report|summary|overview|comparison|memo|briefing|document|table)s?\s+(?:(?:that|which)\s+)?"
         r"(?:compar|summari[sz]|describ|list|show|cover|explain|contrast|analy[sz])(?:ing|e?s)\b",
@@ -64,23 +64,23 @@ _CLAUSE_BEGINS: Final = re.compile(
     r"^(?:(?:can|could|would)\s+you\s+)?|(?:,|\b(?:and|then|und|dann|please|bitte)\b)\s*", re.IGNORECASE
 )
 _BEHIND_COMMA: Final = re.compile(rf",\s+(?:as|als)\s+(?:{_A})?\.?\Z", re.IGNORECASE)
-"""A format behind a comma is that of the answer, whatever is said before it."""
+"""A format after a comma is that of the answer, regardless of what comes before it."""
 _TELLS: Final = re.compile(r"(?:the|these|this|our|my|their|der|die|das|unsere)\b", re.IGNORECASE)
 
 
 def asked_formats(workflow: Workflow) -> list[Kind]:
-    """Those of the open round, each once."""
+    """The formats that the open round asks for, each once."""
     expected = [kind for plan in workflow.current.tasks for kind in plan.expected_formats]
     return _kinds([*expected, *_wishes(workflow.current.opening.prompt)])
 
 
 def wished_formats(prompt: str) -> list[Kind]:
-    """Those that a request wishes for."""
+    """The formats that a request asks for."""
     return _kinds([*_wishes(prompt)])
 
 
 def is_one_question(prompt: str) -> bool:
-    """Whether the request is a single sentence that asks something, and wishes for no format."""
+    """Return whether the request is a single sentence that asks something and wishes for no format."""
     said = prompt.strip()
     return len(said) <= MOST_READ and bool(_QUESTION.fullmatch(said)) and not wished_formats(said)
 
@@ -91,7 +91,7 @@ def _kinds(named: Sequence[str]) -> list[Kind]:
 
 
 def _wishes(prompt: str) -> Iterator[str]:
-    """What the request's sentences wish for without a doubt, in small letters; its quotations are not read."""
+    """Yield the formats that the request clearly asks for, in lower case; its quotations are not read."""
     own = _QUOTED.split(prompt[:MOST_READ])[0]
     for said in (part.lstrip(" \t*-\u2022") for part in _SENTENCE_ENDS.split(own)):
         sentence = _REPORT.sub(r"\1 on", said)

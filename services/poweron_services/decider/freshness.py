@@ -1,7 +1,7 @@
-"""How new what is searched for must be, read from the words of the criteria (D-02).
+"""How recent search results must be, according to the words of the criteria (D-02).
 
-The words are those of English, German, French, Italian, Spanish, Portuguese and Dutch. Names do not count:
-a word in quotation marks, and one with a capital letter inside a sentence.
+The words are English, German, French, Italian, Spanish, Portuguese and Dutch. Names do not count: a word in quotation
+marks, or with a capital letter inside a sentence.
 """
 
 import re
@@ -15,7 +15,7 @@ MOST_READ = 2_000  # characters of a criterion
 _DAYS: Final[dict[TimeRange, int]] = {"day": 1, "week": 7, "month": 31, "year": 366}
 _NAMED = re.compile(r"\"[^\"]*\"|“[^“”]*”|„[^“”„]*[“”]|«[^«»]*»|`[^`]*`|\bhttps?://\S+")
 _LATEST_IS_A_LIMIT = re.compile(r"\bat (?:the (?:very )?)?latest\b|\blatest by\b|\bau plus tard\b", re.IGNORECASE)
-_THING = (  # a current that is no news
+_THING = (  # nouns after which "current" does not mean recent
     r"(?!\ (?:accounts?|assets?|liabilit(?:y|ies)|ratio|density|transformers?|limiters?|flow|strength|draw|rating)\b)"
 )
 _FRESH = re.compile(
@@ -66,17 +66,17 @@ _NUMBERS: Final = {
 _SPAN = re.compile(
     rf"\b{_THIS_OR_LAST}(?:\s+(?P<count>\d{{1,4}}|{'|'.join(_NUMBERS)}))?\s*(?:"
     + "|".join(f"(?P<u{number}>{unit})" for number, unit in enumerate(_UNITS))
-    + r")\b(?!\s+(?:of\s+(?:an?|the|its|their|our|my)|des)\b)",  # the last day of a lease is a day of the lease
+    + r")\b(?!\s+(?:of\s+(?:an?|the|its|their|our|my)|des)\b)",  # "the last day of a lease" asks for nothing recent
     re.IGNORECASE,
 )
 _NAME_OF_A_FIRM = re.compile(r"\s+(?:Ltd|Inc|LLC|Corp|GmbH|AG|SE|SA|Co|Group)\b")
 
 
 def time_range(criteria: Iterable[str]) -> TimeRange | None:
-    """The time that a search must cover; None where the criteria do not ask for what is new.
+    """Return the time that a search must cover, or None if the criteria ask for nothing recent.
 
-    What is said in days, weeks, months or years counts, the longest of them; what is only said to be new is a month.
-    A time longer than a year limits nothing.
+    The longest time given in days, weeks, months or other units counts; if the criteria only ask for something new, it
+    is a month. A time longer than a year limits nothing.
     """
     texts = [_LATEST_IS_A_LIMIT.sub(" ", _NAMED.sub(" ", criterion[:MOST_READ])) for criterion in criteria]
     spans = [days for text in texts for days in _spans(text)]
@@ -86,7 +86,7 @@ def time_range(criteria: Iterable[str]) -> TimeRange | None:
 
 
 def _spans(text: str) -> list[float]:
-    """Every time that is said, in days."""
+    """Every time that the text mentions, in days."""
     today = [1.0 for found in _TODAY.finditer(text) if _is_said(found, text)]
     return today + [_days(found) for found in _SPAN.finditer(text) if _is_said(found, text)]
 
@@ -98,7 +98,7 @@ def _days(found: re.Match[str]) -> float:
 
 
 def _is_said(found: re.Match[str], text: str) -> bool:
-    """Whether the words are meant, and are not a part of a name."""
+    """Return whether the words are meant as such and are not part of a name."""
     if _NAME_OF_A_FIRM.match(text, found.end()):
         return False
     before = text[: found.start()].rstrip()

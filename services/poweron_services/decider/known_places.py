@@ -1,7 +1,7 @@
-"""Which addresses and paths a workflow knows: those that people, results and settings gave, never a model (X-01, S4).
+"""The addresses and paths that a workflow knows: those that users, results and settings gave, never a model (X-01, S4).
 
-A path is known where it stands as a whole, or where it is a known folder with names that stand in results of the same
-server. So a model can go from a listing to the files in it, and nowhere else.
+A path is known if it appears as a whole, or if it is a known folder followed by names that appear in results of the
+same server. So a model can go from a listing to the files in it, and nowhere else.
 """
 
 import re
@@ -16,27 +16,27 @@ from poweron_services.decider.validation import NotAllowed
 from poweron_services.decider.web_addresses import canonical, is_known, known_addresses, unknown_address
 
 MAX_PLACES: Final = 500  # in the parameters of one step
-MAX_DEPTH: Final = 100  # folders of a path, each of which is looked for
+MAX_DEPTH: Final = 100  # folders of a path, each of which is looked up
 _AROUND: Final = " \t\r\n\"'`()[]{}<>«»„“”|=,;"
-_AFTER: Final = ".,;:!?"  # the end of a sentence, where nothing but space follows
+_AFTER: Final = ".,;:!?"  # the end of a sentence if only whitespace follows
 
 
 @dataclass(frozen=True, slots=True)
 class KnownPlaces:
-    """What a workflow knows for the actions of one server."""
+    """The addresses and paths that a workflow knows for the actions of one server."""
 
     requests: tuple[str, ...]
     addresses: frozenset[str]
     names: frozenset[str]
     """The names of documents, and the links of results."""
     configured_places: AbstractSet[str] = frozenset()
-    """What the settings hand to the server."""
+    """The places that the settings give to the server."""
     results: tuple[str, ...] = ()
-    """The texts of its results."""
+    """The texts of the server's results."""
 
     @classmethod
     def of(cls, messages: Iterable[ChatMessage], configured_places: AbstractSet[str] = frozenset()) -> "KnownPlaces":
-        """What messages tell without the texts of results."""
+        """Collect what messages make known, without the texts of results."""
         told = tuple(messages)
         documents = (document.document_name for message in told for document in message.documents)
         links = (link for message in told for link in message.links)
@@ -48,7 +48,7 @@ class KnownPlaces:
         )
 
     def holds(self, place: Place) -> bool:
-        """Whether the place is known."""
+        """Return whether the place is known."""
         scheme, separator, rest = place.value.partition("://")
         if separator and scheme.casefold() == "file":
             return self._whole(place.value) or self._path(rest)
@@ -69,14 +69,14 @@ class KnownPlaces:
         return folder is not None and all(map(self._name, parts[folder.count("/") + 1 :]))
 
     def _whole(self, value: str) -> bool:
-        """Whether that stands somewhere by itself."""
+        """Return whether the value appears anywhere as a whole."""
         if not any(map(str.isalnum, value)):
             return False
         given = value in self.names or any(value == each.rstrip("/") for each in self.configured_places)
         return given or any(stands(value, text) for text in (*self.requests, *self.results))
 
     def _name(self, name: str) -> bool:
-        """Whether a file or a folder of this name was told of."""
+        """Return whether a file or folder of this name is known."""
         return (
             name in (".", "")
             or name in self.names
@@ -85,10 +85,10 @@ class KnownPlaces:
 
 
 def check_places(places: Iterable[Place], known: KnownPlaces) -> None:
-    """Refuse an address or a path that a model made up.
+    """Refuse an address or a path that a model invented.
 
     Raises:
-        NotAllowed: says of which parameter, and never what it was: it may say what was read.
+        NotAllowed: names the parameter or the host, never the whole value, which may contain text that was read.
     """
     for place in places:
         if not known.holds(place):
@@ -96,7 +96,7 @@ def check_places(places: Iterable[Place], known: KnownPlaces) -> None:
 
 
 def unknown_place(place: Place) -> NotAllowed:
-    """That an address or a path was made up."""
+    """The error for an invented address or path."""
     if place.kind == "address" and canonical(place.value) is not None:
         return unknown_address(place.value)
     return NotAllowed(
@@ -107,7 +107,7 @@ def unknown_place(place: Place) -> NotAllowed:
 
 
 def stands(value: str, text: str, more: str = "") -> bool:
-    """Whether the value stands in the text as a whole: within spaces, quotes or brackets, or one of `more`."""
+    """Return whether the text contains the value as a whole: between spaces, quotes, brackets or any of `more`."""
     if value not in text:
         return False
     border = f"[{re.escape(_AROUND + more)}]"

@@ -1,8 +1,8 @@
-"""The language of a prompt by its small words and its script, and None where a guess could be wrong (D-01).
+"""Detect the language of a prompt by its small words and its script, unless a guess could be wrong (D-01).
 
-A language is told only where at least two of its small words stand in the text, and more than of any other.
-What may stand in any language does not count: quoted text, numbers, addresses, and the particles of names.
-docs/decisions/0011 says what else was measured.
+A language is reported only if the text contains at least two of its small words, and more than of any other language.
+Text that may occur in any language does not count: quotations, numbers, addresses and the particles of names.
+docs/decisions/0011 records what else was measured.
 """
 
 import re
@@ -62,7 +62,7 @@ _SCRIPTS: Final = {
     "ar": re.compile(r"[\u0621-\u064a]"),
 }
 _OTHERS: Final = {"ar": re.compile(r"[\u067e\u0686\u0698\u06af\u0679\u0688\u06d2]")}
-"""Letters that only other languages write with the script, such as Persian."""
+"""Letters of the script that occur only in other languages, such as Persian."""
 _APART = re.compile(
     r"\"[^\"]*\"|\u201c[^\u201c\u201d]*\u201d|\u201e[^\u201c-\u201e]*[\u201c\u201d]|«[^«»]*»|`[^`]*`"
     r"|(?<!\w)'[^']*'(?!\w)|(?<!\S)\S*[\d@/\\_]\S*"
@@ -71,11 +71,11 @@ _PARTICLES = re.compile(
     r"(?<=\w)(?:\s(?:von|der|den|van|zu|de|la|le|les|du|des|della|di|da|do|dos|das|del|y|e|et|und|and|en|of|the))+(?=\s[A-ZÀ-Þ])"
 )
 _WORD = re.compile(r"[^\W\d_]+")
-_MANY = 3  # letters of a script that no other language writes
+_MANY = 3  # letters of a script that only one language uses
 
 
 def detect(text: str) -> str | None:
-    """The language of a text, in two letters; None where it is in doubt."""
+    """Return the two-letter code of the text's language, or None if it is in doubt."""
     plain = _APART.sub(" ", text[:MOST_READ])
     for language, letters in _SCRIPTS.items():
         if len(letters.findall(plain)) >= _MANY:
@@ -87,11 +87,11 @@ def detect(text: str) -> str | None:
 
 
 def _without_particles(text: str) -> str:
-    """The text without the small words between two that have a capital letter: they may be a part of a name."""
+    """The text without the small words between two capitalised words: they may be part of a name."""
     return _PARTICLES.sub(lambda found: "" if _is_capital(text, found.start()) else found[0], text)
 
 
 def _is_capital(text: str, end: int) -> bool:
-    """Whether the word that ends there begins with a capital letter and does not begin the text."""
+    """Return whether the word that ends there begins with a capital letter."""
     begin = text.rfind(" ", 0, end) + 1
     return text[begin].isupper()

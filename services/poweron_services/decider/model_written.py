@@ -1,6 +1,6 @@
-"""Which documents a model wrote: an address in them may be made up, so that it counts only where it is known (S4).
+"""Which documents a model wrote: an address in them may be invented, so it counts only if it is known otherwise (S4).
 
-The event that tells of a document says so; of those from before it did, the label and the name tell.
+The event that records a document says so; for events from before it did, the label and the name decide.
 """
 
 import re
@@ -12,15 +12,15 @@ from poweron_events.fold.state import action_label, is_request_label
 from poweron_services.decider.web_addresses import WEB
 
 READING: Final = WEB | {"document.extract"}
-"""The actions whose results are texts of others, unless they say that one is not; all others may let a model write."""
+"""Actions whose results are texts of third parties unless marked otherwise; all other actions may let a model write."""
 _LABELS: Final = frozenset(map(action_label, READING))
 _ACTION: Final = re.compile(r"_action\d+_(\w+)$")
 _ANSWER: Final = re.compile(r"extract( \(\d+\))?\.md")
-"""What `document.extract` calls the model's answer beside the texts."""
+"""The name that `document.extract` gives the model's answer beside the texts."""
 
 
 def written_by_model(document: DocumentRef, labelled: Mapping[str, Iterable[DocumentRef]]) -> bool:
-    """Whether a model may have written the document: true of whatever is neither handed over nor read elsewhere."""
+    """Return whether a model may have written the document: True unless it was handed over or read from elsewhere."""
     if document.by_model:
         return True
     if document.page is not None:

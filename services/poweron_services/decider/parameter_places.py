@@ -1,7 +1,7 @@
-"""The addresses and paths in the parameters of an action, by what its schema says and by how a parameter is called.
+"""The addresses and paths in the parameters of an action, recognised by its schema and by the parameters' names.
 
-Whoever described the action may be anybody: so it is looked into lists, objects and alternatives, and where a schema
-says nothing the name decides, word by word: `path`, `source_file`, `outputDir`.
+The action may have been described by any third party, so lists, objects and alternatives are searched, too. If a schema
+says nothing, the name decides, word by word: `path`, `source_file`, `outputDir`.
 """
 
 import re
@@ -23,8 +23,8 @@ _PATHS: Final = frozenset(
 _MAYBE: Final = frozenset(
     {"source", "src", "destination", "dest", "dst", "target", "root", "location", "input", "output", "from", "to"}
 )
-"""Words that name a path where the value looks like one."""
-_OF_PATHS: Final = frozenset({"name"})  # `fileName` is a path, as `file` is; `fileType` is none
+"""Words that name a path if the value looks like one."""
+_OF_PATHS: Final = frozenset({"name"})  # `fileName` is a path, as `file` is; `fileType` is not
 _ALTERNATIVES: Final = ("anyOf", "oneOf", "allOf")
 _CONDITIONS: Final = ("if", "then", "else")
 _WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
@@ -41,7 +41,7 @@ class Place(NamedTuple):
 
 
 def places(parameters: Mapping[str, JsonValue], spec: ActionSpec) -> tuple[Place, ...]:
-    """The addresses and paths in the parameters, each once; what the schema itself offers is nobody's invention."""
+    """The addresses and paths in the parameters, each once, except values that the schema itself offers."""
     found = (
         Place(kind, name, text)
         for name, value in parameters.items()
@@ -52,7 +52,7 @@ def places(parameters: Mapping[str, JsonValue], spec: ActionSpec) -> tuple[Place
 
 @lru_cache(maxsize=256)
 def takes_addresses(spec: ActionSpec) -> bool:
-    """Whether a parameter of the action is an address of the web by its schema or by its name."""
+    """Return whether a parameter of the action is a web address by its schema or by its name."""
     return any(_is_address(schema) or _last_word(name) in _ADDRESSES for name, schema in spec.properties.items())
 
 
@@ -92,7 +92,7 @@ def _alternatives(schema: Mapping[str, Any]) -> Iterator[Any]:
 
 
 def _offers(schema: Mapping[str, Any], value: JsonValue) -> bool:
-    """Whether the schema names this very value."""
+    """Return whether the schema names exactly this value."""
     offered = [schema[keyword] for keyword in ("default", "const") if keyword in schema]
     return value in offered or value in schema.get("enum", ())
 
@@ -127,7 +127,7 @@ def _last_word(name: str) -> str:
 
 @lru_cache(maxsize=1_024)
 def _words(name: str) -> tuple[str, ...]:
-    """The words of a name in camelCase, snake_case or with hyphens, each as one thing."""
+    """The words of a name in camelCase, in snake_case or with hyphens, each in the singular."""
     return tuple(_one(word.lower()) for word in _WORD.findall(name))
 
 

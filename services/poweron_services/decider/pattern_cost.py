@@ -1,10 +1,10 @@
-"""How much work a regular expression may cause for each character of a text, at most."""
+"""The most work that a regular expression may cause for each character of a text."""
 
 import re
 from typing import Final
 
 MAX_LENGTH: Final = 1_000  # characters of a pattern
-WIDE: Final = 4  # what stands for many characters, such as `\w`, `.` or `[^a]`, in atoms
+WIDE: Final = 4  # atoms, for an item that matches many characters, such as `\w`, `.` or `[^a]`
 ENDLESS: Final = 1_000_000
 
 _TOKEN: Final = re.compile(
@@ -17,10 +17,10 @@ _INNER_CLASS: Final = re.compile(r"^\^$|(?<!\\)\[")
 
 
 def pattern_cost(pattern: str) -> int:
-    """The number of atoms, each as often as it is repeated: what a matcher may have to follow at once."""
+    """The number of atoms, each counted as often as it is repeated: the most that a matcher has to follow at once."""
     if len(pattern) > MAX_LENGTH:
         return ENDLESS
-    totals, last = [0], 0  # of each group that is open; of the last item in the innermost
+    totals, last = [0], 0  # the cost of each open group; that of the last item in the innermost one
     for token in _TOKEN.finditer(pattern):
         if _is_tricky(token) or (token["closes"] and len(totals) == 1):
             return ENDLESS
@@ -46,5 +46,5 @@ def _width(token: re.Match[str]) -> int:
 
 
 def _is_tricky(token: re.Match[str]) -> bool:
-    """Whether it means something that would have to be read more closely to be counted."""
+    """Return whether the token would have to be parsed more closely to be counted."""
     return token["atom"] == "[" or "x" in (token["flags"] or "") or bool(_INNER_CLASS.search(token["class"] or ""))

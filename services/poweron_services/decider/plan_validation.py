@@ -1,4 +1,4 @@
-"""A whole plan, checked before its first action runs (Actionplan mode, deprecated)."""
+"""Checks of a whole plan before its first action runs (Actionplan mode, deprecated)."""
 
 from collections.abc import Mapping, Sequence
 
@@ -19,12 +19,12 @@ from poweron_services.decider.validation import (
 
 
 def check_plan(actions: Sequence[PlannedAction], workflow: Workflow, catalog: Mapping[str, ActionSpec]) -> None:
-    """Refuse a plan that breaks a rule which each of its actions has to keep when it runs.
+    """Refuse a plan that breaks a rule that each of its actions must also keep when it runs.
 
-    What its references name is not checked here.
+    References are not resolved here.
 
     Raises:
-        NotAllowed: says which action it is and what is wrong with it.
+        NotAllowed: says which action is wrong, and why.
     """
     limit = max_steps(workflow)
     if len(actions) > limit:
@@ -37,12 +37,12 @@ def check_plan(actions: Sequence[PlannedAction], workflow: Workflow, catalog: Ma
 
 
 def in_plan(number: int, error: Refused, more: str = "") -> NotAllowed:
-    """What is wrong, and with which action of the plan."""
+    """The error, with the number of the action that it concerns."""
     return NotAllowed(f"Action {number} of the plan: {error}{more}", code=error.code, detail=error.detail)
 
 
 def results(actions: Sequence[PlannedAction], workflow: Workflow) -> tuple[str, ...]:
-    """References to what the actions of a plan will have written: their labels are known beforehand (M-08)."""
+    """References to what the actions of a plan will have written: their labels are known in advance (M-08)."""
     return tuple(
         list_reference(result_label(workflow, action.action, ahead=number))
         for number, action in enumerate(actions, start=1)

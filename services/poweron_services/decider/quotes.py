@@ -1,4 +1,4 @@
-"""Whether quoted words occur in a text: word by word, whatever the case, the markup and the kind of quotation marks."""
+"""Search a text for quoted words, regardless of case, markup and the kind of quotation marks."""
 
 import re
 import unicodedata
@@ -6,9 +6,9 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from typing import Final
 
-MOST_LEFT_OUT: Final = 1_000  # characters of the text that `…` stands for
+MOST_LEFT_OUT: Final = 1_000  # characters of the text that `…` may replace
 MOST_PARTS: Final = 20  # of one quote
-SHORTEST_PART: Final = 15  # characters beside `…`, or else
+SHORTEST_PART: Final = 15  # characters of a part beside `…`, unless it has enough words
 FEWEST_WORDS: Final = 3
 
 _LINK_TARGET: Final = re.compile(r"\]\([^()\s]*(?:\s+\"[^\"]*\")?\)")
@@ -23,20 +23,20 @@ _AROUND: Final = " .,;:!?-'"
 
 
 def comparable(text: str) -> str:
-    """A text as quotes are looked for in it: its words and signs, without markup."""
+    """Normalise a text for the search: its words and punctuation, without markup."""
     plain = _MARKUP.sub("", _FOOTNOTE.sub("", _LINK_TARGET.sub("]", text)))
     plain = unicodedata.normalize("NFKC", plain).casefold()
     return _BLANKS.sub(" ", _DASHES.sub("-", _QUOTATION_MARKS.sub("'", plain))).strip()
 
 
 def occurs(quote: str, text: str) -> bool:
-    """Whether the words of a quote stand in a text that is `comparable`; of one with `…` each part, in their order."""
+    """Return whether a quote occurs in a `comparable` text; of a quote with `…`, each part must occur, in order."""
     wanted = comparable(quote)
     return any(_places(wanted.strip(_AROUND), text)) or _all_occur(wanted, text)
 
 
 def _all_occur(wanted: str, text: str) -> bool:
-    """Whether the parts stand one near the other; single words do so in any long text, and show nothing."""
+    """Return whether the parts occur close to each other; single words occur in any long text and prove nothing."""
     parts = [part for part in (part.strip(_AROUND) for part in _LEFT_OUT.split(wanted)) if part]
     if not 2 <= len(parts) <= MOST_PARTS or not all(map(_is_telling, parts)):
         return False
@@ -51,13 +51,13 @@ def _is_telling(part: str) -> bool:
 
 
 def _is_near(begin: int, ends: list[int]) -> bool:
-    """Whether one of the places, which are in order, is before this one and not far from it."""
+    """Return whether one of the ends, which are in order, lies before this place and close to it."""
     last = bisect_right(ends, begin) - 1
     return last >= 0 and begin - ends[last] <= MOST_LEFT_OUT
 
 
 def _places(wanted: str, text: str) -> Iterator[tuple[int, int]]:
-    """Where words stand as whole ones: the begin and the end of each place."""
+    """Yield the beginning and the end of each place where the text contains these as whole words."""
     begin = text.find(wanted) if wanted else -1
     while begin >= 0:
         end = begin + len(wanted)
@@ -67,7 +67,7 @@ def _places(wanted: str, text: str) -> Iterator[tuple[int, int]]:
 
 
 def _joined(before: str, after: str) -> bool:
-    """Whether two neighbours are of one number, or of one word in writing that has blanks between words."""
+    """Return whether two neighbours belong to one number, or to one word in a script that puts blanks between words."""
     if _IN_A_NUMBER.fullmatch(before[-2:] + "\0" + after[:2]):
         return True
     return bool(before and after) and all(

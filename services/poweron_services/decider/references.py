@@ -20,20 +20,20 @@ class UnknownReference(Refused):
 
 
 def earlier_rounds(workflow: Workflow) -> EarlierRounds | None:
-    """What the open round knows of the rounds before it; None in the first."""
+    """What the open round knows of earlier rounds, or None in the first round."""
     opening = workflow.current.opening
     return opening.earlier if isinstance(opening, RoundRequested) else None
 
 
 def documents_at_hand(workflow: Workflow) -> dict[str, tuple[DocumentRef, ...]]:
-    """The documents of the workflow by their label: those of earlier rounds, then those of this one as they came."""
+    """The documents of the workflow by label: those of earlier rounds, then those of this one in order of arrival."""
     earlier = earlier_rounds(workflow)
     older = {each.label: each.documents for each in reversed(earlier.documents)} if earlier else {}
     return {**older, **labelled_documents(workflow.current.messages)}
 
 
 def labelled_documents(messages: Iterable[ChatMessage]) -> dict[str, tuple[DocumentRef, ...]]:
-    """The documents that messages tell of by their label, in the order of the messages."""
+    """The documents of the messages by label, in the order of the messages."""
     return {
         message.documents_label: message.documents
         for message in messages
@@ -42,10 +42,10 @@ def labelled_documents(messages: Iterable[ChatMessage]) -> dict[str, tuple[Docum
 
 
 def as_listed(reference: str, labelled: Mapping[str, tuple[DocumentRef, ...]]) -> str:
-    """The reference as the documents are listed, where it can mean one of them only; else it is left for its check.
+    """Return the reference as it is listed if it can mean only one document; otherwise leave it for its check.
 
-    Blanks around it, the case of its kind and the name behind an id that is no other document's change no meaning.
-    A label, an id or a document's name by itself is enough where nothing else is called so.
+    Surrounding blanks, the case of the kind, and a missing name after an id that only one document has do not change
+    the meaning. A label, an id or a document's name alone is enough if nothing else has the same name.
     """
     kind, _, rest = map(str.strip, reference.partition(":"))
     name = _KINDS.get(kind.casefold())
@@ -58,7 +58,7 @@ def as_listed(reference: str, labelled: Mapping[str, tuple[DocumentRef, ...]]) -
 
 
 def _by_itself(said: str, labelled: Mapping[str, tuple[DocumentRef, ...]]) -> str | None:
-    """The only reference whose label, id or name is this; None where there are none or several."""
+    """Return the only reference whose label, id or name this is, or None if there are none or several."""
     meant = {list_reference(said)} if said in labelled else set[str]()
     for held in labelled.values():
         for one in held:
@@ -68,10 +68,10 @@ def _by_itself(said: str, labelled: Mapping[str, tuple[DocumentRef, ...]]) -> st
 
 
 def resolve(references: Sequence[str], labelled: Mapping[str, tuple[DocumentRef, ...]]) -> tuple[DocumentRef, ...]:
-    """The documents that the references name, each once, in the order named (R-01).
+    """Return the documents that the references name, each once, in the order named (R-01).
 
     Raises:
-        UnknownReference: says which reference is unknown and which there are.
+        UnknownReference: names the reference that is unknown or ambiguous, and those that it could be.
     """
     found: dict[str, DocumentRef] = {}
     for reference in references:
@@ -102,7 +102,7 @@ def _named(reference: str, labelled: Mapping[str, tuple[DocumentRef, ...]]) -> S
 
 
 def _items(labelled: Mapping[str, tuple[DocumentRef, ...]], document_id: str | None = None) -> Sequence[str]:
-    """The references to single documents, each once: to all of them, or to those that have the id."""
+    """The references to single documents, each once: to all of them, or to those with the id."""
     found = [document for documents in labelled.values() for document in documents]
     return list(
         dict.fromkeys(

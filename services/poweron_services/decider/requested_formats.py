@@ -1,4 +1,4 @@
-"""Formats that were asked for and that nothing has brought: the end of a round says so (L-08)."""
+"""Formats that were requested and that no document has; the end of a round says so (L-08)."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -26,7 +26,7 @@ _SAID: Final = {
 
 
 def missing_formats(workflow: Workflow, documents: Sequence[str]) -> str:
-    """The sentence about the formats that none of the round's documents has; empty where nothing is missing."""
+    """The sentence about the formats that none of the round's documents has; empty if nothing is missing."""
     named = tuple(name.casefold() for name in documents)
     missing = [kind for kind in asked_formats(workflow) if not any(name.endswith(_ENDINGS[kind]) for name in named)]
     if not missing:

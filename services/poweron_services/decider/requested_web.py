@@ -1,4 +1,4 @@
-"""Whether a request names the web: small models search it for what the documents at hand say."""
+"""Whether a request names the web: small models search the web for what the documents at hand already say."""
 
 import re
 from typing import Final
@@ -9,7 +9,7 @@ _NAMES_WEB: Final = re.compile(r"https?:|\bwww\.|\b(?:web\w*|internet|online|net
 
 
 def reads_documents_first(workflow: Workflow) -> bool:
-    """Whether the round came with documents, none of its steps has been done, and its request does not name the web."""
+    """Return whether the round has documents, none of its steps has run, and its request does not name the web."""
     opening = workflow.current.opening
     began = any(message.kind == "step" for message in workflow.current.messages)
     return bool(opening.documents) and not began and not _NAMES_WEB.search(opening.prompt)

@@ -1,4 +1,4 @@
-"""The rules that decide, in code, whether the loop goes on; no model can bend them."""
+"""The rules that decide, in code, whether the loop continues; no model can override them."""
 
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -21,11 +21,11 @@ CANCELLED: Final = "The round was cancelled."
 ALL_MET: Final = "All success criteria are met."
 USEFUL_ANSWER: Final = 200  # tokens; a call that leaves less for its answer is not made
 STOPS_EVERY_ATTEMPT: Final[frozenset[str]] = frozenset({"cancelled", "deadline", *get_args(BudgetCode)})
-"""What would stop another attempt at the task, too."""
+"""The codes that would stop another attempt at the task, too."""
 
 
 class Stop(NamedTuple):
-    """Why the loop stops: as a code, and as a sentence."""
+    """Why the loop stops, as a code and as a sentence."""
 
     code: GuardCode
     sentence: str
@@ -33,11 +33,11 @@ class Stop(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """What is known when the loop may go on: all of it comes from the fold, nothing from a clock."""
+    """The facts that decide whether the loop continues; all of them come from the fold, none from a clock."""
 
     progress: tuple[CriterionProgress, ...] = ()
-    can_improve: bool = True  # whether a further action could improve the result, as the refinement says
-    used_up: Stop | None = None  # which budget is
+    can_improve: bool = True  # whether a further action could improve the result, according to the refinement
+    used_up: Stop | None = None  # the budget that is used up
     cancelled: bool = False
     deadline_passed: bool = False
 
@@ -47,12 +47,12 @@ class Review:
 
 
 def all_met(progress: tuple[CriterionProgress, ...]) -> bool:
-    """Whether every criterion is met; not true of no criteria at all."""
+    """Return whether every criterion is met; False if there are no criteria."""
     return bool(progress) and all(criterion.met for criterion in progress)
 
 
 def why_stop(observation: Observation, review: Review, current_step: int, max_steps: int) -> Stop | None:
-    """The reason to stop; None to go on. Steps count from 1."""
+    """Return the reason to stop, or None to continue. Steps count from 1."""
     reasons = (
         (review.cancelled, Stop("cancelled", CANCELLED)),
         (review.deadline_passed, Stop("deadline", TIME_IS_OVER)),
@@ -65,12 +65,12 @@ def why_stop(observation: Observation, review: Review, current_step: int, max_st
 
 
 def should_continue(observation: Observation, review: Review, current_step: int, max_steps: int) -> bool:
-    """Whether another step follows: the only place that decides it (L-06)."""
+    """Return whether another step follows. This is the only place that decides it (L-06)."""
     return why_stop(observation, review, current_step, max_steps) is None
 
 
 class BudgetUsedUp(Refused):
-    """A budget is used up; the sentence says which one, and how far."""
+    """A budget is used up; the sentence names the budget and the amounts."""
 
     def __init__(self, stop: Stop) -> None:
         super().__init__(stop.sentence, code=stop.code)
@@ -78,7 +78,7 @@ class BudgetUsedUp(Refused):
 
 
 class Budget(NamedTuple):
-    """What of a budget is used; without a limit it is never used up."""
+    """How much of a budget is used; without a limit it is never used up."""
 
     code: BudgetCode
     whose: Whose
@@ -86,7 +86,7 @@ class Budget(NamedTuple):
     limit: int | None
     said: Callable[[int], str]
     unreported: int = 0
-    """How much of what is used was reserved for calls that nobody has reported."""
+    """How much of `used` was reserved for calls that were never reported."""
 
     @property
     def is_used_up(self) -> bool:
@@ -98,12 +98,13 @@ class Budget(NamedTuple):
         return self.limit - self.used
 
     def longest_answer(self, takes: Callable[[int], int], most: int) -> int:
-        """The longest answer, of at most so many tokens, with which a call takes no more than what is left.
+        """The longest answer, of at most `most` tokens, with which a call takes no more than what is left.
 
-        `takes` says what a call takes with an answer of so many tokens: never less with a longer one.
+        `takes` returns what a call takes with an answer of a given number of tokens; it must not fall as the number
+        rises.
 
         Raises:
-            BudgetUsedUp: not even a short answer that is of use fits.
+            BudgetUsedUp: not even a short but useful answer fits.
         """
         if takes(most) <= self.left:
             return most
@@ -124,7 +125,7 @@ class Budget(NamedTuple):
 
     @property
     def _interrupted(self) -> str:
-        """What was reserved for calls that were interrupted, as a sentence; empty without any."""
+        """A sentence about what was reserved for interrupted calls; empty if there were none."""
         if not self.unreported:
             return ""
         most = self.said(self.unreported)
@@ -132,14 +133,14 @@ class Budget(NamedTuple):
 
 
 def used_up(workflow: Workflow, calls: Sequence[AnyCall] = (), *, for_a_step: bool = False) -> Stop | None:
-    """The first budget that is used up; None while every one has something left (B-02, S41).
+    """Return the first budget that is used up, or None while each has something left (B-02, S41).
 
-    What was used follows from accepted events alone, so that it is the same after a crash and in a replay.
+    Usage follows from accepted events alone, so it is the same after a crash and in a replay.
 
     Args:
-        workflow: whose budgets.
-        calls: those of the work in hand, which no event tells of yet.
-        for_a_step: whether it is about another step, not only about another call of the model.
+        workflow: the workflow whose budgets are checked.
+        calls: the calls of the work in hand that no event records yet.
+        for_a_step: whether another step is planned, not only another call of the model.
     """
     if not _is_limited(workflow):
         return None
@@ -150,16 +151,16 @@ def used_up(workflow: Workflow, calls: Sequence[AnyCall] = (), *, for_a_step: bo
 
 
 def limits(workflow: Workflow) -> tuple[Budget, ...]:
-    """The budgets that limit something, and what of each is used."""
+    """The budgets that have a limit, and how much of each is used."""
     every = (*_tokens(workflow, ()), *_money(workflow, ()), *_time(workflow), _steps(workflow))
     return tuple(budget for budget in every if budget.limit is not None)
 
 
 def check_last_call(workflow: Workflow) -> None:
-    """Refuse to go on where a budget did not hold what the action at hand would have asked a model.
+    """Refuse to continue if a budget had no room for the model call of the current action.
 
     Raises:
-        BudgetUsedUp: says which budget, and how far.
+        BudgetUsedUp: names the budget and the amounts.
     """
     completed = workflow.step.completed
     if completed is not None and completed.code in get_args(BudgetCode):
@@ -167,10 +168,10 @@ def check_last_call(workflow: Workflow) -> None:
 
 
 def check_budget(workflow: Workflow, calls: Sequence[AnyCall] = (), *, for_a_step: bool = False) -> None:
-    """Refuse what a budget does not allow; arguments as in `used_up`.
+    """Refuse what a budget does not allow; the arguments are those of `used_up`.
 
     Raises:
-        BudgetUsedUp: says which budget.
+        BudgetUsedUp: names the budget.
     """
     stop = used_up(workflow, calls, for_a_step=for_a_step)
     if stop is not None:
@@ -178,45 +179,45 @@ def check_budget(workflow: Workflow, calls: Sequence[AnyCall] = (), *, for_a_ste
 
 
 Cost = Callable[[int, int], int]
-"""The most that a call costs in nano-USD, with so many tokens of prompt and of answer: never less with more of them."""
+"""The most that a call costs, in nano-USD, for the given tokens of prompt and answer; it never falls as they rise."""
 
 
 @dataclass(slots=True)
 class Allowance:
-    """What one call of a model may take, all its tries together: no more than what each of these budgets leaves."""
+    """What one model call may use over all its tries: no more than what each of these budgets has left."""
 
     budgets: tuple[Budget, ...]
     reservations: list[int] = field(default_factory=list)
-    """The reservations that were made for it."""
+    """The reservations that were made for the call."""
     unknown: Used = NOTHING
-    """The most that requests used which failed without a report of what they used."""
+    """The most that failed requests with unreported usage can have used."""
 
     @property
     def limits_money(self) -> bool:
         return any(budget.code == "cost_budget" for budget in self.budgets)
 
     def longest_answer(self, prompt: int, most: int, cost: Cost) -> int:
-        """How many tokens the answer may have, at most `most`, to a prompt of up to so many tokens.
+        """How many tokens the answer may have, at most `most`, for a prompt of up to `prompt` tokens.
 
         Raises:
-            BudgetUsedUp: a budget does not hold the prompt and a short answer; the sentence says which, and how far.
+            BudgetUsedUp: a budget has no room for the prompt and a short answer; the sentence names it and the amounts.
         """
         takes = {"token_budget": lambda answer: prompt + answer, "cost_budget": lambda answer: cost(prompt, answer)}
         return min([budget.longest_answer(takes[budget.code], most) for budget in self.budgets], default=most)
 
     def take(self, used: Used) -> None:
-        """Leave so much less."""
+        """Subtract this usage from what is left."""
         took = {"token_budget": used.tokens, "cost_budget": used.cost_nano_usd}
         self.budgets = tuple(budget._replace(used=budget.used + took[budget.code]) for budget in self.budgets)
 
     def take_unknown(self, most: Used) -> None:
-        """Count the most that a request can have used which failed without a report of that."""
+        """Count the most that a failed request with unreported usage can have used."""
         self.unknown += most
         self.take(most)
 
 
 def allowance(workflow: Workflow, calls: Sequence[AnyCall] = ()) -> Allowance | None:
-    """What the next call may take, after `calls` that no event tells of yet; None where no budget says."""
+    """What the next call may use, after `calls` that no event records yet; None if no budget limits it."""
     if not _is_limited(workflow):
         return None
     budgets = [each for each in (*_tokens(workflow, calls), *_money(workflow, calls)) if each.limit is not None]
@@ -224,13 +225,13 @@ def allowance(workflow: Workflow, calls: Sequence[AnyCall] = ()) -> Allowance | 
 
 
 def price_unknown(models: Collection[str]) -> str:
-    """Why a budget of money cannot hold, as a sentence."""
+    """The sentence that a budget of money cannot hold because prices are unknown."""
     price = "price" if len(models) == 1 else "prices"
     return f"A budget of money cannot hold: nobody says the {price} of {' and '.join(sorted(models))}."
 
 
 def retries_used_up(workflow: Workflow) -> Stop | None:
-    """Why nothing is tried again: the workflow's budget of retries over all its tasks, or the limit of each task."""
+    """Return why no retry is left: the workflow's budget of retries over all its tasks, or the limit of each task."""
     opening, used = workflow.current.opening, workflow.current.retries
     used += _before(workflow).retries
     budget = Budget("retry_budget", "workflow", used, opening.budgets.workflow_retries, _retries_in_words)
@@ -242,7 +243,7 @@ def retries_used_up(workflow: Workflow) -> Stop | None:
 
 
 def _is_limited(workflow: Workflow) -> bool:
-    """Whether there is any budget: most often there is none, and nothing has to be added up."""
+    """Return whether there is any budget: most often there is none, and nothing has to be added up."""
     return {*workflow.current.opening.budgets.__dict__.values()} != {None}
 
 
@@ -290,7 +291,7 @@ def _before_this_round(workflow: Workflow) -> Used:
 
 
 def _before(workflow: Workflow) -> Spent:
-    """What the rounds before used."""
+    """What the earlier rounds used."""
     opening = workflow.current.opening
     return opening.earlier.spent if isinstance(opening, RoundRequested) else Spent()
 
@@ -301,7 +302,7 @@ def _spent_by_task(workflow: Workflow, calls: Sequence[AnyCall]) -> Used:
 
 
 def _unreported(workflow: Workflow, calls: Sequence[AnyCall]) -> tuple[Used, Used]:
-    """What was reserved in the round, and in the task at hand, for calls that neither events nor `calls` report."""
+    """What was reserved, in the round and in the current task, for calls that neither events nor `calls` report."""
     round_ = workflow.current
     settled, task = settled_by(round_, calls), round_.task
     unreported = [each for each in round_.reservations if each not in settled]

@@ -1,6 +1,6 @@
-"""Values checked against the JSON Schema of an action's parameters, and the schema itself.
+"""Check the JSON Schema of an action's parameters, and values against it.
 
-Both may come from strangers: nothing here reaches the network, and what a check may cost is bounded.
+Both may come from third parties: nothing here accesses the network, and the cost of a check is bounded.
 """
 
 from collections import ChainMap
@@ -29,9 +29,9 @@ from poweron_services.decider.pattern_cost import pattern_cost
 from poweron_services.decider.schema_messages import problems
 
 NOTHING: Final[Mapping[str, JsonValue]] = {}
-MAX_COST: Final = 1_000_000  # values of the schema times values that are checked
-MAX_REMEMBERED: Final = 4_000  # bytes of values that are known to fit
-MAX_PATTERN_COST: Final = 2_000  # of all patterns of a schema: a second for the longest text
+MAX_COST: Final = 1_000_000  # values in the schema times values that are checked
+MAX_REMEMBERED: Final = 4_000  # bytes of values whose check is cached
+MAX_PATTERN_COST: Final = 2_000  # all patterns of a schema together: one second for the longest text
 
 
 class Unfit(Refused):
@@ -41,7 +41,7 @@ class Unfit(Refused):
 
 
 def check_description(spec: ActionSpec) -> None:
-    """Refuse a schema that is none, or by which no value can be checked within reasonable time.
+    """Refuse a schema that is invalid, or that no value can be checked against within reasonable time.
 
     Raises:
         UnusableSchema: says what is wrong with it.
@@ -65,16 +65,17 @@ def _unusable(spec: ActionSpec, why: str) -> UnusableSchema:
 
 
 def _check_schema(schema: JsonSchema) -> None:
-    """Without what schemas say of formats: patterns of another dialect than Python's are no fault."""
+    """Check the schema except its formats: patterns in another dialect than Python's are not an error."""
     for error in islice(_schema_checker().iter_errors(schema), 1):
         raise SchemaError.create_from(error)
 
 
 @lru_cache(maxsize=1)
 def _schema_checker() -> Validator:
-    """Checks schemas by the metaschema of draft 2020-12, whose parts are put together first.
+    """Return a checker for schemas, which uses the metaschema of draft 2020-12 merged into one.
 
-    It is seven schemas that refer to each other by `$dynamicRef`, which takes seven times as long for each tool.
+    The metaschema consists of seven schemas that refer to each other by `$dynamicRef`, which takes seven times as long
+    for each tool.
     """
     meta = Draft202012Validator.META_SCHEMA
     parts = [REGISTRY.contents(f"{meta['$id'].rpartition('/')[0]}/{part['$ref']}") for part in meta["allOf"]]
@@ -87,7 +88,7 @@ def _schema_checker() -> Validator:
 
 
 def _itself(schema: Any) -> Any:
-    """A part of the metaschema in which a dynamic reference is one to all of it."""
+    """A part of the metaschema, with each dynamic reference replaced by a reference to the whole."""
     if schema == {"$dynamicRef": "#meta"}:
         return {"$ref": "#"}
     if isinstance(schema, Mapping):
@@ -98,15 +99,15 @@ def _itself(schema: Any) -> Any:
 def check_values(
     values: Mapping[str, JsonValue], spec: ActionSpec, *, defaults: Mapping[str, JsonValue] = NOTHING
 ) -> dict[str, JsonValue]:
-    """The values with what is filled in, as they are when they have been written and read again.
+    """Return the values and the defaults for missing ones, as they are after being written as JSON and read back.
 
     Args:
         values: the parameters that are given.
         spec: the action.
-        defaults: what others are filled with before the schema's own defaults; one that does not fit is left out.
+        defaults: values for missing parameters, which override the schema's own; one that does not fit is left out.
 
     Raises:
-        Unfit: they do not fit the schema.
+        Unfit: the values do not fit the schema.
     """
     compiled = _compile(spec)
     missing = {name: value for name, value in defaults.items() if name not in values}
@@ -120,7 +121,7 @@ def check_values(
 
 
 def _check(spec: ActionSpec, written: bytes) -> None:
-    """Refuse what does not fit the schema."""
+    """Refuse values that do not fit the schema."""
     compiled, completed = _compile(spec), orjson.loads(written)
     if count_values(completed) * compiled.value_count > MAX_COST:
         raise Unfit(f"The parameters of {spec.name} have more values than can be checked.")
@@ -130,12 +131,12 @@ def _check(spec: ActionSpec, written: bytes) -> None:
 
 
 _check_remembered = lru_cache(maxsize=256)(_check)
-"""What fits is checked when the parameters are set, and need not be once more before the action runs."""
+"""Values that fit are checked when the parameters are set, and not again before the action runs."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Compiled:
-    """What every check of an action's parameters needs of their schema."""
+    """The parts of a schema that every check of an action's parameters needs."""
 
     checker: Validator
     value_count: int
@@ -150,7 +151,7 @@ def _compile(spec: ActionSpec) -> _Compiled:
 
 
 def _fitting(defaults: Mapping[str, JsonValue], spec: ActionSpec) -> dict[str, JsonValue]:
-    """Those that fit the parameter that they are meant for."""
+    """The defaults that fit the parameter they are meant for."""
     return {
         name: value
         for name, value in defaults.items()
@@ -164,7 +165,7 @@ def _checker_of(spec: ActionSpec, parameter: str) -> Validator:
 
 
 def _patterns(schema: Any) -> Iterator[str]:
-    """Every pattern of the schema; what only looks like one, in a default or an enum, counts too."""
+    """Yield every pattern of the schema, including text in a default or an enum that only looks like one."""
     if isinstance(schema, dict):
         if isinstance(pattern := schema.get("pattern"), str):
             yield pattern
@@ -177,7 +178,7 @@ def _patterns(schema: Any) -> Iterator[str]:
 
 @lru_cache(maxsize=256)
 def _matcher(pattern: str) -> TypeAdapter[str]:
-    """In time that grows with the text alone, by an engine that never goes back."""
+    """Return a matcher whose time grows only with the text, since its engine never backtracks."""
     return TypeAdapter(Annotated[str, StringConstraints(pattern=pattern)])
 
 
@@ -200,5 +201,5 @@ _Checker: Final[Any] = extend(  # type: ignore[no-untyped-call] # its stubs name
 
 
 def _checker(schema: JsonSchema | bool) -> Validator:
-    checker: Validator = _Checker(schema, registry=Registry())  # which knows of nothing and fetches nothing
+    checker: Validator = _Checker(schema, registry=Registry())  # an empty registry, which fetches nothing
     return checker

@@ -1,4 +1,4 @@
-"""What is wrong with values that do not fit a JSON Schema, in the words that are used for all data from outside."""
+"""Error messages for values that do not fit a JSON Schema, in the wording used for all external data."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -28,7 +28,7 @@ _TYPES: Final[Mapping[str, str]] = {
 
 
 def problems(error: ValidationError) -> Iterator[str]:
-    """One sentence or several, each with the place and without the value."""
+    """Yield one or more sentences, each with the place but without the value."""
     place, keyword = tuple(error.absolute_path), str(error.validator)
     limit: Any = error.validator_value
     match keyword:
@@ -42,7 +42,7 @@ def problems(error: ValidationError) -> Iterator[str]:
             unknown = [name for name in error.instance if name not in known]
             yield from (_said((*place, name[:100]), "extra_forbidden") for name in unknown)
         case "type" if isinstance(error.schema, dict) and error.schema.keys() & {"enum", "const"}:
-            return  # which values there are says more
+            return  # the list of allowed values says more
         case "pattern":
             yield f"{named(place)}: String should match pattern '{limit}'"
         case _:
@@ -66,7 +66,7 @@ def _plainly(place: Sequence[int | str], keyword: str, limit: Any) -> str:
 
 
 def _of_the_only_kind(error: ValidationError) -> list[ValidationError]:
-    """What is wrong by the only alternative that is not null; nothing where there are several."""
+    """The errors of the only alternative that is not null; empty if there are several."""
     alternatives: Any = error.validator_value
     kinds = [number for number, kind in enumerate(alternatives) if kind != {"type": "null"}]
     if len(kinds) != 1:
@@ -79,7 +79,7 @@ def _said(place: Sequence[int | str], problem: str, **limits: Any) -> str:
 
 
 def _choice(allowed: Sequence[Any]) -> str:
-    """`'a', 'b' or 'c'`."""
+    """Join the values as `'a', 'b' or 'c'`."""
     told = [f"'{each}'" if isinstance(each, str) else dumps(each).decode() for each in allowed if each is not None]
     if len(told) > MAX_CHOICES:
         told = [*told[:MAX_CHOICES], f"one of {len(told) - MAX_CHOICES} more"]

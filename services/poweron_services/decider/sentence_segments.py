@@ -1,25 +1,25 @@
-r"""The sentences of a text, in time that grows with its length only.
+r"""The sentences of a text, in time that grows only with its length.
 
-The library takes ever longer for each character of a text with many quotation marks or backticks, and lets no other
-thread run meanwhile, so that it is given a little at a time. At a wide blank, as in `A\u3000.`, it panics.
+The library slows down with each character of a text that has many quotation marks or backticks, and blocks all other
+threads meanwhile, so it is given a small part at a time. At a wide blank, as in `A\u3000.`, it panics.
 """
 
 import re
 from typing import Final
 
-WINDOW: Final = 2_000  # characters that are looked at together; a longer sentence is cut between words
+WINDOW: Final = 2_000  # characters that are segmented together; a longer sentence is cut between words
 _BLANK: Final = re.compile(r"\s")
 _AT_FULL_STOPS: Final = re.compile(r"(?<=[\u3002\uff01\uff1f])(?![\u3002\uff01\uff1f\u300d\u300f\u201d])")
-"""Behind those of Chinese and Japanese, which need no blank."""
+"""After Chinese and Japanese full stops, which need no blank."""
 _DAY: Final = re.compile(r"(?:^|\s)\d{1,2}\.\s*\Z")
 _MONTH: Final = re.compile(
     r"(?:Jan(?:uar)?|Feb(?:ruar)?|Mar|Mär|Apr|May|Mai|Jun|Jul|Aug|Sep|O[ck]t|Nov|De[cz])\w*\.?\s", re.IGNORECASE
 )
-_BETWEEN_WORDS: Final = re.compile(r"(?<![\[,;\u2013-])\s(?![\],;\u2013-])")  # none of those within `[1, 3]`
+_BETWEEN_WORDS: Final = re.compile(r"(?<![\[,;\u2013-])\s(?![\],;\u2013-])")  # but not within `[1, 3]`
 
 
 def segments(text: str, language: str) -> list[str]:
-    """The sentences, each with the blanks behind it; every blank is a plain one."""
+    """The sentences, each with the blanks after it; every blank becomes a plain space."""
     import sentencex  # noqa: PLC0415 - who never cuts a text needs it not
 
     text = _BLANK.sub(" ", text)
@@ -34,7 +34,7 @@ def segments(text: str, language: str) -> list[str]:
 
 
 def _with_dates(cut: list[str]) -> list[str]:
-    """With `on 31.` and `March 2026` as one: in an English text the library takes that for the end of a sentence."""
+    """Rejoin `on 31.` and `March 2026`, which the library splits in an English text."""
     whole: list[str] = []
     for one in cut:
         if whole and _DAY.search(whole[-1]) and _MONTH.match(one):
@@ -45,7 +45,7 @@ def _with_dates(cut: list[str]) -> list[str]:
 
 
 def _ended(cut: list[str]) -> list[str]:
-    """Without the last sentence, which may go on behind what was looked at; of a long one, what will do for one."""
+    """Drop the last sentence, which may continue beyond the window; keep most of a long one, cut at a blank."""
     *whole, last = cut
     if sum(map(len, whole)) >= WINDOW // 2:
         return whole

@@ -1,6 +1,6 @@
-"""What fits into one event: lists and texts cut to so many bytes, so that an event stays recordable (E-10).
+"""Limits on the parts of one event: lists and texts are cut to a number of bytes, so that it can be recorded (E-10).
 
-Whoever cuts says what was left out.
+The caller reports what was left out.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,7 +19,7 @@ FINDINGS_BUDGET = 6_000  # bytes, as JSON
 COVERAGE_BUDGET = 4_000  # bytes, as JSON
 LINKS_BUDGET = 4_000  # bytes
 SOURCES_BUDGET = 12_000  # bytes, as JSON, of one document
-MAX_CALLS = 20  # model calls told one by one
+MAX_CALLS = 20  # model calls listed individually
 
 MAX_IMPROVEMENT = 500  # characters
 
@@ -27,7 +27,7 @@ Entry = TypeVar("Entry", bound=Model | str)
 
 
 def fitting(entries: Sequence[Entry], budget: int) -> tuple[Entry, ...]:
-    """The first entries that fit into so many bytes."""
+    """Return the first entries that fit into the budget, in bytes."""
     kept: list[Entry] = []
     for entry in entries:
         budget -= _size(entry) + 1
@@ -38,12 +38,12 @@ def fitting(entries: Sequence[Entry], budget: int) -> tuple[Entry, ...]:
 
 
 def fitting_improvements(improvements: Iterable[str]) -> tuple[str, ...]:
-    """What a model would improve, each as far as an event tells it."""
+    """The improvements that a model suggests, each truncated to what an event records."""
     return tuple(improvement[:MAX_IMPROVEMENT] for improvement in improvements)
 
 
 def fitting_text(text: str, budget: int) -> str:
-    """The text, or its beginning and an ellipsis, in so many bytes."""
+    """Return the text or, if it exceeds the budget in bytes, its beginning and an ellipsis."""
     if _size(text) <= budget:
         return text
     room = budget - len("…".encode()) - 2
@@ -54,14 +54,14 @@ def fitting_text(text: str, budget: int) -> str:
 
 
 def fitting_calls(calls: Sequence[ModelCall]) -> tuple[ModelCall, ...]:
-    """The calls, the last one standing for all that would be too many: their tokens, costs and tries count."""
+    """The calls, with those beyond the limit merged into the last one: their tokens, costs and tries are added up."""
     if len(calls) <= MAX_CALLS:
         return tuple(calls)
     return (*calls[: MAX_CALLS - 1], reduce(_together, calls[MAX_CALLS - 1 :]))
 
 
 def _together(first: ModelCall, second: ModelCall) -> ModelCall:
-    """Two calls told as the second one: what they used, and their tries, count together."""
+    """Merge two calls into the second one and add up their usage and tries."""
     tokens = ("input_tokens", "output_tokens", "cached_input_tokens", "reasoning_tokens")
     counted = (*tokens, "cost_nano_usd", "duration_ms", "tries")
     return ModelCall(

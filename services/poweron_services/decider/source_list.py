@@ -1,7 +1,7 @@
 """The list of sources below an answer: title, address and day of every page that it cites.
 
-It is a part of the answer's text, and is taken off before the text is shown to a model or joined to others, so that
-each text names the sources that it has then.
+The list is part of the answer's text. It is removed before the text is shown to a model or joined with others, so that
+each text lists the sources that it cites at that point.
 """
 
 import re
@@ -28,20 +28,20 @@ _SIGNS: Final = re.compile(r"([\\`*_\[\]<>#|~&!])")
 
 
 def source_list(sources: Sequence[CitedSource], language: str) -> str:
-    """The list under its heading, in the language if it is known here."""
+    """The list under its heading, in the given language if it is supported."""
     heading, fetched = _WORDS.get(language[:2], _WORDS["en"])
     return "\n".join([f"## {heading}", "", *(f"- [{source.n}] {_told(source.page, fetched)}" for source in sources)])
 
 
 def with_list(text: str, sources: Sequence[CitedSource], language: str | None) -> str:
-    """The text and below it the list of its sources, in the language of the user or, if nobody knows it, its own."""
+    """The text with the list of its sources below, in the user's language or, if that is unknown, in the text's own."""
     if not sources:
         return text
     return f"{text.rstrip()}\n\n{source_list(sources, language or detect(text) or 'en')}\n"
 
 
 def without_list(text: str, sources: Sequence[CitedSource]) -> str:
-    """The text without the list that `with_list` has put below it, in whichever language and of however many more."""
+    """The text without the list that `with_list` appended, in any of its languages and with any further lines."""
     for language in _WORDS if sources else ():
         before, found, more = text.rpartition(f"\n\n{source_list(sources, language)}\n")
         if found and all(line.startswith("- [") for line in more.splitlines()):
@@ -50,18 +50,18 @@ def without_list(text: str, sources: Sequence[CitedSource]) -> str:
 
 
 def place_in(locator: str, language: str) -> str:
-    """A place of a document such as “page 2” in the language, if it is known here."""
+    """A place in a document, such as “page 2”, in the given language if it is supported."""
     kind, space, which = locator.partition(" ")
     return f"{_PLACES.get(language[:2], {}).get(kind, kind)}{space}{which}"
 
 
 def places_shown(locators: Iterable[str]) -> dict[str, str]:
-    """The places of a document by what `place_in` makes of them in any language, in lower case."""
+    """The places of a document, keyed by what `place_in` returns for them in any language, in lower case."""
     return {place_in(locator, language).casefold(): locator for locator in locators for language in _WORDS}
 
 
 def document_sources(lines: Sequence[str], language: str, *, first: int = 1, heading: bool = True) -> str:
-    """Documents and their places, a line each, numbered like pages and below them; "" where there are none."""
+    """Documents and their places, one per line, numbered like pages and listed below them; "" if there are none."""
     if not lines:
         return ""
     told = "\n".join(f"- [{number}] {_plain(line)}" for number, line in enumerate(lines, start=first))
@@ -69,7 +69,7 @@ def document_sources(lines: Sequence[str], language: str, *, first: int = 1, hea
 
 
 def without_document_sources(text: str) -> tuple[str, dict[int, str]]:
-    """A text without the list of documents that stands below it, and what that says by its numbers."""
+    """Return a text without the list of documents at its end, and that list's lines by number."""
     before, found, below = text.rstrip().rpartition("\n\n## ")
     heading, _, listed = below.partition("\n\n")
     lines = [_NUMBERED.fullmatch(line) for line in listed.splitlines()]
@@ -83,7 +83,7 @@ def _plain(text: str) -> str:
 
 
 def _told(page: WebPage, fetched: str) -> str:
-    """Title, address and day; what the title says is text, whatever it looks like."""
+    """Title, address and day; the title is escaped, so that markup in it remains text."""
     title = _plain(page.title)
     address = page.url.replace("<", "%3C").replace(">", "%3E")
     return f"{title + ', ' if title else ''}<{address}>, {fetched} {page.fetched_at[:10]}"

@@ -1,6 +1,6 @@
-"""Cells of strangers in tables that a spreadsheet opens: what would be a formula there is made plain text (S21).
+"""Escape untrusted cells in tables that a spreadsheet opens: a would-be formula becomes plain text (S21).
 
-A number stays one, with its sign too. What is text already stays as it is, so that doing it twice changes nothing.
+A number remains a number, with its sign, too. A cell that is already text is unchanged, so escaping twice is harmless.
 """
 
 import csv
@@ -9,7 +9,7 @@ import re
 from typing import Final
 
 MARK: Final = "'"
-"""What a spreadsheet takes for the sign of a text."""
+"""The prefix by which a spreadsheet recognises text."""
 
 BYTE_ORDER: Final = "\ufeff"
 
@@ -21,21 +21,21 @@ _DELIMITERS: Final = (",", ";", "\t", "|")
 
 
 def begins_formula(cell: str) -> bool:
-    """Whether a spreadsheet might take the cell for a formula; signs alone are none."""
+    """Return whether a spreadsheet might treat the cell as a formula; punctuation alone is not one."""
     return _FORMULA.match(cell) is not None and _NUMBER.fullmatch(cell) is None and any(map(str.isalnum, cell))
 
 
 def as_text(cell: str) -> str:
-    """The cell, behind a sign that it is text where it would be a formula."""
+    """Return the cell, prefixed with the mark if it would be a formula."""
     return MARK + cell if begins_formula(cell) else cell
 
 
 def csv_as_text(text: str) -> str:
-    """CSV whose cells are no formulas; as it stands where none is, or where it is no CSV."""
-    start = BYTE_ORDER if text.startswith(BYTE_ORDER) else ""  # a spreadsheet takes it for no part of the first cell
+    """Turn the formulas in a CSV file into text; return the file unchanged if it has none or is not CSV."""
+    start = BYTE_ORDER if text.startswith(BYTE_ORDER) else ""  # for a spreadsheet, it is not part of the first cell
     body = text.removeprefix(start)
     delimiter = _delimiter(body)
-    csv.field_size_limit(max(csv.field_size_limit(), len(body) + 1))  # else one long cell would let all others through
+    csv.field_size_limit(max(csv.field_size_limit(), len(body) + 1))  # else one long cell would let all others pass
     try:
         rows = list(csv.reader(io.StringIO(body, newline=""), delimiter=delimiter))
     except csv.Error:

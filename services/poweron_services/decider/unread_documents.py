@@ -1,4 +1,4 @@
-"""Documents that could not be read: what a round says of them, whatever its model wrote (L-10)."""
+"""The paragraph of a round's message about unreadable documents, regardless of what its model wrote (L-10)."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final
@@ -8,7 +8,7 @@ from poweron_events.execution import ActionCompleted
 from poweron_events.fold.state import ChatMessage, Workflow
 from poweron_services.decider.defaults import own_language
 
-MAX_TOLD = 10  # documents that an ending tells one by one
+MAX_TOLD = 10  # documents that the end of a round lists individually
 PARTLY: Final = "partly_read"
 
 _SAID: Final = {
@@ -18,15 +18,15 @@ _SAID: Final = {
 
 
 def unread_in_short(completed: ActionCompleted) -> str:
-    """How many documents an action could not read, for the summary of its step; empty where it read them all."""
+    """Say how many documents an action could not read, for the summary of its step; empty if it read them all."""
     count = len(_unread(completed.unread)) + (completed.unread_left_out if _left_out_unread(completed) else 0)
     return f" ({count} document{'' if count == 1 else 's'} could not be read)" if count else ""
 
 
 def known_unreadable(workflow: Workflow) -> Mapping[tuple[str, str | None], UnreadDocument]:
-    """What steps of this round could read nothing of, by the documents' names and the commitments of their bytes.
+    """The documents of which this round's steps could read nothing, by name and commitment of their bytes.
 
-    What took too long is tried again: the machine may have been busy.
+    Documents that timed out are left out, so that they are retried: the machine may have been busy.
     """
     steps = [message for message in workflow.current.messages if message.kind == "step"]
     unread = [each for step in steps for each in _unread(step.unread) if each.code != "document_timeout"]
@@ -34,7 +34,7 @@ def known_unreadable(workflow: Workflow) -> Mapping[tuple[str, str | None], Unre
 
 
 def all_unreadable(workflow: Workflow) -> bool:
-    """Whether nothing can be read of any document that was handed over, and there is none of an earlier round."""
+    """Return whether a first round can read none of its documents and no step of it has produced any."""
     round_, known = workflow.current, known_unreadable(workflow)
     made = any(message.success and message.documents for message in round_.messages if message.kind == "step")
     given = round_.opening.documents if round_.number == 1 and not made else ()
@@ -42,7 +42,7 @@ def all_unreadable(workflow: Workflow) -> bool:
 
 
 def unread_documents(workflow: Workflow) -> str:
-    """The paragraph about the documents that the round could not read; empty where it read them all."""
+    """The paragraph about the documents that the round could not read; empty if it read them all."""
     steps = [message for message in workflow.current.messages if message.kind == "step"]
     told = list(dict.fromkeys(document for step in steps for document in _unread(step.unread)))
     if not told:
@@ -61,10 +61,13 @@ def unread_documents(workflow: Workflow) -> str:
 
 
 def _left_out_unread(said: ActionCompleted | ChatMessage) -> bool:
-    """Whether what was left out may be unread: those read in part come last, so else it was read in part, too."""
+    """Return whether the omitted documents may be unread.
+
+    Partly read documents come last, so if one of them is listed, all omitted documents were partly read, too.
+    """
     return len(_unread(said.unread)) == len(said.unread)
 
 
 def _unread(documents: Iterable[UnreadDocument]) -> list[UnreadDocument]:
-    """Those of which nothing was read."""
+    """The documents of which nothing was read."""
     return [document for document in documents if document.code != PARTLY]

@@ -1,4 +1,4 @@
-"""What stands above the results where the model's final message was cut off or filtered; the log has the rest."""
+"""The sentence above the results if the model's final message was cut off or filtered; the log has the rest."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -28,6 +28,6 @@ _SAID: Final[Mapping[Code, Mapping[str, str]]] = {
 
 
 def why_unwritten(workflow: Workflow, code: Code) -> str:
-    """Why there is no final message as it was meant to be; empty where the model just wrote none."""
+    """Say why the final message is missing or incomplete; empty if the model simply wrote none."""
     said = _SAID.get(code)
     return said[own_language(workflow)] if said else ""

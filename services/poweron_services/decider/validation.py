@@ -1,4 +1,4 @@
-"""What a model proposes, checked strictly: actions, schemas and parameters (D-04, P-02, P-04, X-01)."""
+"""Strict checks of what a model proposes: actions, schemas and parameters (D-04, P-02, P-04, X-01)."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -20,22 +20,22 @@ from poweron_services.decider.coercion import choices, cleaned, coerced, entry_c
 FORBIDDEN_FIELDS = frozenset({"documentList", "connectionReference", "history", "documents", "connections"})
 CONNECTION: Final = "connectionReference"
 CONNECTION_KIND: Final = "connectionKind"
-"""The keyword by which the schema of that parameter says which kind of connection it takes."""
+"""The keyword in the schema of that parameter that says which kind of connection it takes."""
 NEED_SEARCH: Final = frozenset({"web.search", "web.scrape"})
-"""The actions that are not in the catalog where there is no search engine."""
-MAX_ANSWER = 60_000  # bytes of the event that a model's answer becomes; the envelope needs some, too
-MAX_DESCRIBED: Final = 400  # characters of what an action's schema says of a parameter
+"""The actions that are missing from the catalog if there is no search engine."""
+MAX_ANSWER = 60_000  # bytes of the event that records a model's answer; the envelope needs space, too
+MAX_DESCRIBED: Final = 400  # characters of a parameter's description in an action's schema
 
 
 class NotAllowed(Refused):
-    """The proposal breaks a rule; the sentence is shown to the model, the detail only to the log (S8)."""
+    """The proposal breaks a rule; the model sees the sentence, and only the log has the detail (S8)."""
 
     def __init__(self, sentence: str, *, code: Code, detail: str = "") -> None:
         super().__init__(sentence, code=code, detail=detail)
 
 
 def allowed_actions(workflow: Workflow, catalog: Mapping[str, ActionSpec]) -> dict[str, ActionSpec]:
-    """The actions of the catalog that the task at hand may use (X-01)."""
+    """The actions of the catalog that the current task may use (X-01)."""
     return {name: spec for name, spec in catalog.items() if _is_allowed(spec, workflow, name)}
 
 
@@ -50,7 +50,7 @@ def _is_allowed(spec: ActionSpec, workflow: Workflow, name: str) -> bool:
 
 
 def plannable_actions(workflow: Workflow, catalog: Mapping[str, ActionSpec]) -> dict[str, ActionSpec]:
-    """The actions of the catalog that a task of some type may use: for others nothing can be planned."""
+    """The actions of the catalog that a task of some type may use; others cannot be planned for."""
     opening = workflow.current.opening
     lists = [opening.allowed_methods.get(kind) for kind in get_args(TaskType)]
     return {
@@ -63,18 +63,18 @@ def plannable_actions(workflow: Workflow, catalog: Mapping[str, ActionSpec]) -> 
 
 
 def _is_connected(workflow: Workflow, spec: ActionSpec) -> bool:
-    """Whether the workflow has a connection that the action can work on, if it works on any."""
+    """Return whether the workflow has a connection that the action can use, if it needs one."""
     return CONNECTION not in spec.required or bool(usable_connections(workflow, spec))
 
 
 def usable_connections(workflow: Workflow, spec: ActionSpec) -> tuple[str, ...]:
-    """The connections of the round that the action takes."""
+    """The connections of the round that the action accepts."""
     named = choices(spec.properties.get(CONNECTION))
     return tuple(label for label in workflow.current.opening.connections if not named or label in named)
 
 
 def matches(action: str, patterns: Collection[str]) -> bool:
-    """Whether `method`, `method.*`, `method.name` or `*` among the patterns means the action."""
+    """Return whether `method`, `method.*`, `method.name` or `*` among the patterns matches the action."""
     if not patterns:
         return False
     method = ActionSelection.of(action).method
@@ -82,10 +82,10 @@ def matches(action: str, patterns: Collection[str]) -> bool:
 
 
 def check_action(action: str, workflow: Workflow, catalog: Mapping[str, ActionSpec]) -> ActionSpec:
-    """The action's spec.
+    """Return the action's spec.
 
     Raises:
-        NotAllowed: there is no such action, or this task may not use it.
+        NotAllowed: the action does not exist, or this task may not use it.
     """
     spec = catalog.get(action)
     if spec is not None and _is_allowed(spec, workflow, action):
@@ -104,7 +104,7 @@ def check_action(action: str, workflow: Workflow, catalog: Mapping[str, ActionSp
 
 
 def _why_not(action: str, workflow: Workflow, catalog: Mapping[str, ActionSpec]) -> str:
-    """Which rule stands in the action's way, for the log."""
+    """Which rule forbids the action, for the log."""
     opening, task_type = workflow.current.opening, workflow.task.plan.task_type
     if action not in catalog:
         return "The catalog has no such action."
@@ -116,7 +116,7 @@ def _why_not(action: str, workflow: Workflow, catalog: Mapping[str, ActionSpec])
 
 
 def check_schema(schema: ParametersSchema | None, spec: ActionSpec) -> None:
-    """Refuse fields that stage 2 must not be asked for, or that the action does not have.
+    """Refuse fields that stage 2 must not be asked for or that the action does not have.
 
     Raises:
         NotAllowed: names the field.
@@ -135,7 +135,7 @@ def check_schema(schema: ParametersSchema | None, spec: ActionSpec) -> None:
 
 
 def check_documents(references: Collection[str], spec: ActionSpec) -> None:
-    """Refuse an action that works on documents and is given none: stage 2 could not name any (P-05).
+    """Refuse an action that works on documents but is given none: stage 2 could not name any (P-05).
 
     Raises:
         NotAllowed: says what is missing.
@@ -147,10 +147,10 @@ def check_documents(references: Collection[str], spec: ActionSpec) -> None:
 
 
 def check_connection(connection: str | None, workflow: Workflow, spec: ActionSpec) -> None:
-    """Refuse a connection that did not come with the request or that the action does not take, or none if it needs one.
+    """Refuse a connection that did not come with the request or that the action does not accept, or a missing one.
 
     Raises:
-        NotAllowed: says which there are.
+        NotAllowed: lists the known connections.
     """
     takes = CONNECTION in spec.parameter_names
     known = usable_connections(workflow, spec) if takes else workflow.current.opening.connections
@@ -168,35 +168,35 @@ def check_connection(connection: str | None, workflow: Workflow, spec: ActionSpe
 
 
 def check_recordable(event: Event) -> None:
-    """Refuse an answer that would not fit into its event (E-10).
+    """Refuse an answer that does not fit into its event (E-10).
 
     Raises:
-        NotAllowed: says how large it is.
+        NotAllowed: says how large it is, or why it cannot be recorded.
     """
     try:
         size = len(dumps(event.model_dump(mode="json", by_alias=True)))
-    except (TypeError, ValueError, RecursionError) as error:  # half a character, a number beyond 64 bits
+    except (TypeError, ValueError, RecursionError) as error:  # an unpaired surrogate, a number beyond 64 bits
         raise NotAllowed(f"The answer cannot be recorded: {error}.", code="answer_unreadable") from error
     if size > MAX_ANSWER:
         raise NotAllowed(f"The answer takes {size} bytes; keep it below {MAX_ANSWER}.", code="answer_too_large")
 
 
 def fields_of(schema: ParametersSchema | None, spec: ActionSpec) -> tuple[SchemaField, ...]:
-    """What stage 2 is asked for: stage 1's fields and what the action cannot do without (P-03).
+    """The fields that stage 2 is asked for: those of stage 1, and those that the action requires (P-03).
 
-    Without fields from stage 1 these are the action's own business parameters. Types, and what must be given, are the
-    action's own, whatever stage 1 takes them for: else no answer could satisfy both.
+    If stage 1 names no fields, these are the action's own business parameters. Types and required parameters are the
+    action's own, even if stage 1 says otherwise: no answer could satisfy both.
     """
     own = _own_fields(spec)
     given = schema.fields if schema else ()
     asked = {field.name for field in given}
-    left = [own[name] for name in spec.business_parameters if name not in asked]  # equal specs may differ in the order
+    left = [own[name] for name in spec.business_parameters if name not in asked]  # equal specs may differ in order
     more = [field for field in left if not given or field.required]
     return (*(_typed(field, own, spec) for field in given), *more)
 
 
 def _typed(field: SchemaField, own: Mapping[str, SchemaField], spec: ActionSpec) -> SchemaField:
-    """The field as the action takes it: the words of stage 1, but the action's own type and values."""
+    """The field with the wording of stage 1, but the action's own type and values."""
     parameter = own.get(field.name)
     if parameter is None:
         return field
@@ -209,7 +209,7 @@ def _typed(field: SchemaField, own: Mapping[str, SchemaField], spec: ActionSpec)
 
 @lru_cache(maxsize=256)
 def _own_fields(spec: ActionSpec) -> Mapping[str, SchemaField]:
-    """What stage 2 can be asked for, as the action has it."""
+    """The action's own fields that stage 2 can be asked for."""
     return {
         name: SchemaField(
             name=name,
@@ -222,14 +222,14 @@ def _own_fields(spec: ActionSpec) -> Mapping[str, SchemaField]:
 
 
 def _described(schema: Any) -> str:
-    """What the schema says of a parameter, on one line, and the values there are to choose from."""
+    """A parameter's description on one line, with the values that it can have."""
     said = schema.get("description") if isinstance(schema, dict) else None
     meaning = " ".join(cleaned(said).split())[:MAX_DESCRIBED] if isinstance(said, str) else ""
     return _joined(meaning, _values(schema))
 
 
 def _values(schema: Any) -> str:
-    """The values that a parameter, or each entry of a list, can have; empty where they cannot be counted."""
+    """The values that a parameter or each entry of a list can have; empty if they are not enumerated."""
     if allowed := choices(schema):
         return f"one of {', '.join(map(written, allowed))}"[:MAX_DESCRIBED]
     if allowed := entry_choices(schema):
@@ -243,7 +243,7 @@ def _joined(meaning: str, allowed: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """Parameters ready for the action, and what was done to them."""
+    """Parameters ready for the action, and which of them were added or dropped."""
 
     parameters: dict[str, JsonValue]
     defaulted: tuple[str, ...]
@@ -260,16 +260,16 @@ def complete_parameters(
     connection: str | None = None,
     overruled: Collection[str] = (),
 ) -> Completed:
-    """The given parameters, checked, with the references and the defaults filled in.
+    """Check the given parameters and fill in the references and the defaults.
 
     Args:
-        given: what stage 2 answered, or a whole plan holds.
+        given: the answer of stage 2, or the parameters in a whole plan.
         fields: the fields that were asked for; others are dropped and noted.
         spec: the action.
         documents: the references of stage 1, which become `documentList`.
         defaults: values for optional parameters that were not given; one that does not fit is left out.
-        connection: that of stage 1, which becomes `connectionReference`.
-        overruled: given parameters that are dropped and noted, too, since the task does not ask for them.
+        connection: the connection of stage 1, which becomes `connectionReference`.
+        overruled: given parameters that are also dropped and noted, since the task does not ask for them.
 
     Raises:
         NotAllowed: a required parameter is missing, or a value does not fit.
@@ -295,12 +295,12 @@ def complete_parameters(
 
 
 def _is_blank(value: JsonValue) -> bool:
-    """Whether a value says nothing, so that it counts as not given."""
+    """Return whether a value is empty, so that it counts as not given."""
     return value is None or (isinstance(value, str) and not value.strip())
 
 
 def _checked(values: dict[str, JsonValue], spec: ActionSpec, defaults: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """The parameters as the action gets them; types are as they must be already (strict)."""
+    """The parameters as the action receives them; the values must already have the right types (strict)."""
     from poweron_services.decider.schema_check import Unfit, check_values  # noqa: PLC0415 - who only asks needs it not
 
     try:

@@ -1,7 +1,7 @@
-"""Addresses of the web: which stand in a text, and which a workflow knows, so that none is fetched that was made up.
+"""Web addresses: which ones a text contains and which ones a workflow knows, so that no invented address is fetched.
 
-An address is known where it stands in a request of the workflow, or where a result gave it as a link or as the place
-of a page (S4). Whatever a model wrote makes none known: it could put anything that it has read behind a `?`.
+An address is known if it appears in a request of the workflow, or if a result gave it as a link or as the address of a
+page (S4). Text that a model wrote makes no address known: the model could put anything that it has read behind a `?`.
 """
 
 import re
@@ -17,10 +17,10 @@ from poweron_events.selection import ActionSelected
 from poweron_services.decider.validation import NotAllowed
 
 WEB: Final = frozenset({"web.search", "web.scrape", "web.crawl"})
-"""The actions that reach the web."""
+"""The actions that access the web."""
 
 MAX_ADDRESS: Final = 2_048  # characters
-MAX_BEHIND: Final = 200  # characters of punctuation behind an address
+MAX_BEHIND: Final = 200  # characters of punctuation after an address
 _ADDRESS: Final = re.compile(r"(?i)https?:[/\\](?:(?!\]\()[^\s<>\"'`\x00-\x1f])+")
 _HOST: Final = re.compile(
     r"(?i)(?<![\w@/.:-])(?:[^\W_](?:[\w-]{0,61}[^\W_])?\.){1,8}[^\W\d_]{2,24}(?::\d{1,5})?(?:/[^\s<>\"'`]*)?(?![\w@])"
@@ -30,13 +30,13 @@ _CLOSING: Final[Mapping[str, str]] = {")": "(", "]": "[", "}": "{"}
 
 
 def addresses_in(text: str) -> tuple[str, ...]:
-    """The addresses that stand in the text, each once, without the punctuation behind them."""
+    """The addresses in the text, each once, without the punctuation after them."""
     found = _without_ends(_ADDRESS, text)
     return tuple(dict.fromkeys(address for address in found if len(address) <= MAX_ADDRESS))
 
 
 def canonical(address: str) -> str | None:
-    """The address as a browser would write it, without its fragment; None where it is none."""
+    """Return the address as a browser would write it, without its fragment, or None if it is not a web address."""
     import ada_url  # noqa: PLC0415 - who never meets an address needs it not
 
     try:
@@ -49,21 +49,21 @@ def canonical(address: str) -> str | None:
 
 
 def known_addresses(messages: Iterable[ChatMessage]) -> frozenset[str]:
-    """The addresses that the messages make known, as they stand there and as a browser would write them."""
+    """The addresses that the messages make known, as they are written and in canonical form."""
     said = frozenset(address for message in messages for address in _given(message))
     return said | frozenset(filter(None, map(canonical, said)))
 
 
 def is_known(address: str, known: AbstractSet[str]) -> bool:
-    """Whether the address, as a whole and unchanged, is one of those known."""
+    """Return whether the complete address is known, as it is written or in canonical form."""
     return address in known or canonical(address) in known
 
 
 def check_addresses(texts: Iterable[str], known: AbstractSet[str]) -> None:
-    """Refuse texts of a model that name an address which it made up.
+    """Refuse texts of a model that contain an invented address.
 
     Raises:
-        NotAllowed: says which host it names.
+        NotAllowed: names the host of the address.
     """
     for address in (address for text in texts for address in addresses_in(text)):
         if not is_known(address, known):
@@ -71,7 +71,7 @@ def check_addresses(texts: Iterable[str], known: AbstractSet[str]) -> None:
 
 
 def unknown_address(address: str) -> NotAllowed:
-    """That an address was made up; it may say what was read, so that only its host is named."""
+    """The error for an invented address; it names only the host, since the rest may contain text that was read."""
     return NotAllowed(
         f"An address at {_host(address)!r} stands neither in the request nor among the links of a result; "
         "use one that does, word for word, or search.",
@@ -80,13 +80,13 @@ def unknown_address(address: str) -> NotAllowed:
 
 
 def selected_texts(selection: ActionSelected) -> tuple[str, ...]:
-    """What of a selection stage 2 is told, so that an address in it may come into the parameters."""
+    """The texts of a selection that stage 2 sees, so that an address in them may appear in the parameters."""
     fields = selection.parameters_schema.fields if selection.parameters_schema else ()
     return (selection.action_objective, selection.parameters_context, *(field.description for field in fields))
 
 
 def texts_of(value: JsonValue) -> Iterator[str]:
-    """Every text in a value, however deep."""
+    """Yield every string in a value, at any depth."""
     match value:
         case str():
             yield value
@@ -105,13 +105,13 @@ def _given(message: ChatMessage) -> Iterator[str]:
 
 
 def _named_by_host(text: str) -> Iterator[str]:
-    """What people write without its scheme, such as `example.org/prices`."""
+    """Yield the addresses that users write without a scheme, such as `example.org/prices`."""
     for named in _without_ends(_HOST, text):
         yield from (f"https://{named}", f"http://{named}")
 
 
 def _without_ends(pattern: re.Pattern[str], text: str) -> Iterator[str]:
-    """What the pattern finds that may be an address; what is far too long for one is not looked at."""
+    """Yield the matches of the pattern that may be addresses; matches far too long for one are skipped."""
     found = (match[0] for match in pattern.finditer(text))
     return (_without_end(named) for named in found if len(named) <= MAX_ADDRESS + MAX_BEHIND)
 

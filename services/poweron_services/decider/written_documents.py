@@ -1,4 +1,4 @@
-"""The files of a round: what each of its tasks wrote for the user, told apart where their names are equal."""
+"""The files of a round: what each of its tasks wrote for the user, numbered if their names are equal."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import count
@@ -8,11 +8,11 @@ from poweron_events.event import DocumentRef
 from poweron_events.fold.state import Workflow
 from poweron_services.decider.rules import WRITING
 
-MAX_NAME, MAX_ENDING = 255, 20  # characters of a document's name, and of what counts as the ending of one
+MAX_NAME, MAX_ENDING = 255, 20  # characters of a document's name, and of its extension
 
 
 class _Step(NamedTuple):
-    """A step that ended well, and its documents."""
+    """A successful step and its documents."""
 
     task: int
     attempt: int
@@ -21,11 +21,11 @@ class _Step(NamedTuple):
 
 
 def written_documents(workflow: Workflow) -> tuple[DocumentRef, ...]:
-    """The files of every task of the round, in the order of tasks and steps, each under a name of its own.
+    """The files of every task of the round, in the order of tasks and steps, each under a unique name.
 
-    A task's files are what its writing steps made; of a task without one, what its steps made at all. Of a
-    task that was tried again, a file of a later attempt takes the place of those of the same name that the
-    earlier ones wrote; what only an earlier one wrote stays, since the later one goes on from there.
+    A task's files are the documents of its writing steps or, if it has none, of all its steps. If a task was retried, a
+    file of a later attempt replaces earlier files of the same name. Files that only an earlier attempt wrote remain,
+    since the later one continues from there.
     """
     steps = list(_steps(workflow))
     tasks = range(1, len(workflow.current.tasks) + 1)
@@ -33,7 +33,7 @@ def written_documents(workflow: Workflow) -> tuple[DocumentRef, ...]:
 
 
 def told_apart(documents: Iterable[DocumentRef]) -> tuple[DocumentRef, ...]:
-    """The documents, with a number in every name that one before them has: `report.md`, `report (2).md`."""
+    """Add a number to every document name that an earlier one has: `report.md`, `report (2).md`."""
     taken, names, apart = set[str](), dict[str, Iterator[str]](), list[DocumentRef]()
     for document in documents:
         left = names.setdefault(document.document_name, _names(document.document_name))
@@ -44,7 +44,7 @@ def told_apart(documents: Iterable[DocumentRef]) -> tuple[DocumentRef, ...]:
 
 
 def _steps(workflow: Workflow) -> Iterator[_Step]:
-    """The steps that ended well; the last of them may have been stopped before anybody observed its result."""
+    """Yield the successful steps; the last of them may have been stopped before its result was observed."""
     for message in workflow.current.messages:
         if message.kind == "step" and message.success:
             yield _Step(message.task, message.attempt, message.action, message.documents)
@@ -57,7 +57,7 @@ def _steps(workflow: Workflow) -> Iterator[_Step]:
 
 
 def _files(steps: Sequence[_Step]) -> Iterator[DocumentRef]:
-    """What the steps of one task wrote."""
+    """Yield what the steps of one task wrote."""
     writing = [step for step in steps if step.action in WRITING and step.documents] or steps
     last = {document.document_name: step.attempt for step in writing for document in step.documents}
     for step in writing:
@@ -65,7 +65,7 @@ def _files(steps: Sequence[_Step]) -> Iterator[DocumentRef]:
 
 
 def _names(name: str) -> Iterator[str]:
-    """The name, then the name with the numbers from 2 on before its ending."""
+    """Yield the name, then the name with the numbers from 2 on before its extension."""
     yield name
     stem, _, ending = name.rpartition(".")
     behind = f".{ending}" if stem and len(ending) <= MAX_ENDING else ""

@@ -1,4 +1,4 @@
-"""Numbers as documents write them: what a cell is worth, how its column is aligned, and what is no number."""
+"""Numbers as documents write them: the value of a cell, the alignment of a column, and what is not a number."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final
 
-NUMERIC: Final = 0.8  # of a column's filled cells, for it to be one of numbers
-MOST_DIGITS: Final = 15  # that a spreadsheet keeps
+NUMERIC: Final = 0.8  # the share of a column's filled cells that makes it a column of numbers
+MOST_DIGITS: Final = 15  # digits that a spreadsheet keeps
 
 _NUMBER: Final = re.compile(
     r"(?P<sign>[-+\u2212\u2013]?)\s*+(?P<before>US\$|R\$|[$€£¥₹]|USD|EUR|CHF|GBP|Fr\.)?\s*+(?P<inner>[-+\u2212]?)"
@@ -25,15 +25,15 @@ class Number:
 
     value: Decimal
     unit: str = ""
-    """A sign or name of money, or `%`."""
+    """A currency sign or name, or `%`."""
     unit_first: bool = False
     decimals: int = 0
     group: str = ""
-    """What stands between its thousands; empty where nothing does."""
+    """The separator between thousands; empty if there is none."""
 
 
 def is_empty(cell: str) -> bool:
-    """Whether a cell says that there is nothing."""
+    """Return whether a cell is blank or says that there is no value."""
     return cell.strip().casefold() in _EMPTY
 
 
@@ -42,22 +42,22 @@ def looks_numeric(cell: str) -> bool:
 
 
 def is_numeric(cells: Iterable[str]) -> bool:
-    """Whether a column is one of numbers, by most of its cells."""
+    """Return whether a column contains numbers, judged by most of its cells."""
     filled = [cell for cell in cells if not is_empty(cell)]
     return bool(filled) and sum(map(looks_numeric, filled)) >= NUMERIC * len(filled)
 
 
 def decimal_mark(cells: Sequence[str]) -> str | None:
-    """What stands before the decimals in these cells of one column; None where nothing tells, or they disagree.
+    """Return the decimal mark in these cells of one column, or None if it is unclear or they disagree.
 
-    `1,234` alone may be one thousand or one: nobody guesses.
+    `1,234` alone is ambiguous: it may be one thousand or one.
     """
     told = {mark for cell in cells if (found := _NUMBER.fullmatch(cell.strip())) for mark in _told(found)}
     return told.pop() if len(told) == 1 else None
 
 
 def number(cell: str, mark: str | None) -> Number | None:
-    """What a cell is worth, where that is beyond doubt; `mark` is that of its column."""
+    """Parse a cell, or return None if its value is in doubt; `mark` is the decimal mark of its column."""
     found = _NUMBER.fullmatch(cell.strip())
     if found is None:
         return None
@@ -70,22 +70,22 @@ def number(cell: str, mark: str | None) -> Number | None:
     if not (grouped or whole.isdigit()) or not (decimals.isdigit() or not decimals):
         return None
     if len(bare + decimals) > MOST_DIGITS or (len(bare) > 1 and bare.startswith("0")):
-        return None  # a name in digits, such as that of an account
+        return None  # an identifier in digits, such as an account number
     if whole.count(" ") > 1 and not (unit or decimals):
-        return None  # likewise, such as that of a company
+        return None  # also an identifier, such as a company's number
     negative = any(sign in "-\u2212\u2013" for sign in (found["sign"], found["inner"]) if sign)
     value = Decimal(f"{'-' if negative else ''}{bare}{'.' if decimals else ''}{decimals}")
     return Number(value, unit, bool(found["before"]), len(decimals), grouped["mark"] if grouped else "")
 
 
 def column_numbers(cells: Sequence[str], hint: str | None = None) -> list[Number | None]:
-    """What each cell of a column is worth; `hint` is the decimal mark of the table's other columns."""
+    """Parse each cell of a column; `hint` is the decimal mark of the table's other columns."""
     mark = decimal_mark(cells) or hint
     return [number(cell, mark) for cell in cells]
 
 
 def written(value: Decimal, like: Number, decimals: int, mark: str) -> str:
-    """A value with the unit and the marks of another number."""
+    """Format a value with the unit and the separators of another number."""
     digits = f"{abs(value):,.{decimals}f}".translate({ord(","): like.group, ord("."): mark})
     sign = "-" if value < 0 else ""
     space = " " if len(like.unit) > 1 else ""
@@ -103,7 +103,7 @@ def _told(found: re.Match[str]) -> list[str]:
     if len(set(marks)) == 2:
         return [last]
     if len(marks) > 1:
-        return [{".": ",", ",": "."}[last]]  # what groups is no decimal mark
+        return [{".": ",", ",": "."}[last]]  # a mark that separates thousands is not the decimal mark
     if re.search(r"['\u2019\u00a0\u2009\u202f ]", digits) or behind != 3 or digits.startswith(f"0{last}"):
         return [last]
     return []

@@ -1,4 +1,4 @@
-"""What intake makes of a person's answer to the question whether an action may run."""
+"""How intake judges a person's answer to the question whether an action may run."""
 
 from poweron_events.execution import ApprovalDenied, ApprovalGranted
 from poweron_events.request import RequestApproval, RequestIdentity
@@ -7,7 +7,7 @@ from poweron_services.intake.judgement import Refusal
 
 
 def why_not(request: RequestApproval, approval: StepApproval | None, now_ms: int) -> Refusal | None:
-    """Why the answer cannot be taken; None if it can."""
+    """Return why the answer cannot be accepted, or None if it can."""
     place = f"Step {request.step} of task {request.task} in round {request.round}"
     if approval is None:
         return Refusal("nothing_to_approve", f"{place} does not wait for an approval.")

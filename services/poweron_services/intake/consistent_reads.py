@@ -1,4 +1,4 @@
-"""Reads of the rows that are never older than what was relied upon before."""
+"""Reads of the rows that are never older than what was relied on before."""
 
 import asyncio
 
@@ -9,17 +9,17 @@ from poweron_events.log import EventLog
 from poweron_services.intake.intake_ports import IntakeQueries
 from poweron_services.intake.shared_query import SharedQuery
 
-REACH_TIMEOUT = 10.0  # seconds until a request waits for its next try, and the log tells of it
+REACH_TIMEOUT = 10.0  # seconds until a request waits for its next try, and the log says so
 
 
 class ConsistentReads:
-    """Waits for the projector, and remembers how far it was: rows that are being rebuilt must not answer."""
+    """Wait for the projector and remember its position: rows that are being rebuilt must not answer."""
 
     def __init__(self, event_log: EventLog, queries: IntakeQueries) -> None:
         self._log = event_log
         self._queries = queries
         self._positions = SharedQuery(queries.positions)
-        self._floors: dict[int, int] = {}  # by partition, how far the rows were that were relied upon
+        self._floors: dict[int, int] = {}  # by partition, the position of the rows that were relied on
 
     async def reach_end(self, workflow: str) -> None:
         """Wait until the projector has passed everything that is in the workflow's partition now."""
@@ -27,7 +27,7 @@ class ConsistentReads:
         await self.reach(workflow, ends[self._partition(workflow)])
 
     async def reach_again(self, workflow: str) -> None:
-        """Wait until the rows are as far as they were relied upon before, or at the end where they never were."""
+        """Wait until the rows are at the position that was relied on before or, if there is none, at the end."""
         floor = self._floors.get(self._partition(workflow))
         await (self.reach_end(workflow) if floor is None else self.reach(workflow, floor))
 
@@ -35,7 +35,7 @@ class ConsistentReads:
         """Wait until the projector's next offset in the workflow's partition is at least this.
 
         Raises:
-            Unavailable: it is not within `REACH_TIMEOUT`.
+            Unavailable: the offset is not reached within `REACH_TIMEOUT`.
         """
         partition = self._partition(workflow)
         try:
@@ -49,10 +49,10 @@ class ConsistentReads:
         self._floors[partition] = max(self._floors.get(partition, 0), offset)
 
     async def stub(self, workflow: str) -> Stub | None:
-        """How the workflow stands; None where there is none.
+        """Return the stub of the workflow, or None if there is none.
 
         Raises:
-            Unavailable: the rows are not as far as they were.
+            Unavailable: the rows are behind the position that was relied on before.
         """
         partition = self._partition(workflow)
         projected, stubs = await self._queries.look_up(partition, [workflow])

@@ -1,6 +1,6 @@
-"""What the opening of a round tells of the rounds before it.
+"""What the opening of a round says about earlier rounds.
 
-Their newest documents and a compact history travel in the opening; the whole stands in the content store.
+It carries their newest documents and a compact history; the complete history is in the content store.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -27,13 +27,13 @@ _MESSAGES = TypeAdapter(tuple[ChatMessage, ...])
 async def summarise_rounds(
     last_round: int, messages: Sequence[ChatMessage], spent: Spent, put: Callable[[bytes], Awaitable[str]]
 ) -> EarlierRounds:
-    """The rounds so far as the next one is told of them.
+    """Summarise the rounds so far for the opening of the next one.
 
     Args:
         last_round: the number of the last of them.
         messages: all their messages, newest first.
-        spent: what they used together.
-        put: stores bytes and returns their commitment; used where something is left out.
+        spent: their total usage.
+        put: stores bytes and returns their commitment; called if something is left out or an address must remain known.
     """
     told = compact(messages)
     labelled = [
@@ -57,11 +57,11 @@ async def summarise_rounds(
 
 
 class Compact(NamedTuple):
-    """A history as far as an opening has room for it."""
+    """The part of a history that an opening has room for."""
 
     text: str
     left_out: int
-    """How many older messages are not in the text."""
+    """The number of older messages that are not in the text."""
     is_whole: bool
 
 
@@ -74,7 +74,7 @@ def compact(messages: Sequence[ChatMessage]) -> Compact:
 
 
 def _newest_that_fit(labelled: Sequence[LabelledDocuments]) -> tuple[LabelledDocuments, ...]:
-    """Whole lists only: a label must not name fewer documents than it did. One that is too long is passed over."""
+    """The newest lists that fit as a whole, since a label must not name fewer documents than before; skip others."""
     kept, budget = list[LabelledDocuments](), DOCUMENTS_BUDGET
     for each in labelled[:MAX_DOCUMENTS]:
         size = len(dumps(each.model_dump(mode="json", by_alias=True))) + 1
@@ -85,7 +85,7 @@ def _newest_that_fit(labelled: Sequence[LabelledDocuments]) -> tuple[LabelledDoc
 
 
 def _labels_that_fit(labelled: Sequence[LabelledDocuments]) -> tuple[LeftOutList, ...]:
-    """The labels of lists that have no room, with how much they name: first what was handed over, then the newest."""
+    """The labels of lists that do not fit, with their lengths: lists of handed-over documents, then the newest."""
     in_order = sorted(labelled, key=lambda each: not is_request_label(each.label))
     unnamed = [LeftOutList(label=each.label, count=len(each.documents)) for each in in_order]
     return fitting(unnamed[:MAX_DOCUMENTS], LISTS_BUDGET)

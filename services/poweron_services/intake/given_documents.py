@@ -1,4 +1,4 @@
-"""The documents that a request brings along or names: in the content store before any event names them (E-10)."""
+"""The documents that a request includes or names: they are in the content store before any event names them (E-10)."""
 
 import mimetypes
 from collections.abc import Sequence
@@ -15,10 +15,10 @@ UNKNOWN_TYPE = "application/octet-stream"
 async def store_documents(
     content: ContentStore, workflow: str, round_number: int, given: Sequence[GivenDocument]
 ) -> tuple[DocumentRef, ...]:
-    """The documents of a round as its opening names them.
+    """Store the documents of a round and return them as its opening names them.
 
     Raises:
-        Refusal: one that is named by its content is not in the content store.
+        Refusal: a document that is named by its content is not in the content store.
     """
     return tuple(
         [

@@ -1,6 +1,6 @@
-"""The requests that a queue holds: which is next, which are one request sent again, and which offsets are done.
+"""The requests that a queue holds: which one is next, which are duplicates, and which offsets are done.
 
-Senders take turns. Of one workflow one request is in hand at a time, in the order in which they came.
+Senders take turns. Each workflow has one request in hand at a time, in order of arrival.
 """
 
 from collections import deque
@@ -39,13 +39,13 @@ class PendingOffsets:
 
 @dataclass(slots=True, eq=False)
 class HeldRequest:
-    """A request, and where it stands in the topic: at several places, if it was sent again meanwhile."""
+    """A request and its places in the topic: several if it was sent again meanwhile."""
 
     record: Record
     address: RequestAddress
     places: list[tuple[PendingOffsets, int]]
     behind: "deque[HeldRequest]" = field(default_factory=deque)
-    """While it is in hand: the later requests about its workflow, in the order in which they came."""
+    """While the request is in hand: the later requests about its workflow, in order of arrival."""
 
     @property
     def wanted(self) -> bool:
@@ -54,16 +54,16 @@ class HeldRequest:
 
     @property
     def is_new(self) -> bool:
-        """Whether it came after its partition was given to us: nobody has had it before."""
+        """Whether the request arrived after its partition was assigned to us, so that no process has read it before."""
         return all(offset >= partition.end_at_assignment for partition, offset in self.places)
 
 
 class HeldRequests:
-    """What was read and is not answered yet."""
+    """The requests that were read and are not answered yet."""
 
     def __init__(self) -> None:
         self._held: dict[RequestAddress, HeldRequest] = {}
-        self._of_workflow: dict[str, deque[HeldRequest]] = {}  # those behind the one that is next or in hand
+        self._of_workflow: dict[str, deque[HeldRequest]] = {}  # requests behind the one that is next or in hand
         self._turns = SenderTurns[HeldRequest]()
         self._places = 0
         self._bytes = 0
@@ -77,7 +77,7 @@ class HeldRequests:
         return self._places >= MAX_HELD or self._bytes >= MAX_HELD_BYTES
 
     def add(self, record: Record, partition: PendingOffsets) -> None:
-        """Hold a request; one that is held already has one place more, and no turn of its own."""
+        """Hold a request; one that is already held gets one more place, but no turn of its own."""
         partition.take(record.offset)
         self._places += 1
         address = request_address(record.value, record.headers) or _of_unreadable(record)
@@ -94,7 +94,7 @@ class HeldRequests:
             self._turns.add(address.source, held)
 
     def next(self) -> HeldRequest | None:
-        """The request whose turn it is; none where each of a workflow waits for the one before it."""
+        """Return the request whose turn it is, or None if all that are held wait for an earlier one."""
         while (held := self._turns.next()) is not None:
             if held.wanted:
                 return held
@@ -102,7 +102,7 @@ class HeldRequests:
         return None
 
     def done(self, held: HeldRequest) -> None:
-        """Let go of a request, at all its places; the next of its workflow waits for its turn."""
+        """Release a request at all its places; the next request of its workflow then waits for its turn."""
         del self._held[held.address]
         self._places -= len(held.places)
         self._bytes -= held.record.size
@@ -118,6 +118,6 @@ class HeldRequests:
 
 
 def _of_unreadable(record: Record) -> RequestAddress:
-    """A place of its own: each such record becomes a dead letter."""
+    """An address of its own, since each unreadable record becomes a dead letter."""
     place = f"{record.partition}/{record.offset}"
     return RequestAddress("", place, place)

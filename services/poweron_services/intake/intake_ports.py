@@ -1,4 +1,4 @@
-"""What intake asks of Postgres."""
+"""The queries that intake sends to Postgres."""
 
 from collections.abc import Mapping, Sequence
 from typing import Literal, Protocol
@@ -9,7 +9,7 @@ from poweron_events.request import Spent
 
 
 class StepApproval(Protocol):
-    """What the rows say of the approval of a step that was asked for one."""
+    """The approval of a step, as the rows hold it."""
 
     @property
     def state(self) -> Literal["asked", "granted", "denied"]: ...
@@ -21,38 +21,38 @@ class StepApproval(Protocol):
     def by(self) -> str | None: ...
     @property
     def waits(self) -> bool:
-        """Whether the workflow is there still, so that it can be answered."""
+        """Whether the workflow is still at this step, so that it can be answered."""
 
 
 class IntakeQueries(Protocol):
-    """What intake asks of Postgres. Every method raises Unavailable while Postgres does not answer."""
+    """The queries that intake sends to Postgres. Every method raises Unavailable while Postgres does not answer."""
 
     async def answered(self, source: str, request_id: str) -> bool:
-        """Whether the request has its answer."""
+        """Return whether the rows hold an answer to the request."""
 
     async def look_up(self, partition: int, workflow_ids: Sequence[str]) -> tuple[int, Mapping[str, Stub]]:
-        """The projector's next offset and the stubs of those workflows that it knows, read at one moment."""
+        """The projector's next offset and the stubs of the workflows that it knows, read at one moment."""
 
     async def closing(self, workflow_id: str) -> bool:
-        """Whether the workflow's open round was stopped already and only its end is awaited."""
+        """Return whether the workflow's open round was already stopped and only its end is awaited."""
 
     async def messages(self, workflow_id: str, before_seq: int | None) -> Sequence[ChatMessage]:
-        """A page of the workflow's messages, newest first: those before the message of that `seq`, if one is given."""
+        """A page of the workflow's messages, newest first: those before the message with that `seq`, if it is given."""
 
     async def opening(self, workflow_id: str, round_number: int) -> Opening:
-        """How the last round, which has this number, was opened. Raises Unavailable where it is not held yet."""
+        """The opening of the last round, which has this number. Raises Unavailable while the rows do not hold it."""
 
     async def spent(self, workflow_id: str, rounds: int) -> Spent:
-        """What so many rounds, all that ended, used. Raises Unavailable where not all are held yet."""
+        """The total usage of this many rounds, all that have ended. Raises Unavailable while any is missing."""
 
     async def accepted_hash(self, workflow_id: str, seq: int) -> str | None:
-        """The SHA-256 of a record of a workflow; None where there is none that was accepted."""
+        """The SHA-256 of a workflow's record, or None if no such record was accepted."""
 
     async def approval(self, workflow_id: str, place: tuple[int, int, int, int]) -> StepApproval | None:
-        """What became of the approval of the step at (round, task, attempt, step); None if nobody was asked."""
+        """The approval of the step at (round, task, attempt, step), or None if none was requested."""
 
     async def positions(self) -> Mapping[int, int]:
         """The projector's next offset of every partition."""
 
     async def count_open(self, most: int) -> int:
-        """How many workflows have an open round that waits for no person, counted no further than `most`."""
+        """The number of workflows with an open round that does not wait for a person, counted up to `most`."""

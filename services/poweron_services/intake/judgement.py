@@ -1,6 +1,6 @@
-"""Judgement: whether a request can be accepted, given how its workflow stands, and on which terms.
+"""Judgement: whether a request can be accepted in the state of its workflow, and on which terms.
 
-No clock, no await: whoever asks brings along what the rows say.
+No clock and no await: the caller provides what the rows say.
 """
 
 from collections.abc import Collection
@@ -41,7 +41,7 @@ IntakeEvent = (
 
 
 class Refusal(Exception):
-    """The request cannot be taken."""
+    """The request cannot be accepted."""
 
     def __init__(self, code: RefusalCode, detail: str) -> None:
         super().__init__(detail)
@@ -56,7 +56,7 @@ _REASONS: Final[dict[str, RefusalReason]] = {reason: reason for reason in get_ar
 
 
 def target(received: ReceivedRequest) -> str:
-    """The workflow that the request is answered in: the one that it names, else the one that it would open."""
+    """The workflow in which the request is answered: the one that it names, otherwise the one that it would open."""
     request, identity = received.request, received.identity
     if isinstance(request, RequestWorkflow) or not is_uuid(request.workflow_id):
         return workflow_id(identity.source, identity.id)
@@ -64,16 +64,16 @@ def target(received: ReceivedRequest) -> str:
 
 
 def target_of_invalid(invalid: InvalidRequest) -> str:
-    """Likewise of a request that cannot be used, as far as it can be read."""
+    """The workflow in which an unusable request is answered, as far as the request can be read."""
     if invalid.workflow_id is not None and is_uuid(invalid.workflow_id):
         return invalid.workflow_id
     return workflow_id(invalid.identity.source, invalid.identity.id)
 
 
 def check(request: Request, actions: Collection[str], connections: Collection[str]) -> None:
-    """Refuse what no state of any workflow could make acceptable.
+    """Refuse a request that is unacceptable in any state of any workflow.
 
-    `actions` are those that a mark can mean, `connections` the labels that there are.
+    `actions` are those that a mark can match, `connections` the labels that are configured.
     """
     if not isinstance(request, RequestWorkflow) and not is_uuid(request.workflow_id):
         detail = f"There is no workflow {request.workflow_id!r}; an id is a UUID in lower case."
@@ -84,13 +84,13 @@ def check(request: Request, actions: Collection[str], connections: Collection[st
 
 
 def _check_marks(request: Terms, actions: Collection[str]) -> None:
-    """Refuse a mark that means no action: with a slip in it, what it was to hold back would run unasked."""
+    """Refuse a mark that matches no action: after a typo, the action that it should hold back would run unapproved."""
     for wrong in filter(None, (meaningless(pattern, actions) for pattern in request.approve)):
         raise Refusal("pattern_meaningless", f"The request cannot be used: approve: {wrong}")
 
 
 def _check_connections(request: Terms, connections: Collection[str]) -> None:
-    """Refuse a label that means no connection: what the request needs it for would be left out without a word."""
+    """Refuse a label without a connection: what the request needs it for would be left out silently."""
     for label in request.connections:
         if label not in connections:
             known = f"configured are {', '.join(sorted(connections))}" if connections else "no connection is"
@@ -99,21 +99,21 @@ def _check_connections(request: Terms, connections: Collection[str]) -> None:
 
 
 def check_prices(budgets: Budgets, unpriced: Collection[str]) -> None:
-    """Refuse a budget of money where models in use have no price: nothing could be counted towards it."""
+    """Refuse a budget of money if models in use have no price: nothing could be counted towards it."""
     money = any(name.endswith("_cost_nano_usd") for name in budgets.model_dump(exclude_none=True))
     if money and unpriced:
         raise Refusal("price_unknown", price_unknown(unpriced))
 
 
 def known(workflow: str, stub: Stub | None) -> Stub:
-    """The stub of a workflow that was opened; another one is refused."""
+    """Return the stub of a workflow that was opened; refuse any other."""
     if stub is None or not stub.openings:
         raise Refusal("unknown_workflow", f"There is no workflow {workflow}.")
     return stub
 
 
 def check_round(request: RequestRound, stub: Stub) -> None:
-    """Refuse a further round that does not follow upon the last one, or not yet."""
+    """Refuse a further round that does not follow the last one, or that comes before its end."""
     last = len(stub.openings)
     if request.after_round > last:
         raise _no_such_round(last, request.after_round)
@@ -124,14 +124,14 @@ def check_round(request: RequestRound, stub: Stub) -> None:
 
 
 def check_fork(fork: ForkedFrom, sha256: str | None) -> None:
-    """Refuse a fork of a record that is not there, is another one, or had no effect; `sha256` is that of the record."""
+    """Refuse a fork of a record that is missing, is another one, or had no effect; `sha256` is that of the record."""
     if sha256 is None or sha256 != fork.head:
         detail = f"Workflow {fork.workflow} has no accepted event {fork.seq} with the hash that was named."
         raise Refusal("unknown_seq", detail)
 
 
 def check_cancellation(request: RequestCancellation, stub: Stub) -> None:
-    """Refuse to cancel a round that is not there, or that has ended."""
+    """Refuse to cancel a round that does not exist or has ended."""
     last = len(stub.openings)
     if request.round > last:
         raise _no_such_round(last, request.round)
@@ -140,7 +140,7 @@ def check_cancellation(request: RequestCancellation, stub: Stub) -> None:
 
 
 def cancellation_of(event: WorkflowEvent, received: ReceivedRequest) -> CancellationRequested | None:
-    """The request as cancellation of the round that this event opens; None if it is none."""
+    """The request as the cancellation of the round that this event opens, or None if it is not one."""
     request = received.request
     if not isinstance(request, RequestCancellation) or not isinstance(event, Opening) or event.round != request.round:
         return None
@@ -168,8 +168,8 @@ def terms(
 ) -> dict[str, Any]:
     """The terms of a round: it may use what both the request and the `lists` of the settings allow.
 
-    Budgets of tasks and of the workflow hold on: what a further round does not limit is limited as in the one `before`.
-    So do the marks of actions that a person has to approve: no round takes any of them away.
+    Budgets of tasks and of the workflow persist: where a further round sets no limit, that of the round `before`
+    applies. Marks of actions that a person has to approve persist, too: no round removes any of them.
     """
     agreed: dict[str, Any] = {name: getattr(request, name) for name in Terms.model_fields}
     if before is not None:
@@ -190,7 +190,8 @@ def _denied(patterns: tuple[str, ...]) -> tuple[str, ...]:
 def _language(request: Terms, before: Opening | None, default_language: str | None) -> dict[str, Any]:
     """The language of the request, the workflow, the requester or the prompt (D-01).
 
-    What was only detected in the prompt of an earlier round holds where this one's leaves it in doubt.
+    A language that was only detected in the prompt of an earlier round applies if this round's prompt leaves it in
+    doubt.
     """
     earlier = before.user_language if before else None
     of_workflow = None if before and before.user_language_detected else earlier

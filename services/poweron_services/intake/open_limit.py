@@ -1,4 +1,4 @@
-"""The limit of open workflows: while as many are open as may be, openings wait (docs/decisions/0008)."""
+"""The limit of open workflows: while it is reached, openings wait (docs/decisions/0008)."""
 
 import asyncio
 from dataclasses import dataclass
@@ -11,13 +11,13 @@ from poweron_services.intake.shared_query import SharedQuery
 
 @dataclass(slots=True)
 class _Capacity:
-    """How many more workflows may be opened, as one query of the rows has it."""
+    """How many more workflows may be opened, according to one query of the rows."""
 
     free: int
 
 
 class OpenLimit:
-    """At most `max_open` workflows have an open round that waits for no person."""
+    """Allow at most `max_open` workflows with an open round that does not wait for a person."""
 
     def __init__(self, queries: IntakeQueries, max_open: int) -> None:
         self._queries = queries
@@ -26,14 +26,14 @@ class OpenLimit:
         self._waiting = SenderTurns[asyncio.Event]()
 
     async def admit(self, sender: str, next_cancellation: NextCancellation) -> None:
-        """Wait while as many workflows are open as may be, until the opening is cancelled; senders take turns."""
+        """Wait while the limit is reached, until the opening is cancelled; senders take turns."""
         admitted = asyncio.Event()
         self._waiting.add(sender, admitted)
         try:
             while not admitted.is_set() and await next_cancellation() is None:
                 self._let_in(await self._capacity())
         finally:
-            self._waiting.remove(sender, admitted)  # who waits no longer takes nobody's turn
+            self._waiting.remove(sender, admitted)  # an opening that no longer waits must not take a turn
 
     def _let_in(self, capacity: _Capacity) -> None:
         while capacity.free > 0 and (admitted := self._waiting.next()) is not None:

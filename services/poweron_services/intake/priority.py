@@ -8,14 +8,14 @@ from poweron_events.log import Record
 from poweron_events.request import RequestApproval, RequestCancellation
 
 NextCancellation = Callable[[], Awaitable[ReceivedRequest | None]]
-"""Finds the first cancellation that came while an opening waits and has no answer yet; None if there is none."""
+"""Finds the first unanswered cancellation that arrived while an opening waits; None if there is none."""
 
 _APPROVAL = RequestApproval.TYPE.encode()
 _CANCELLATION = RequestCancellation.TYPE.encode()
 
 
 async def no_cancellation() -> ReceivedRequest | None:
-    """Of a request that opens nothing."""
+    """Return None, for a request that opens nothing."""
     return None
 
 
@@ -28,7 +28,7 @@ def is_urgent(record: Record) -> bool:
 
 
 def is_approval(record: Record) -> bool:
-    """Whether the record is an answer that can be judged; most are told to be none without being read."""
+    """Return whether the record is an approval or denial that can be judged; most others are not even decoded."""
     if _APPROVAL not in (record.value or b"") and record.headers.get("ce_type") != _APPROVAL:
         return False
     try:
@@ -38,7 +38,7 @@ def is_approval(record: Record) -> bool:
 
 
 def cancellation(record: Record) -> ReceivedRequest | None:
-    """The cancellation that the record is, if it is one of an id that a workflow can have."""
+    """Return the cancellation in the record, or None if it is none or its workflow id is not valid."""
     try:
         received = decode_request(record.value, record.headers)
     except (Undecodable, InvalidRequest):
@@ -50,5 +50,5 @@ def cancellation(record: Record) -> ReceivedRequest | None:
 
 
 def _is_cancellation(record: Record) -> bool:
-    """Whether it may be one, told without reading it: most are not."""
+    """Return whether the record may be a cancellation, without decoding it: most are not."""
     return _CANCELLATION in (record.value or b"") or record.headers.get("ce_type") == _CANCELLATION

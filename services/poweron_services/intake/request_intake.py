@@ -1,8 +1,8 @@
 """Intake: the only writer of openings, cancellations and a person's approvals; every request gets one answer (E-15).
 
-It keeps no fold. How a workflow stands it takes from Postgres, once the projector has passed
-everything that was there when the request came. While as many workflows are open as may be, openings wait
-in Kafka; cancellations and approvals do not wait behind them.
+It keeps no fold. It reads the state of a workflow from Postgres, once the projector has passed everything that was
+present when the request arrived. While the maximum number of workflows is open, openings wait in Kafka; cancellations
+and approvals do not wait behind them.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ MAX_OPEN = 1_000  # workflows with an open round; more requests wait in Kafka
 
 
 class Intake:
-    """Turns requests into openings, cancellations or refusals; what nobody can be answered for is a dead letter."""
+    """Turn requests into openings, cancellations or refusals; one that cannot be answered becomes a dead letter."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class Intake:
             )
 
     async def _next_cancellation(self, workflow: str, held: HeldRequest) -> ReceivedRequest | None:
-        """The first cancellation that came while the request waits and has no answer; None if there is none."""
+        """Return the first unanswered cancellation that arrived while the request waits, or None if there is none."""
         for received in filter(None, [cancellation(behind.record) for behind in held.behind]):
             if not await self._settlement.is_answered(workflow, received.identity):
                 return received
@@ -116,9 +116,9 @@ class Intake:
         await self._settlement.settle(target(received), received.identity, judge)
 
     async def _cancel_at_once(self, record: Record) -> None:
-        """Pass a cancellation on out of its turn, if it can be accepted now: the openings before it may wait for long.
+        """Accept a cancellation out of turn if that is possible now: the openings before it may wait for a long time.
 
-        All that is not, also a refusal, is left to its turn, which finds this answer where there is one.
+        Anything else, including a refusal, is left to the request's turn, which finds this answer if there is one.
         """
         received = cancellation(record)
         if received is None:
@@ -142,17 +142,17 @@ class Intake:
 
 
 async def _leave_to_its_turn(record: Record, reason: str) -> None:
-    """A request that cannot be answered out of its turn is answered in it."""
+    """Log that a request cannot be answered out of turn; it is answered in its turn."""
     log.warning("cancellation_postponed", partition=record.partition, offset=record.offset, reason=reason)
 
 
 def _needs_no_rows(request: Request) -> bool:
-    """Whether it is judged without a look at any workflow: it opens one, and is no fork of another."""
+    """Return whether the request is judged without reading any workflow: it opens one and is not a fork of another."""
     return isinstance(request, RequestWorkflow) and request.forked_from is None
 
 
 def _refusing(invalid: InvalidRequest) -> Judge:
-    """The judgement of a request that no state of any workflow could make acceptable."""
+    """The judgement of a request that is unacceptable in any state of any workflow."""
 
     async def refuse() -> IntakeEvent:
         return Refusal("invalid_request", str(invalid)).event(invalid.identity)

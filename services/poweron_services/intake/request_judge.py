@@ -1,4 +1,4 @@
-"""Judging requests: asks the rows what a judgement needs, and stores what the event is to name."""
+"""Judging requests: queries the rows for what a judgement needs, and stores what the event will name."""
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ from poweron_services.intake.priority import NextCancellation, no_cancellation
 
 @dataclass(frozen=True, slots=True)
 class RequestJudge:
-    """Judges each request by how its workflow stands.
+    """Judge each request by the state of its workflow.
 
     Every method raises Unavailable while Postgres or the content store does not answer.
     """
@@ -57,7 +57,7 @@ class RequestJudge:
     async def judge(
         self, workflow: str, received: ReceivedRequest, next_cancellation: NextCancellation = no_cancellation
     ) -> IntakeEvent:
-        """What the request comes to; a refusal is an event, too. A cancelled opening waits for no room."""
+        """Return the answer to the request; a refusal is an event, too. A cancelled opening does not wait for room."""
         try:
             return await self._judge(workflow, received, next_cancellation)
         except Refusal as refusal:
@@ -138,7 +138,7 @@ class RequestJudge:
         return judgement.known(workflow, await self.reads.stub(workflow))
 
     async def _earlier(self, workflow: str, last_round: int) -> EarlierRounds:
-        """What the rounds so far left behind; what does not fit is put into the content store before it is named."""
+        """Summarise the rounds so far; what does not fit is put into the content store before it is named."""
         messages = list[ChatMessage]()
         while page := await self.queries.messages(workflow, messages[-1].seq if messages else None):
             messages += page

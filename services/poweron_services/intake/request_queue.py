@@ -1,4 +1,4 @@
-"""A queue of requests: read in one consumer group, a few handled at a time, committed once all before them are done.
+"""A queue of requests: read by one consumer group, handled a few at a time, committed once all before them are done.
 
 What it holds is bounded in number and bytes: the rest of a backlog of any length waits in Kafka.
 """
@@ -20,17 +20,17 @@ from poweron_services.intake.held_requests import HeldRequest, HeldRequests, Pen
 log = structlog.get_logger()
 
 POLL_TIMEOUT = 1.0  # seconds
-BUSY_POLL_TIMEOUT = 0.1  # seconds between looks whether there is room again, or something to commit
+BUSY_POLL_TIMEOUT = 0.1  # seconds between checks for free room or something to commit
 COMMIT_PERIOD = 0.2  # seconds between commits
 STOP_TIMEOUT = 5.0  # seconds that requests being handled get at shutdown
 MAX_PENDING = 64  # requests handled at a time
-TRIES = 5  # until a request that meets unexpected errors is given up
+TRIES = 5  # attempts until a request that meets unexpected errors is given up
 
 
 class RequestQueue:
-    """Hands each request that `concerns` it to `handle` until that returns; to `give_up` what will fail again.
+    """Pass each request that `concerns` accepts to `handle` until that returns, or to `give_up` if it would fail again.
 
-    `handle` is told, too, whether the request is new: else somebody may have answered it before.
+    `handle` also receives whether the request is new; if not, another process may have answered it before.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class RequestQueue:
         follower.pause(frozenset(self._partitions) if self._held.full else frozenset())
 
     async def _begin(self, follower: Follower) -> None:
-        """Go on where the group stands; a partition is assigned only once, so one that cannot be begun is kept."""
+        """Continue from the group's committed offset; keep partitions that fail, since each is assigned only once."""
         ends = await self._log.ends(topics.REQUESTS.name) if self._unbegun else {}
         for number in sorted(self._unbegun):
             offset = await follower.committed(number)
@@ -117,7 +117,7 @@ class RequestQueue:
         self._hand_out()
 
     async def _until_done(self, held: HeldRequest) -> None:
-        """Handle, however long it takes; a request that will fail again stops no other."""
+        """Handle a request, however long it takes; one that would fail again does not block others."""
         record, is_new = held.record, held.is_new
         errors = 0
         reason = ""
@@ -127,7 +127,7 @@ class RequestQueue:
 
         def failed(failure: Failure) -> None:
             nonlocal errors, reason, is_new
-            error, is_new = failure.error, False  # what was tried may have had its effect
+            error, is_new = failure.error, False  # the failed attempt may have had its effect
             if isinstance(error, Unavailable | Conflict):
                 log.warning("request_waits", error=str(error))
                 return
@@ -144,7 +144,7 @@ class RequestQueue:
         return {number: held.done for number, held in self._partitions.items() if held.done != held.committed}
 
     def _commit_now_and_then(self, follower: Follower) -> None:
-        """What is done; one commit tells of many requests, and reading goes on beside it."""
+        """Commit what is done; one commit covers many requests, and reading continues meanwhile."""
         now = asyncio.get_running_loop().time()
         if now < self._commit_at or (self._committing is not None and not self._committing.done()):
             return
@@ -153,7 +153,7 @@ class RequestQueue:
             self._committing = self._tasks.spawn(self._commit(follower, uncommitted))
 
     async def _commit(self, follower: Follower, offsets: Mapping[int, int]) -> None:
-        with suppress(Unavailable, Conflict):  # it comes again, and its answer is found
+        with suppress(Unavailable, Conflict):  # the request is read again, and its answer is found
             await follower.commit(offsets)
             for number, offset in offsets.items():
                 if number in self._partitions:

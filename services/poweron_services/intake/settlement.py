@@ -1,4 +1,4 @@
-"""Settling a request: its answer is appended until the rows hold one; an answer is final (E-15)."""
+"""Settling a request: its answer is appended until the rows hold one, and an answer is final (E-15)."""
 
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
@@ -18,11 +18,11 @@ from poweron_services.intake.judgement import IntakeEvent, Refusal, cancellation
 from poweron_services.intake.priority import NextCancellation, no_cancellation
 
 Judge = Callable[[], Awaitable[IntakeEvent]]
-"""Judges a request by how its workflow stands when it is called."""
+"""Judges a request by the state of its workflow at the time of the call."""
 
 
 class Settlement:
-    """Gives each request one answer."""
+    """Give each request one answer."""
 
     def __init__(
         self,
@@ -52,14 +52,15 @@ class Settlement:
     ) -> None:
         """Append until Postgres holds an answer to this request.
 
-        The cancellation of a round that is opened only now is appended together with the opening: no work begins.
+        The cancellation of a round that is only now opened is appended together with the opening, so that no work
+        begins.
 
-        An opening that `is_new` waits only for rows that are as far as before: nobody can have answered it, and were it
-        sent twice under two keys, the fold would take one.
+        For an opening that `is_new`, the rows need only be as recent as those relied on before: it cannot have an
+        answer yet, and if it was sent twice under two keys, the fold accepts only one.
 
-        What makes a request impossible may be its own answer, which another queue or process gave meanwhile:
-        so before a refusal is appended, the rows are asked again. An answer that is superseded once was overtaken,
-        and the workflow is judged as it stands now; one that is superseded again ends in a refusal.
+        A request may be impossible because another queue or process has meanwhile answered it, so before a refusal is
+        appended, the rows are queried again. If an answer is superseded, another event came first, and the workflow is
+        judged again in its current state. If that answer is superseded, too, the request is refused.
 
         Raises:
             Refused: the rows do not hold the refusal either; nothing more is appended.
@@ -77,14 +78,17 @@ class Settlement:
         raise Refused("the log did not take the answer: what intake wrote was superseded, a refusal, too")
 
     async def is_answered(self, workflow: str, identity: RequestIdentity) -> bool:
-        """Whether the request had its answer when it was asked; one that is in the rows, however old, is final."""
+        """Return whether the request was answered by the time of the call.
+
+        An answer in the rows is final, however old it is.
+        """
         if await self._queries.answered(identity.source, identity.id):
             return True
         await self._reads.reach_end(workflow)
         return await self._queries.answered(identity.source, identity.id)
 
     async def _is_answered_again(self, workflow: str, identity: RequestIdentity) -> bool:
-        """Whether a request that came after all that was relied upon in the rows had its answer nevertheless."""
+        """Return whether a new request has an answer in rows that are as recent as those relied on before."""
         await self._reads.reach_again(workflow)
         return await self._queries.answered(identity.source, identity.id)
 
@@ -104,7 +108,7 @@ class Settlement:
         return offsets[0]
 
     def _encoded(self, workflow: str, identity: RequestIdentity, answer: telemetry.AnswerSpan) -> bytes:
-        """The answer as record value; a request that is too large to become an event is refused."""
+        """Encode the answer as a record value; refuse a request that is too large to become an event."""
         try:
             return self._written(workflow, answer)
         except Refused:

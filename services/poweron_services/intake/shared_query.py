@@ -1,4 +1,4 @@
-"""A query that all share who wait for its answer: Postgres tells nobody that the rows have changed."""
+"""A query shared by all callers that wait for its answer, since Postgres does not notify them of changed rows."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -6,13 +6,13 @@ from typing import Generic, TypeVar
 
 from poweron_events.task_cancellation import retrieve_error
 
-QUERY_PERIOD = 0.02  # seconds between two queries while somebody waits for what the rows say
+QUERY_PERIOD = 0.02  # seconds between two queries while a caller waits for the rows to change
 
 Seen = TypeVar("Seen")
 
 
 class SharedQuery(Generic[Seen]):
-    """A query of the rows, shared by all who ask at the same time."""
+    """A query of the rows, shared by all callers that ask at the same time."""
 
     def __init__(self, ask: Callable[[], Awaitable[Seen]]) -> None:
         self._ask = ask
@@ -20,20 +20,20 @@ class SharedQuery(Generic[Seen]):
         self._asked = 0.0
 
     async def __call__(self) -> Seen:
-        """What the rows say, read after the call."""
+        """Return what the rows say, read after the call."""
         if self._next is None:
             self._next = asyncio.create_task(self._query())
-            retrieve_error(self._next)  # those who asked have it; maybe all of them have gone
+            retrieve_error(self._next)  # callers get it themselves, but all of them may be gone
         return await asyncio.shield(self._next)
 
     async def until(self, holds: Callable[[Seen], bool]) -> Seen:
-        """What the rows say once it is as somebody waits for."""
+        """Query the rows until the condition holds, and return what they say."""
         while not holds(seen := await self()):
             pass
         return seen
 
     async def _query(self) -> Seen:
-        """A query that has not begun yet, so that whoever asks meanwhile may share it."""
+        """Delay the query, so that callers that ask meanwhile can share it."""
         await asyncio.sleep(self._asked + QUERY_PERIOD - asyncio.get_running_loop().time())
         self._next, self._asked = None, asyncio.get_running_loop().time()
         return await self._ask()

@@ -1,1 +1,1 @@
-"""What a model is good for: small cases of every stage with a known right answer."""
+"""A check of how well a model serves each stage: small cases whose right answer is known."""

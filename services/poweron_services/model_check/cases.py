@@ -1,4 +1,4 @@
-"""The cases: for each stage what a model is shown, and which answers are right."""
+"""The cases of a model check: what a model is shown at each stage, and which answers are right."""
 
 import re
 from collections.abc import Awaitable, Callable, Sequence
@@ -31,15 +31,15 @@ class Case:
 
     stage: PromptStage
     asks: str
-    """What it sees, in a few words."""
+    """What the case asks of the model, in a few words."""
     workflow: Workflow
     fact: Fact
     is_right: Callable[[Any], bool]
-    """Whether the event, or the text of `process`, is a right answer."""
+    """Return whether the event, or the text from `process`, is a right answer."""
 
 
 async def cases(stage: PromptStage, count: int, content: ContentStore) -> list[Case]:
-    """The first so many cases of a stage, 25 at most."""
+    """Return the first `count` cases of a stage, at most 25."""
     return [await _MAKE[stage](Story(content, fact, number), number) for number, fact in enumerate(FACTS[:count])]
 
 
@@ -106,7 +106,7 @@ async def _review(story: Story, number: int) -> Case:
 
 
 async def _stepped(story: Story, number: int) -> bool:
-    """Tell a step that found the answer, or that only read something else; whether it found it."""
+    """Add a step to the story that found the answer or only read something else; return whether it found it."""
     fact, is_found = story.fact, number % 2 == 0
     await story.asked(fact.question)
     story.planned(OBJECTIVE[fact.language].format(fact.question))
@@ -139,7 +139,7 @@ async def _message(story: Story, number: int) -> Case:
 
 
 def _found(fact: Fact) -> str:
-    """What a good step found: the sentence of the text that holds the answer."""
+    """Return what a good step finds: the sentence of the text that contains the answer."""
     sentences: Sequence[str] = re.split(r"(?<=[.!?])\s+|\n", fact.text)
     holding = (each for each in sentences if _holds(each, fact.answer))
     return f"{next(holding, fact.text)} ({fact.document})"

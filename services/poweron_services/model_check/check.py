@@ -1,4 +1,4 @@
-"""Asks a model the cases of each stage, in the way in which a workflow would ask it."""
+"""A check that asks a model the cases of each stage, just as a workflow would."""
 
 import asyncio
 import time
@@ -30,23 +30,23 @@ ROLES: Final[Mapping[PromptStage, Role]] = {
     "review": "reviewer",
     "message": "reviewer",
 }
-GOOD_FORM, GOOD_SUBSTANCE = 0.8, 0.6  # shares of the cases, below which a model is too weak for a stage
+GOOD_FORM, GOOD_SUBSTANCE = 0.8, 0.6  # shares of the cases; a model below either is too weak for the stage
 
 
 @dataclass(slots=True)
 class StageResult:
-    """How a model did in the cases of one stage."""
+    """The result of a model in the cases of one stage."""
 
     stage: PromptStage
     asked: int = 0
-    """How many cases; fewer than wanted, or none, where the time was over."""
+    """The number of cases asked; fewer than requested, or none, if time ran out."""
     in_form: int = 0
     right: int = 0
     seconds: float = 0.0
     tokens: int = 0
     cost_nano_usd: int = 0
     wrong: list[str] = field(default_factory=list)
-    """What it could not do: a few words for each case."""
+    """What the model got wrong: a few words for each case."""
 
     @property
     def is_too_weak(self) -> bool:
@@ -55,7 +55,7 @@ class StageResult:
 
 @dataclass
 class _Overheard:
-    """A model whose tokens and cost are added up."""
+    """A wrapper around a model that adds up its tokens and cost."""
 
     model: ChatModel
     tokens: int = 0
@@ -80,14 +80,14 @@ async def checked(
     *,
     now: Callable[[], float] = time.monotonic,
 ) -> AsyncIterator[StageResult]:
-    """Each stage's result as it comes.
+    """Yield the result of each stage as soon as it is complete.
 
     Args:
-        model: who is asked, one case after the other: the prompts of a stage begin alike, which caches make use of.
-        stages: those that it is for.
-        count: how many cases of each.
-        seconds: for all of them; a stage has its share of what is left, and leaves out what goes beyond it. Where
-            nothing is left, it is not asked at all.
+        model: the model to ask, one case after the other: the prompts of a stage begin alike, so caches apply.
+        stages: the stages to check.
+        count: the number of cases per stage.
+        seconds: the time for all stages. Each stage gets its share of the time left and skips cases that would exceed
+            it. If no time is left, the stage is not asked at all.
         timeout: seconds for one case.
         now: the clock, in seconds.
     """
@@ -126,7 +126,7 @@ async def _ask(model: ChatModel, case: Case, content: ContentStore, result: Stag
 
 
 async def _answered(case: Case, caller: Caller, content: ContentStore) -> object | None:
-    """The event that the answer leads to, or the text of a process; None where its form cannot be used."""
+    """Return the event that the answer leads to, or the text of `process`; None if the answer's form is unusable."""
     if case.stage == "process":
         return await _processed(case, caller)
     functions: dict[Role, StageFunction] = wiring.stage_functions(caller, content, CATALOG)

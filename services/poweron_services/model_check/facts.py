@@ -1,10 +1,10 @@
-"""Short documents with a question that they answer and one that they do not. Everything in them is invented."""
+"""Short invented documents, each with a question that it answers and one that it does not."""
 
 from typing import Final, NamedTuple
 
 
 class Fact(NamedTuple):
-    """A document and what is asked of it."""
+    """A document and the questions asked about it."""
 
     language: str
     document: str
@@ -12,11 +12,11 @@ class Fact(NamedTuple):
     text: str
     question: str
     answer: tuple[str, ...]
-    """The ways in which the answer can be written."""
+    """The ways to write the answer."""
     topic: tuple[str, ...]
-    """Words of which an instruction to find the answer must hold one."""
+    """Words of which an instruction to find the answer must contain at least one."""
     unanswered: str
-    """A question to which the text has no answer."""
+    """A question that the text does not answer."""
 
 
 FACTS: Final = (

@@ -1,4 +1,4 @@
-"""Builds the workflow of a case by folding its events, as the roles do."""
+"""A builder for the workflow of a case, which folds its events as the roles do."""
 
 from typing import Final
 
@@ -25,7 +25,7 @@ _CALL: Final = ModelCall(provider="none", model="none", template="none", templat
 
 
 class Story:
-    """A workflow about a document, told event by event."""
+    """A workflow about a document, built event by event."""
 
     def __init__(self, content: ContentStore, fact: Fact, number: int) -> None:
         self.fact = fact
@@ -35,7 +35,7 @@ class Story:
         self._told = 0
 
     async def asked(self, prompt: str, *others: Fact) -> "Story":
-        """The request, with the document and those of other facts."""
+        """Add the request, with the document and those of the other facts."""
         documents = [await self._document(each, f"d{place}") for place, each in enumerate((self.fact, *others), 1)]
         opening = WorkflowRequested(
             round=1,
@@ -47,7 +47,7 @@ class Story:
         return self._tell(opening)
 
     def planned(self, objective: str, *formats: str) -> "Story":
-        """One task about the document; with formats, one that writes it."""
+        """Add one task about the document; if formats are given, the task writes a report."""
         german = self.fact.language == "de"
         criterion = f"Die Antwort steht da: {objective}" if german else f"The answer is stated: {objective}"
         plan = TaskPlan(
@@ -59,7 +59,7 @@ class Story:
         return self._tell(TasksPlanned(round=1, tasks=(plan,), model_call=_CALL))
 
     def selected(self, action: str = "ai.process", objective: str = "", context: str = "") -> "Story":
-        """An action that works on the document."""
+        """Select an action that works on the document."""
         return self._tell(
             ActionSelected(
                 **step_place(self.workflow),
@@ -72,7 +72,7 @@ class Story:
         )
 
     async def done(self, text: str) -> "Story":
-        """The action wrote this text."""
+        """Complete the action with this text as its result."""
         selection = self.workflow.step.selection
         assert selection is not None
         action = selection.action
@@ -105,7 +105,7 @@ class Story:
         )
 
     def refined(self, *, met: bool) -> "Story":
-        """The loop has stopped."""
+        """Stop the loop; `met` says whether the criterion is met."""
         criterion = self.workflow.task.plan.success_criteria[0]
         progress = CriterionProgress(criterion=criterion, met=met, progress=1000 if met else 0)
         return self._tell(
@@ -120,7 +120,7 @@ class Story:
         )
 
     def reviewed(self) -> "Story":
-        """The task counts as done."""
+        """Review the task as a success."""
         return self._tell(TaskReviewed(**task_place(self.workflow), status="success", model_call=_CALL))
 
     async def _document(self, fact: Fact, document_id: str) -> DocumentRef:
@@ -147,5 +147,5 @@ class Story:
         return self
 
     def _cause(self, event: WorkflowEvent) -> Cause | None:
-        """What an honest role would name: the start that a completion ends, else the head."""
+        """Return the cause that a role would name: for a completion the start of its action, otherwise the head."""
         return self.workflow.step.starts[-1].cause if isinstance(event, ActionCompleted) else self.workflow.head

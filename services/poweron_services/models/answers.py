@@ -1,4 +1,4 @@
-"""The answers: what each stage expects back, read strictly where it matters and leniently where it does no harm."""
+"""The answers that each stage expects, parsed strictly where it matters and leniently where it is harmless."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -24,25 +24,25 @@ from poweron_services.models.prompts import Prompt
 
 
 class Unacceptable(Refused):
-    """The model's answer cannot be used; the sentence is shown to the model and kept in the log."""
+    """The model's answer is unusable; the message is shown to the model and kept in the log."""
 
     code = "answer_unreadable"
 
 
 def _texts(given: Any) -> Any:
-    """One text stands for a list of one."""
+    """Read a single text as a list of one."""
     return (given,) if isinstance(given, str) else given
 
 
 def _compound(given: Any) -> Any:
-    """`{"method": …, "name": …}` stands for `method.name`; exactly one action may be named."""
+    """Read `{"method": …, "name": …}` as `method.name`; refuse a list of actions."""
     if isinstance(given, list):
         raise PydanticCustomError("one_action", "exactly one action is selected, not a list of them")
     return compound(given)
 
 
 def _without_forbidden(given: Any) -> Any:
-    """Refuse a schema that names documents, connections or history as its keys (P-02)."""
+    """Refuse a schema with keys for documents, connections or history (P-02)."""
     named = forbidden_keys(given, FORBIDDEN_FIELDS) if isinstance(given, dict) else ()
     if named:
         raise PydanticCustomError("field_not_allowed", "must not hold {named}", {"named": ", ".join(map(repr, named))})
@@ -50,7 +50,7 @@ def _without_forbidden(given: Any) -> Any:
 
 
 def _without_nulls(value: Any) -> Any:
-    """The JSON without its nulls, since a field that is null is not given; an action's parameters stay as they are."""
+    """Drop nulls from JSON, since null means the same as an absent field; leave an action's parameters unchanged."""
     if isinstance(value, dict):
         kept = {key: inner for key, inner in value.items() if inner is not None}
         return {key: inner if key == "parameters" else _without_nulls(inner) for key, inner in kept.items()}
@@ -64,7 +64,7 @@ Connection = Annotated[
 
 
 class Lenient(Model):
-    """An answer in which null says the same as leaving a field out."""
+    """An answer in which null means the same as an absent field."""
 
     @model_validator(mode="before")
     @classmethod
@@ -73,7 +73,7 @@ class Lenient(Model):
 
 
 class TaskAnswer(TaskPlan, Lenient):
-    """A task whose criteria the prompts of refinement and review show uncut: they are to be repeated word for word."""
+    """A task whose criteria refinement and review show in full: models must repeat them word for word."""
 
     success_criteria: tuple[Annotated[str, Field(max_length=700)], ...] = Field(min_length=1, max_length=MAX_CRITERIA)
     expected_formats: tuple[Annotated[str, Field(max_length=100)], ...] = Field(default=(), max_length=20)
@@ -84,7 +84,7 @@ class PlanningAnswer(Lenient):
 
 
 class ActionAnswer(PlannedAction, Lenient):
-    """An action of a whole plan, within the limits of one that is selected by itself."""
+    """An action of a whole plan, under the same limits as an action that is selected on its own."""
 
     action: Annotated[ActionName, BeforeValidator(_compound)]
     action_objective: str = Field(min_length=1, max_length=4_000)
@@ -127,13 +127,13 @@ class ReviewAnswer(Lenient):
     criteria_progress: tuple[CriterionProgress, ...] = Field(default=(), max_length=20)
 
 
-MAX_ECHO = 100  # characters that are shown of what an answer repeats
+MAX_ECHO = 100  # characters shown of a text that an answer repeats
 Answer = TypeVar("Answer", bound=Model)
 
 
 @dataclass(frozen=True, slots=True)
 class Read(Generic[Answer]):
-    """An answer, which of its fields were read otherwise than they were written, and how it was repaired."""
+    """An answer, the fields of it that were normalised, and how it was repaired."""
 
     answer: Answer
     normalised: tuple[str, ...]
@@ -141,7 +141,7 @@ class Read(Generic[Answer]):
 
 
 def parse(text: str, answer: type[Answer], *, forbidden: frozenset[str] = frozenset()) -> Answer:
-    """A model's text as the answer its stage expects, whatever it was asked.
+    """Parse a model's text as the answer its stage expects, without the prompt.
 
     Raises:
         Unacceptable: as `read` does.
@@ -152,16 +152,16 @@ def parse(text: str, answer: type[Answer], *, forbidden: frozenset[str] = frozen
 def read(
     text: str, answer: type[Answer], *, forbidden: frozenset[str] = frozenset(), prompt: Prompt | None = None
 ) -> Read[Answer]:
-    """A model's text as the answer its stage expects.
+    """Parse a model's text as the answer its stage expects; report what was normalised and repaired.
 
     Args:
-        text: what the model answered: one JSON object, by itself or the only one of its kind within prose.
-        answer: the stage's answer.
-        forbidden: keys that make the answer unacceptable, however deep; other unknown keys are ignored.
-        prompt: what was asked, by which some of what is not written exactly can be read.
+        text: the model's answer: one JSON object, alone or the only one of its kind within prose.
+        answer: the type of the stage's answer.
+        forbidden: keys that make the answer unacceptable at any depth; other unknown keys are ignored.
+        prompt: the prompt, which allows some inexact answers to be read.
 
     Raises:
-        Unacceptable: says what is wrong, so that the model can do better.
+        Unacceptable: the message says what is wrong, so that the model can do better.
     """
     try:
         said = unfolded(the_object(text, required=_required(answer), forbidden=forbidden), prompt)
@@ -176,10 +176,10 @@ def read(
 
 
 def _refuse_echo(value: dict[str, Any], prompt: Prompt | None) -> None:
-    """Refuse an answer that says nothing of its own.
+    """Refuse an answer that only repeats its instructions or a placeholder.
 
     Raises:
-        Unacceptable: names the field.
+        Unacceptable: the message names the field.
     """
     found = echo(value, prompt.template.instructions) if prompt else None
     if found is not None:
@@ -189,11 +189,11 @@ def _refuse_echo(value: dict[str, Any], prompt: Prompt | None) -> None:
 
 
 def _code(error: ValidationError | RecursionError) -> Code | None:
-    """That of a rule of ours that the answer breaks; None where it only has another form."""
+    """Return the code of the rule that the answer breaks; None if it merely has the wrong form."""
     kinds = {each["type"] for each in error.errors()} if isinstance(error, ValidationError) else set()
     return "field_not_allowed" if "field_not_allowed" in kinds else None
 
 
 def _required(answer: type[Model]) -> Iterable[str]:
-    """The keys by which an object is known as this answer."""
+    """Return the keys that identify an object as this answer."""
     return (field.alias or name for name, field in answer.model_fields.items() if field.is_required())

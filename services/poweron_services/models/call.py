@@ -1,4 +1,4 @@
-"""One call of a model, kept: prompt and raw answer go to the content store before any event names them."""
+"""A recorded model call: the content store holds the prompt and the raw answer before any event refers to them."""
 
 import asyncio
 import hashlib
@@ -37,22 +37,22 @@ class Called:
     text: str
     call: ModelCall
     refusal: Refused | None = None
-    """Why there is no text that could be used; what came all the same is kept with the call."""
+    """Why there is no usable text; anything that did arrive is stored with the call."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decided(Generic[Answer]):
-    """A model's answer as its stage expects it, or the reason why it cannot be used."""
+    """A model's answer in the form that its stage expects, or the reason why it is unusable."""
 
     answer: Answer | Refused
     call: ModelCall
 
 
 class Caller:
-    """Calls a model on behalf of workflows, as far as their budgets allow."""
+    """Calls a model on behalf of workflows, within their budgets."""
 
     def __init__(self, model: ChatModel, content: ContentStore, unpriced: Sequence[str] = ()) -> None:
-        """`unpriced` are the models in use that have no price, where a budget of money may not do without."""
+        """Create a caller; `unpriced` are the models in use without a price, which a budget of money needs."""
         self._model = model
         self._content = content
         self._unpriced = unpriced
@@ -62,14 +62,14 @@ class Caller:
         """Ask the model once.
 
         Args:
-            workflow: on whose behalf; its budgets are checked before.
-            prompt: what is asked.
-            calls: earlier ones of the work in hand, which no event tells of yet.
+            workflow: the workflow that the call is for; its budgets are checked first.
+            prompt: the prompt.
+            calls: earlier calls of the current work, which no event records yet.
 
         Raises:
-            BudgetUsedUp: a budget does not hold the call, or another try of it.
-            GivenUp: the time of the work at hand does not hold another try.
-            Refused: as `ChatModel.complete` does; or a budget of money has no price to go by.
+            BudgetUsedUp: a budget does not allow the call, or another try of it.
+            GivenUp: the time limit of the current work leaves no room for another try.
+            Refused: as `ChatModel.complete` does; or there is a budget of money and a model has no price.
         """
         rejected = len(rejections(workflow)) // MAX_REFUSALS
         mine = replace(prompt, fence=self._fence(workflow), passed_over=max(prompt.passed_over, rejected))
@@ -82,11 +82,11 @@ class Caller:
             return called
 
     def _fence(self, workflow: Workflow) -> str:
-        """The delimiter of the workflow's prompts."""
+        """Return the delimiter of the workflow's prompts."""
         return hashlib.blake2b(workflow.id.encode(), key=self._secret, digest_size=8).hexdigest()
 
     def _within_budget(self, workflow: Workflow, prompt: Prompt, calls: Sequence[ModelCall]) -> Prompt:
-        """The prompt with what the budgets leave for its call, or for another try of it."""
+        """Attach to the prompt what the budgets leave for its call, or for another try of it."""
         paid: Sequence[AnyCall] = (*calls, *failed_calls())
         check_budget(workflow, paid)
         left = allowance(workflow, paid)
@@ -127,9 +127,9 @@ class Caller:
     async def _kept(
         self, workflow_id: str, stage: PromptStage, texts: Sequence[bytes], call: Callable[..., ModelCall]
     ) -> ModelCall:
-        """The call with what prompt and answer were kept as.
+        """Store prompt and answer, and return the call with references to them.
 
-        An answer that came is paid for: a store that is unavailable is waited for, the model is not asked again.
+        An answer that arrived is paid for: if the store is unavailable, wait for it instead of asking the model again.
         """
         trouble = "The content store has not answered."
 
@@ -150,9 +150,9 @@ class Caller:
     async def _completed(
         self, workflow: Workflow, prompt: Prompt, calls: Sequence[ModelCall]
     ) -> tuple[CallTries, Completion]:
-        """What the model answered to the prompt, or to as much of it as the model takes; every try counts.
+        """Return the model's answer to the prompt, or to as much of it as the model takes; every try counts.
 
-        A prompt of which nothing more can be left out goes to the next model.
+        A prompt that cannot be shortened any further goes to the next model.
         """
         tries = 0
         while True:
@@ -176,7 +176,7 @@ class Caller:
     async def decide(
         self, workflow: Workflow, prompt: Prompt, answer: type[Answer], *, forbidden: frozenset[str] = frozenset()
     ) -> Decided[Answer]:
-        """Ask once and read the answer; an unacceptable one is told, not raised."""
+        """Ask once and parse the answer; an unacceptable answer is returned, not raised."""
         called = await self.call(workflow, prompt)
         if called.refusal:
             return Decided(called.refusal, called.call)
@@ -188,5 +188,5 @@ class Caller:
 
 
 def _writable(refusal: PowerOnError | None) -> Refused | None:
-    """The refusal in a sentence that can be written down, whatever the model said."""
+    """Return the refusal with a message that fits into an event, whichever characters the model wrote."""
     return None if refusal is None else Refused(writable(str(refusal)), code=refusal.code)

@@ -1,6 +1,6 @@
-"""Reservations of model calls: where a budget applies, the log holds the most that a call may use before it is made.
+"""Reservations of model calls: if a budget applies, the log records the most that a call may use before it is made.
 
-Whoever works on a workflow binds what reserves; where nothing is bound, as in a replay, nothing is reserved.
+The process that works on a workflow binds a `Reserve`; if none is bound, as in a replay, nothing is reserved.
 """
 
 from collections.abc import Generator
@@ -21,12 +21,12 @@ class ReservedByOthers(Exception):
 
 
 class Reserve(Protocol):
-    """Records what the next call may use."""
+    """Records the most that the next call may use."""
 
     async def __call__(self, most: Used) -> int:
-        """The number of the reservation, once it was read back from the log as accepted.
+        """Reserve a call; return the number of the reservation once it is read back from the log as accepted.
 
-        It does not return where the work goes on in another process: it is cancelled then.
+        It does not return if the work continues in another process: it is cancelled then.
 
         Raises:
             ReservedByOthers: nothing was reserved; the allowance must be lowered first.
@@ -38,7 +38,7 @@ _CURRENT: ContextVar[Reserve | None] = ContextVar("reserve", default=None)
 
 @contextmanager
 def reserving(reserve: Reserve) -> Generator[None, None, None]:
-    """Reserve the calls of this context by `reserve`."""
+    """Use `reserve` to reserve the calls of this context."""
     token = _CURRENT.set(reserve)
     try:
         yield
@@ -47,7 +47,7 @@ def reserving(reserve: Reserve) -> Generator[None, None, None]:
 
 
 async def reserve_call(allowance: Allowance, most: Used) -> bool:
-    """Reserve a call; False where the allowance was lowered instead, so that it may not hold the call any more."""
+    """Reserve a call; return False if the allowance was lowered instead and may no longer allow the call."""
     reserve = _CURRENT.get()
     if reserve is None:
         return True

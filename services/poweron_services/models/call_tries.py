@@ -1,4 +1,4 @@
-"""The tries of one call: a model that is unavailable is asked again, as long as the time allows, and each counts."""
+"""The tries of one call: an unavailable model is asked again for as long as the time allows, and every try counts."""
 
 import asyncio
 import time
@@ -28,30 +28,30 @@ UNREADABLE_ANSWERS = 4  # in one call, after which the model is not asked again
 
 @dataclass(slots=True)
 class CallTries:
-    """What is asked of a model, until it answers."""
+    """The requests of one call, until the model answers."""
 
     model: ChatModel
     prompt: Prompt
     workflow_id: str
     affordable: Callable[[Prompt], Prompt]
-    """What the budgets allow of the prompt by now: a request that failed may have been paid for."""
+    """Returns the prompt with what the budgets still allow: a failed request may have been charged."""
     tries: int = 0
     unreadable: int = 0
     duration_ms: int = 0
-    """Of the last try."""
+    """The duration of the last try."""
 
     async def answered(self) -> Completion:
-        """What the model answered in the end.
+        """Return the model's answer, after as many tries as it takes.
 
         Raises:
-            BudgetUsedUp: the tries have used it up.
-            GivenUp: the time of the work at hand does not hold another try.
-            Refused: as `ChatModel.complete` does, or several answers could not be read.
+            BudgetUsedUp: the tries have used up a budget.
+            GivenUp: the time limit of the current work leaves no room for another try.
+            Refused: as `ChatModel.complete` does, or several answers were unreadable.
         """
         return await retry(self._try, failed=self._failed, backoff=Backoff(FIRST_PAUSE, LONGEST_PAUSE))
 
     async def _try(self) -> Completion:
-        """The answer of the first model that can be reached, of those whose turn has come."""
+        """Return the answer of the first model that can be reached, starting with the current one."""
         first = self.prompt.passed_over
         while True:
             try:
@@ -85,11 +85,11 @@ class CallTries:
 
     @property
     def reservations(self) -> tuple[int, ...]:
-        """Those of the last try."""
+        """The reservations of the last try."""
         return tuple(self.prompt.allowance.reservations) if self.prompt.allowance else ()
 
     def _unreported(self, code: Code, duration_ms: int) -> FailedCalls:
-        """A request that failed and whose usage nobody reports; where a budget applies, it is the most it can be."""
+        """Describe a failed request without reported usage; if a budget applies, count the most that it can be."""
         most = self.prompt.allowance.unknown if self.prompt.allowance else Used()
         return FailedCalls(
             code=code,
@@ -103,7 +103,7 @@ class CallTries:
         )
 
     def _reported(self, completion: Completion, code: Code) -> FailedCalls:
-        """A request that failed although it was paid for."""
+        """Describe a failed request for which the provider reported usage."""
         return FailedCalls(
             code=code,
             count=1,
@@ -129,13 +129,13 @@ class CallTries:
             raise limit.given_up() from None
 
     def _told(self, error: Exception) -> dict[str, Any]:
-        """What every log line says of a request that failed."""
+        """Return the fields that every log line about a failed request has."""
         code = getattr(error, "code", None)
         return {"workflow_id": self.workflow_id, "stage": self.prompt.stage, "code": code, "error": str(error)}
 
 
 def _count(error: BaseException, call: FailedCalls) -> None:
-    """Tell the time limit of a request that failed."""
+    """Report a failed request to the time limit."""
     if (limit := current_limit()) is not None:
         limit.call_failed(call, error if isinstance(error, Unavailable) else None)
 
@@ -143,7 +143,7 @@ def _count(error: BaseException, call: FailedCalls) -> None:
 def _code(error: BaseException) -> Code:
     if isinstance(error, PowerOnError):
         return error.code
-    stopped = isinstance(error, asyncio.CancelledError)  # by a time limit: that of the work, or one within
+    stopped = isinstance(error, asyncio.CancelledError)  # by a time limit: that of the work, or one within it
     return "model_timeout" if stopped else "unexpected_error"
 
 

@@ -1,32 +1,30 @@
-"""How much a model takes at once, prompt and answer together, and prompts that fit it."""
+"""The context window of a model, which prompt and answer share, and prompts shortened to fit it."""
 
 from typing import Final, Protocol, runtime_checkable
 
 from poweron_services.models.prompts import Prompt
 
-WRITTEN: Final = 4  # the share of its window, as a divisor, that an answer is left at least
-CHARACTERS_PER_TOKEN: Final = (
-    3  # of a text; prose has more, tables of numbers have fewer: then it is told and cut again
-)
+WRITTEN: Final = 4  # the largest share of the window that is reserved for an answer, as a divisor
+CHARACTERS_PER_TOKEN: Final = 3  # of a text; prose has more, tables of numbers have fewer: the prompt is then cut again
 
 
 @runtime_checkable
 class Windowed(Protocol):
-    """A model that takes only so much at once."""
+    """A model with a limited context window."""
 
     async def prompt_tokens(self) -> int | None:
-        """The tokens that a prompt may have, with room left for its answer; None if unknown."""
+        """Return the most tokens that a prompt may have, with room left for its answer; None if unknown."""
 
 
 def answer_limit(window: int | None, most: int) -> int:
-    """How many tokens an answer may have, of a model that takes so many and may write at most so many."""
+    """Return the most tokens that an answer may have, given the window of the model and a maximum."""
     return most if window is None else min(most, window // WRITTEN)
 
 
 def fitted(prompt: Prompt, tokens: int | None) -> Prompt:
-    """The prompt with as much of its history and its indexes as so many tokens hold.
+    """Shorten the history and the indexes of a prompt until it fits a number of tokens.
 
-    It may still be too long: then the model says so.
+    It may still be too long; the model then says so.
     """
     room = None if tokens is None else tokens * CHARACTERS_PER_TOKEN
     while room is not None and len(str(prompt.render())) > room and (shorter := prompt.shorter()) is not None:

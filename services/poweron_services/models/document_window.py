@@ -1,4 +1,4 @@
-"""How much of documents a model is shown at once: as the settings say, else its own server, else a list of models."""
+"""The amount of document text that a model takes at once, from the settings, its own server, or a list of models."""
 
 from typing import Final, cast
 
@@ -6,13 +6,13 @@ from poweron_events.errors import Refused
 from poweron_services.config import Provider, ProviderSettings, Settings
 from poweron_services.models.context_window import CHARACTERS_PER_TOKEN, WRITTEN, answer_limit
 
-BUILTIN_CHARACTERS: Final = 1_000_000  # of all documents together: what the built-in model reads
-UNKNOWN: Final = 32_000  # tokens that we assume where a model's window is unknown
-PREAMBLE: Final = 2_000  # tokens for instructions, the task and what stands between documents
+BUILTIN_CHARACTERS: Final = 1_000_000  # of all documents together: as much as the built-in model reads
+UNKNOWN: Final = 32_000  # tokens; assumed if the window of a model is unknown
+PREAMBLE: Final = 2_000  # tokens for the instructions, the task and the separators between documents
 
 
 async def window_characters(settings: Settings) -> int:
-    """How many characters of documents the model that answers from documents takes at once."""
+    """Return the number of characters of documents that the model for `process` takes at once."""
     kind, _, name = settings.models["process"][0].partition(":")
     if kind in ("builtin", "scripted"):
         return settings.model_window * CHARACTERS_PER_TOKEN if settings.model_window else BUILTIN_CHARACTERS
@@ -23,7 +23,7 @@ async def window_characters(settings: Settings) -> int:
 
 
 async def _asked(provider: Provider, name: str, settings: Settings) -> int | None:
-    """The room that the model has for a prompt; None if unknown, or if the model is not configured."""
+    """Return the room in tokens that the model has for a prompt; None if unknown, or if the model is not configured."""
     from poweron_services.models.providers import ProviderModel  # noqa: PLC0415 - takes more than a second to import
 
     try:

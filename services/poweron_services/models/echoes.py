@@ -1,21 +1,21 @@
-"""Answers that only repeat how they were asked for: a placeholder, or words of the instructions."""
+"""Detection of answers that only repeat their question: a placeholder, or words of the instructions."""
 
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 OWN_WORDS: Final = frozenset({"objective", "successCriteria", "actionObjective", "reason", "hint"})
-"""The fields that a model has to fill with words of its own."""
-LEAST: Final = 20  # characters; what is shorter may be the same by chance
+"""The fields that a model must fill in its own words."""
+LEAST: Final = 20  # characters; a shorter text may match by chance
 _PLACEHOLDER: Final = re.compile(r"[\W_]{1,10}|<[^<>]*>|string|text|value|name|description", re.IGNORECASE)
 
 
 def echo(answer: Mapping[str, Any], instructions: str) -> tuple[str, str] | None:
-    """The first field that repeats how it was asked for, and what it repeats; None if none does.
+    """Return the first field that repeats a placeholder or the instructions, and its text; None if none does.
 
     Args:
-        answer: what the model answered.
-        instructions: what it was told, the same for every prompt of its stage.
+        answer: the model's answer.
+        instructions: the instructions of the prompt, the same for every prompt of its stage.
     """
     told = _folded(instructions)
     for field, text in _own_words(answer):
@@ -26,7 +26,7 @@ def echo(answer: Mapping[str, Any], instructions: str) -> tuple[str, str] | None
 
 
 def _own_words(value: Any, field: str = "") -> Iterator[tuple[str, str]]:
-    """The texts of the fields with own words; an action's parameters may be anything."""
+    """Yield the texts of the fields that need own words; an action's parameters may hold anything."""
     match value:
         case dict():
             for name, inner in value.items():

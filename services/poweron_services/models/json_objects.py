@@ -1,8 +1,8 @@
-"""The one JSON object in a model's text: by itself, in a list or a code fence, or with words around it.
+"""The one JSON object in a model's text: alone, in a list or a code fence, or with words around it.
 
-Plain JSON is read by orjson at once. Only where the text is more than that, the objects in it are looked for;
-what is ambiguous or broken is refused, never guessed. Line breaks and tabs that stand in a text as they are, which
-grammars of some servers admit and JSON does not, are read as the escapes that they must have been.
+Plain JSON is parsed by orjson directly. Only if the text contains anything else is it searched for objects; an
+ambiguous or broken text is refused, never guessed. Unescaped line breaks and tabs within strings, which the grammars of
+some servers allow and JSON does not, are read as the escapes that they should be.
 """
 
 import json
@@ -15,31 +15,31 @@ import orjson
 
 from poweron_events.errors import Refused
 
-MAX_TEXT = 200_000  # characters; an answer that is longer is no answer
+MAX_TEXT = 200_000  # characters; a longer answer is refused
 MAX_OBJECTS = 20  # in one text
 
 _STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*+"', re.DOTALL)
 _CONTROL: Final = re.compile(r"[\x00-\x1f]")
 _BEGINNING: Final = re.compile(r"\{\s*[\"}]")
-"""How an object begins; a brace before anything else is prose."""
+"""The beginning of an object; a brace before anything else is prose."""
 
 
 class NoObject(Refused):
-    """The text holds no object, several, or a broken one; the sentence says which."""
+    """The text holds no object, several, or a broken one; the message says which."""
 
     code = "answer_unreadable"
 
 
 def the_object(text: str, *, required: Iterable[str], forbidden: frozenset[str]) -> dict[str, Any]:
-    """The object of a text.
+    """Return the object in a text.
 
     Args:
-        text: what a model said.
-        required: keys by which the object is known where there are several.
-        forbidden: keys that no object of the text may hold, however deep.
+        text: the text of a model.
+        required: keys that identify the object if there are several.
+        forbidden: keys that no object in the text may have, at any depth.
 
     Raises:
-        NoObject: there is not exactly one, it cannot be read, or it holds what is forbidden.
+        NoObject: there is not exactly one object, it is unreadable, or it has a forbidden key.
     """
     if len(text) > MAX_TEXT:
         raise NoObject(f"The answer has {len(text)} characters; at most {MAX_TEXT} are read.")
@@ -69,7 +69,7 @@ def _plain(text: str) -> dict[str, Any]:
 
 
 def _within(text: str, why: orjson.JSONDecodeError) -> list[dict[str, Any]]:
-    """The objects with other text around them."""
+    """Return the objects in a text that contains several of them, or other words."""
     try:
         spans = islice(_spans(text), MAX_OBJECTS + 1)
         found = [orjson.loads(with_escapes(text[begin:end])) for begin, end in spans]
@@ -86,12 +86,12 @@ def _within(text: str, why: orjson.JSONDecodeError) -> list[dict[str, Any]]:
 
 
 def with_escapes(text: str) -> str:
-    """JSON with each line break and other control character in its texts as an escape."""
+    """Escape the line breaks and other control characters within the strings of JSON."""
     return _STRING.sub(lambda found: _CONTROL.sub(lambda one: f"\\u{ord(one[0]):04x}", found[0]), text)
 
 
 def _spans(text: str) -> Iterator[tuple[int, int]]:
-    """Where the outermost objects begin and end; raises what the decoder raises for one that is broken."""
+    """Yield the start and the end of each outermost object; raise the decoder's error for a broken one."""
     end = 0
     while match := _BEGINNING.search(text, end):
         _, end = _DECODER.raw_decode(text, match.start())
@@ -111,13 +111,13 @@ def _check_keys(value: dict[str, Any], forbidden: frozenset[str]) -> None:
 
 
 def forbidden_keys(value: Mapping[str, Any], forbidden: frozenset[str]) -> list[str]:
-    """The keys that are forbidden, in whatever case they are written."""
+    """Return the keys that are forbidden, ignoring case."""
     folded = {key.casefold() for key in forbidden}
     return sorted(key for key in value if key.strip().casefold() in folded)
 
 
 def _once(pairs: list[tuple[str, Any]]) -> None:
-    """Refuse a key that stands twice in an object: each reader would take another one of the two."""
+    """Refuse a duplicate key in an object: parsers disagree about which of the two counts."""
     if len({key for key, _ in pairs}) < len(pairs):
         twice = next(key for place, (key, _) in enumerate(pairs) if any(key == other for other, _ in pairs[:place]))
         raise NoObject(f"The answer holds {twice[:100]!r} twice in one object.")
@@ -130,4 +130,4 @@ def _no_number(constant: str) -> None:
 _DECODER: Final = json.JSONDecoder(
     object_pairs_hook=_once, parse_constant=_no_number, parse_int=len, parse_float=len, strict=False
 )
-"""Finds keys that stand twice, and where an object ends; the values are read by orjson."""
+"""Finds duplicate keys, and the end of an object; orjson reads the values."""

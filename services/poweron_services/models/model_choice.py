@@ -1,4 +1,4 @@
-"""Which model answers a prompt: each stage may have its own, and others that answer in its place."""
+"""The routing of prompts to models: each stage may have a model of its own, and fallbacks for it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from poweron_services.models.prompts import Prompt, PromptStage
 
 @dataclass(frozen=True, slots=True)
 class StagedModel:
-    """Hands each prompt to the model of its stage."""
+    """Passes each prompt to the model of its stage."""
 
     models: Mapping[PromptStage, ChatModel]
 
@@ -20,17 +20,17 @@ class StagedModel:
 
 @dataclass(frozen=True, slots=True)
 class FallbackModel:
-    """Hands each prompt to the first model that was not passed over for it."""
+    """Passes each prompt to the first model that was not passed over for it."""
 
     models: Mapping[str, ChatModel]
-    """By their names, in the order in which they are asked."""
+    """The models by name, in the order in which they are asked."""
 
     async def complete(self, prompt: Prompt) -> Completion:
         return await list(self.models.values())[prompt.passed_over].complete(prompt)
 
 
 async def prompt_tokens(model: ChatModel, prompt: Prompt) -> int | None:
-    """The tokens that a prompt may have for the model whose turn it is; None if unknown."""
+    """Return the tokens that a prompt may have for the model whose turn it is; None if unknown."""
     match model:
         case StagedModel():
             return await prompt_tokens(model.models[prompt.stage], prompt)
@@ -40,7 +40,7 @@ async def prompt_tokens(model: ChatModel, prompt: Prompt) -> int | None:
 
 
 def next_model(model: ChatModel, prompt: Prompt) -> str | None:
-    """The name of the model that answers the prompt if the one whose turn it is cannot; None where it is the last."""
+    """Return the name of the model to fall back to if the current one cannot answer; None if it is the last."""
     match model:
         case StagedModel():
             return next_model(model.models[prompt.stage], prompt)

@@ -1,7 +1,8 @@
-"""What is harmless in a model's answer, read as it was asked for; what could be read in two ways is left for its check.
+"""The normalisation of harmless deviations in a model's answer; ambiguous ones are left for validation.
 
-Only what says the same is changed: the case of a word of a closed set and blanks around it, a word for nothing where
-there is nothing to choose, and what follows from the rest of the answer. Events tell which fields were changed.
+Only changes that keep the meaning are made: to the case of a word of a closed set and the spaces around it, to a word
+such as “none” if there is nothing to choose, and to fields that follow from the rest of the answer. Events record which
+fields were changed.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -26,21 +27,21 @@ from poweron_services.models.prompts import (
 )
 
 DOCUMENT_FIELDS: Final = frozenset({"documentList", "documents"})
-"""The names under which models ask for documents as if they were parameters."""
+"""The parameter names by which models ask for documents."""
 MAX_PROGRESS: Final = 1000
 NO_CONNECTION: Final = frozenset({"none", "null", "n/a"})
-"""What models write for a connection where there is none."""
+"""The words that models write for a connection if there is none."""
 
 ANSWER: Final = "answer"
-"""The member that alternatives stand within, for providers that take none by themselves."""
+"""The member that wraps alternatives, for providers that do not accept them at the top level."""
 
 Schema = Mapping[str, Any]
 
 
 def unfolded(said: dict[str, Any], prompt: Prompt | None) -> dict[str, Any]:
-    """The answer as events have it, out of the form in which a schema asks for it.
+    """Convert an answer from the form of its schema to the form of events.
 
-    Alternatives stand within a member of their own, and how far the criteria are met stands by their number.
+    The schema wraps alternatives in a member of their own, and lists the progress of criteria by their numbers.
     """
     inner = said.get(ANSWER)
     value: dict[str, Any] = inner if said.keys() == {ANSWER} and isinstance(inner, dict) else said
@@ -54,12 +55,12 @@ def unfolded(said: dict[str, Any], prompt: Prompt | None) -> dict[str, Any]:
 
 
 def normalised(said: dict[str, Any], answer: type[Model], prompt: Prompt | None) -> dict[str, Any]:
-    """The object that a model answered with, in the words that its stage asked for.
+    """Convert an answer to the exact words that its stage asked for.
 
     Args:
-        said: what the model answered.
-        answer: the stage's answer.
-        prompt: what was asked; it lists what there is to choose from.
+        said: the model's answer.
+        answer: the type of the stage's answer.
+        prompt: the prompt; it lists the available choices.
     """
     value: dict[str, Any] = _in_its_words(said, _words_of(answer))
     match prompt, value:
@@ -76,26 +77,26 @@ def normalised(said: dict[str, Any], answer: type[Model], prompt: Prompt | None)
 
 
 def fields_normalised(said: Mapping[str, Any], value: Mapping[str, Any], found: Model) -> tuple[str, ...]:
-    """The fields that were read otherwise than they were written, and those that follow from the others.
+    """Return the fields that were changed, and those that were derived from others.
 
     Args:
-        said: what the model answered.
-        value: the same, normalised.
-        found: the answer that was made of it.
+        said: the model's answer.
+        value: the same answer, normalised.
+        found: the parsed answer.
     """
     derived = {name for name, inner in value.items() if inner is not None and said.get(name) is None}
     return tuple(sorted({*_differing(said, found.model_dump(mode="json", by_alias=True)), *derived}))
 
 
 def compound(said: Any) -> Any:
-    """`{"method": …, "name": …}` stands for `method.name`."""
+    """Read `{"method": …, "name": …}` as `method.name`."""
     if isinstance(said, dict) and said.keys() == {"method", "name"}:
         return f"{said['method']}.{said['name']}"
     return said
 
 
 def with_normalised(call: ModelCall, *fields: str, repaired: Iterable[str] = ()) -> ModelCall:
-    """The call, which tells that these fields of its answer were normalised, too, and how the answer was repaired."""
+    """Add normalised fields and repairs of the answer to the record of its call."""
     told = {
         "normalised": tuple(sorted({*call.normalised, *fields})),
         "repaired": tuple(sorted({*call.repaired, *repaired})),
@@ -104,12 +105,12 @@ def with_normalised(call: ModelCall, *fields: str, repaired: Iterable[str] = ())
 
 
 def repairs(text: str, said: Mapping[str, Any], value: Mapping[str, Any]) -> tuple[str, ...]:
-    """How an answer had to be repaired to be read.
+    """Return the repairs that were necessary to read an answer.
 
     Args:
-        text: what the model wrote.
+        text: the model's text.
         said: the object in it.
-        value: the same, normalised.
+        value: the same object, normalised.
     """
     written = text.strip()
     found = []
@@ -125,7 +126,7 @@ def repairs(text: str, said: Mapping[str, Any], value: Mapping[str, Any]) -> tup
 
 
 def _differing(said: Any, found: Any, field: str = "") -> Iterator[str]:
-    """The fields that were found otherwise than said; null says the same as leaving one out, parameters stay."""
+    """Yield the fields that differ from the answer; null equals an absent field, and parameters are ignored."""
     if isinstance(said, dict) and isinstance(found, dict):
         for key, inner in said.items():
             name = key if key in found else to_camel(key)
@@ -141,7 +142,7 @@ def _differing(said: Any, found: Any, field: str = "") -> Iterator[str]:
 
 
 class _Words(NamedTuple):
-    """Where words of a closed set stand in a value: it is one of them, or they are in its members or its entries."""
+    """The places of words of a closed set within a value: the value itself, its members or its entries."""
 
     allowed: tuple[JsonValue, ...] = ()
     members: Mapping[str, "_Words"] = {}
@@ -153,7 +154,7 @@ _NO_WORDS: Final = _Words()
 
 @lru_cache
 def _words_of(answer: type[Model]) -> _Words:
-    """Those of an answer, found once for all that are read."""
+    """Return the places in an answer; they are computed once for each type."""
     schema = answer.model_json_schema()
     return _words(schema, schema.get("$defs", {}))
 
@@ -171,7 +172,7 @@ def _words(schema: Schema, definitions: Schema) -> _Words:
 
 
 def _in_its_words(value: Any, words: _Words) -> Any:
-    """The value with each word of a closed set written as the set has it."""
+    """Write each word of a closed set in a value as the set spells it."""
     if words.allowed:
         return _listed(value, words.allowed)
     if isinstance(value, dict) and words.members:
@@ -187,28 +188,28 @@ def _in_its_words(value: Any, words: _Words) -> Any:
 
 
 def _described(schema: Schema, definitions: Schema) -> Schema:
-    """What the schema says of a value that is given, be it by reference."""
+    """Return the schema of a value other than null, with its reference resolved."""
     alternatives = [each for each in schema.get("anyOf", ()) if each != {"type": "null"}]
     given: Schema = alternatives[0] if len(alternatives) == 1 else schema
     return definitions[given["$ref"].rpartition("/")[2]] if "$ref" in given else given
 
 
 def _listed(said: JsonValue, allowed: tuple[JsonValue, ...]) -> JsonValue:
-    """The only one of the listed words that is written like this; else what was said."""
+    """Return the only allowed word with this spelling, or else the value itself."""
     return coerced(said, {"enum": list(allowed)})
 
 
 def _chosen(value: dict[str, Any], prompt: TaskPrompt) -> dict[str, Any]:
-    """An action and its connection, as the prompt lists them."""
+    """Write an action and its connection as the prompt lists them."""
     names = tuple(line.name for line in prompt.catalog)
     listed = {"action": _listed(compound(value.get("action")), names)} if "action" in value else {}
     return {**value, **listed, **_connection(value.get("requiredConnection"), prompt.connections)}
 
 
 def _with_references_moved(value: dict[str, Any], prompt: SelectionPrompt) -> dict[str, Any]:
-    """With the documents that a field for stage 2 names among the references, which is where they belong (P-02).
+    """Move documents that a field for stage 2 names to the references, where they belong (P-02).
 
-    A field that names none is left for its check.
+    A field that names none is left for validation.
     """
     schema = value.get("parametersSchema")
     if not isinstance(schema, dict) or not isinstance(fields := schema.get("fields"), list):
@@ -241,7 +242,7 @@ def _connection(said: Any, known: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _with_criteria(value: dict[str, Any], criteria: Iterable[CriterionProgress]) -> dict[str, Any]:
-    """With each criterion as the prompt lists it."""
+    """Write each criterion as the prompt lists it, and limit its progress to the scale."""
     if "criteriaProgress" not in value:
         return value
     listed = {"enum": [each.criterion for each in criteria]}
@@ -251,14 +252,14 @@ def _with_criteria(value: dict[str, Any], criteria: Iterable[CriterionProgress])
 
 
 def _on_its_scale(entry: Any) -> Any:
-    """With a progress beyond its scale at the end of it: some servers do not hold a model to the bounds of numbers."""
+    """Limit a progress to its scale: some servers do not enforce the bounds of numbers."""
     if not isinstance(entry, dict) or type(progress := entry.get("progress")) is not int:
         return entry
     return {**entry, "progress": min(max(progress, 0), MAX_PROGRESS)}
 
 
 def _classified(value: dict[str, Any], *, success: bool) -> dict[str, Any]:
-    """With the classification that follows from decision and observation, where the answer leaves it out (L-05)."""
+    """Derive a missing classification from the decision and the observation (L-05)."""
     if value.get("classification") is not None or value.get("decision") not in ("continue", "stop"):
         return value
     failed = "retry" if value["decision"] == "continue" else "failed"

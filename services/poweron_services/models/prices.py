@@ -1,4 +1,4 @@
-"""What the models of providers cost: as the settings say, else by the list of prices that comes with a library."""
+"""The prices of providers' models: from the settings, or else from the list that comes with a library."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -20,11 +20,11 @@ MILLION: Final = 1_000_000
 LISTED_AS: Final[Mapping[Provider, str]] = {"openai-responses": "openai"}
 """Providers that have another name on the list."""
 PROMPT_KINDS: Final = ("input_mtok", "cache_write_mtok", "cache_read_mtok")
-"""What a provider may count the tokens of a prompt as, each kind with a price of its own."""
+"""The ways in which a provider may count the tokens of a prompt, each with its own price."""
 
 
 class ReportedUsage(Protocol):
-    """What a provider says that a call took; a list of prices knows more kinds of tokens."""
+    """The usage that a provider reports for a call; a list of prices knows more kinds of tokens."""
 
     @property
     def input_tokens(self) -> int: ...
@@ -34,21 +34,21 @@ class ReportedUsage(Protocol):
 
 
 class Price(Protocol):
-    """What a call of one model costs, in nano-USD."""
+    """The price of calls to one model, in nano-USD."""
 
     def most(self, prompt: int, answer: int) -> int:
-        """The most that so many tokens can cost, however the provider counts them: never less with more of them."""
+        """Return the most that these tokens can cost, however the provider counts them: never less for more of them."""
 
     def cost(self, usage: ReportedUsage, context: Mapping[str, Any] | None = None) -> int:
-        """What a call cost; `context` is what the provider says of how it was served."""
+        """Return the cost of a call; `context` is what the provider reports about how it was served."""
 
 
 @dataclass(frozen=True, slots=True)
 class SetPrice:
-    """The price that the settings name, the same for every token of a prompt, and for every one of an answer."""
+    """A price from the settings: the same for every token of a prompt, and for every token of an answer."""
 
     prompt: Decimal
-    """US dollars for a million tokens."""
+    """US dollars per million tokens."""
     answer: Decimal
 
     def most(self, prompt: int, answer: int) -> int:
@@ -60,7 +60,7 @@ class SetPrice:
 
 @dataclass(frozen=True, slots=True)
 class ListedPrice:
-    """The price by the list, of the model that was asked for, whatever name its answer bears."""
+    """A price from the list, of the model that was requested, even if the answer names another one."""
 
     provider: ListedProvider
     model: ModelInfo
@@ -69,7 +69,7 @@ class ListedPrice:
         return ceil(max(_dearest(prices, prompt, answer) for prices in self._prices()) * NANO / MILLION)
 
     def _prices(self) -> Iterator[ModelPrice]:
-        """What holds now, also where the provider serves a request faster for more, as the account may be set."""
+        """Yield the current prices, including those of faster service tiers, which the account may be set to."""
         now = datetime.now(UTC)
         yield self.model.get_prices(now)
         for variant in self.model.price_variants or ():
@@ -80,39 +80,39 @@ class ListedPrice:
         try:
             known = cast("dict[str, Any] | None", context)
             dollars = self.model.calc_price(usage, self.provider, price_context=known).total_price
-        except ValueError:  # counts that contradict one another
+        except ValueError:  # contradictory counts
             return min(self.most(max(0, usage.input_tokens), max(0, usage.output_tokens)), MAX_NANO_USD)
         return max(0, min(int(dollars * NANO), MAX_NANO_USD))
 
 
 def _dearest(prices: ModelPrice, prompt: int, answer: int) -> Decimal:
-    """Dollars for a million times so many tokens, whatever the provider counts those of the prompt as."""
+    """Return the most that the tokens can cost, in millionths of a dollar, however the prompt's are counted."""
     kinds = [_rate(getattr(prices, kind), prompt) for kind in PROMPT_KINDS]
     return max(kinds) * prompt + _rate(prices.output_mtok, prompt) * answer
 
 
 def _rate(price: Decimal | TieredPrices | None, prompt: int) -> Decimal:
-    """The price of a token, which may be higher from some length of the prompt on."""
+    """Return the price of a million tokens, which may rise with the length of the prompt."""
     if isinstance(price, TieredPrices):
         return max([price.base, *(tier.price for tier in price.tiers if tier.start < prompt)])
     return price or Decimal(0)
 
 
 def price_of(provider: Provider, name: str, settings: Settings, known: ProviderSettings) -> Price | None:
-    """The price of a provider's model; None where nobody says it."""
+    """Return the price of a provider's model; None if it is unknown."""
     if (chosen := settings.prices.get(f"{provider}:{name}")) is not None:
         return SetPrice(*chosen)
     return next(filter(None, (_priced(found) for found in _listed(provider, name, known))), None)
 
 
 def listed_window(provider: Provider, name: str, known: ProviderSettings) -> int | None:
-    """The tokens that a provider's model takes, prompt and answer together; None where the list does not say."""
+    """Return the tokens that a provider's model takes, prompt and answer together; None if the list has no number."""
     found = next((model for _, model in _listed(provider, name, known)), None)
     return found.context_window if found else None
 
 
 def _listed(provider: Provider, name: str, known: ProviderSettings) -> Iterator[tuple[ListedProvider, ModelInfo]]:
-    """The model on the list: of the provider at the address that is set, then of the provider with this name."""
+    """Yield the listed model: of the provider at the configured address, then of the provider with this name."""
     place = getattr(known, PLACE_VARIABLES[provider].lower())
     url = place.get_secret_value() if place else None
     for named, address in ((None, url), (LISTED_AS.get(provider, provider), None)):
@@ -127,7 +127,7 @@ def _priced(found: tuple[ListedProvider, ModelInfo]) -> ListedPrice | None:
 
 
 def unpriced_models(settings: Settings, known: ProviderSettings) -> tuple[str, ...]:
-    """The models in use whose price nobody says, where that keeps a budget of money from holding."""
+    """Return the models in use without a known price; none if the settings allow such models."""
     if settings.unpriced_models == "allow":
         return ()
     named = [(model, *model.partition(":")[::2]) for model in settings.provided_models]

@@ -1,10 +1,9 @@
-"""The prompts: what each stage shows to a model, as an object whose rendering is the prompt.
+"""The prompts: an object for each stage, whose rendering is the text of the prompt.
 
-A language model is sent the rendering; the built-in model reads the same fields. A prompt's template
-is a file beside the role or action that uses it: instructions first, which are the same every time,
-then, below the line `=== data ===`, the data. In the data, whatever a person, a document or a model
-wrote stands between fences; outside of them are only fixed words, numbers and names from closed sets.
-The fields hold all there is; the rendering is cut to the budgets that the template names.
+A language model receives the rendering; the built-in model reads the same fields. A prompt's template is a file beside
+the role or action that uses it: first the instructions, which never vary, then, below the line `=== data ===`, the
+data. In the data, all text by users, documents or models is enclosed in fences; outside of them are only fixed words,
+numbers and names from closed sets. The fields hold everything; the rendering is cut to the budgets in the template.
 """
 
 import hashlib
@@ -30,15 +29,15 @@ from poweron_services.models.template_filters import FILTERS, LONGEST, cut
 Thing = TypeVar("Thing")
 
 DATA_LINE = "=== data ===\n"
-MOST_HALVED = 4  # times that the budgets of history and indexes are halved for a model that takes little
+MOST_HALVED = 4  # times that the budgets of history and indexes are halved for a model with a small window
 OutputFormat = Literal["markdown", "text", "html", "json", "csv"]
 Extent = Literal["whole", "excerpts", "part", "answers"]
-"""What a model is shown of documents: all of them, passages that fit the task, one part of several, or what was
-answered from the parts."""
+"""The part of the documents that a model is shown: all of them, passages that fit the task, one part of several, or the
+answers from the parts."""
 NOTHING = "NOTHING"
-"""What is answered from a part that says nothing of what is asked."""
+"""The answer from a part that contains nothing about the question."""
 PromptStage = Literal["plan", "plan_actions", "select", "parameterize", "refine", "review", "process", "message"]
-"""What a model is asked for: the stages of a workflow that ask one, actions (`process`) and the final message.
+"""The purpose of a model call: a stage of a workflow, an action (`process`) or the final message.
 
 Each may have a model of its own.
 """
@@ -54,14 +53,14 @@ _ENVIRONMENT.filters.update(FILTERS)
 
 @dataclass(frozen=True)
 class Template:
-    """A versioned prompt template; every decision names it together with its hash (P-08)."""
+    """A versioned prompt template; every decision records its name and its hash (P-08)."""
 
     name: str
     text: str
 
     @classmethod
     def beside(cls, module: str, name: str) -> "Template":
-        """The template `name` in the folder of the module whose `__file__` is given."""
+        """Load the template `name` from the folder of the module whose `__file__` is given."""
         return cls(name, Path(module).with_name(name).read_text(encoding="utf-8"))
 
     @cached_property
@@ -70,15 +69,15 @@ class Template:
 
     @cached_property
     def _parts(self) -> tuple[str, jinja2.Template]:
-        """The instructions, which are the same every time, and what shows the data."""
+        """The instructions, which never vary, and the template for the data."""
         instructions, _, data = self.text.partition(DATA_LINE)
         template = _ENVIRONMENT.from_string(data)
-        template.globals = {}  # a template has what its prompt has; chained mappings would be copied at every call
+        template.globals = {}  # its prompt has all values; chained mappings would be copied at every call
         return _ENVIRONMENT.from_string(instructions).render(), template
 
     @property
     def instructions(self) -> str:
-        """What is the same in every prompt of this template."""
+        """The text that is the same in every prompt of this template."""
         return self._parts[0]
 
     def render(self, values: dict[str, Any], fence: str) -> "Rendered":
@@ -88,7 +87,7 @@ class Template:
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """A prompt as a language model gets it: the same instructions every time, then the data."""
+    """A prompt as a language model receives it: the instructions, which never vary, then the data."""
 
     instructions: str
     data: str
@@ -98,40 +97,40 @@ class Rendered:
 
 
 def new_fence() -> str:
-    """A delimiter that nobody has seen."""
+    """Return a new random delimiter."""
     return secrets.token_hex(8)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
-    """What every stage's prompt is: a template and the fields it shows, for one call.
+    """The base of the prompts of all stages: a template and the fields that it shows, for one call.
 
-    Untrusted text stands between lines with a delimiter that nobody can foresee. The prompts of a workflow share one,
-    so that a prompt begins like the one before it, which providers then have in their caches. What a model has seen
-    and repeats cannot end a block of its next prompt: where the delimiter stands in the data, another one is taken.
+    Untrusted text is enclosed in lines with an unpredictable delimiter. The prompts of a workflow share it, so that a
+    prompt begins like the previous one and provider caches apply. A model that saw the delimiter and repeats it cannot
+    end a block of its next prompt: if the delimiter appears in the data, another one is used.
     """
 
     stage: ClassVar[PromptStage]
     if_too_long: ClassVar[str] = "Nothing more can be left out of it."
-    """What is said where the prompt is too long and cannot be cut."""
+    """The advice if the prompt is too long and cannot be cut."""
     template: Template
     fence: str = field(default_factory=new_fence, compare=False, repr=False)
     allowance: Allowance | None = field(default=None, repr=False)
-    """What the budgets leave for the call; None where there are none."""
+    """What the budgets leave for the call; None if there are no budgets."""
     answer_schema: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
-    """The JSON Schema of the answer; None where it is text."""
+    """The JSON Schema of the answer; None if the answer is text."""
     passed_over: int = field(default=0, compare=False, repr=False)
-    """How many of the models that are configured for the stage could not answer."""
+    """The number of models configured for the stage that could not answer."""
     share: int = 1
-    """What budgets are divided by, where a model takes no prompt that long: by the template those of history and
-    indexes, by `shown` those of other texts."""
+    """The divisor of the budgets, for a model that does not accept a prompt this long: the template divides those of
+    history and indexes, `shown` those of other texts."""
 
     def shown(self) -> dict[str, Any]:
-        """What the template shows, by name."""
+        """Return the values that the template shows, by name."""
         return {name: getattr(self, name) for name in _shown(type(self))}  # type: ignore[arg-type] # classes do have a hash
 
     def render(self, fence: str | None = None) -> Rendered:
-        """The prompt as text, between lines with its own delimiter or the given one."""
+        """Render the prompt as text, with its own delimiter or the given one."""
         values = self.shown() | {"share": self.share}
         if fence is not None:
             return self.template.render(values, fence)
@@ -142,7 +141,7 @@ class Prompt:
         return replace(rendered, data=rendered.data.replace(unseen, self.fence))
 
     def shorter(self) -> Self | None:
-        """The prompt with less of its history and its indexes, which it says; None where nothing more may go."""
+        """Return the prompt with less history and shorter indexes, as it then says; None if nothing more can go."""
         length = len(str(self.render()))
         shares = (self.share * 2**halved for halved in range(1, MOST_HALVED + 1))
         shorter = (replace(self, share=share) for share in shares if share <= 2**MOST_HALVED)
@@ -159,7 +158,7 @@ def _shown(kind: type[Prompt]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class DocumentLine:
-    """A document as the index in a prompt shows it: no content, only what it is and how to refer to it."""
+    """A document in the index of a prompt: no content, only what it is and how to refer to it."""
 
     reference: str  # docItem:<documentId>:<fileName>
     label: str  # the label of the list it belongs to: docList:<label> names all of them
@@ -173,7 +172,7 @@ class DocumentLine:
 
 @dataclass(frozen=True, slots=True)
 class ListLine:
-    """A list of documents as the index in a prompt shows it: the label that names all of them, and their number."""
+    """A list of documents in the index of a prompt: the label that names all of them, and their number."""
 
     label: str
     count: int
@@ -184,7 +183,7 @@ class ListLine:
 
 @dataclass(frozen=True, slots=True)
 class CatalogLine:
-    """An action as the tiny catalog shows it: names only (P-07)."""
+    """An action in the tiny catalog: names only (P-07)."""
 
     name: str
     parameters: tuple[str, ...]
@@ -192,7 +191,7 @@ class CatalogLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownPrompt(Prompt):
-    """What whoever plans tasks or actions is shown of the request and of what is there."""
+    """The base of prompts that plan tasks or actions: the request, and what is available for it."""
 
     user_prompt: str
     language: str | None
@@ -206,17 +205,17 @@ class KnownPrompt(Prompt):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanningPrompt(KnownPrompt):
-    """Cut a request into tasks. Answer: `PlanningAnswer`."""
+    """Split a request into tasks. Answer: `PlanningAnswer`."""
 
     stage: ClassVar[PromptStage] = "plan"
     actions: tuple[CatalogLine, ...]
     max_steps: int
-    refusal: str | None = None  # why the first answer to this very question was refused
+    refusal: str | None = None  # why the first answer to this prompt was refused
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskPrompt(KnownPrompt):
-    """What whoever chooses actions is shown of the task at hand, in either mode."""
+    """The base of prompts that choose actions: the current task, in either mode."""
 
     objective: str
     attempt: int = 1
@@ -226,7 +225,7 @@ class TaskPrompt(KnownPrompt):
     catalog: tuple[CatalogLine, ...]
     history: tuple[ChatMessage, ...]  # of this round, newest first
     improvements: tuple[str, ...]
-    refusal: str | None  # why the first answer to this very question was refused, as a model may know it (S8)
+    refusal: str | None  # why the first answer to this prompt was refused, as far as a model may know (S8)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,9 +233,9 @@ class ActionsPrompt(TaskPrompt):
     """List all actions of a task at once (A-01; deprecated, for mode Actionplan only). Answer: `ActionsAnswer`."""
 
     stage: ClassVar[PromptStage] = "plan_actions"
-    max_steps: int  # at most so many actions
-    place: str  # round{r}_task{t}: what the labels of the results begin with
-    first_action: int  # the number that the first action of the plan has in its label
+    max_steps: int  # the most actions that the plan may have
+    place: str  # round{r}_task{t}: the beginning of the labels of the results
+    first_action: int  # the number of the plan's first action in its label
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -250,7 +249,7 @@ class SelectionPrompt(TaskPrompt):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParametersPrompt(Prompt):
-    """Stage 2: business parameters only, nothing else is shown (P-03). Answer: `ParametersAnswer`."""
+    """Stage 2: set business parameters only; nothing else is shown (P-03). Answer: `ParametersAnswer`."""
 
     stage: ClassVar[PromptStage] = "parameterize"
     action_objective: str
@@ -269,7 +268,7 @@ class ParametersPrompt(Prompt):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefinementPrompt(Prompt):
-    """Continue or stop (P-06). Answer: `RefinementAnswer`."""
+    """Decide whether to continue or stop (P-06). Answer: `RefinementAnswer`."""
 
     stage: ClassVar[PromptStage] = "refine"
     language: str | None = None
@@ -278,11 +277,11 @@ class RefinementPrompt(Prompt):
     progress: tuple[CriterionProgress, ...]
     selected_action: str
     observation: Observation
-    findings: tuple[str, ...]  # what the observation says in sentences
+    findings: tuple[str, ...]  # the observation in sentences
     steps_left: int
     refusal: str | None = None
     all_unreadable: bool = False
-    """Whether nothing can be read of any document that was handed over."""
+    """Whether no document that came with a request is readable."""
 
     def shown(self) -> dict[str, Any]:
         values = Prompt.shown(self)
@@ -295,7 +294,7 @@ class RefinementPrompt(Prompt):
         return values
 
     def _shorter_observation(self) -> Observation:
-        """The observation with fewer documents and addresses, and less of how each document begins."""
+        """Return the observation with fewer documents and links, and shorter previews."""
         previews = [
             preview.model_copy(update={"snippet": cut(preview.snippet, 2_000 // self.share)})
             for preview in _first(self.observation.previews, self.share)
@@ -320,27 +319,27 @@ class ReviewPrompt(Prompt):
     retries_left: int
     refusal: str | None = None
     all_unreadable: bool = False
-    """Whether nothing can be read of any document that was handed over."""
+    """Whether no document that came with a request is readable."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceText:
-    """A document's text, as `ai.process` shows it: markdown with a heading for every page or section."""
+    """The text of a document, as `ai.process` shows it: markdown with a heading for every page or section."""
 
     reference: str
     name: str
     text: str
     number: int | None = None
-    """What an answer cites it by, as `[n]`: a page of the web has one, other documents have none."""
+    """The number that an answer cites it by, as `[n]`; only web pages have one."""
     page: WebPage | None = None
-    """The page of the web whose text it is."""
+    """The web page that the text is from."""
     cites: tuple[int, ...] = ()
-    """The numbers that its own `[n]` have, where a model wrote it from pages of the web: those of the prompt."""
+    """The numbers of its own `[n]` in this prompt, if a model wrote the text from web pages."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessPrompt(Prompt):
-    """Answer a question from texts, or write from them (C-04). Answer: text in the asked format."""
+    """Answer a question from texts, or write from them (C-04). Answer: text in the requested format."""
 
     stage: ClassVar[PromptStage] = "process"
     if_too_long: ClassVar[str] = "Hand over fewer or shorter documents, or use a model that takes more."
@@ -349,33 +348,33 @@ class ProcessPrompt(Prompt):
     custom_instructions: str
     language: str | None
     output_format: OutputFormat
-    form: str = ""  # more on the format
+    form: str = ""  # details of the format
     documents: tuple[SourceText, ...]
     extent: Extent = "whole"
     part: int = 0
     """The number of the part, counted from 1."""
     parts: int = 0
     problem: str = ""
-    """What was wrong with the output that came before; empty where none did."""
+    """What was wrong with the previous output; empty if there was none."""
     refused: str = ""
-    """How that output began."""
+    """The beginning of that output."""
 
     def repeated(self, *, problem: str, refused: str) -> Self:
-        """The same prompt once more, with what was wrong with the output to it."""
+        """Return the prompt with what was wrong with the previous output."""
         return replace(self, problem=problem, refused=refused)
 
 
 @dataclass(frozen=True, slots=True)
 class TaskResult:
-    """What a task came to: its last summary, and the text it wrote for the user, if any."""
+    """The result of a task: its last summary, and the text that it wrote for the user, if any."""
 
     objective: str
     status: str  # success | failed
     summary: str
     text: str
-    failures: tuple[str, ...] = ()  # the steps that failed, in whichever attempt, and why
+    failures: tuple[str, ...] = ()  # the steps that failed, in any attempt, and why
     reviews: tuple[str, ...] = ()  # what the reviews of its attempts said, the last one first
-    only_read: bool = False  # whether the text is what the task read, and nothing that was written for the user
+    only_read: bool = False  # whether the text is only what the task read, not written for the user
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -396,5 +395,5 @@ class MessagePrompt(Prompt):
 
 
 def _first(things: tuple[Thing, ...], share: int) -> tuple[Thing, ...]:
-    """The first of the things: half of them, or a quarter, but not none."""
+    """Return the first 1/`share` of the things, rounded up."""
     return things[: -(-len(things) // share)]

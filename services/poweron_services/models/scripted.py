@@ -1,4 +1,4 @@
-"""A model that answers from a script: for tests, and for showing a course of events at will."""
+"""A model that answers from a script, for tests and demonstrations."""
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -36,14 +36,14 @@ _KINDS = {
     )
 }
 
-REMEMBERED = 1_000  # prompts, the newest
+REMEMBERED = 1_000  # prompts that are remembered, the newest
 PROMPT, ANSWER = 10, 5  # tokens that every call takes
 
 Line = str | dict[str, Any] | Exception | Callable[[Prompt], "str | dict[str, Any]"]
 
 
 class ScriptedModel:
-    """Answers each kind of prompt with the lines of its script, in order; the last one is repeated.
+    """Answers each kind of prompt with the lines of its script, in order; the last line is repeated.
 
     A line is a text, an object to be written as JSON, an exception to be raised, or a function of the prompt.
     """
@@ -54,10 +54,10 @@ class ScriptedModel:
 
     @classmethod
     def from_file(cls, path: str) -> "ScriptedModel":
-        """A script from a JSON file: {"SelectionPrompt": ["…", {…}], …}.
+        """Read a script from a JSON file: {"SelectionPrompt": ["…", {…}], …}.
 
         Raises:
-            Refused: the file cannot be read as a script.
+            Refused: the file is not a readable script.
         """
         try:
             script = orjson.loads(Path(path).read_bytes())

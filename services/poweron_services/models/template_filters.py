@@ -1,6 +1,6 @@
-"""How a template shows what others wrote: each entry told apart, all of it within a budget of characters (P-09).
+"""The filters that show untrusted text in a template: as separate entries, within a budget of characters (P-09).
 
-An entry begins at the margin and goes on indented, so that no text can pass for two of them.
+An entry begins at the margin and continues indented, so that no text can pass for two entries.
 """
 
 import re
@@ -18,14 +18,14 @@ LONGEST: Final = 1_000  # characters of one entry
 
 
 def cut(text: str, budget: int) -> str:
-    """The text, or its beginning and how much is left out."""
+    """Truncate a text to the budget, and say how much is left out."""
     if len(text) <= budget:
         return text
     return f"{text[:budget]}… ({len(text) - budget} more characters are left out.)"
 
 
 def entries(things: Sequence[object], budget: int, longest: int = LONGEST) -> str:
-    """The first of the things that fit, and how many there are besides; things come newest first."""
+    """Show the first things that fit, and say how many are left out; things come newest first."""
     shown, left_out = _fitting(things, budget, longest)
     if left_out:
         shown.append(f"({left_out} more {'is' if left_out == 1 else 'are'} left out.)")
@@ -33,9 +33,9 @@ def entries(things: Sequence[object], budget: int, longest: int = LONGEST) -> st
 
 
 def as_they_came(things: Sequence[object], budget: int, longest: int = LONGEST) -> str:
-    """The same, but shown in the order in which they came: what was shown before stays where it was.
+    """Show the first things that fit, oldest first, so that entries already shown keep their place.
 
-    So the prompts of a task begin alike, however many things are added.
+    The prompts of a task then begin alike, however many things are added.
     """
     shown, left_out = _fitting(things, budget, longest)
     if left_out:
@@ -44,7 +44,7 @@ def as_they_came(things: Sequence[object], budget: int, longest: int = LONGEST) 
 
 
 def _fitting(things: Sequence[object], budget: int, longest: int) -> tuple[list[str], int]:
-    """The first of the things that fit as entries, and how many there are besides."""
+    """Return the first things that fit, as entries, and the number of those left out."""
     shown: list[str] = []
     for thing in things:
         entry = cut(_entry(thing), min(longest, budget))
@@ -56,7 +56,7 @@ def _fitting(things: Sequence[object], budget: int, longest: int) -> tuple[list[
 
 
 def criteria(progress: Sequence[CriterionProgress], budget: int) -> str:
-    """The criteria by their numbers. Each is shown, be it cut: answers name all of them by number."""
+    """Show the criteria by number. Each is shown, truncated if necessary: answers refer to all of them by number."""
     longest = budget // max(1, len(progress))
     return "\n".join(
         f"{number}. " + "\n   ".join(cut(each.criterion, longest).splitlines())
@@ -65,7 +65,7 @@ def criteria(progress: Sequence[CriterionProgress], budget: int) -> str:
 
 
 def reached(progress: Sequence[CriterionProgress]) -> str:
-    """How far each criterion is met, by its number."""
+    """Show how far each criterion is met, by number."""
     return "; ".join(
         f"{number}: {'met' if each.met else 'not met'}, {each.progress} of 1000"
         for number, each in enumerate(progress, start=1)
@@ -73,12 +73,12 @@ def reached(progress: Sequence[CriterionProgress]) -> str:
 
 
 def messages(history: str, budget: int, left_out: int = 0) -> str:
-    """The first messages of a rendered history that fit, and how many there are besides.
+    """Show the first messages of a rendered history that fit, and say how many are left out.
 
     Args:
         history: messages as `render` writes them, newest first.
         budget: characters.
-        left_out: older messages that the history itself has no room for.
+        left_out: older messages that the history itself leaves out.
     """
     every = _NEXT_MESSAGE.split(history)
     shown: list[str] = []
@@ -93,7 +93,7 @@ def messages(history: str, budget: int, left_out: int = 0) -> str:
 
 
 def _entry(thing: object) -> str:
-    """A thing as its entry; a message stands as the history tells it (H-03)."""
+    """Render a thing as an entry; a message appears as in the history (H-03)."""
     match thing:
         case str():
             text = thing
@@ -112,7 +112,7 @@ def _entry(thing: object) -> str:
 
 
 def _preview(preview: Preview) -> str:
-    """How a document begins; of a page of the web also where it is from and what is worth knowing of it."""
+    """Show the beginning of a document; for a web page, also its address and what is worth knowing about it."""
     known = [preview.mime, *([preview.url] if preview.url else [])]
     if preview.relevance_score is not None:
         known.append(f"relevance {preview.relevance_score} of 1000")

@@ -1,4 +1,4 @@
-"""A time limit for what asks models: it knows of the calls that failed, of answers that could not be kept, and why."""
+"""A time limit for work that asks models; it tracks failed calls, answers that could not be stored, and the reasons."""
 
 import asyncio
 import math
@@ -16,14 +16,14 @@ from poweron_events.event import MAX_NANO_USD, MAX_TOKENS, FailedCalls, ModelCal
 
 @dataclass(frozen=True, slots=True)
 class LostAnswer:
-    """An answer that came and is paid for, but that could not be kept, and why."""
+    """An answer that arrived and was charged but could not be stored, and why."""
 
     call: ModelCall
     trouble: str
 
 
 class AnswersLost(Unavailable):
-    """The time is over, and answers were still in hand; their calls name neither prompt nor answer."""
+    """The time ran out while answers were not yet stored; their calls refer to neither prompt nor answer."""
 
     def __init__(self, lost: list[LostAnswer]) -> None:
         sentence = f"The model answered, but its answer could not be kept in time. {lost[-1].trouble}"
@@ -32,15 +32,15 @@ class AnswersLost(Unavailable):
 
 
 class GivenUp(PowerOnError):
-    """What was unavailable is not tried again: the time is over, or will be before the next try."""
+    """There is no further try: the time is over, or will be before the next one."""
 
 
 class TimeLimit:
-    """Limits what asks models, as an asynchronous context.
+    """An asynchronous context that limits the time of work that asks models.
 
     Raises:
-        AnswersLost: the time is over, and an answer was in hand.
-        GivenUp: the time is over, and something was in the way.
+        AnswersLost: the time is over, and an answer was not stored yet.
+        GivenUp: the time is over, and something was unavailable.
         TimeoutError: the time is over.
     """
 
@@ -53,10 +53,10 @@ class TimeLimit:
         outage_seconds: float = math.inf,
         pauses: bool = False,
     ) -> None:
-        """Limit everything to `seconds`, and the beginning of another try to `retry_seconds` if those are fewer.
+        """Limit all work to `seconds`, and the start of another try to `retry_seconds` if that is less.
 
-        `outage_seconds` are those from a failure on in which another try may begin, if no model answers meanwhile;
-        `pauses` says whether the time stands still while the log does not take a reservation.
+        Another try may start within `outage_seconds` of a failure if no model answers in the meantime. `pauses` says
+        whether the clock stops while the log does not accept a reservation.
         """
         self._seconds, self._whose, self._outage_seconds = seconds, whose, outage_seconds
         self._failing_since: float | None = None
@@ -67,9 +67,9 @@ class TimeLimit:
         self._failed: dict[Code, FailedCalls] = {}
         self._trouble: Unavailable | None = None
         self.tries = 0
-        """How often something was tried in vain: each request to a model counts."""
+        """The number of failed tries; each request to a model counts."""
         self.answered = list[ModelCall]()
-        """The calls whose answers came and were kept; only who asked knows whether an event will tell of them."""
+        """The calls whose answers were stored; only the caller knows whether an event will record them."""
 
     @property
     def is_over(self) -> bool:
@@ -78,21 +78,21 @@ class TimeLimit:
 
     @property
     def failed_calls(self) -> tuple[FailedCalls, ...]:
-        """The calls that failed until now, one entry for each code."""
+        """The calls that have failed so far, one entry per code."""
         return tuple(self._failed.values())
 
     def failed(self, trouble: Unavailable) -> None:
-        """Something was tried in vain."""
+        """Record a failed try."""
         self.tries += 1
         self._trouble = trouble
 
     def call_answered(self, call: ModelCall) -> None:
-        """A model answered: nothing is in the way any more."""
+        """Record that a model answered, which ends an outage."""
         self.answered.append(call)
         self._trouble = self._failing_since = None
 
     def call_failed(self, call: FailedCalls, trouble: Unavailable | None) -> None:
-        """A request to a model failed; `trouble` is why, where that may pass."""
+        """Record a failed request to a model; `trouble` is the reason if it may pass."""
         self._failed[call.code] = _together(self._failed.get(call.code), call)
         if self._failing_since is None:
             self._failing_since = asyncio.get_running_loop().time()
@@ -100,20 +100,20 @@ class TimeLimit:
         self._trouble = trouble or self._trouble
 
     def answers_unused(self, code: Code) -> None:
-        """What was answered until now is told by no event: it will be asked for again, for this reason."""
+        """Count the answers so far as failed calls with this code: no event records them, they are requested again."""
         for call in self.answered:
             used = call.model_dump(include={*FailedCalls.model_fields} - {"code", "count"})
             self._failed[code] = _together(self._failed.get(code), FailedCalls(code=code, count=1, **used))
         self.answered.clear()
 
     def allows(self, pause: float) -> bool:
-        """Whether the time holds another try after so many seconds."""
+        """Return whether there is time for another try after a pause in seconds."""
         then = asyncio.get_running_loop().time() + pause
         is_outage = self._failing_since is not None and then >= self._failing_since + self._outage_seconds
         return then < self._retry_until and not is_outage
 
     def given_up(self) -> GivenUp:
-        """That the time does not hold another try: what was in the way, and when it may be tried again if that said."""
+        """Return the error for a try that no longer fits: the last trouble, and when to retry if it says so."""
         trouble, said = self._trouble, self._in_the_way()
         assert trouble is not None
         asked = trouble.retry_after
@@ -123,7 +123,7 @@ class TimeLimit:
 
     @contextmanager
     def paused(self) -> Generator[None, None, None]:
-        """Stop the clock, where the work can wait: a stage does for Kafka, an action has a claim that ends."""
+        """Stop the clock if the work can wait: a stage waits for Kafka, but an action has a claim that expires."""
         end, loop = self._timeout.when(), asyncio.get_running_loop()
         if not self._pauses or end is None:
             yield
@@ -156,16 +156,16 @@ class TimeLimit:
             raise
 
     def lost(self, call: ModelCall, trouble: str) -> None:
-        """An answer was in hand when the time was over, or when somebody else gave up."""
+        """Record an answer that was not stored when the time ran out or another part of the work gave up."""
         self._lost.append(LostAnswer(call, trouble))
 
     @property
     def lost_calls(self) -> tuple[ModelCall, ...]:
-        """The calls whose answers came and were not kept."""
+        """The calls whose answers arrived but were not stored."""
         return tuple(each.call for each in self._lost)
 
     def _in_the_way(self) -> str:
-        """The last trouble, and how often there was any."""
+        """Return the last trouble, and the number of tries."""
         if self.tries == 1:
             return str(self._trouble)
         within = f"within {self._seconds:g} s, the time limit of {self._whose}"
@@ -178,12 +178,12 @@ _CURRENT: ContextVar[TimeLimit | None] = ContextVar("time_limit", default=None)
 
 
 def current_limit() -> TimeLimit | None:
-    """The time limit of the work at hand; None where it has none."""
+    """Return the time limit of the current work; None if it has none."""
     return _CURRENT.get()
 
 
 def failed_calls() -> tuple[FailedCalls, ...]:
-    """The calls that failed in the work at hand, which no event tells of yet."""
+    """Return the failed calls of the current work, which no event records yet."""
     limit = _CURRENT.get()
     return () if limit is None else limit.failed_calls
 
@@ -204,7 +204,7 @@ def _together(first: FailedCalls | None, second: FailedCalls) -> FailedCalls:
 
 
 def _may_be_tried(seconds: float) -> str:
-    """When it may be tried again: the second in UTC, and in how long."""
+    """Return when to retry: the time in UTC, to the second, and how long it is until then."""
     at = datetime.now(UTC) + timedelta(seconds=math.ceil(seconds))
     return f"It may be tried again at {at:%Y-%m-%d %H:%M:%S} UTC, in {_in_words(seconds)}"
 

@@ -1,4 +1,4 @@
-"""Execution: runs an action that was claimed, and tells what came of it; whatever goes wrong is its result."""
+"""Execution: runs a claimed action and reports the result; any error becomes part of the result."""
 
 import asyncio
 import time
@@ -46,14 +46,14 @@ from poweron_services.roles.observation_builder import observe_build, text_of
 from poweron_services.roles.progress_sender import StepTeller, tell_nobody
 from poweron_services.roles.web_access import WebAccess
 
-MODEL_OUTAGE = 180.0  # seconds that a model which fails is asked again in, whatever else an action has time for
+MODEL_OUTAGE = 180.0  # seconds during which a failing model is retried, even if the action has more time
 
 log = structlog.get_logger()
 
 
 @dataclass(slots=True)
 class _Calls:
-    """The calls of models that an action has made."""
+    """The model calls that an action has made."""
 
     answered: list[ModelCall] = field(default_factory=list)
     failed: tuple[FailedCalls, ...] = ()
@@ -61,7 +61,7 @@ class _Calls:
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """Runs actions. Where the process is observer too, result and observation travel in one append."""
+    """Run actions. If the process is also observer, result and observation are one append."""
 
     actions: Mapping[str, Action]
     specs: Mapping[str, ActionSpec]
@@ -77,7 +77,7 @@ class Execution:
     secrets: ActionSecrets = NO_ACTION_SECRETS
 
     async def run(self, workflow: Workflow) -> Sequence[WorkflowEvent]:
-        """The action's result as events."""
+        """Run the action and return its result as events."""
         calls = _Calls()
         began = time.monotonic_ns()
         selection = workflow.step.selection
@@ -115,7 +115,7 @@ class Execution:
         return observe_build(change_step(workflow, completed=result), result, texts, self.specs)
 
     async def _outcome(self, workflow: Workflow, calls: "_Calls", held: HeldSecrets) -> tuple[Outcome, Done]:
-        """What the action came to; a refusal is an outcome, too."""
+        """The outcome of the action; a refusal is an outcome, too."""
         selection = workflow.step.selection
         assert selection is not None
         try:
@@ -135,7 +135,7 @@ class Execution:
     async def _performed(
         self, workflow: Workflow, action: Action, order: Order, calls: "_Calls"
     ) -> tuple[Outcome, Done]:
-        """Run the action within its time limit, and before its claim is over."""
+        """Run the action within its time limit and before its claim expires."""
         start, spec = workflow.step.starts[-1], action.spec
         interrupted: Outcome = "unknown" if start.effect_class == "at_most_once" else "failed"
         seconds = min(spec.limit_ms, start.due_ms - self.now_ms()) / 1000
@@ -174,7 +174,7 @@ class Execution:
             if len(workflow.step.starts) > 1 and (before := await kept.recall(prompt)) is not None:
                 calls.answered.append(before.call)
                 return before
-            async with turn if allowance(workflow) else nullcontext():  # each call is left what those before it took
+            async with turn if allowance(workflow) else nullcontext():  # each call gets what the ones before it left
                 called = await self.caller.call(workflow, prompt, calls.answered)
                 calls.answered.append(called.call)
             if called.refusal is not None:
@@ -197,7 +197,7 @@ class Execution:
         return await self._with_web(workflow, order) if selection.action in WEB else order
 
     async def _check_places(self, workflow: Workflow) -> None:
-        """Refuse addresses and paths that a model made up, whoever let them be set."""
+        """Refuse addresses and paths that a model invented, even if they passed when the parameters were set."""
         selection, parameters = workflow.step.selection, workflow.step.parameters
         assert selection is not None
         assert parameters is not None
@@ -209,10 +209,10 @@ class Execution:
             await retry_content(workflow.id, check)
 
     async def _with_web(self, workflow: Workflow, order: Order) -> Order:
-        """The order of an action of the web: how it reaches that, and at which addresses at all.
+        """The order of a web action, with access to the web and the addresses that it may fetch.
 
         Raises:
-            NotAllowed: what was selected, or its parameters, names an address that a model made up.
+            NotAllowed: the selection or its parameters name an address that a model invented.
         """
         selection, parameters = workflow.step.selection, workflow.step.parameters
         assert selection is not None
@@ -228,7 +228,7 @@ class Execution:
         return replace(order, known_addresses=known, fetch=access.fetch, search=access.search, max_pages=most)
 
     async def _documents(self, workflow: Workflow, references: Sequence[str]) -> list[InputDocument]:
-        """What the action reads."""
+        """The documents that the action reads."""
         if not references:
             return []
         unreadable, labelled = known_unreadable(workflow), documents_at_hand(workflow)
@@ -263,7 +263,7 @@ class Execution:
 
 
 async def _without_secrets(workflow: Workflow, held: HeldSecrets, outcome: Outcome, done: Done) -> tuple[Outcome, Done]:
-    """What the action came to, before anything of it is stored or told."""
+    """Remove secrets from the action's outcome before any of it is stored or reported."""
     try:
         return outcome, await held.hidden_in(done)
     except ValueError:
@@ -273,7 +273,7 @@ async def _without_secrets(workflow: Workflow, held: HeldSecrets, outcome: Outco
 
 
 def _connection(workflow: Workflow) -> str | None:
-    """The label of the connection that the action is to work on."""
+    """The label of the connection that the action should use."""
     parameters = workflow.step.parameters
     label = parameters.parameters.get(CONNECTION) if parameters else None
     return label if isinstance(label, str) else None

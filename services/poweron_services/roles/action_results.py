@@ -1,4 +1,4 @@
-"""The results of actions: what of them is stored, and the event that tells of it."""
+"""The results of actions: what is stored of them, and the event that records them."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -40,7 +40,7 @@ from poweron_services.decider.size_limits import (
 )
 from poweron_services.roles.content_retry import content_time_limit, retry_content
 
-MAX_DOCUMENTS = 99  # of one result that its event names; all of them stand in `ALL_DOCUMENTS` if there are more
+MAX_DOCUMENTS = 99  # documents of one result that its event names; if there are more, `ALL_DOCUMENTS` lists all
 ALL_DOCUMENTS = "documents.json"
 MAX_NOTES = 20
 MAX_NOTE = 500  # characters
@@ -52,12 +52,12 @@ _URL: Final = TypeAdapter[str](Url)
 def failed(
     error: str, code: Code, *, detail: str = "", notes: tuple[str, ...] = (), unread: tuple[UnreadDocument, ...] = ()
 ) -> Done:
-    """A result that is none, and why."""
+    """An unsuccessful result, with the reason."""
     return Done(ActionResult(success=False, error=error), notes, unread, code, detail)
 
 
 def without_result(workflow: Workflow, outcome: Outcome, error: str, code: Code) -> ActionCompleted:
-    """The end of an action that brought nothing."""
+    """The end of an action that produced nothing."""
     return completed(workflow, failed(error, code), outcome=outcome)
 
 
@@ -74,7 +74,7 @@ def completed(
     all_calls: str | None = None,
     failed_calls: tuple[FailedCalls, ...] = (),
 ) -> ActionCompleted:
-    """The end of an action; what would not fit into the event is cut. `documents` and `notes` are what was stored."""
+    """The end of an action, cut to fit into its event. `documents` and `notes` are what was stored."""
     selection = workflow.step.selection
     kept_notes = fitting([writable(note)[:MAX_NOTE] for note in notes[:MAX_NOTES]], NOTES_BUDGET)
     error, unread = done.result.error, fitting(done.unread[:MAX_UNREAD], UNREAD_BUDGET)
@@ -113,13 +113,13 @@ class Stored(NamedTuple):
     notes: tuple[str, ...]
     documents_left_out: int = 0
     all_calls: str | None = None
-    """What the list of all calls is kept as, where the event has no room for them."""
+    """The reference to the stored list of all calls, if the event has no room for them."""
 
 
 async def store_result(
     content: ContentStore, workflow: Workflow, done: Done, calls: Sequence[ModelCall] = ()
 ) -> Stored:
-    """Its documents, its notes and its calls: bytes come before the event that names them (E-10).
+    """Store the result's documents and calls before the event that names them is written (E-10).
 
     Raises:
         Unavailable: the content store does not answer.
@@ -144,7 +144,7 @@ async def store_result(
 
 
 async def _store_calls(content: ContentStore, workflow: Workflow, calls: Sequence[ModelCall]) -> str | None:
-    """The calls one by one, where there are more than an event tells of."""
+    """Store the calls individually if there are more than an event lists."""
     if len(calls) <= MAX_CALLS:
         return None
     listed = dumps([call.model_dump(mode="json", by_alias=True) for call in calls])
@@ -169,13 +169,13 @@ async def _store(
 
 
 def _findings(done: Done) -> tuple[PageFindings, ...]:
-    """What was found in the first documents that are shown, as far as each of them has findings."""
+    """The findings for the first documents that are shown, up to the first document without any."""
     found = takewhile(lambda each: each is not None, (origin.findings for origin in done.origins[:MAX_PREVIEWS]))
     return fitting([each for each in found if each is not None], FINDINGS_BUDGET)
 
 
 def _links(links: Sequence[str]) -> tuple[str, ...]:
-    """The first addresses that an event can tell of, each once."""
+    """The first addresses that fit into an event, each once."""
     return fitting([link for link in dict.fromkeys(links) if _is_url(link)][:MAX_LINKS], LINKS_BUDGET)
 
 

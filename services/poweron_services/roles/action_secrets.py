@@ -1,4 +1,4 @@
-"""The secrets of actions: handed to the one that needs them, and hidden in whatever any action says."""
+"""The secrets of actions: given to the action that needs them, and redacted in the output of every action."""
 
 import asyncio
 from collections.abc import Iterable, Mapping
@@ -21,13 +21,13 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True, slots=True)
 class HeldSecrets:
-    """The secrets as they were when an action was called: what it was handed is what is hidden in its result."""
+    """The secrets at the time when an action was called: its result is redacted with the same ones it was given."""
 
     connections: Mapping[str, Connection | UnusableConnection] = field(default_factory=dict, repr=False)
     redaction: SecretRedaction = NO_SECRETS
 
     def connection(self, label: str | None) -> Connection | None:
-        """The connection that an action works on.
+        """The connection that an action uses.
 
         Raises:
             UnusableConnection: it is not configured here, or its secrets cannot be read.
@@ -40,27 +40,27 @@ class HeldSecrets:
         return found
 
     async def hidden_in(self, value: Value) -> Value:
-        """The value without any secret.
+        """The value with every secret redacted.
 
         Raises:
-            ValueError: what is left does not fit where the secret stood.
+            ValueError: the redacted text is not valid where the secret was.
         """
         return await asyncio.to_thread(self.redaction.redacted_in, value) if self.redaction else value
 
     async def hidden_in_prompt(self, prompt: Prompt) -> Prompt:
-        """The prompt without any secret; its template is of PowerOn and stays."""
+        """The prompt with every secret redacted, except in its template, which is PowerOn's own."""
         shown = await self.hidden_in(prompt)
         return prompt if shown is prompt else replace(shown, template=prompt.template)
 
 
 @dataclass(frozen=True, slots=True)
 class ActionSecrets:
-    """Where the secrets are: those of connections, and what else this process knows that nobody may be told."""
+    """The sources of secrets: those of connections, and others that this process knows and must not disclose."""
 
     connections: ActionConnections = NO_CONNECTIONS
     others: tuple[str, ...] = field(default=(), repr=False)
     held: HeldSecrets = field(default=HeldSecrets(), repr=False)
-    """Where there are no connections: what else there is, prepared once, since each action asks."""
+    """The other secrets, prepared once for use without connections, since each action asks for them."""
 
     @classmethod
     def of(cls, connections: ActionConnections, others: Iterable[str]) -> "ActionSecrets":
@@ -68,7 +68,7 @@ class ActionSecrets:
         return cls(connections, known, HeldSecrets(redaction=SecretRedaction(known)))
 
     async def read(self) -> HeldSecrets:
-        """The secrets as they are now; log lines hide them from here on."""
+        """Read the current secrets; log lines redact them from here on."""
         held = await asyncio.to_thread(self._read) if self.connections.configured else self.held
         telemetry.hide_secrets(held.redaction)
         return held

@@ -1,4 +1,4 @@
-"""Claims: which actions this process has said that it will run, and the places in which it can run them (E-08)."""
+"""Claims: the actions that this process has announced it will run, and the slots in which it can run them (E-08)."""
 
 import secrets
 from collections.abc import Awaitable, Callable, Generator, Mapping
@@ -10,33 +10,35 @@ from poweron_events.fold.state import Workflow, step_place
 from poweron_services.actions.action import Action
 from poweron_services.fair_slots import FairSlots
 
-GRACE_MS = 30_000  # what a claim holds beyond the action's time limit: reading documents or storing results, appending
+GRACE_MS = 30_000  # how long a claim outlasts the action's time limit, to read documents, store results and append
 
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """The assignment of the partition to which the workflow in hand belongs."""
+    """The assignment of the partition that the workflow in hand belongs to."""
 
     end: int
     """The end of the partition when it was assigned."""
     is_ours: Callable[[], bool]
     may_begin: Callable[[Workflow], Awaitable[bool]]
-    """Waits until everything there is now has been folded and, before an action that must not run twice, until no
-    request to stop the workflow is left unanswered; False if the assignment was lost meanwhile."""
+    """Waits until all records present at the call are folded; returns False if the assignment was lost meanwhile.
+
+    Before an action that must not run twice, it also waits until no request to stop the workflow is unanswered.
+    """
     wait_until: Callable[[int], Awaitable[bool]]
-    """Waits until a moment (ms since 1970); False, at once, if the assignment was lost meanwhile."""
+    """Waits until a moment (ms since 1970); returns False, at once, if the assignment was lost meanwhile."""
 
 
 @dataclass(slots=True, eq=False)
 class Claim:
-    """A claim of ours. It holds one of the places until its action has run, or it is forgotten."""
+    """A claim of this process. It holds one of the slots until its action has run or it is forgotten."""
 
     token: str
     begun: bool = False
 
 
 class Claims:
-    """The claims of one process, by workflow: each has one action at a time."""
+    """The claims of one process, by workflow: each workflow has one action at a time."""
 
     def __init__(self, actions: Mapping[str, Action], worker: str, concurrency: int) -> None:
         self._actions = actions
@@ -52,14 +54,14 @@ class Claims:
 
     @property
     def all_taken(self) -> bool:
-        """Whether a claim would have to wait for a place."""
+        """Whether a claim would have to wait for a slot."""
         return self._places.locked()
 
     async def claim(self, workflow: Workflow, try_: int, is_ours: Callable[[], bool]) -> ActionStarted | None:
-        """Claim the action once there is a place to run it: what is claimed can begin at once.
+        """Claim the action once there is a slot to run it, so that a claimed action can begin at once.
 
         Returns:
-            The claim, to be appended; None if the workflow is not `is_ours` any more.
+            The claim, to be appended; None if the workflow is no longer `is_ours`.
         """
         self.forget(workflow.id)
         await self._places.acquire()
@@ -70,7 +72,7 @@ class Claims:
         return self._started(workflow, try_, claim)
 
     def forget(self, workflow_id: str) -> None:
-        """Give up a claim that has not begun: the workflow has gone on without it, or is no longer ours."""
+        """Give up a claim that has not begun: the workflow has continued without it, or is no longer ours."""
         claim = self._claims.get(workflow_id)
         if claim is not None:
             del self._claims[workflow_id]
@@ -79,7 +81,7 @@ class Claims:
 
     @contextmanager
     def begun(self, claim: Claim) -> Generator[None, None, None]:
-        """Use the token up; the place is free again once the action has run."""
+        """Use up the token; the slot is free again once the action has run."""
         claim.begun = True
         try:
             yield

@@ -1,4 +1,4 @@
-"""A content store that does not answer is waited for, but not for ever."""
+"""Retries for a content store that does not answer, within a time limit."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -12,14 +12,14 @@ from poweron_events.retry import Failure, retry
 
 log = structlog.get_logger()
 
-SLOWEST = 1_000_000  # bytes a second
-STORE_TIMEOUT = 20.0  # seconds that a content store which does not answer is waited for
+SLOWEST = 1_000_000  # bytes per second
+STORE_TIMEOUT = 20.0  # seconds to wait for a content store that does not answer
 
 Answer = TypeVar("Answer")
 
 
 async def retry_content(workflow_id: str, ask: Callable[[], Awaitable[Answer]]) -> Answer:
-    """What the content store answers, asked until it does."""
+    """Ask the content store until it answers, and return the answer."""
 
     def failed(failure: Failure) -> None:
         log.warning("content_store_unavailable", error=str(failure.error), workflow_id=workflow_id)
@@ -29,7 +29,7 @@ async def retry_content(workflow_id: str, ask: Callable[[], Awaitable[Answer]]) 
 
 @asynccontextmanager
 async def content_time_limit(size: int = 0) -> AsyncGenerator[None, None]:
-    """Limits how long the content store is asked, and longer where so many bytes go to it or come from it.
+    """Limit how long the content store is asked; the limit grows with the bytes that are transferred.
 
     Raises:
         Unavailable: the time is over.

@@ -1,4 +1,4 @@
-"""How far a task's criteria are met: what the refiner and the reviewer both read and carry on."""
+"""The progress of a task's criteria, which the refiner and the reviewer both read and update."""
 
 from collections.abc import Sequence
 
@@ -16,6 +16,6 @@ def progress(workflow: Workflow) -> tuple[CriterionProgress, ...]:
 
 
 def updated_progress(workflow: Workflow, answered: Sequence[CriterionProgress]) -> tuple[CriterionProgress, ...]:
-    """The task's criteria with what the answer says of them; the answer cannot add or rename criteria."""
+    """The task's criteria, updated by the answer, which cannot add or rename criteria."""
     said = {criterion.criterion: criterion for criterion in answered}
     return tuple(said.get(criterion.criterion, criterion) for criterion in progress(workflow))

@@ -1,4 +1,4 @@
-"""The executor: claims the action before it has any effect, runs it, tells what came of it (E-08)."""
+"""The executor: claims an action before it has any effect, runs it, and reports the result (E-08)."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -23,7 +23,7 @@ from poweron_services.roles.progress_sender import StepTeller, tell_nobody
 
 
 class Executor:
-    """Has each action run at most as often as its effect class allows."""
+    """Run each action at most as often as its effect class allows."""
 
     def __init__(
         self,
@@ -80,10 +80,10 @@ class Executor:
                 return await self._other_claim(workflow, assignment)
 
     async def claim_at_once(self, workflow: Workflow, events: Sequence[WorkflowEvent]) -> Sequence[WorkflowEvent]:
-        """The claim that travels with the parameters it is for, where there is a place to run the action now.
+        """The claim to append together with the parameters it is for, if there is a free slot to run the action now.
 
-        The action begins no sooner: its claim must be read back first, and if the parameters are
-        superseded, so is the claim, whose cause they are.
+        The action does not begin any sooner: its claim must be read back first. The parameters are the cause of the
+        claim, so if they are superseded, the claim is superseded, too.
         """
         match events:
             case [ParametersSet()] if (
@@ -97,7 +97,7 @@ class Executor:
                 return []
 
     def forget(self, workflow_id: str) -> None:
-        """Give up a claim that has not begun: the workflow has gone on without it, or is no longer ours."""
+        """Give up a claim that has not begun: the workflow has continued without it, or is no longer ours."""
         self._claims.forget(workflow_id)
 
     async def _claim(self, workflow: Workflow, try_: int, is_ours: Callable[[], bool]) -> Sequence[WorkflowEvent]:
@@ -105,11 +105,11 @@ class Executor:
         return [claimed] if claimed is not None else []
 
     async def _deny_when_due(self, workflow: Workflow, assignment: Assignment) -> Sequence[WorkflowEvent]:
-        """Wait for a person, for days if need be: nothing is held meanwhile but the workflow itself."""
+        """Wait for a person, for days if necessary; meanwhile only the workflow itself is held."""
         return [expired(workflow)] if await assignment.wait_until(workflow.step.approval_due_ms) else []
 
     async def _begin(self, workflow: Workflow, claim: Claim, assignment: Assignment) -> Sequence[WorkflowEvent]:
-        """Run the action under a claim that was read back as accepted; its token is used up from here on."""
+        """Run the action under a claim that was read back as accepted, which uses up its token."""
         ours = await assignment.may_begin(workflow) and self._claims.get(workflow.id) is claim
         if not ours or self._now_ms() >= workflow.step.starts[-1].due_ms:
             self.forget(workflow.id)
@@ -119,12 +119,12 @@ class Executor:
             return await self._execution.run(workflow)
 
     async def _other_claim(self, workflow: Workflow, assignment: Assignment) -> Sequence[WorkflowEvent]:
-        """The action was started by somebody else, by us in an earlier life, or is being stopped."""
+        """Handle an action started by another process, started here before a restart, or being stopped."""
         start, own = workflow.step.starts[-1], self._claims.get(workflow.id)
         if workflow.phase == "draining" and own is not None and own.token == start.claim:
             return [self._cancelled(workflow, start, own)]
         if own is not None and own.token != start.claim:
-            self.forget(workflow.id)  # another worker was first: ours holds no place while that one runs
+            self.forget(workflow.id)  # another worker was first: our claim must not hold a slot while that one runs
         retriable = start.effect_class != "at_most_once"
         held_before = start.cause.offset is not None and start.cause.offset < assignment.end
         if not await assignment.wait_until(0 if retriable and held_before else start.due_ms):

@@ -1,4 +1,4 @@
-"""The message of a failed round, made in code: for people, and for the models of later rounds."""
+"""The message of a failed round, written in code: for users, and for the models of later rounds."""
 
 import structlog
 
@@ -20,12 +20,12 @@ MAX_DONE = 5  # steps and documents that the message of a failed round names
 
 
 def failure_message(workflow: Workflow) -> str:
-    """What went wrong and what the user can do, in whole sentences and without a model: paragraphs in markdown."""
+    """Say what went wrong and what the user can do, in whole sentences and without a model: paragraphs in markdown."""
     return _failure(workflow, workflow.current.reason, *_for_people(workflow))
 
 
 def told_of_failure(workflow: Workflow) -> str | None:
-    """The same as models of later rounds are told it (S8); None where nothing of the message is for people alone."""
+    """The message as models of later rounds see it (S8), or None if they may see all of the user's message."""
     reason, code = workflow.current.reason, workflow.current.code
     if code not in FOR_PEOPLE and not any(_for_people(workflow)):
         return None
@@ -33,7 +33,7 @@ def told_of_failure(workflow: Workflow) -> str | None:
 
 
 def _for_people(workflow: Workflow) -> tuple[str, str]:
-    """Why the last step failed and which model answered so, where no model may be told that."""
+    """The reason why the last step failed and the model that gave the answer, where no model may see these."""
     problem = next((step.error for step in reversed(_failed_steps(workflow))), "")
     return problem, rejected_in_full(workflow) if workflow.current.code == "answers_rejected" else ""
 
@@ -47,7 +47,7 @@ def _failed_steps(workflow: Workflow) -> list[ChatMessage]:
 
 
 def _failure(workflow: Workflow, why: str, problem: str = "", more: str = "") -> str:
-    """`problem` stands in place of what the last step that failed has as its findings; `more` goes with the reason."""
+    """Write the message; `problem` replaces the findings of the last failed step, and `more` follows the reason."""
     reason = why.strip() or "A task could not be done."
     done = [message for message in workflow.current.messages if message.kind == "step" and message.success]
     failed = _failed_steps(workflow)

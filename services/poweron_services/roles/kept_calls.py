@@ -1,7 +1,7 @@
-"""What a model answered to an action: kept with the workflow, so that a step that is tried again asks for it no more.
+"""Model answers to an action, kept with the workflow, so that a retried step does not ask for them again.
 
-An answer is kept under its step and the prompt that it answers. The try that is told of in the end tells of its call,
-too: it was paid for, and no other event tells of it.
+An answer is stored under its step and its prompt. The try that is finally recorded also includes the call of a recalled
+answer: the call was paid for, and no other event records it.
 """
 
 import hashlib
@@ -24,11 +24,11 @@ log = structlog.get_logger()
 
 KIND: Final = "answers"
 FENCE: Final = "fence"
-"""Stands in place of the delimiter, which is another one for every prompt."""
+"""Replaces the delimiter, which is different in every prompt."""
 
 
 class _Kept(BaseModel):
-    """An answer as it is kept."""
+    """An answer as it is stored."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -38,15 +38,15 @@ class _Kept(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class KeptCalls:
-    """The answers that a step of a workflow was given."""
+    """The answers that a step of a workflow received."""
 
     content: ContentStore
     workflow_id: str
     step: str
-    """Its idempotency key, the same for every try."""
+    """The step's idempotency key, the same for every try."""
 
     async def recall(self, prompt: Prompt) -> Called | None:
-        """What was answered when the step was tried before; None where it was not, or not in this form.
+        """The answer from an earlier try of the step; None if there is none, or none in this format.
 
         Raises:
             Unavailable: the content store does not answer.
@@ -57,12 +57,12 @@ class KeptCalls:
             stored = await retry_content(self.workflow_id, recall)
         try:
             kept = None if stored is None else _Kept.model_validate_json(stored)
-        except ValidationError:  # of another release
+        except ValidationError:  # from another release
             return None
         return None if kept is None else Called(kept.text, kept.call)
 
     async def keep(self, prompt: Prompt, called: Called) -> None:
-        """Remember an answer before anything is made of it; it is used also where that takes too long."""
+        """Store an answer before it is used; if storing takes too long, the answer is used anyway."""
         kept = {"text": called.text, "call": called.call.model_dump(mode="json", by_alias=True)}
         question, written = self._question(prompt), orjson.dumps(kept)
         remember = partial(self.content.remember, self.workflow_id, KIND, question, written)

@@ -1,4 +1,4 @@
-"""The addresses and paths that a workflow knows, of this round and of those before; others are refused (S4, X-01)."""
+"""The addresses and paths that a workflow knows from this round and earlier ones; others are refused (S4, X-01)."""
 
 import asyncio
 from collections.abc import Iterable, Mapping
@@ -18,15 +18,15 @@ from poweron_services.decider.validation import NotAllowed
 from poweron_services.decider.web_addresses import WEB, check_addresses, known_addresses, selected_texts, texts_of
 from poweron_services.roles.named_documents import earlier_messages
 
-MAX_RESULTS = 100  # documents of results whose text is looked into, the newest first
+MAX_RESULTS = 100  # documents of results whose text is searched, newest first
 MAX_RESULT = 1_000_000  # bytes of one of them
 
 ConfiguredPlaces = Mapping[str, AbstractSet[str]]
-"""What the settings hand to the servers of others: addresses and paths by the method of their actions."""
+"""The addresses and paths that the settings give to third-party servers, by the method of their actions."""
 
 
 async def addresses_known(workflow: Workflow, content: ContentStore) -> frozenset[str]:
-    """The addresses that stand in the requests of the workflow, and those that its results gave.
+    """The addresses in the requests of the workflow, and those that its results gave.
 
     Raises:
         Unavailable: the content store cannot be reached.
@@ -35,29 +35,32 @@ async def addresses_known(workflow: Workflow, content: ContentStore) -> frozense
 
 
 def names_places(given: Mapping[str, JsonValue], spec: ActionSpec) -> bool:
-    """Whether the parameters hold, or may hold, an address or a path that must be looked for."""
+    """Return whether the parameters contain, or may contain, an address or a path that must be checked."""
     return spec.name in WEB or bool(places(given, spec))
 
 
 @dataclass(frozen=True, slots=True)
 class PlaceCheck:
-    """Refuses what a model made up, of any action."""
+    """Refuse what a model invented, for any action."""
 
     content: ContentStore
     configured_places: ConfiguredPlaces = field(default_factory=dict)
 
     async def selected(self, selected: ActionSelected, spec: ActionSpec, workflow: Workflow) -> None:
-        """Refuse the selection of an action of the web that names an address which nobody but the model has named.
+        """Refuse the selection of a web action that names an address known only from the model.
 
         Raises:
-            NotAllowed: says at which host.
+            NotAllowed: names the host.
             Unavailable: the content store cannot be reached.
         """
         if selected.action in WEB or takes_addresses(spec):
             check_addresses(selected_texts(selected), await addresses_known(workflow, self.content))
 
     async def given(self, given: Mapping[str, JsonValue], spec: ActionSpec, workflow: Workflow) -> None:
-        """Likewise of parameters; of any action, where they are addresses or paths; raises alike."""
+        """Refuse parameters that name such an address or, for any action, an unknown address or path.
+
+        Raises the same errors.
+        """
         if spec.name in WEB:
             check_addresses(texts_of(dict(given)), await addresses_known(workflow, self.content))
         if not (named := places(given, spec)):
@@ -71,10 +74,10 @@ class PlaceCheck:
         if all(map(known.holds, named)):
             return
         texts = await self._texts(workflow.id, messages, method)
-        await asyncio.to_thread(check_places, named, replace(known, results=texts))  # megabytes are looked into
+        await asyncio.to_thread(check_places, named, replace(known, results=texts))  # searches megabytes
 
     async def _texts(self, workflow_id: str, messages: Iterable[ChatMessage], method: str) -> tuple[str, ...]:
-        """The texts of results of the method's actions, the newest first; those that were erased are left out."""
+        """The texts of the results of the method's actions, newest first; erased ones are left out."""
         held = [
             document
             for message in messages
@@ -97,5 +100,5 @@ def _method(action: str) -> str:
 
 
 async def _messages(workflow: Workflow, content: ContentStore) -> tuple[ChatMessage, ...]:
-    """All messages, the newest first."""
+    """All messages, newest first."""
     return (*reversed(workflow.current.messages), *await earlier_messages(workflow, content))

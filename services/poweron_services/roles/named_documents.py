@@ -1,4 +1,4 @@
-"""The documents that references name, of this round and of those before it (R-01)."""
+"""The documents that references name, from this round and earlier ones (R-01)."""
 
 from collections.abc import Mapping, Sequence
 
@@ -24,10 +24,10 @@ _MESSAGES = TypeAdapter(tuple[ChatMessage, ...])
 async def documents_named(
     references: Sequence[str], workflow: Workflow, content: ContentStore
 ) -> tuple[DocumentRef, ...]:
-    """The documents of this round and of earlier ones that the references name (R-01).
+    """Return the documents of this round and of earlier ones that the references name (R-01).
 
     Raises:
-        UnknownReference: says which reference is unknown and which there are.
+        UnknownReference: names the reference that is unknown and those that are known.
         Unavailable: the content store cannot be reached.
     """
     if not references:
@@ -43,7 +43,7 @@ async def documents_named(
 
 
 async def references_as_listed(references: Sequence[str], workflow: Workflow, content: ContentStore) -> tuple[str, ...]:
-    """The references as the documents are listed, where they can mean one of them only; the others as they stand.
+    """Return the references as the documents are listed where they can mean only one; the others are unchanged.
 
     Raises:
         Unavailable: the content store cannot be reached.
@@ -59,7 +59,7 @@ async def references_as_listed(references: Sequence[str], workflow: Workflow, co
 
 
 async def earlier_messages(workflow: Workflow, content: ContentStore) -> tuple[ChatMessage, ...]:
-    """All messages of earlier rounds, newest first, where the opening says where they are; none once they were erased.
+    """All messages of earlier rounds, newest first, if the opening says where they are; empty once they are erased.
 
     Raises:
         Unavailable: the content store cannot be reached.
@@ -75,7 +75,7 @@ async def earlier_messages(workflow: Workflow, content: ContentStore) -> tuple[C
 
 
 async def _left_out(workflow: Workflow, content: ContentStore) -> Mapping[str, tuple[DocumentRef, ...]]:
-    """All documents of earlier rounds, where the opening does not name them all; none once they were erased."""
+    """All documents of earlier rounds if the opening does not name them all; empty once they are erased."""
     earlier = earlier_rounds(workflow)
     if earlier is None or not earlier.documents_left_out:
         return {}

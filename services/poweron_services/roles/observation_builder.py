@@ -1,6 +1,6 @@
-"""Observing: what a result looks like to the loop.
+"""Observations: what a result looks like to the loop.
 
-The observer does it for results that it reads back; an executor that plays the observer too does it at once,
+The observer builds them for results that it reads back. An executor that also plays the observer builds them at once,
 so that result and observation are one append.
 """
 
@@ -27,13 +27,13 @@ from poweron_services.decider.model_reasons import reason_for_models
 from poweron_services.decider.unread_documents import unread_in_short
 
 READABLE = ("text/", "application/json", "application/xml")
-LOOKED_AT = 100_000  # characters of a document: taking apart the words of a long one would take ten times its memory
+LOOKED_AT = 100_000  # characters of a document: splitting a long one into words would take ten times its memory
 PROSE = ("text/markdown", "text/plain")
 NOTHING_OMITTED = Omitted()
 
 
 def text_of(mime_type: str, data: bytes) -> str:
-    """What a preview can show of a document; nothing where it is not text."""
+    """The text that a preview can show of a document; empty if the document is not text."""
     return data.decode("utf-8", errors="replace") if mime_type.startswith(READABLE) else ""
 
 
@@ -54,7 +54,7 @@ def observe_build(
         facts.insert(0, reason_for_models(completed.error, completed.code))
     room = MAX_NOTES - len(unread)
     notes = tuple(_cut(fact, MAX_NOTE) for fact in facts[:room])
-    listed = 1 if completed.documents_left_out else 0  # the document that names all of them is none of the result
+    listed = 1 if completed.documents_left_out else 0  # the document that lists all of them is not part of the result
     count = len(completed.documents) - listed + completed.documents_left_out
     omitted = Omitted(
         previews=count - len(previews),
@@ -93,7 +93,7 @@ def observe_build(
 
 
 def _preview(document: DocumentRef, snippet: str, found: PageFindings | None) -> Preview:
-    """How the document begins; of a page of the web also where it is from and what is worth knowing of it (C-07)."""
+    """The beginning of the document and, for a web page, its address and findings (C-07)."""
     return Preview(
         name=document.document_name,
         mime=document.mime_type,
@@ -106,7 +106,7 @@ def _preview(document: DocumentRef, snippet: str, found: PageFindings | None) ->
 
 
 def _tells_itself(completed: ActionCompleted) -> bool:
-    """Whether the error is that no document could be read, which each of them tells."""
+    """Return whether the error is that no document could be read, which the unread documents already say."""
     return completed.code == "documents_unreadable" and bool(completed.unread)
 
 
@@ -119,12 +119,12 @@ def _cut(text: str, limit: int) -> str:
 
 
 def _left_out(text: str, limit: int) -> int:
-    """How many characters `_cut` leaves out."""
+    """The number of characters that `_cut` removes."""
     return len(text) - (limit - 1) if len(text) > limit else 0
 
 
 def summarize(workflow: Workflow, observation: Observation, catalog: Mapping[str, ActionSpec], lacks: str = "") -> str:
-    """What the step did, in at most 200 characters (H-02); `lacks` says what it could not read."""
+    """Say what the step did, in at most 200 characters (H-02); `lacks` says what it could not read."""
     selection = workflow.step.selection
     action = selection.action if selection else "The action"
     if not observation.success:
@@ -137,7 +137,7 @@ def summarize(workflow: Workflow, observation: Observation, catalog: Mapping[str
 
 
 def _answer(spec: ActionSpec | None, previews: Sequence[Preview]) -> str:
-    """How an answer in words begins; what was read begins with its title and its sender, which say nothing."""
+    """The beginning of an answer in words; text that was only read begins with title and sender, which say nothing."""
     if spec is None or not spec.answers or not previews or previews[0].mime not in PROSE:
         return ""
     return f" - {previews[0].snippet}" if previews[0].snippet else ""

@@ -1,4 +1,4 @@
-"""The observer: the compact view of a result that the loop goes on with."""
+"""The observer: the compact view of a result with which the loop continues."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from poweron_services.roles.observation_builder import observe_build, text_of
 
 @dataclass(frozen=True, slots=True)
 class Observer:
-    """Reads the beginning of the result's documents from the content store."""
+    """Read the beginning of the result's documents from the content store."""
 
     content: ContentStore
     catalog: Mapping[str, ActionSpec]

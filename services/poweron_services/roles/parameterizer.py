@@ -1,4 +1,4 @@
-"""The parameterizer: stage 2, the business parameters of the selected action and nothing else."""
+"""The parameterizer: stage 2 sets the business parameters of the selected action and nothing else."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -35,7 +35,7 @@ TEMPLATE = Template.beside(__file__, "parameterizer.v3.md")
 
 @dataclass(frozen=True, slots=True)
 class Parameterizer:
-    """Asks the model for the schema's fields; checks them and fills the rest in code."""
+    """Ask the model for the schema's fields, check them and fill in the rest in code."""
 
     caller: Caller
     catalog: Mapping[str, ActionSpec]
@@ -47,7 +47,7 @@ class Parameterizer:
         assert selection is not None
         try:
             spec = check_action(selection.action, workflow, self.catalog)
-        except NotAllowed as error:  # for example of a server that is not named any more
+        except NotAllowed as error:  # for example, its server is no longer configured
             return [_rejected(workflow, error, None)]
         fields = fields_of(selection.parameters_schema, spec)
         if workflow.task.planned:
@@ -105,7 +105,7 @@ def _completed(
         check_recordable(accepted)
     except NotAllowed as error:
         return _rejected(workflow, error, call)
-    except ValidationError as error:  # for example nested too deeply to be recorded
+    except ValidationError as error:  # for example, nested too deeply to be recorded
         unrecordable = NotAllowed(f"The parameters cannot be recorded: {explain(error)}.", code="parameter_invalid")
         return _rejected(workflow, unrecordable, call)
     return accepted
@@ -118,7 +118,7 @@ def _rejected(workflow: Workflow, refusal: Refused, call: ModelCall | None) -> P
 def generate_react_parameters_prompt(
     workflow: Workflow, selection: ActionSelected, fields: Sequence[SchemaField], spec: ActionSpec
 ) -> ParametersPrompt:
-    """What stage 2 shows to the model (P-03)."""
+    """The prompt that stage 2 shows to the model (P-03)."""
     return ParametersPrompt(
         template=TEMPLATE,
         action_objective=selection.action_objective,

@@ -1,4 +1,4 @@
-"""The planner: cuts the request into tasks; in Actionplan mode (deprecated) it also lists the actions of each."""
+"""The planner: splits the request into tasks; in Actionplan mode (deprecated) it also lists the actions of each."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ ACTIONS_TEMPLATE = Template.beside(__file__, "actions.v3.md")
 
 @dataclass(frozen=True, slots=True)
 class Planner:
-    """Asks the model for tasks, each with an objective, success criteria and a type."""
+    """Ask the model for tasks, each with an objective, success criteria and a type."""
 
     caller: Caller
     content: ContentStore
@@ -55,7 +55,7 @@ class Planner:
     async def create_task_action(self, workflow: Workflow) -> ActionsPlanned | AnswerRejected:
         """The task's whole list of actions with their parameters, in one call (A-01).
 
-        Deprecated: mode React selects one action at a time, when it knows what came of the one before.
+        Deprecated: mode React selects one action at a time, when the result of the previous one is known.
         """
         refused = rejected_for_good(workflow)
         if refused is not None:
@@ -85,7 +85,7 @@ class Planner:
     async def _check(self, actions: Sequence[PlannedAction], workflow: Workflow) -> None:
         """Refuse a plan that breaks a rule.
 
-        A reference names a document that is there, or what an earlier action of the plan will have written.
+        A reference names an existing document, or what an earlier action of the plan will have written.
         """
         check_plan(actions, workflow, self.catalog)
         written = results(actions, workflow)
@@ -100,12 +100,12 @@ class Planner:
 
 
 def generate_planning_prompt(workflow: Workflow, catalog: Mapping[str, ActionSpec]) -> PlanningPrompt:
-    """What the planner shows to the model."""
+    """The prompt that the planner shows to the model."""
     return planning_prompt(workflow, catalog, TEMPLATE)
 
 
 def generate_actions_prompt(workflow: Workflow, catalog: Mapping[str, ActionSpec]) -> ActionsPrompt:
-    """What the planner shows to the model in Actionplan mode (deprecated): what stage 1 shows, but for a whole list."""
+    """The planner's prompt in Actionplan mode (deprecated): the content of stage 1's prompt, but for a whole list."""
     return task_prompt(
         ActionsPrompt,
         workflow,

@@ -1,4 +1,4 @@
-"""Progress on its way out: what actions say of how far they are is sent now and then, and nobody waits for it."""
+"""Progress reports: what actions report is sent now and then, and no work waits for it."""
 
 import asyncio
 from collections.abc import Callable, Generator
@@ -17,31 +17,31 @@ from poweron_services.actions.action import TellProgress, told_nobody
 
 log = structlog.get_logger()
 
-SEND_PERIOD: Final = 0.3  # seconds: a step that ends sooner says nothing, and no step says more often how far it is
-AFTER_FAILURE: Final = 30.0  # seconds until anything is sent again
+SEND_PERIOD: Final = 0.3  # seconds between reports; a step that ends sooner reports nothing
+AFTER_FAILURE: Final = 30.0  # seconds until the next attempt to send
 
 StepTeller: TypeAlias = Callable[[Workflow], AbstractContextManager[TellProgress]]
-"""Gives the action of a step the way to say how far it is, for as long as the context lasts."""
+"""Gives the action of a step a function to report its progress, for as long as the context lasts."""
 
 
 def tell_nobody(_: Workflow) -> AbstractContextManager[TellProgress]:
-    """Where nobody looks on."""
+    """Discard progress: there is no one to report it to."""
     return nullcontext(told_nobody)
 
 
 class ProgressSender:
-    """Sends the latest of what each step says, and forgets what could not be sent."""
+    """Send the latest report of each step, and drop what could not be sent."""
 
     def __init__(self, topic: ProgressTopic) -> None:
         self._topic = topic
         self._latest: dict[str, dict[str, Any]] = {}
-        """By workflow, each of which has one step at work: so it is bounded by how many actions run."""
+        """By workflow, each of which runs one step at a time, so the number of running actions bounds the size."""
         self._told = asyncio.Event()
         self._failed = False
 
     @contextmanager
     def step(self, workflow: Workflow) -> Generator[TellProgress, None, None]:
-        """What the action of this step says counts until the context ends."""
+        """Accept reports from this step's action until the context ends."""
         fields = {**step_place(workflow), "workflow_id": workflow.id, "try_": len(workflow.step.starts)}
         selection, at_work = workflow.step.selection, True
 
@@ -58,7 +58,7 @@ class ProgressSender:
             self._latest.pop(workflow.id, None)
 
     async def run(self) -> None:
-        """Send until cancelled; whatever goes wrong with it stays here."""
+        """Send reports until cancelled; errors are not passed on."""
         while True:
             await self._told.wait()
             await asyncio.sleep(SEND_PERIOD)
@@ -76,7 +76,7 @@ class ProgressSender:
 
 
 def _progress(said: dict[str, Any]) -> list[StepProgress]:
-    """What was said, where it makes sense."""
+    """The report as an event, or nothing if it is invalid."""
     with suppress(ValidationError):
         return [StepProgress(**said)]
     return []

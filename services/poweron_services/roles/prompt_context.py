@@ -1,4 +1,4 @@
-"""What prompts show of a workflow: its documents, its catalog, its history. Templates cut them to their budgets."""
+"""What prompts show of a workflow: its documents, its catalog and its history. Templates cut them to their budgets."""
 
 from collections.abc import Mapping
 from typing import Any, TypeVar
@@ -18,12 +18,12 @@ Chosen = TypeVar("Chosen", bound=TaskPrompt)
 
 
 def catalog_lines(specs: Mapping[str, ActionSpec]) -> tuple[CatalogLine, ...]:
-    """The tiny catalog: names and parameter names."""
+    """The minimal catalog: names and parameter names."""
     return tuple(CatalogLine(name, spec.parameter_names) for name, spec in sorted(specs.items()))
 
 
 def list_lines(workflow: Workflow) -> tuple[ListLine, ...]:
-    """The labels of all documents, also of those that the index does not name: those of requests come first."""
+    """The labels of all documents, including those that the index does not name; labels of requests come first."""
     earlier = earlier_rounds(workflow)
     named = [ListLine(label, len(held)) for label, held in reversed(documents_at_hand(workflow).items())]
     unnamed = [ListLine(each.label, each.count) for each in (earlier.lists_left_out if earlier else ())]
@@ -31,7 +31,7 @@ def list_lines(workflow: Workflow) -> tuple[ListLine, ...]:
 
 
 def document_lines(workflow: Workflow) -> tuple[DocumentLine, ...]:
-    """The index of documents, those of this round first, each newest first."""
+    """The index of documents: this round's first, then earlier ones, newest first."""
     return tuple(
         DocumentLine(
             reference=item_reference(document.document_id, document.document_name),
@@ -51,13 +51,13 @@ def history(workflow: Workflow) -> tuple[ChatMessage, ...]:
 
 
 def refusal(workflow: Workflow) -> str | None:
-    """Why the last answer to this very question was refused, as far as a model is told (S8)."""
+    """Return why the last answer to this question was refused, in words for models (S8)."""
     rejected = rejections(workflow)
     return shown(rejected[-1]) if rejected else None
 
 
 def _known(workflow: Workflow) -> dict[str, Any]:
-    """What both who plans tasks and who chooses actions is shown: the fields of `KnownPrompt`."""
+    """What prompts for planning and for choosing actions both show: the fields of `KnownPrompt`."""
     opening, earlier = workflow.current.opening, earlier_rounds(workflow)
     return {
         "user_prompt": opening.prompt,
@@ -72,7 +72,7 @@ def _known(workflow: Workflow) -> dict[str, Any]:
 
 
 def planning_prompt(workflow: Workflow, catalog: Mapping[str, ActionSpec], template: Template) -> PlanningPrompt:
-    """The prompt by which tasks are planned, with the actions that some of them may use."""
+    """The prompt for planning tasks, with the actions that some of them may use."""
     return PlanningPrompt(
         template=template,
         actions=catalog_lines(plannable_actions(workflow, catalog)),
@@ -84,7 +84,7 @@ def planning_prompt(workflow: Workflow, catalog: Mapping[str, ActionSpec], templ
 
 
 def task_prompt(kind: type[Chosen], workflow: Workflow, catalog: Mapping[str, ActionSpec], **more: Any) -> Chosen:
-    """A prompt by which actions are chosen: what both modes show of the task at hand, and `more` of its own."""
+    """The prompt for choosing actions: what both modes show of the current task, and `more` fields of its own."""
     task = workflow.task
     return kind(
         **_known(workflow),

@@ -40,7 +40,7 @@ TEMPLATE = Template.beside(__file__, "refiner.v5.md")
 
 @dataclass(frozen=True, slots=True)
 class Refiner:
-    """Asks the model; the rules in code have the last word."""
+    """Ask the model; the rules in code have the last word."""
 
     caller: Caller
 
@@ -65,7 +65,7 @@ class Refiner:
 
 
 def create_refinement_prompt(workflow: Workflow, observation: Observation) -> RefinementPrompt:
-    """What the refinement shows to the model (P-06)."""
+    """The prompt that the refinement shows to the model (P-06)."""
     assert workflow.step.selection is not None
     return RefinementPrompt(
         template=TEMPLATE,
@@ -84,7 +84,7 @@ def create_refinement_prompt(workflow: Workflow, observation: Observation) -> Re
 
 
 def _stop(reason: str, classification: Classification) -> RefinementAnswer:
-    """What code decides where the model cannot."""
+    """The decision of code if the model cannot decide."""
     return RefinementAnswer(decision="stop", reason=reason[:MAX_REASON], classification=classification)
 
 
@@ -95,9 +95,9 @@ def refine_decide(
     call: ModelCall | None,
     unasked: StopCode | None = None,
 ) -> RefinementDecided:
-    """The decision: the model's, unless a rule stops the loop or there is no model to ask (L-05, L-06).
+    """The decision: the model's, unless a rule stops the loop or no model can be asked (L-05, L-06).
 
-    `unasked` says why there is none.
+    `unasked` says why no model can be asked.
     """
     after = updated_progress(workflow, answer.criteria_progress)
     ending = workflow.current.ending
@@ -137,7 +137,7 @@ def _why_the_model_stops(
 
 
 def _iteration(workflow: Workflow, calls: Sequence[AnyCall]) -> IterationTelemetry:
-    """What this iteration cost, rejected answers and this call included (B-01)."""
+    """What this iteration cost, including rejected answers and this call (B-01)."""
     step = workflow.step
     used = step.used + Used.by(calls)
     acted = step.completed.duration_ms if step.completed else 0

@@ -1,4 +1,4 @@
-"""What the roles do with an answer that cannot be used: tell of it, show the model why, and stop asking in the end."""
+"""What the roles do with an unusable answer: record it, show the model why, and eventually stop asking."""
 
 from typing import Final, TypedDict
 
@@ -14,7 +14,7 @@ NOT_AS_IT_MUST: Final = "The model did not answer as it must."
 
 
 class Reasons(TypedDict):
-    """The fields in which a rejection says why."""
+    """The fields of a rejection that say why."""
 
     reason: str
     detail: str
@@ -22,12 +22,12 @@ class Reasons(TypedDict):
 
 
 def reasons(refusal: Refused) -> Reasons:
-    """Why an answer cannot be used, as its rejection says it."""
+    """Say why an answer cannot be used, as the fields of its rejection."""
     return {"reason": str(refusal)[:MAX_REASON], "detail": refusal.detail[:MAX_REASON], "code": refusal.code}
 
 
 def answer_rejected(workflow: Workflow, refusal: Refused, call: ModelCall) -> AnswerRejected:
-    """The rejection of the answer to the stage at hand."""
+    """The rejection of the answer to the current stage."""
     return AnswerRejected(
         **step_place(workflow),
         try_=len(rejections(workflow)) + 1,
@@ -38,21 +38,21 @@ def answer_rejected(workflow: Workflow, refusal: Refused, call: ModelCall) -> An
 
 
 def shown(rejection: Rejection) -> str:
-    """What a model is told of a rejection (S8)."""
+    """What a model sees of a rejection (S8)."""
     return reason_for_models(rejection.reason, rejection.code)
 
 
 def rejected_for_good(workflow: Workflow) -> str | None:
-    """Why the last answer could not be used, once the model is not asked again; as far as a model is told (S8).
+    """Return why the last answer could not be used if the model is not asked again, in words for models (S8).
 
-    It comes into the history, which later prompts show; `rejected_in_full` says more to people.
+    The text enters the history, which later prompts show; `rejected_in_full` gives users more detail.
     """
     rejected = rejections(workflow)
     return None if may_ask_again(rejected) else f"{NOT_AS_IT_MUST} {shown(rejected[-1])}"
 
 
 def rejected_in_full(workflow: Workflow) -> str:
-    """For people: which model gave the last answer of the round that could not be used, and why."""
+    """Tell users which model gave the round's last unusable answer, and why it could not be used."""
     task = workflow.current.task
     rejected = [*workflow.current.rejected, *([task.refused] if task and task.refused else [])]
     if not rejected or (call := rejected[-1].model_call) is None:

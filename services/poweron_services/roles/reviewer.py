@@ -1,4 +1,4 @@
-"""The reviewer: judges a task when it stops, and writes how the round ends."""
+"""The reviewer: judges a task when it stops, and writes the end of the round."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -37,12 +37,12 @@ log = structlog.get_logger()
 REVIEW_TEMPLATE = Template.beside(__file__, "reviewer.v4.md")
 MAX_SAID = 2_000  # characters of a review's reason
 SAYS_WHY_IT_FAILED: Final = frozenset({"answers_rejected", "retry_limit", "step_limit", *get_args(BudgetCode)})
-"""Why an attempt stopped, where that is why its task failed, too."""
+"""The reasons for stopping an attempt that are also the reasons why its task failed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reviewer:
-    """Classifies tasks with the model; every failed or cancelled end is written in code, without one."""
+    """Classify tasks with the model; every failed or cancelled end is written in code, without one."""
 
     caller: Caller
     content: ContentStore
@@ -78,9 +78,9 @@ class Reviewer:
 def review_task_completion(
     workflow: Workflow, answer: ReviewAnswer, call: ModelCall | None, code: StopCode | None = None
 ) -> TaskReviewed:
-    """The judgement: success, retry or failed (L-07); a retry only where limit and budget allow one.
+    """The judgement: success, retry or failed (L-07); a retry only if limit and budget allow one.
 
-    `code` says why no model was asked, or could answer.
+    `code` says why no model was asked or could answer.
     """
     no_retry = retries_used_up(workflow) if answer.status == "retry" else None
     after = updated_progress(workflow, answer.criteria_progress)
@@ -99,7 +99,7 @@ def review_task_completion(
 
 
 def create_review_prompt(workflow: Workflow) -> ReviewPrompt:
-    """What the review shows to the model."""
+    """The prompt that the review shows to the model."""
     task, step = workflow.task, workflow.step
     steps = tuple(message for message in history(workflow) if message.task == task.number and message.kind == "step")
     stop_code, stopped_because = _why_stopped(workflow)
@@ -121,7 +121,7 @@ def create_review_prompt(workflow: Workflow) -> ReviewPrompt:
 
 
 def _why_reviewed_so(workflow: Workflow, answer: ReviewAnswer, call: ModelCall | None) -> Code:
-    """Why the model came to its judgement, where code knows more of it than that the model did."""
+    """The reason for the model's judgement, if code knows a more specific one than that the model made it."""
     if answer.status != "failed":
         return "judged_by_model"
     if (stop := used_up(workflow, [*filter(None, [call]), *failed_calls()], for_a_step=True)) is not None:
@@ -133,12 +133,12 @@ def _why_reviewed_so(workflow: Workflow, answer: ReviewAnswer, call: ModelCall |
         return stop_code
     seen = workflow.step.observation
     if seen is not None and seen.observation.code is not None:
-        return seen.observation.code  # of the action that failed last
+        return seen.observation.code  # the code of the action that failed last
     return "plan_failed" if stop_code == "plan_failed" else "judged_by_model"
 
 
 def _why_stopped(workflow: Workflow) -> tuple[Code | None, str]:
-    """Code and reason of the last refinement; a whole plan (Actionplan mode) ends without one."""
+    """Code and reason of the last refinement; a whole plan (Actionplan mode) ends without a refinement."""
     task, step = workflow.task, workflow.step
     if not task.planned:
         return task.stop_code, task.stopped or "The model gave no reason."
@@ -149,7 +149,7 @@ def _why_stopped(workflow: Workflow) -> tuple[Code | None, str]:
 
 
 def _judged_by_progress(workflow: Workflow, otherwise: str) -> ReviewAnswer:
-    """What code judges where the model cannot."""
+    """The judgement of code if the model cannot judge."""
     met = all_met(progress(workflow))
     reason = ALL_MET if met else otherwise
     return ReviewAnswer(status="success" if met else "failed", reason=reason[:MAX_SAID])

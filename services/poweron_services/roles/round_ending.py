@@ -1,6 +1,6 @@
-"""The end of a round: its final message and what stands beside it.
+"""The end of a round: its final message and the facts added to it.
 
-A model writes the message of a completed round only, unless the round's one answer is its message.
+A model writes only the message of a completed round, unless the round's single answer is its message.
 """
 
 from collections.abc import Sequence
@@ -46,8 +46,8 @@ log = structlog.get_logger()
 
 MESSAGE_TEMPLATE = Template.beside(__file__, "message.v4.md")
 MESSAGE_TIMEOUT = 60.0  # seconds: the work is done, and can no longer be cancelled
-MAX_DOCUMENTS = 100  # that an ending names
-FACTS_BUDGET = 6_000  # bytes of what is said below a message
+MAX_DOCUMENTS = 100  # documents that an ending names
+FACTS_BUDGET = 6_000  # bytes of the facts below a message
 MAX_REASON, REASON_BUDGET = 4_000, 8_000  # characters, bytes
 STEPS_FAILED = "Not every step worked:"
 EMPTY_ANSWER = "Its answer was empty."
@@ -56,12 +56,12 @@ UNUSABLE_ANSWER = "Its answer could not be used."
 
 @dataclass(frozen=True, slots=True)
 class RoundEnding:
-    """Writes how a round ended."""
+    """Write how a round ended."""
 
     caller: Caller
     content: ContentStore
     as_in_0_3: bool = False
-    """Whether a model writes every message, and is not shown what was only read."""
+    """Whether a model writes every message and is not shown what was only read."""
 
     async def __call__(self, workflow: Workflow) -> RoundCompleted | RoundFailed | RoundCancelled:
         round_ = workflow.current
@@ -84,9 +84,9 @@ class RoundEnding:
     async def _final_message(
         self, workflow: Workflow, results: Sequence[TaskResult], documents: Sequence[DocumentRef]
     ) -> tuple[str, tuple[ModelCall, ...], tuple[FailedCalls, ...], str | None]:
-        """The model's message; where it cannot write one, the results speak for themselves.
+        """The model's message or, if it cannot write one, the plain results.
 
-        Last comes what models of later rounds are told in its place.
+        The last item of the tuple is the text that models of later rounds see instead of the message, or None.
         """
         answer = "" if self.as_in_0_3 else own_answer(workflow, results, documents)
         if answer:
@@ -121,7 +121,7 @@ class RoundEnding:
 
 
 class _Said(TypedDict):
-    """What every ending says."""
+    """The fields that every ending has."""
 
     round: int
     message: str
@@ -130,9 +130,9 @@ class _Said(TypedDict):
 
 
 def _said(workflow: Workflow, message: str, calls: Sequence[AnyCall] = (), *facts: str) -> _Said:
-    """The message with the newest documents that fit beside it; how many do not is said. `calls` wrote it.
+    """The message, with the newest documents that fit and the number of those that do not. `calls` wrote it.
 
-    `facts` are paragraphs that stand below the message whatever it says, and are not cut for its sake.
+    `facts` are paragraphs that always appear below the message and are not shortened to make room for it.
     """
     documents = written_documents(workflow)
     kept = fitting(documents[::-1][:MAX_DOCUMENTS], DOCUMENTS_BUDGET)[::-1]
@@ -149,7 +149,7 @@ def _said(workflow: Workflow, message: str, calls: Sequence[AnyCall] = (), *fact
 
 
 def _in_its_place(workflow: Workflow, prompt: MessagePrompt, code: Code) -> str:
-    """What stands in place of a message that came only in part, or not at all; why stands above what may be cut."""
+    """What replaces a partial or missing message; the reason comes first, above what may be cut."""
     why = why_unwritten(workflow, code)
     if why:
         return f"{why}\n\n{_plain_results(prompt)}"
@@ -162,7 +162,7 @@ def _plain_message(prompt: MessagePrompt, why: str) -> str:
 
 
 def _plain_results(prompt: MessagePrompt) -> str:
-    """The results as they are, and the steps that failed: nobody is to take the ones for all that was asked for."""
+    """The results as they are, followed by the failed steps, so that the results do not pass for a complete answer."""
     written = ("" if result.only_read else result.text for result in prompt.results)
     texts = [text or result.summary for text, result in zip(written, prompt.results, strict=True)]
     failed = [f"- {failure}" for result in prompt.results for failure in result.failures]

@@ -1,4 +1,4 @@
-"""The selector: stage 1, exactly one action for this step, without parameters."""
+"""The selector: stage 1 chooses exactly one action for this step, without its parameters."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ FORBIDDEN = frozenset({"parameters"})
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """Asks the model for one action; what breaks a rule is rejected with the reason."""
+    """Ask the model for one action; an answer that breaks a rule is rejected with the reason."""
 
     caller: Caller
     content: ContentStore
@@ -63,7 +63,7 @@ class Selector:
     async def _as_listed(
         self, workflow: Workflow, answer: SelectionAnswer, call: ModelCall
     ) -> tuple[SelectionAnswer, ModelCall]:
-        """The answer with its references as the documents are listed, and the call, which tells of it."""
+        """The answer with its references as the documents are listed, and the call, which records the change."""
         said = answer.required_input_documents
         listed = await references_as_listed(said, workflow, self.content)
         if listed == said:
@@ -84,7 +84,7 @@ class Selector:
         await PlaceCheck(self.content).selected(selected, self.catalog[selected.action], workflow)
 
     async def _planned(self, workflow: Workflow) -> ActionSelected | SelectionRejected:
-        """In Actionplan mode the plan has chosen already; the same checks hold."""
+        """Take the action that the plan already chose (Actionplan mode); the same checks apply."""
         action = workflow.task.planned[workflow.step.number - 1]
         answer = SelectionAnswer(
             action=action.action,
@@ -122,7 +122,7 @@ def _selected(workflow: Workflow, answer: SelectionAnswer, call: ModelCall | Non
 
 
 def generate_react_plan_selection_prompt(workflow: Workflow, catalog: Mapping[str, ActionSpec]) -> SelectionPrompt:
-    """What stage 1 shows to the model (P-01)."""
+    """The prompt that stage 1 shows to the model (P-01)."""
     return task_prompt(
         SelectionPrompt,
         workflow,

@@ -1,4 +1,4 @@
-"""What each task of a round came to, as its final message is made from it, and the pages of the web that it cites."""
+"""The result of each task of a round, from which its final message is made, and the web pages that it cites."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -17,31 +17,31 @@ from poweron_services.decider.source_list import source_list
 from poweron_services.models.prompts import TaskResult
 
 TEXTS = ("text/plain", "text/markdown")
-MAX_RESULT = 6_000  # characters of a task's written text that the final message is made from
-MAX_ANSWER = 2_000  # characters of an answer that is the final message itself
+MAX_RESULT = 6_000  # characters of a task's text from which the final message is made
+MAX_ANSWER = 2_000  # characters of an answer that serves as the final message
 
 
 @dataclass(slots=True)
 class TaskResults:
-    """The results of a round's tasks; a page has one number in all of them, whichever it had in each."""
+    """The results of a round's tasks; a page has the same number in all of them, regardless of its number in each."""
 
     results: Sequence[TaskResult] = ()
     numbers: SourceNumbers = field(default_factory=SourceNumbers)
 
     def sources_of(self, message: str, language: str | None) -> str:
-        """The list of the sources that a message cites; "" where it cites none."""
+        """The list of the sources that a message cites; "" if it cites none."""
         numbers = cited_numbers(message)
         cited = [source for source in self.numbers.sources if source.n in numbers]
         return source_list(cited, language or detect(message) or "en") if cited else ""
 
 
 async def task_results(workflow: Workflow, content: ContentStore, *, with_read: bool = True) -> TaskResults:
-    """What the tasks of the open round came to.
+    """Return the results of the open round's tasks.
 
     Args:
-        workflow: whose round ends.
-        content: where the texts are.
-        with_read: whether a task that wrote nothing came to what it read; until 0.3.0 it came to nothing.
+        workflow: the workflow whose round ends.
+        content: the store of the texts.
+        with_read: whether what a task read is its result if it wrote nothing; until 0.3.0 it was not.
 
     Raises:
         Unavailable: the content store cannot be reached.
@@ -55,9 +55,9 @@ async def task_results(workflow: Workflow, content: ContentStore, *, with_read: 
 
 
 def own_answer(workflow: Workflow, results: Sequence[TaskResult], documents: Sequence[DocumentRef]) -> str:
-    """The answer that needs no message about it: the one short text that the round wrote, with every criterion met.
+    """The answer that needs no message about it: the round's only text, if it is short and every criterion is met.
 
-    A model that tells it in other words adds nothing, costs a call, and may change a number.
+    A model that rephrases it adds nothing, costs a call, and may change a number.
     """
     if len(results) != 1 or len(documents) != 1 or results[0].failures or workflow.current.code != "criteria_met":
         return ""

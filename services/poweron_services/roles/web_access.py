@@ -1,4 +1,4 @@
-"""The web as one step reaches it: on behalf of its workflow, and never at an address that a model made up (S4)."""
+"""Web access for one step: on behalf of its workflow, and never to an address that a model invented (S4)."""
 
 import asyncio
 from collections.abc import Iterable, Sequence
@@ -19,10 +19,10 @@ log = structlog.get_logger()
 
 @dataclass(slots=True)
 class WebAccess:
-    """What `Order.fetch` and `Order.search` call.
+    """The functions behind `Order.fetch` and `Order.search`.
 
-    The selection and the parameters were checked before; what is left is a document of the step that a model wrote:
-    of the addresses in it those count that the workflow knows, or that stand in another document of the step.
+    The selection and the parameters were already checked. What remains are documents of the step that a model wrote: an
+    address in them counts only if the workflow knows it or another document of the step contains it.
     """
 
     web: Web

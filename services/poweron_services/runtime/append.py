@@ -1,4 +1,4 @@
-"""Appending what a role came to: each event caused by the one before it, all of them in one append."""
+"""Appending the events of a role: each is caused by the one before it, and all of them go into one append."""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -22,35 +22,35 @@ from poweron_services import telemetry
 from poweron_services.runtime.stages import stage_failed
 
 TRAVELLING: Mapping[type[WorkflowEvent], Role] = {ActionStarted: "executor", ObservationRecorded: "observer"}
-"""Whose events these are, also where another role's append takes them along."""
+"""The roles that these events belong to, even if another role's append includes them."""
 
 
 READ_BACK_FIRST = (
     *(ActionStarted, ApprovalRequested, CallReserved, DeadlinePassed),
     *(RoundCompleted, RoundFailed, RoundCancelled),
 )
-"""Behind these nobody thinks before they have been read back."""
+"""Events that must be read back before any work continues from them."""
 
 
 class Written(NamedTuple):
-    """An event as a record, and the workflow as it will be if it is accepted; None where nobody thinks behind it."""
+    """An event as a record, and the workflow if it is accepted; None if no work may continue from it."""
 
     message: Message
     after: Workflow | None
 
 
 class EventWriter:
-    """Writes the events of one process as records."""
+    """Write the events of one process as records."""
 
     def __init__(self, *, instance: str, now_ms: Callable[[], int], traced: bool) -> None:
         self._instance = instance
         self._now_ms = now_ms
         self._traced = traced
         self.unread: dict[bytes | None, Envelope] = {}
-        """What this process has written and not read back, by its bytes: these need not be decoded."""
+        """The events that this process has written and not read back, by their bytes: they need not be decoded."""
 
     def write(self, role: Role, workflow: Workflow, events: Sequence[WorkflowEvent]) -> list[Written]:
-        """The events as they are appended; in place of what cannot be written, an event that says so."""
+        """Return the events as records; if they cannot be written, an event that says so replaces them."""
         try:
             return self._write(role, workflow, events)
         except Refused as error:
@@ -64,7 +64,7 @@ class EventWriter:
             if isinstance(event, ActionCompleted):
                 cause = workflow.step.starts[event.try_ - 1].cause
             if isinstance(event, CallReserved):
-                cause = None  # it answers nothing: the workflow goes on waiting for what it waits for
+                cause = None  # it answers nothing: the workflow still waits for the same event
             envelope = envelop(
                 event,
                 workflow_id=workflow.id,
@@ -85,7 +85,7 @@ class EventWriter:
 
 
 def _instead(workflow: Workflow, events: Sequence[WorkflowEvent], error: Refused) -> WorkflowEvent:
-    """What is said in place of an event that cannot be written: every wait ends in one that can."""
+    """The replacement for events that cannot be written, since every wait must end in an event."""
     if workflow.phase in STAGES:
         calls = [call for event in events for call in model_calls(event)]
         failed = [each for event in events for each in failed_calls(event)]

@@ -1,7 +1,7 @@
-"""What a process appends: partition by partition, one append after the other, in the order in which it was put.
+"""The appends of a process: one at a time for each partition, in the order in which they were queued.
 
-What comes while an append is under way goes with the next one, so that one that fails is repeated before
-whatever was thought behind it.
+Messages that are queued during an append go with the next one, so a failed append is repeated before anything that was
+written after it.
 """
 
 import asyncio
@@ -34,14 +34,14 @@ class AppendQueue:
     def __init__(self, event_log: EventLog) -> None:
         self._log = event_log
         self._waiting: dict[int, list[_Put]] = {}
-        """By partition, for which an append is under way."""
+        """By partition, for partitions with an append under way."""
         self._under_way: dict[int, asyncio.Task[None]] = {}
         self._tasks = BackgroundTasks()
 
     def put(self, workflow_id: str, messages: Sequence[Message]) -> Appended:
-        """Append these messages of one workflow; done once the log has them.
+        """Append these messages of one workflow; the future is done once the log has them.
 
-        It raises Refused where the log does not take them; an outcome that is not known repeats the same bytes.
+        It raises Refused if the log does not accept them; if the outcome is unknown, the same bytes are appended again.
         """
         put = _Put(workflow_id, messages, asyncio.get_running_loop().create_future())
         partition = self._log.partition_of(topics.EVENTS.name, messages[0].key)
@@ -53,7 +53,7 @@ class AppendQueue:
         return put.appended
 
     async def settle(self, partitions: Iterable[int], timeout: float) -> None:
-        """Wait until nothing of these partitions is under way, or the time is over."""
+        """Wait until no append to these partitions is under way, or the time is over."""
         if under_way := [self._under_way[number] for number in partitions if number in self._under_way]:
             await asyncio.wait(under_way, timeout=timeout)
 
@@ -71,7 +71,7 @@ class AppendQueue:
         del self._waiting[partition], self._under_way[partition]
 
     async def _append_alone(self, put: _Put) -> None:
-        """What the log refuses of one workflow is no matter of the others."""
+        """Append the messages of one workflow alone, so that a refusal does not affect other workflows."""
         try:
             await self._append([put])
         except Refused as error:

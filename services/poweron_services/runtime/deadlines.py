@@ -1,4 +1,4 @@
-"""Deadlines of rounds: when our clock passes one, an event says so; the fold decides on that event (E-16)."""
+"""Deadlines of rounds: when this process's clock passes one, an event says so, which the fold decides on (E-16)."""
 
 import asyncio
 from collections.abc import Callable
@@ -20,7 +20,7 @@ class RoundDeadlines:
         return len(self._timers)
 
     def watch(self, partition: Partition, workflow: Workflow) -> None:
-        """Tell once the workflow's round is out of time, unless it is forgotten or has another deadline until then."""
+        """Report once the workflow's round is out of time, unless it is forgotten or its deadline changes before."""
         due_ms = round_due_ms(workflow)
         if due_ms is None:
             self.forget(workflow.id)
@@ -40,4 +40,4 @@ class RoundDeadlines:
             self.forget(workflow_id)
 
     def _tell(self, partition: Partition, workflow_id: str) -> None:
-        self._passed(partition.fold.workflows[workflow_id])  # held: no timer outlives the release of its workflow
+        self._passed(partition.fold.workflows[workflow_id])  # still held: no timer outlives the release of its workflow

@@ -1,7 +1,7 @@
-"""What a process holds of the log: the workflows of its partitions, folded from where Postgres stands.
+"""The part of the log that a process holds: the workflows of its partitions, folded on from the rows in Postgres.
 
-Every assignment starts from a snapshot, the opening of a workflow that is not held is looked up, and
-while it is, only that workflow waits (E-07).
+Every assignment starts from a snapshot. If an opening belongs to a workflow that is not held, the workflow is looked
+up, and only that workflow waits meanwhile (E-07).
 """
 
 import asyncio
@@ -26,8 +26,8 @@ from poweron_services.runtime.worker_ports import Listener, Snapshot, Snapshots
 
 log = structlog.get_logger()
 
-COMMITTED_PERIOD = 1.0  # seconds between looks whether intake has committed a stop request
-TIDY_PERIOD = 5.0  # seconds between forgetting ended workflows
+COMMITTED_PERIOD = 1.0  # seconds between checks whether intake has committed a stop request
+TIDY_PERIOD = 5.0  # seconds between clean-ups of ended workflows
 
 
 @dataclass(slots=True, eq=False)
@@ -54,7 +54,7 @@ class Partition:
         return self.position >= self.end_at_assignment
 
     def wake(self) -> None:
-        """Tell whoever waits for the fold to go on, or for the partition to be lost."""
+        """Wake all tasks that wait for the fold to advance or for the partition to be lost."""
         self.moved.set()
         self.moved = asyncio.Event()
 
@@ -86,13 +86,13 @@ class HeldPartitions:
         self._follower = follower
         self._listener = listener
         self._stops = stops
-        self._written = written  # what this process has written and not read back, by its bytes
+        self._written = written  # events that this process has written and not read back, by their bytes
         self._tasks = BackgroundTasks()
-        self._assignments: dict[int, object] = {}  # by partition, the one that holds; also while it is being loaded
+        self._assignments: dict[int, object] = {}  # by partition, the current assignment; also while it is being loaded
         self.partitions: dict[int, Partition] = {}
 
     def take(self, polled: Polled) -> None:
-        """Take in what a poll brought, less what it revoked: the assignment first, then records."""
+        """Process the result of a poll except its revocations: first the assignment, then the records."""
         if polled.assigned:
             assignment = object()
             self._assignments.update(dict.fromkeys(polled.assigned, assignment))
@@ -107,7 +107,7 @@ class HeldPartitions:
         await self._tasks.cancel(timeout)
 
     def lose_all(self) -> None:
-        """Start nothing new: as if every partition had been revoked."""
+        """Start nothing new, as if every partition had been revoked."""
         self._assignments.clear()
         for partition in self.partitions.values():
             partition.lose()
@@ -115,9 +115,9 @@ class HeldPartitions:
     # --- assignment -------------------------------------------------------------------------------------
 
     def revoke(self, numbers: Iterable[int]) -> None:
-        """Let go of these partitions; nothing new is begun there."""
+        """Release these partitions; nothing new begins there."""
         if numbers:
-            self._written.clear()  # some of it will never be read back here
+            self._written.clear()  # some of these events will never be read back here
         for number in numbers:
             self._assignments.pop(number, None)
             partition = self.partitions.pop(number, None)
@@ -126,7 +126,7 @@ class HeldPartitions:
                 self._listener.released(partition.fold.workflows)
 
     async def _assign(self, numbers: frozenset[int], assignment: object) -> None:
-        """Start from the snapshot; acting waits until everything up to the end seen now has been folded."""
+        """Start from the snapshot; acting waits until everything up to the end seen now is folded."""
 
         def ours() -> frozenset[int]:
             return frozenset(number for number in numbers if self._assignments.get(number) is assignment)
@@ -143,7 +143,7 @@ class HeldPartitions:
         self._listener.changed()
 
     async def _load(self, numbers: frozenset[int]) -> Mapping[int, Partition]:
-        await self._stops.read()  # first: the answers to what it skips are before the ends that are asked for next
+        await self._stops.read()  # first: the answers to what it skips are before the ends that are queried next
         ends = await self._log.ends(topics.EVENTS.name)
         snapshots = await self._snapshots.load(numbers)
         await self._stops.forget_answered(self._snapshots.answered)
@@ -160,7 +160,7 @@ class HeldPartitions:
         if partition is None or record.offset < partition.position:
             return
         partition.position = record.offset + 1
-        with suppress(Undecodable):  # skipped by law; the projector writes the dead letter (E-14)
+        with suppress(Undecodable):  # skipped by rule; the projector writes the dead letter (E-14)
             self._feed(partition, read_record(record, self._written.pop(record.value, None)))
 
     def _feed(self, partition: Partition, recorded: Recorded) -> None:
@@ -190,7 +190,7 @@ class HeldPartitions:
             self._listener.accepted(before, workflow, recorded)
 
     async def _look_up(self, partition: Partition) -> None:
-        """Ask Postgres for the workflows whose openings wait, until none does."""
+        """Query Postgres for the workflows whose openings wait, until none waits."""
         while partition.parked and partition.ours:
             answer = await retry(
                 lambda: self._answer(partition, list(partition.parked)),
@@ -220,7 +220,7 @@ class HeldPartitions:
     # --- tidying ----------------------------------------------------------------------------------------
 
     async def tidy(self) -> None:
-        """Now and then forget ended workflows that the projector has passed; commit positions, for dashboards."""
+        """Periodically forget ended workflows that the projector has passed, and commit positions for dashboards."""
         while True:
             await asyncio.sleep(TIDY_PERIOD)
             try:
@@ -234,7 +234,7 @@ class HeldPartitions:
                 log.exception("tidying_error")
 
     async def go_on_with_committed(self) -> None:
-        """Go on with workflows whose stop requests intake has committed without an answer that is folded from here."""
+        """Resume workflows whose stop requests intake has committed without an answer that is folded from here."""
         while True:
             await asyncio.sleep(COMMITTED_PERIOD)
             try:
@@ -247,7 +247,7 @@ class HeldPartitions:
             self._listener.changed()
 
     def _is_folded(self, number: int, end: int) -> bool:
-        """Return whether a partition is folded up to there; one that this process does not hold counts as folded."""
+        """Return whether a partition is folded up to this end; one that this process does not hold counts as folded."""
         partition = self.partitions.get(number)
         return partition is None or partition.position >= end
 
@@ -266,7 +266,7 @@ def _partition(number: int, snapshot: Snapshot, end: int) -> Partition:
 
 
 def _not_loaded(partitions: list[int]) -> Callable[[Failure], None]:
-    """Logs why workflows of these partitions wait for Postgres."""
+    """Return a callback that logs why workflows of these partitions wait for Postgres."""
 
     def failed(failure: Failure) -> None:
         if isinstance(failure.error, Unavailable):

@@ -1,6 +1,6 @@
 """Reservations of a process: each is appended, and read back as accepted, before its call is made.
 
-They are numbered within the round, and the first of a number wins: two processes that work on the same workflow
+They are numbered within the round, and the first with a number wins: two processes that work on the same workflow
 cannot both reserve what is left of a budget.
 """
 
@@ -21,7 +21,7 @@ from poweron_services.runtime.partitions import Partition
 from poweron_services.runtime.work import Work
 
 Put = Callable[[Workflow, CallReserved], tuple[str, Appended]]
-"""Appends a reservation: the SHA-256 of its record, and a future that is done once the log has it."""
+"""Appends a reservation; returns the SHA-256 of its record, and a future that is done once the log has it."""
 
 
 @dataclass(slots=True)
@@ -33,16 +33,16 @@ class Reservations:
 
     @property
     def awaited(self) -> bool:
-        """Whether somebody waits for the verdict on one."""
+        """Whether the verdict on a reservation is pending."""
         return bool(self._verdicts)
 
     def read_back(self, sha256: str, *, accepted: bool) -> None:
-        """Take the verdict on a record of any kind; the first one on the same bytes counts."""
+        """Take the verdict on a record of any kind; the first verdict on the same bytes counts."""
         if sha256 in self._verdicts and self._verdicts[sha256] is None:
             self._verdicts[sha256] = accepted
 
     async def accepted(self, partition: Partition, workflow: Workflow, event: CallReserved) -> bool:
-        """Append a reservation and return whether it was accepted; False where the partition was lost before."""
+        """Append a reservation and return whether it was accepted; False if the partition was lost before."""
         sha256, appended = self.put(workflow, event)
         self._verdicts[sha256] = None
         try:
@@ -56,7 +56,7 @@ class Reservations:
 
 @dataclass(frozen=True, slots=True)
 class TurnReservations:
-    """Reserves the calls of one turn. Its workflow may be one that is not read back yet (E-17)."""
+    """Reserve the calls of one turn. Its workflow may not have been read back yet (E-17)."""
 
     reservations: Reservations
     work: Work
@@ -82,7 +82,7 @@ class TurnReservations:
         return self.work.partition.fold.workflows[self.workflow.id].current
 
     def _count_others(self) -> None:
-        """Raise ReservedByOthers where the round has reservations that this work did not know of."""
+        """Raise ReservedByOthers if the round has reservations that this work did not know of."""
         others = [each for each in self._round().reservations if each.number not in self.work.reservations]
         if others:
             self.work.reservations.update(each.number for each in others)
@@ -99,7 +99,7 @@ class TurnReservations:
             raise
 
     async def _end(self) -> NoReturn:
-        """End this work: the workflow is elsewhere by now, or another process has its partition."""
+        """End this work: the workflow has moved on, or another process has its partition."""
         assert self.work.task is not None
         self.work.task.cancel()
         await asyncio.Event().wait()

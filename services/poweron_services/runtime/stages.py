@@ -1,4 +1,4 @@
-"""A stage of a workflow, tried until it is done or has failed: whatever happens, an event comes of it."""
+"""A stage of a workflow, tried until it is done or has failed: either way, it ends with an event."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
@@ -25,13 +25,13 @@ LONGEST_STAGE_PAUSE = 30.0  # seconds between two tries of a stage
 MAX_ERROR = 4_000  # characters
 
 StageFunction = Callable[[Workflow], Awaitable[Sequence[WorkflowEvent]]]
-"""What a role that is not the executor does when it is its turn."""
+"""What a role other than the executor does when it is its turn."""
 
 
 async def stage_events(
     workflow: Workflow, function: StageFunction, now_ms: Callable[[], int]
 ) -> Sequence[WorkflowEvent]:
-    """What the role came to; a stage that cannot be done at all is itself an event."""
+    """Run the role and return its events; a stage that cannot be done at all is itself an event."""
     if workflow.phase not in STAGES:
         return await _ending(workflow, function)
     stage = _Stage(workflow, function, now_ms)
@@ -45,7 +45,7 @@ def stage_failed(
     calls: Sequence[ModelCall] = (),
     failed_calls: Sequence[FailedCalls] = (),
 ) -> StageFailed:
-    """That the stage at hand could not be done, after so many tries; no other event tells of the calls."""
+    """The event that the current stage failed after this many tries; no other event records the calls."""
     return StageFailed(
         **step_place(workflow),
         stage=cast("Stage", workflow.phase),
@@ -58,7 +58,7 @@ def stage_failed(
 
 
 def _telling(events: Sequence[WorkflowEvent], failed_calls: Sequence[FailedCalls]) -> Sequence[WorkflowEvent]:
-    """The events of a stage, the first of them with the calls that failed before it."""
+    """The events of a stage, with the calls that failed before it added to the first one."""
     if not failed_calls or not events or "failed_calls" not in type(events[0]).model_fields:
         return events
     return [events[0].model_copy(update={"failed_calls": tuple(failed_calls)}), *events[1:]]
@@ -75,7 +75,7 @@ class _Stage:
     limit: TimeLimit = field(init=False)
 
     def __post_init__(self) -> None:
-        """The time counts from the first try, however late; another begins within that of the stage (E-16)."""
+        """Count the time from the first try, however late; a retry must begin within the time of the stage (E-16)."""
         seconds, began_ms = self.timeout_ms / 1000, self.workflow.head_ms
         self.limit = TimeLimit(seconds, retry_seconds=seconds - (self.now_ms() - began_ms) / 1000, pauses=True)
 
@@ -122,13 +122,13 @@ class _Stage:
             raise self.limit.given_up() from trouble
 
     def _end(self, error: PowerOnError, lost: Sequence[ModelCall] = ()) -> StageFailed:
-        """That the stage failed: each request to a model is a try, and what was answered is told here alone."""
+        """The event that the stage failed: each model request is a try, and only this event records the answers."""
         tries = max(self.tries, self.limit.tries + len(lost))
         return stage_failed(self.workflow, error, tries, (*self.limit.answered, *lost))
 
 
 async def _ending(workflow: Workflow, function: StageFunction) -> Sequence[WorkflowEvent]:
-    """The end of a round is written whatever happens: only what is unavailable is waited for."""
+    """Write the end of a round in any case: only unavailable services are waited for."""
 
     def failed(failure: Failure) -> None:
         log.warning("ending_waits", workflow_id=workflow.id, error=str(failure.error))
@@ -137,7 +137,7 @@ async def _ending(workflow: Workflow, function: StageFunction) -> Sequence[Workf
 
 
 def _too_long(workflow: Workflow) -> Unavailable:
-    """That the time of a stage is over, and nothing is known to have kept it."""
+    """The error for a stage whose time is over without a known reason."""
     who = "It was not done" if workflow.phase == "observe" else "The model has not answered"
     seconds = workflow.current.opening.stage_timeout_ms / 1000
     return Unavailable(f"{who} within {seconds:g} s, the time limit of a stage.", code="stage_timeout")

@@ -23,13 +23,13 @@ _STOPPED = frozenset({"none", "closing", "draining", "ended"})
 
 @dataclass(slots=True, eq=False)
 class StopRequest:
-    """A cancellation or a denial, and where it was read last."""
+    """A cancellation or a denial, and where it was last read."""
 
     request: RequestCancellation | RequestApproval
     partition: int
     offset: int
     answer_end: int | None = None
-    """The end of the workflow's partition when intake had committed the request: its answer, if any, is before."""
+    """The end of the workflow's partition when intake had committed the request: its answer, if any, is before it."""
 
     @property
     def group(self) -> str:
@@ -86,7 +86,7 @@ class StopRequests:
     async def forget_answered(self, answered: Callable[[str, str], Awaitable[bool]]) -> None:
         """Forget the requests that the rows hold an answer to, given by source and id.
 
-        To be called once the snapshot of a partition is loaded: later answers are folded from there.
+        Call it once the snapshot of a partition is loaded: later answers are folded from there.
         """
         for workflow_id, waiting in list(self._waiting.items()):
             for identity in list(waiting):
@@ -96,7 +96,7 @@ class StopRequests:
     async def forget_committed(self, is_folded: Callable[[int, int], bool]) -> frozenset[str]:
         """Forget requests that intake has committed, once `is_folded` says that all answers to them are folded.
 
-        An answer may lie before what this process folded, and a request that nobody can answer becomes a dead letter.
+        An answer may lie before what this process folded, and a request that cannot be answered becomes a dead letter.
 
         Args:
             is_folded: given a partition of the events and an offset, whether everything before it is folded here.
@@ -127,13 +127,13 @@ class StopRequests:
         return {group: (await self._log.group_state(topics.REQUESTS.name, group)).committed for group in groups}
 
     async def _read_up_to_now(self) -> None:
-        """What both groups have committed is skipped: it is answered."""
+        """Read up to the current end; what both groups have committed is skipped, since it is answered."""
         committed = await self._committed()
         ends = await self._log.ends(topics.REQUESTS.name)
         for number, end in ends.items():
             done = min(offsets.get(number, 0) for offsets in committed.values())
             before = self._read.get(number, 0)
-            self._read[number] = max(done, before if before <= end else 0)  # shorter: the topic was made again
+            self._read[number] = max(done, before if before <= end else 0)  # shorter: the topic was recreated
         async with aclosing(self._log.read(topics.REQUESTS.name, dict(self._read), ends)) as batches:
             async for records in batches:
                 for record in records:
@@ -154,7 +154,7 @@ class StopRequests:
 
 
 def stop_request(record: Record) -> tuple[RequestIdentity, StopRequest] | None:
-    """Read a record as a stop request; None for anything else, which most records are by a search of their bytes."""
+    """Read a record as a stop request, or return None; most other records are recognised by a search of their bytes."""
     value, wire_type = record.value or b"", record.headers.get("ce_type")
     if wire_type not in _TYPES and not any(name in value for name in _TYPES):
         return None

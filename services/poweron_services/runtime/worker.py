@@ -1,7 +1,7 @@
-"""The loop that all roles share: fold the log, see whose turn it is, do one piece of work, append what came of it.
+"""The loop that all roles share: fold the log, see whose turn it is, do one piece of work, append the result.
 
-A role never calls another role. It has an effect only after it has read back the log, but what it thinks may run
-ahead of that (E-17). There is no recovery code: after a crash, a rebalance or an outage the same loop loads, folds
+A role never calls another role. It has an effect only after it has read back the log, but it may work ahead of that on
+its next events (E-17). There is no recovery code: after a crash, a rebalance or an outage the same loop loads, folds
 and acts (E-06, E-09).
 """
 
@@ -43,16 +43,16 @@ from poweron_services.runtime.worker_ports import Snapshots
 log = structlog.get_logger()
 
 POLL_TIMEOUT = 1.0  # seconds
-HAND_OVER_TIMEOUT = 3.0  # seconds that what is being appended gets before its partition goes to somebody else
+HAND_OVER_TIMEOUT = 3.0  # seconds that pending appends get before their partition goes to another process
 DRAIN_TIMEOUT = 5.0  # seconds that work in hand gets at shutdown
-QUICK = 0.02  # seconds; what took longer to think of is in the log before the next thought begins
-MAX_WAITING = 1_000  # pieces of work that wait for a free place before reading pauses
+QUICK = 0.02  # seconds; a turn that took longer is in the log before the next one begins
+MAX_WAITING = 1_000  # pieces of work that wait for a free slot before reading pauses
 
 BY_INTAKE = source("intake", "")
 
 
 class Worker:
-    """One process' share of the roles, over one consumer and one fold."""
+    """One process's share of the roles, with one consumer and one fold."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class Worker:
         self._tasks = BackgroundTasks()
 
     async def run(self) -> None:
-        """Follow and act until cancelled; then give work in hand a moment to be appended."""
+        """Follow the log and act until cancelled; then give work in hand a moment to be appended."""
         async with self._log.follow(topics.EVENTS.name, self._group) as follower:
             self._follower = follower
             self._held = HeldPartitions(
@@ -123,7 +123,7 @@ class Worker:
         await self._tasks.cancel(DRAIN_TIMEOUT)
         await self._queue.close(DRAIN_TIMEOUT)
 
-    # --- what `HeldPartitions` tells --------------------------------------------------------------------
+    # --- called by `HeldPartitions` ---------------------------------------------------------------------
 
     def changed(self) -> None:
         assert self._held is not None
@@ -134,11 +134,11 @@ class Worker:
                     self._consider(partition, partition.fold.workflows.get(workflow_id))
 
     def superseded(self, workflow: Workflow, recorded: Recorded) -> None:
-        """Think again where our event answered what the workflow waits for and had no effect, until it is stuck."""
+        """Retry if our event answered what the workflow waits for but had no effect, until the workflow is stuck."""
         self._reservations.read_back(recorded.sha256, accepted=False)
         ours = recorded.envelope.source.endswith(f"/{self._instance}")
         if workflow.stuck:
-            the_last = recorded.sha256 in workflow.superseded  # what comes after it is no longer noted
+            the_last = recorded.sha256 in workflow.superseded  # later events are no longer noted
             if the_last and (ours or "reviewer" in self._stage_functions):
                 log.error("workflow_stuck", workflow_id=workflow.id, event_id=recorded.envelope.id)
         elif ours and (cause := recorded.envelope.cause) is not None and cause.names(workflow.head):
@@ -150,14 +150,14 @@ class Worker:
                 log.error("event_without_effect", workflow_id=workflow.id, event_id=recorded.envelope.id)
 
     def accepted(self, before: Workflow, after: Workflow, recorded: Recorded) -> None:
-        """Tell what an event of ours ended; for intake, which folds nothing, the reviewer tells it."""
+        """Report what an event of ours ended; for intake, which has no fold, the reviewer reports it."""
         self._reservations.read_back(recorded.sha256, accepted=True)
         by = recorded.envelope.source
         if by.endswith(f"/{self._instance}") or (by.startswith(BY_INTAKE) and "reviewer" in self._stage_functions):
             telemetry.tell_ended(before, after, recorded, self._spans)
 
     def released(self, workflow_ids: Iterable[str]) -> None:
-        """Results of work in hand are still appended, the fold decides on them; new effects do not start."""
+        """Start no new effects; results of work in hand are still appended, and the fold decides on them."""
         for workflow_id in workflow_ids:
             self._deadlines.forget(workflow_id)
             if workflow_id not in self._works or not self._works[workflow_id].running:
@@ -201,7 +201,7 @@ class Worker:
             self._executor.forget(workflow_id)
 
     async def _work(self, work: Work, workflow: Workflow, role: Role) -> None:
-        """Do what it is the role's turn to do; what nobody foresaw is logged and tried again."""
+        """Do the role's work; unexpected errors are logged and the work is retried."""
 
         def failed(failure: Failure) -> None:
             log.error("work_retried", exc_info=failure.error, workflow_id=workflow.id, role=role)
@@ -217,7 +217,7 @@ class Worker:
                 self._forget_work(workflow.id)
 
     async def _act(self, work: Work, workflow: Workflow, role: Role) -> None:
-        """Write what comes of the role's turn, and of every turn behind it that can be thought ahead (E-17)."""
+        """Write the events of the role's turn, and of every following turn that can be done ahead (E-17)."""
         following: Role | None = role
         work.think_at(workflow)
         work.reservations = {each.number for each in workflow.current.reservations}
@@ -234,12 +234,12 @@ class Worker:
             workflow = written[-1].after or workflow
             work.thinking = following is not None
             if work.thinking:
-                work.think_at(workflow)  # before anybody can read back what it rests on
+                work.think_at(workflow)  # before the events that it builds on can be read back
             if not work.thinking or asyncio.get_running_loop().time() - began > QUICK:
                 await appended
 
     def _next_ahead(self, work: Work, after: Workflow | None) -> Role | None:
-        """Who thinks on, on what is not read back yet: no action, no approval and no ending comes of that."""
+        """Return the role that works ahead on events not read back yet; no action, approval or ending may result."""
         if after is None or after.phase not in STAGES or not work.may_go_on(after.id):
             return None
         role = turn(after)
@@ -257,7 +257,7 @@ class Worker:
     def _assignment(self, partition: Partition) -> Assignment:
         async def may_begin(workflow: Workflow) -> bool:
             assert self._follower is not None
-            await partition.reach(self._follower.end(partition.number))  # seen now: under load there is more to come
+            await partition.reach(self._follower.end(partition.number))  # the end seen now: under load, more follow
             if workflow.step.starts[-1].effect_class == "at_most_once":
                 await self._until_nothing_stops(partition, workflow)
             return partition.ours
@@ -271,14 +271,14 @@ class Worker:
         return Assignment(partition.end_at_assignment, lambda: partition.ours, may_begin, wait_until)
 
     async def _until_nothing_stops(self, partition: Partition, workflow: Workflow) -> None:
-        """Wait until no request that is there now would stop the workflow, or the partition is lost."""
+        """Wait until no request that exists now would stop the workflow, or the partition is lost."""
 
         def failed(failure: Failure) -> None:
             log.warning("kafka_unavailable", error=str(failure.error))
 
         async def read() -> int:
             await self._stops.read()
-            return (await self._log.ends(topics.EVENTS.name))[partition.number]  # behind the answers to what it skips
+            return (await self._log.ends(topics.EVENTS.name))[partition.number]  # after the answers to what it skips
 
         while partition.ours:
             await partition.reach(await retry(read, failed=failed, needed=lambda: partition.ours) or 0)

@@ -1,4 +1,4 @@
-"""What the loop asks of Postgres, and whom it tells of what it holds."""
+"""The queries that the loop sends to Postgres, and the listener that is notified of what it holds."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
@@ -18,26 +18,26 @@ class Snapshot(Protocol):
 
 
 class Snapshots(Protocol):
-    """What the loop asks of Postgres. Every method raises Unavailable while Postgres does not answer."""
+    """The queries that the loop sends to Postgres. Every method raises Unavailable while Postgres does not answer."""
 
     async def load(self, partitions: Iterable[int]) -> Mapping[int, Snapshot]:
         """The snapshots of partitions, read at one moment."""
 
     async def look_up(self, partition: int, workflow_ids: Sequence[str]) -> tuple[int, Mapping[str, Stub]]:
-        """The projector's next offset and the stubs of those workflows that it knows, read at one moment."""
+        """The projector's next offset and the stubs of the workflows that it knows, read at one moment."""
 
     async def positions(self) -> Mapping[int, int]:
         """The projector's next offset of every partition."""
 
     async def answered(self, source: str, request_id: str) -> bool:
-        """Whether the rows hold an answer to the request."""
+        """Return whether the rows hold an answer to the request."""
 
 
 class Listener(Protocol):
-    """Who acts on what is held. All calls come between two awaits of the loop, none waits."""
+    """Acts on what is held. All calls come between two awaits of the loop, and none of them waits."""
 
     def changed(self) -> None:
-        """Some partition may have workflows to look at, in its `pending`."""
+        """Some partition may have workflows to consider, in its `pending`."""
 
     def superseded(self, workflow: Workflow, recorded: Recorded) -> None:
         """A record of a held workflow had no effect."""

@@ -1,5 +1,5 @@
-"""What runs in the child process that reads one document: as few imports as possible, for a person waits for it.
+"""The code of the child process that reads one document; it imports as little as possible, because a user waits for it.
 
-Nothing here imports the rest of PowerOn, but for how rights are given up.
-`poweron_services.connectors.document_reader` is the door for everybody else.
+Nothing here imports the rest of PowerOn, except for dropping privileges.
+Other code uses `poweron_services.connectors.document_reader` instead.
 """

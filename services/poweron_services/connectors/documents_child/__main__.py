@@ -1,10 +1,10 @@
-"""The process that reads one document: bytes on standard input, lines of JSON on standard output, then its end.
+"""The process that reads one document: bytes on standard input, lines of JSON on standard output, then exit.
 
-Each line is one thing, told as soon as it is read: a section, a note, how many pages there are, which page was read.
-The last line is the rest of the document, or why there is none.
+Each line holds one item, written as soon as it is read: a section, a note, the page count, or the number of a page that
+was read. The last line holds the rest of the document, or the reason why there is none.
 
-What kind of document it is, is told by its first bytes; before anything of it is parsed, the process has given up
-whatever that does not take.
+The bytes of the document determine its type. Before the process parses anything, it drops every privilege that parsing
+does not need.
 """
 
 import json
@@ -21,17 +21,17 @@ from poweron_services.connectors.documents_child.rights import give_up_rights
 
 
 def main() -> None:
-    """Take the first line as the question and the rest as the document."""
+    """Read the question from the first line, and the document from the rest."""
     answers = _keep_stdout_for_the_answer()
     question = json.loads(sys.stdin.buffer.readline())
     limits = Limits(**question["limits"])
     confine(limits)
     _say(answers, **_answer(question["name"], limits, answers))
-    os._exit(0)  # no cleaning up: with the answer given, nothing here is needed any more
+    os._exit(0)  # skip the cleanup: the answer has been sent
 
 
 def _answer(name: str, limits: Limits, answers: BinaryIO) -> dict[str, Any]:
-    """The document without what was told of it on the way, or why there is none."""
+    """Return the document without the parts that were already written, or the reason why there is none."""
 
     def tell(part: Told) -> None:
         match part:
@@ -63,13 +63,13 @@ def _answer(name: str, limits: Limits, answers: BinaryIO) -> dict[str, Any]:
 
 
 def _say(answers: BinaryIO, **said: Any) -> None:
-    """At once: what was said before this process dies is not lost."""
+    """Write a line and flush it, so that it is not lost if this process dies."""
     answers.write(json.dumps(said, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
     answers.flush()
 
 
 def _keep_stdout_for_the_answer() -> BinaryIO:
-    """A library that prints must not garble the answer."""
+    """Redirect standard output to standard error, so that a library that prints cannot garble the answer."""
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     return answers

@@ -1,4 +1,4 @@
-"""Office files are zip archives of XML; nothing of one is unpacked before its table of contents was judged."""
+"""Safety checks of zip archives, such as office files; nothing is unpacked before the table of contents is checked."""
 
 import codecs
 import io
@@ -8,14 +8,14 @@ import zipfile
 from poweron_services.connectors.documents_child.document import Unreadable
 from poweron_services.connectors.documents_child.limits import MEGABYTE, Limits
 
-PROLOG = 1024  # bytes of an XML part in which a document type would stand
+PROLOG = 1024  # bytes of an XML part that are searched for a document type
 DRIVE = ":"
 
-codecs.lookup("cp437")  # of some names; nothing can be loaded any more once a document is read
+codecs.lookup("cp437")  # of some entry names; no codec can be loaded once a document is being read
 
 
 def check(data: bytes, limits: Limits) -> None:
-    """Refuse bombs, paths that lead out of the archive, and XML that defines entities."""
+    """Refuse zip bombs, paths that lead out of the archive, and XML that defines entities."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         check_contents(archive, len(data), limits)
         for member in archive.infolist():
@@ -24,7 +24,7 @@ def check(data: bytes, limits: Limits) -> None:
 
 
 def check_contents(archive: zipfile.ZipFile, packed: int, limits: Limits) -> None:
-    """Refuse bombs and paths that lead out of the archive, by its table of contents alone."""
+    """Refuse zip bombs and paths that lead out of the archive, by its table of contents alone."""
     members = archive.infolist()
     check_sizes(members, packed, limits)
     for member in members:
@@ -45,7 +45,7 @@ def check_sizes(members: list[zipfile.ZipInfo], packed: int, limits: Limits) -> 
 
 
 def why_unsafe(member: zipfile.ZipInfo) -> str:
-    """Why an entry must not be opened; empty where it may be."""
+    """Return why an entry must not be opened; empty if it is safe."""
     parts = member.filename.replace("\\", "/").split("/")
     if parts[0] == "" or ".." in parts or DRIVE in parts[0]:
         return "points out of the archive"

@@ -1,6 +1,6 @@
-"""ICS: the events and tasks of a calendar, such as an invitation: what, when, where, how often, with whom.
+"""The reader of ICS: events and tasks of a calendar, such as invitations, with time, place, recurrence and attendees.
 
-The form is that of RFC 5545. It looks up no zone: it repeats a time as the file has it, with the name of its zone.
+The format is that of RFC 5545. Times are not converted: each appears as in the file, with the name of its time zone.
 """
 
 import datetime as dt
@@ -44,14 +44,14 @@ _ORDINAL_DAY: Final = re.compile(r"(-?\d+)?([A-Z]{2})")
 
 @dataclass(frozen=True, slots=True)
 class Property:
-    """A line of a component: its value as it is written, and its parameters by their names in capitals."""
+    """A line of a component: its raw value, and its parameters, keyed by name in upper case."""
 
     value: str
     parameters: dict[str, str]
 
     @property
     def text(self) -> str:
-        """The value as a text in one line."""
+        """The unescaped value on one line."""
         plain = _ESCAPED.sub(lambda found: ", " if found[1] in "nN" else found[1], self.value)
         return " ".join(plain.split())
 
@@ -71,7 +71,7 @@ class Component:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A day, or a time in a zone, which may have no name."""
+    """A day, or a time in a time zone whose name may be empty."""
 
     day: dt.date
     time: dt.time | None = None
@@ -94,7 +94,7 @@ def read(data: bytes, limits: Limits) -> Iterator[Part]:
 
 
 def _components(lines: Iterable[str]) -> Iterator[Component]:
-    """Yield each component at its end. The lines of a nested one, such as an alarm, belong to that alone."""
+    """Yield each component when it ends; lines of a nested one, such as an alarm, belong only to that one."""
     inside: list[Component] = []
     for line in lines:
         found = _LINE.fullmatch(line)
@@ -134,7 +134,7 @@ def _when(event: Component) -> str:
         return ""
     end = _moment(event.first("DTEND")) or _after(start, event.text("DURATION"))
     if start.time is None:
-        last = end.day - dt.timedelta(days=1) if end and end.time is None else start.day  # the end is no part of it
+        last = end.day - dt.timedelta(days=1) if end and end.time is None else start.day  # the end is exclusive
         return f"{start} to {Moment(last)}, all day" if last > start.day else f"{start}, all day"
     zone = f" {start.zone}" if start.zone else ""
     if end is None or end.time is None or end == start:
@@ -176,7 +176,7 @@ def _after(start: Moment, duration: str) -> Moment | None:
 
 
 def _repeats(event: Component) -> str:
-    """The rule in words: every week on Thursday, until a day or so many times."""
+    """Describe the recurrence rule in words, such as "every Thursday, until 1 May 2026" or "every day, 5 times"."""
     given = event.first("RRULE")
     rule = dict(part.split("=", 1) for part in given.value.upper().split(";") if "=" in part) if given else {}
     period = PERIODS.get(rule.get("FREQ", ""))

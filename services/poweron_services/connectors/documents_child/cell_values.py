@@ -1,6 +1,6 @@
-"""The values of cells as people see them: with the decimals, the percent sign or the currency of their format.
+"""Cell values as spreadsheet programs show them, with the decimals, percent sign or currency of their format.
 
-Dates are written as ISO 8601 has them, for they differ from country to country.
+Dates are written in ISO 8601, because their formats differ between countries.
 """
 
 import datetime as dt
@@ -11,7 +11,7 @@ Value = str | float | bool | dt.date | dt.time | dt.timedelta
 
 
 def cell_text(value: Value, code: str = "") -> str:
-    """A value in the number format of that code, as workbooks write it; "" is the general one."""
+    """Format a value with a number format code of a workbook; "" is the general format."""
     match value:
         case bool():
             return "TRUE" if value else "FALSE"

@@ -1,7 +1,7 @@
-"""CSV and its relatives: whichever character parts the cells the same way in every row.
+"""The reader of CSV and similar formats; the delimiter is the one that gives most rows the same number of cells.
 
-A long table is many sections of some hundred rows, each below the header again, so that it stands on its own. Rows are
-counted as a spreadsheet program counts them. The text is decoded piece by piece: it is never there as a whole.
+A long table is split into sections of `ROWS` rows, each with the header repeated, so that it can be read on its own.
+Rows are numbered as in a spreadsheet program. The text is decoded in pieces and never held as a whole.
 """
 
 import csv
@@ -18,12 +18,12 @@ from poweron_services.connectors.documents_child.pipe_tables import first_row_is
 from poweron_services.connectors.documents_child.readers import Note, Part
 
 DELIMITERS = ",;\t|^~"
-SAMPLE = 1 << 14  # characters that the delimiter is judged by
+SAMPLE = 1 << 14  # characters used to detect the delimiter
 LONGEST_CELL = 1_000_000  # characters
-ROWS = 200  # of a section
+ROWS = 200  # per section
 QUOTE = '"'
 
-_TOLD = re.compile(r"sep=(.)\r?\n", re.IGNORECASE)  # what Excel writes above
+_TOLD = re.compile(r"sep=(.)\r?\n", re.IGNORECASE)  # a line that Excel writes above the table
 
 Row = list[str]
 
@@ -40,7 +40,7 @@ def read(data: bytes, _: Limits) -> Iterator[Part]:
 
 
 def _rows(text: io.TextIOWrapper, delimiter: str, faults: list[Note]) -> Iterator[Row]:
-    """Yield the rows. Where a missing quote has joined lines, each line is a row again."""
+    """Yield the rows; if a missing quote has joined lines, each line becomes a row again."""
     lines = _Remembered(text)
     rows = csv.reader(lines, delimiter=delimiter)
     width = 0
@@ -67,7 +67,7 @@ def _rows(text: io.TextIOWrapper, delimiter: str, faults: list[Note]) -> Iterato
 
 
 class _Remembered:
-    """Iterates over lines and keeps those read since `read` was last cleared."""
+    """Iterates over lines and keeps the lines read since `read` was last cleared."""
 
     def __init__(self, text: io.TextIOWrapper) -> None:
         self._text = text
@@ -82,13 +82,13 @@ class _Remembered:
 
 
 def _apart(lines: Sequence[str], delimiter: str, width: int) -> list[Row]:
-    """The lines as rows, if each of them by itself is as wide as a row."""
+    """Parse each line as a row; empty unless every row has the expected width."""
     rows = [_row(line, delimiter, width) for line in lines]
     return rows if width > 1 and all(len(row) == width for row in rows) else []
 
 
 def _row(line: str, delimiter: str, width: int) -> Row:
-    """One line as a row; of one whose quote is missing, the cell that begins with the other takes what is too much."""
+    """Parse a line as a row; if a closing quote is missing, the cell with the opening one absorbs the surplus cells."""
     if line.count(QUOTE) % 2 == 0:
         return next(csv.reader([line], delimiter=delimiter), [])
     cells = next(csv.reader([line], delimiter=delimiter, quoting=csv.QUOTE_NONE), [])
@@ -98,7 +98,7 @@ def _row(line: str, delimiter: str, width: int) -> Row:
 
 
 def _sections(rows: Iterator[Row], skipped: int) -> Iterator[Section]:
-    """One for a short table, many for a long one."""
+    """Yield one section for a short table, several for a long one."""
     row = sum(1 for _ in islice(rows, skipped)) + 1
     some, following = _some(rows), _some(rows)
     header = _header(some)
@@ -128,7 +128,7 @@ def _delimiter(sample: str) -> str:
 
 
 def _agreement(sample: str, delimiter: str) -> tuple[int, int]:
-    """How many rows have the usual number of cells, and how many cells that is; the last row may be cut."""
+    """Return how many rows have the most common number of cells, and that number; the last row may be cut off."""
     rows = list(csv.reader(io.StringIO(sample, newline=""), delimiter=delimiter))
     widths = Counter(len(row) for row in rows[:-1] or rows if row)
     width, count = max(widths.items(), key=lambda found: (found[0] > 1, found[1]), default=(1, 0))

@@ -1,27 +1,27 @@
-"""What was read from a document: its sections in reading order, and what a person should know about the reading.
+"""The content of a document: its sections in reading order, its metadata, and notes for users about the reading.
 
-`markdown()` is what later steps read. So that no line of a section can pass for a heading of the document, lines
-that begin with `# ` or `## ` carry a backslash there. Metadata and notes stand below all that the document says.
+Later steps read `markdown()`. It escapes lines of a section that begin with `# ` or `## ` with a backslash, so that
+none of them can pass for a heading of the document. Metadata and notes follow the text.
 """
 
 import re
 from dataclasses import dataclass, replace
 from typing import Literal
 
-MOST_PLACES = 10  # of one kind, that a note names
-NOTES, METADATA = "notes", "metadata"  # the headings of what is told last; a locator is never one of these words alone
+MOST_PLACES = 10  # of one kind, that a note lists
+NOTES, METADATA = "notes", "metadata"  # headings at the end of the markdown; no locator is one of these words alone
 
 _HEADING_LIKE = re.compile(r"^(\\*#{1,2}(?: |$))", re.MULTILINE)
 
 
 Right = Literal["root", "capabilities", "new_rights", "system_calls"]
-"""What the process that reads a document gives up before."""
+"""A privilege that the process drops before it reads a document."""
 
 
 class Unreadable(Exception):
-    """The document holds nothing that can be read; the message says why and what to do, after the document's name.
+    """Raised if nothing of a document can be read; the message follows its name, and says why and what to do.
 
-    `code` is one of the codes of documents in `poweron_events.codes`, which is not imported here.
+    `code` is one of the document codes of `poweron_events.codes`, which is not imported here.
     """
 
     def __init__(self, why: str, code: str) -> None:
@@ -31,10 +31,10 @@ class Unreadable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A page of a PDF, a sheet of a workbook, a slide, or a headed section of a text."""
+    """A page of a PDF, a sheet of a workbook, a slide, or a section of a text below its heading."""
 
-    locator: str  # "page 2", "sheet Budget", "slide 3", "section Returns"; "" where the document has no parts
-    text: str  # paragraphs and pipe tables, where they stand in reading order
+    locator: str  # "page 2", "sheet Budget", "slide 3", "section Returns"; "" if the document has no parts
+    text: str  # paragraphs and pipe tables, in reading order
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,17 +45,17 @@ class ExtractedDocument:
     truncated: bool
     notes: tuple[str, ...]
     links: tuple[str, ...] = ()
-    """Addresses of the web that the document leads to, whether or not they stand in its text."""
+    """Web addresses that the document links to, whether or not its text shows them."""
 
     metadata: tuple[tuple[str, str], ...] = ()
-    """What the document tells about itself, a name and a value each: its title, author, dates, how many pages."""
+    """Metadata of the document as pairs of name and value: its title, author, dates, page count."""
     pictures: tuple[str, ...] = ()
-    """The locators of its parts that are only a picture, as of a scanned page; "" where the document is a picture."""
+    """Locators of the parts that are only a picture, such as a scanned page; "" if the whole document is a picture."""
     omitted: tuple[tuple[str, str], ...] = ()
-    """Kinds of things that it holds and that are not read, each with the locator of a part that holds some."""
+    """Kinds of content that were not read, each with the locator of a part that holds some."""
 
     def with_omissions_told(self) -> "ExtractedDocument":
-        """With a note of what was not read, by kind and place."""
+        """Move the omissions into a note that lists them by kind and place."""
         kinds: dict[str, list[str]] = {}
         for kind, place in self.omitted:
             kinds.setdefault(kind, []).append(place)

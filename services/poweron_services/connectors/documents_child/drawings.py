@@ -1,4 +1,4 @@
-"""What charts and diagrams of Office files say: the titles and numbers of charts, the texts of diagrams."""
+"""Texts of charts and diagrams in Office files: the titles and numbers of charts, the texts of diagrams."""
 
 from collections.abc import Iterator
 from itertools import groupby
@@ -13,9 +13,9 @@ _AXES: Final = ("catAx", "dateAx", "valAx", "serAx")
 
 
 def chart_texts(chart: Any) -> Iterator[str]:
-    """Its title, what its axes show, and a table for the series that share their categories.
+    """Yield the titles of a chart and its axes, and a table for each group of series that share their categories.
 
-    `chart` is the XML of a part of that kind.
+    `chart` is the XML of a chart part.
     """
     title = _title(chart.find(f"{CHART}chart"))
     axes = list(filter(None, (_title(axis) for name in _AXES for axis in chart.iter(f"{CHART}{name}"))))
@@ -29,7 +29,7 @@ def chart_texts(chart: Any) -> Iterator[str]:
 
 
 def diagram_list(model: Any) -> str:
-    """The texts of a diagram (SmartArt) as a list, from its data."""
+    """Return the texts of a diagram (SmartArt) as a list, from its data part."""
     texts = (_text(point.find(f"{DIAGRAM}t")) for point in model.iter(f"{DIAGRAM}pt"))
     return "\n".join(f"- {text}" for text in texts if text)
 
@@ -40,7 +40,7 @@ def _title(parent: Any) -> str:
 
 
 def _text(element: Any) -> str:
-    """What is written in its paragraphs."""
+    """The text of the element's paragraphs, on one line."""
     if element is None:
         return ""
     paragraphs = ("".join(one.itertext(f"{DRAWING}t")) for one in element.iter(f"{DRAWING}p"))
@@ -48,7 +48,7 @@ def _text(element: Any) -> str:
 
 
 def _points(series: Any, *kinds: str) -> dict[int, str]:
-    """The texts or numbers by their places; of categories within categories the innermost."""
+    """The texts or numbers, keyed by index; of nested categories, the innermost."""
     found: dict[int, str] = {}
     for point in (point for kind in kinds for point in series.iterfind(f"{CHART}{kind}//{CHART}pt")):
         found.setdefault(int(point.get("idx")), _number(point.findtext(f"{CHART}v", "")))
@@ -56,7 +56,7 @@ def _points(series: Any, *kinds: str) -> dict[int, str]:
 
 
 def _number(text: str) -> str:
-    """With the digits that count, if it is one."""
+    """Format a number with its significant digits; return any other text unchanged."""
     try:
         return format(float(text), ".15g")
     except ValueError:

@@ -1,4 +1,4 @@
-"""Equations of Office files in one line, as people type them: 1/8, r=3.5%, x^2, √(a+b)."""
+"""Equations of Office files on one line, as users would type them: 1/8, r=3.5%, x^2, √(a+b)."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -10,11 +10,11 @@ _PLAIN: Final = frozenset("+-−±·×*/=<>≤≥≠ ,")  # noqa: RUF001 - a min
 
 
 Parts = dict[str, Any]
-"""The children of an element by their names."""
+"""The children of an element, keyed by name."""
 
 
 def linear(element: Any) -> str:
-    """The text of an equation or of a part of one."""
+    """Return the text of an equation or of a part of one."""
     if element.tag == _TEXT:
         return element.text or ""
     if not isinstance(element.tag, str):
@@ -30,7 +30,7 @@ def _of(parts: Parts, name: str) -> str:
 
 
 def _one(parts: Parts, name: str) -> str:
-    """A part in parentheses where it would be read as several."""
+    """The text of a part, in parentheses if it would otherwise read as several parts."""
     text = _of(parts, name)
     return f"({text})" if not _PLAIN.isdisjoint(text) and not _is_enclosed(text) else text
 

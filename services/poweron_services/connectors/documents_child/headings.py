@@ -1,4 +1,4 @@
-"""Markdown: already what we write, so only its headings are looked for."""
+"""The reader of Markdown: the text stays as it is and is only split at its headings."""
 
 import re
 from collections.abc import Iterator
@@ -42,7 +42,7 @@ def _blocks(lines: list[str]) -> Iterator[Block]:
 
 
 def _heading(line: str, above: list[str]) -> Block | None:
-    """A heading in this line, or, if this line underlines it, in the line above, which it takes."""
+    """The heading in this line, or in the line above if this one underlines it, which is then removed from `above`."""
     marked = _HEADING.match(line)
     if marked:
         return Block(marked[2], len(marked[1]))

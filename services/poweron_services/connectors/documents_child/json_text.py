@@ -1,4 +1,4 @@
-"""JSON: one line per value with the path to it; lists of objects as tables."""
+"""The reader of JSON: one line per value, with its path; lists of objects become tables."""
 
 import json
 from collections.abc import Iterator
@@ -11,10 +11,10 @@ from poweron_services.connectors.documents_child.pipe_tables import pipe_table
 from poweron_services.connectors.documents_child.readers import Note, Part
 
 ITSELF = "\0"
-"""The key of what an object is itself, named by its path alone: the text of an XML element beside its attributes."""
+"""The key of an object's own value, shown under its path alone, such as the text of an XML element with attributes."""
 WHOLE = "text"
-"""What the column of a table is called that holds what its rows are themselves."""
-WHOLE_TEXTS = 2  # how much longer than another text JSON may be that is held as a whole; it can not be cut like text
+"""The name of the table column that holds the rows' own values."""
+WHOLE_TEXTS = 2  # JSON may be this many times as long as `whole_text`, since it cannot be cut like other text
 
 
 def read(data: bytes, limits: Limits) -> Iterator[Part]:
@@ -40,12 +40,12 @@ def _parsed(text: str) -> Any:
 
 
 def _loaded(text: str) -> Any:
-    """With decimals as they are written: a float would lose the last cents of a large sum, and the zero of 12.50."""
+    """Parse JSON with decimals as strings: a float would lose the last cents of a large sum, and the zero of 12.50."""
     return json.loads(text, parse_float=str)
 
 
 def lines(value: Any, path: str = "") -> Iterator[str]:
-    """One for each value that is no object, with the path to it."""
+    """Yield a line for each value that is not an object, with its path; a list of objects becomes a table."""
     if isinstance(value, dict):
         for key, inner in value.items():
             yield from lines(inner, _path(path, key))
@@ -65,7 +65,7 @@ def _table(items: list[dict[str, str]]) -> str:
 
 
 def _flat(value: dict[str, Any], path: str = "") -> dict[str, str]:
-    """The values of an object and of the objects in it, by their paths."""
+    """The values of an object and of the objects within it, keyed by path."""
     flat: dict[str, str] = {}
     for key, inner in value.items():
         if isinstance(inner, dict):

@@ -1,10 +1,10 @@
-"""Which of the encodings of Latin letters a text has: that in which its letters are those of one language.
+"""Detection of the Latin encoding of a text: the one in which its letters are those of a single language.
 
-They differ in a few letters only, too few for the library that tells scripts apart.
+These encodings differ in a few letters only, too few for the library that detects encodings to tell them apart.
 """
 
 ENCODINGS = ("cp1252", "cp1250", "mac_roman", "cp1254", "iso8859_2", "iso8859_15", "cp850", "cp852")
-"""The most usual ones first: the first of those that fit as well is taken."""
+"""The most common first: of several that fit equally well, the first is chosen."""
 ALPHABETS = [
     frozenset(letters)
     for letters in (
@@ -22,16 +22,16 @@ ALPHABETS = [
         "ăâîșțşţ",
     )
 ]
-SIGNS = frozenset("€£°§©®«»„\u201c\u201d\u2018\u2019\u2013\u2014…·½¼²³¿¡\u0307")  # that stand in texts of any language
+SIGNS = frozenset("€£°§©®«»„\u201c\u201d\u2018\u2019\u2013\u2014…·½¼²³¿¡\u0307")  # used in any language
 
 
 def refined(sample: bytes, encoding: str) -> str:
-    """The encoding itself, unless it is one of Latin letters and another of them fits better."""
+    """Return the Latin encoding that fits best if `encoding` is one of them, else `encoding` itself."""
     return max(ENCODINGS, key=lambda one: _fitness(sample, one)) if encoding in ENCODINGS else encoding
 
 
 def _fitness(sample: bytes, encoding: str) -> float:
-    """The share of all that is beyond ASCII which one language knows; a sign in the middle of a word is none of it."""
+    """The share of non-ASCII characters that are letters of one language, or signs; a sign within a word is neither."""
     text = sample.decode(encoding, "replace")
     beyond = [place for place, letter in enumerate(text) if letter > "\x7f"]
     signs = sum(text[place] in SIGNS and not _is_in_a_word(text, place) for place in beyond)

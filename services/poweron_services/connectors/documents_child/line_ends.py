@@ -1,8 +1,8 @@
-"""Words that a line breaks: whether the hyphen at its end is one of the word's own, or only of the break.
+"""Repair of words broken across lines: a hyphen at the end of a line may belong to the word or only to the break.
 
-It is kept where it is one by its looks (2025-2026, e-mail, Vor- und Nachteile, a number of an order). Otherwise the
-words of the document decide, and then a list of words in the language around it: a hyphen stays between two words that
-are none together. A German noun goes on with a small letter only where it is broken.
+The hyphen is kept if the form of the word calls for it (2025-2026, e-mail, Vor- und Nachteile, an order number).
+Otherwise the words of the document decide, and then a word list for the language of the surrounding text: a hyphen is
+kept between two words that do not form one word. In German, a noun continues in lower case only if it was broken.
 """
 
 import gzip
@@ -16,7 +16,7 @@ from typing import BinaryIO, Final
 
 BREAK: Final = "\x02"
 """Marks a hyphen at the end of a line, until `mended` keeps or drops it."""
-AROUND: Final = 300  # characters before the break in which the language is looked for
+AROUND: Final = 300  # characters before the break that are used to detect the language
 LANGUAGES: Final = {
     "en": ("the", "of", "and", "to", "in", "is", "that", "for", "with", "are"),
     "de": ("der", "die", "und", "das", "den", "ist", "von", "mit", "ein", "auf"),
@@ -26,18 +26,18 @@ LANGUAGES: Final = {
     "nl": ("de", "het", "een", "van", "en", "is", "dat", "niet", "zijn", "voor"),
     "pt": ("o", "os", "da", "do", "que", "uma", "com", "não", "para", "em"),
 }
-"""The languages that there is a list of words for, and words that tell them."""
+"""The languages with a word list, and common words that identify them."""
 AND: Final = frozenset(
     {"and", "or", "und", "oder", "bzw", "sowie", "et", "ou", "y", "o", "e", "ed", "en", "of", "och", "og"}
 )
-"""What stands between the halves of “Vor- und Nachteile”."""
+"""Words that connect the halves of an expression such as “Vor- und Nachteile”."""
 
 _BROKEN: Final = re.compile(rf"(?P<before>\S*)[-\u00ad\u2010]{BREAK}(?P<after>\S+)")
 _WORD: Final = re.compile(r"[^\W\d_]+")
 
 
 def _opened() -> dict[str, BinaryIO]:
-    """Open the lists of words of a package, which need not be imported for it."""
+    """Open the word lists of the package `spellchecker`, without importing it."""
     package = find_spec("spellchecker")
     assert package is not None and package.origin is not None  # noqa: PT018 - one condition
     folder = Path(package.origin).parent / "resources"
@@ -45,26 +45,26 @@ def _opened() -> dict[str, BinaryIO]:
 
 
 _LISTS: Final = _opened()
-"""Once a document is read, this process can open nothing any more."""
+"""Opened at import, because this process cannot open files once it reads a document."""
 
 
 def ends_broken(line: str) -> bool:
-    """Whether a hyphen at the end of the line may be one of the break."""
+    """Return whether the line ends with a hyphen that may come from the line break."""
     return line.endswith(("-", "\u00ad", "\u2010")) and line[-2:-1].isalnum()
 
 
 def with_break(above: str, below: str) -> str:
-    """Two lines as one; a hyphen between them is yet to be decided on."""
+    """Join two lines; a hyphen between them is marked, and `mended` decides on it later."""
     return f"{above}{BREAK if ends_broken(above) and below[:1].isalnum() else ' '}{below}"
 
 
 def mended(text: str, known: Collection[str]) -> str:
-    """The text without breaks; `known` are words of the document, in small letters."""
+    """Return the text with every mark resolved; `known` are words of the document in lower case."""
     return _BROKEN.sub(lambda found: _joined(found, known), text) if BREAK in text else text
 
 
 def words_of(text: str) -> Iterable[str]:
-    """The words in small letters, with hyphens of their own; those that a line breaks are left out."""
+    """Return the words in lower case, with their own hyphens; words broken across lines are left out."""
     whole = (token for token in text.split() if BREAK not in token)
     return (found for token in whole for found in re.findall(r"[^\W\d_]+(?:-[^\W\d_]+)*", token.casefold()))
 
@@ -85,7 +85,7 @@ def _joined(found: re.Match[str], known: Collection[str]) -> str:
 
 
 def _is_code(before: str) -> bool:
-    """Whether it looks like the beginning of a number with letters."""
+    """Return whether this looks like the beginning of a code, such as an order number."""
     return any(map(str.isdigit, before)) or before.isupper()
 
 
@@ -102,7 +102,7 @@ def _is_one_word(first: str, second: str, known: Collection[str], around: str) -
 
 
 def _language(text: str) -> str | None:
-    """The one most of whose common words stand in the text; None where there are none."""
+    """The language whose common words are most frequent in the text; None if it has none of any language."""
     words = [word.casefold() for word in _WORD.findall(text)]
     counts = {language: sum(word in common for word in words) for language, common in LANGUAGES.items()}
     language = max(counts, key=lambda each: counts[each])

@@ -1,4 +1,4 @@
-"""EML: who wrote what to whom, and the attachments."""
+"""The reader of EML: the headers, text and attachments of a mail."""
 
 import re
 from collections.abc import Iterator
@@ -15,12 +15,12 @@ from poweron_services.connectors.documents_child.limits import Limits
 from poweron_services.connectors.documents_child.member import Member
 from poweron_services.connectors.documents_child.readers import Fact, Note, Part
 
-LOADED = (contentmanager, generator)  # what the library would import once it reads
+LOADED = (contentmanager, generator)  # modules that the library would otherwise import while it reads
 HEADERS = ("From", "To", "Cc", "Date", "Subject")
 FACTS = {"Subject": "title", "From": "author", "Date": "created"}
 MOST_HEADER = 2_000  # characters
-SAID = 0.5  # of the words of the HTML: with fewer of them, the plain text is none of it
-_SURROGATE = re.compile("[\udc80-\udcff]")  # bytes that are no ASCII
+SAID = 0.5  # of the words of the HTML; a plain text with fewer of them is not a version of it
+_SURROGATE = re.compile("[\udc80-\udcff]")  # bytes that are not ASCII
 _TAG = re.compile(rb"<(?:style|script)\b.*?</(?:style|script)>|<[^>]*>|&\w+;", re.DOTALL | re.IGNORECASE)
 _WORD = re.compile(rb"[a-z0-9\x80-\xff]{3,}")
 SIGNATURES = {"application/pkcs7-signature", "application/x-pkcs7-signature", "application/pgp-signature"}
@@ -46,13 +46,13 @@ def opened(data: bytes, limits: Limits) -> Iterator[Part | Member]:
 
 
 def text_of_mail(headers: list[tuple[str, str]], texts: list[str]) -> Iterator[Section]:
-    """One section: who wrote to whom and when, and what was written."""
+    """Yield one section with the headers and the texts of a mail."""
     lines = "\n".join(f"{name}: {value}" for name, value in headers if value)
     yield Section("", "\n\n".join([lines, *texts]))
 
 
 def _leaves(part: Any) -> Iterator[Any]:
-    """The parts that hold no parts; a forwarded mail is one of them. Of a text that comes twice, one is taken."""
+    """Yield the parts without subparts, including forwarded mails; of a text in two versions, only one is yielded."""
     if not part.is_multipart() or part.get_content_type() == "message/rfc822":
         yield part
         return
@@ -61,7 +61,7 @@ def _leaves(part: Any) -> Iterator[Any]:
 
 
 def _without_repeated(leaves: list[Any]) -> list[Any]:
-    """The plain text, unless it says little of the other: programs that write HTML leave it empty, or apologise."""
+    """Keep the plain text unless it holds little of the HTML: some programs leave it empty or only write an apology."""
     texts = [leaf for leaf in leaves if _is_text(leaf)]
     plain = [leaf for leaf in texts if leaf.get_content_type() == "text/plain" and _bytes(leaf).strip()]
     page = [leaf for leaf in texts if leaf.get_content_type() == "text/html"]
@@ -85,7 +85,7 @@ def _is_text(leaf: Any) -> bool:
 
 
 def _is_ornament(leaf: Any) -> bool:
-    """A picture that the text shows, such as the logo of the sender."""
+    """Return whether the part is a picture shown within the text, such as the sender's logo."""
     is_shown = bool(leaf["Content-ID"]) and leaf.get_content_disposition() != "attachment"
     return is_shown and str(leaf.get_content_maintype()) == "image"
 
@@ -120,12 +120,12 @@ def _text(leaf: Any, limits: Limits) -> str:
     data = _bytes(leaf)
     try:
         return plain_text.decoded(data, limits, encoding=leaf.get_content_charset())[0]
-    except LookupError:  # an encoding that nobody knows
+    except LookupError:  # an unknown encoding
         return plain_text.decoded(data, limits)[0]
 
 
 def _header(message: Any, name: str) -> str:
-    """As people read it; a damaged one is no reason to lose the mail."""
+    """Return the decoded header; a damaged one is empty, so that the rest of the mail is still read."""
     raw = next((value for key, value in message.raw_items() if key.lower() == name.lower()), "")
     if _SURROGATE.search(raw):
         return " ".join(_decoded(raw).split())[:MOST_HEADER]
@@ -136,7 +136,7 @@ def _header(message: Any, name: str) -> str:
 
 
 def _decoded(text: str) -> str:
-    """A header, or a name in it, that is encoded where it must not be, or not encoded where it must."""
+    """Decode a header, or a name in it, that is encoded where it must not be, or not encoded where it must be."""
     if _SURROGATE.search(text):
         data = text.encode("ascii", "surrogateescape")
         text = data.decode(text_encodings.found(data), "replace")

@@ -1,4 +1,4 @@
-"""MBOX: many mails in one file, each below a line that begins with "From ", oldest first as a rule."""
+"""The reader of MBOX: many mails in one file, each below a line that begins with "From ", usually oldest first."""
 
 import re
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from poweron_services.connectors.documents_child.member import Member
 from poweron_services.connectors.documents_child.readers import Fact, Part
 
 _BETWEEN = re.compile(rb"(?:\A|\n\r?\n)From [^\r\n]*\r?\n(?=[A-Za-z][A-Za-z0-9-]*:)")
-_QUOTED = re.compile(rb"^>(>*From )", re.MULTILINE)  # a line of a mail that would have begun another one
+_QUOTED = re.compile(rb"^>(>*From )", re.MULTILINE)  # an escaped line, which would otherwise begin another mail
 
 
 def opened(data: bytes, _: Limits) -> Iterator[Part | Member]:

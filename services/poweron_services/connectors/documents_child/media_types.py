@@ -1,4 +1,4 @@
-"""What kind of document some bytes are: by their content first, by the name only where content cannot tell."""
+"""Detection of document types: by content first, by file name only if the content is inconclusive."""
 
 import re
 from pathlib import PurePath
@@ -101,19 +101,19 @@ _HTML_START = re.compile(
 _XML_START = re.compile(rb"\s*<\?xml\b|\s*<!DOCTYPE\s+\w|\s*<[A-Za-z_][\w.:-]*[\s>/]")
 _CALENDAR_START = re.compile(rb"\s*BEGIN:VCALENDAR\s", re.IGNORECASE)
 _ENVELOPE = re.compile(rb"From [^\r\n]*\r?\n(?=[A-Za-z][A-Za-z0-9-]*:)")
-"""What stands above a mail where several are kept in one file, or where a program has handed it on."""
+"""The line above each mail in a mailbox file, or above a mail that a program has passed on."""
 _NEXT_MAIL = re.compile(rb"\n\r?\n" + _ENVELOPE.pattern)
 _MAIL_HEADER = re.compile(rb"[A-Za-z][A-Za-z0-9-]*:[ \t]*[^\r\n]*(?:\r?\n[ \t]+[^\r\n]*)*\r?\n")
 _MAIL_HEADERS = {b"from", b"to", b"subject", b"date", b"message-id", b"mime-version", b"received", b"return-path"}
-_MACHINE_HEADERS = {b"message-id", b"mime-version", b"received", b"return-path"}  # that no person writes above a text
+_MACHINE_HEADERS = {b"message-id", b"mime-version", b"received", b"return-path"}  # never written above a text by hand
 _JSON_START = re.compile(rb'\s*(?:\{\s*(?:"|\}|$)|\[\s*(?:[\[{"\]\d-]|true|false|null|$))')
-_HEAD = 4096  # bytes looked at
+_HEAD = 4096  # bytes examined
 MOST_NAMES = 10_000
-MOST_CONTROLS = 100  # one control character in so many bytes is still text
+MOST_CONTROLS = 100  # text has at most one control character in this many bytes
 
 
 def sniff(data: bytes, name: str) -> str:
-    """The MIME type of these bytes; `application/octet-stream` for what is no known kind of document."""
+    """Return the MIME type of these bytes; `application/octet-stream` if it is unknown."""
     head = data[:_HEAD]
     if b"%PDF-" in head[:1024]:
         return PDF
@@ -131,29 +131,29 @@ def sniff(data: bytes, name: str) -> str:
 
 
 def without_envelope(mail: bytes) -> bytes:
-    """The mail without the line above it that is none of its headers."""
+    """Return the mail without the "From " line above its headers."""
     return _ENVELOPE.sub(b"", mail, count=1) if _ENVELOPE.match(mail) else mail
 
 
 def named_kind(name: str) -> str | None:
-    """What the extension of the name promises."""
+    """Return the type for the extension of the name, or None if it is unknown."""
     return BY_EXTENSION.get(PurePath(name).suffix.lower())
 
 
 def _zip_kind(data: bytes) -> str:
-    """By the names in its table of contents, for what it holds may be documents of the other kinds."""
+    """Detect the type by the names in the table of contents, since the members may be documents of other types."""
     head = data[: _HEAD // 4]
     for kind in _OPEN_DOCUMENTS:
         if b"mimetype" + kind.encode() in head:
             return kind
     names = _names(data)
-    if names is None:  # it is cut off
+    if names is None:  # the archive is cut off
         return next((mime for member, mime in _ZIP_MEMBERS.items() if member in data), ZIP)
     return next((mime for part, mime in _ZIP_MEMBERS.items() if any(name.startswith(part) for name in names)), ZIP)
 
 
 def _names(data: bytes) -> list[bytes] | None:
-    """What an archive says that it holds, as far as that can be made out by its bytes."""
+    """The names in the table of contents of an archive, as far as they can be parsed; None if it cannot be found."""
     end = data.rfind(b"PK\x05\x06")
     if end < 0:
         return None
@@ -171,7 +171,7 @@ def _ole_kind(data: bytes) -> str:
 
 
 def _is_text(data: bytes) -> bool:
-    """Whether a sample from the beginning, from the middle and from the end looks like text."""
+    """Return whether samples from the beginning, the middle and the end look like text."""
     middle = len(data) // 2
     return text_encodings.wide(data) is not None or all(
         map(_looks_like_text, (data[:_HEAD], data[middle : middle + _HEAD], data[-_HEAD:]))
@@ -199,7 +199,7 @@ def _text_kind(head: bytes, name: str) -> str:
 
 
 def _is_mail(head: bytes, named: str | None) -> bool:
-    """Whether it begins with the headers of a mail; people write From and Subject above letters, too."""
+    """Return whether this begins with the headers of a mail; From and Subject alone are also found above letters."""
     found, at = set(), 0
     while header := _MAIL_HEADER.match(head, at):
         found.add(header[0].partition(b":")[0].lower())

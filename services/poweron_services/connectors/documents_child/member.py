@@ -1,4 +1,4 @@
-"""A document within a mail or an archive."""
+"""A document within a mail or an archive, which is loaded only when it is read."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,10 +9,10 @@ from pathlib import PurePosixPath
 class Member:
     kind: str  # "attachment", "file" or "mail"
     path: str
-    size: int  # bytes, at most
+    size: int  # bytes, at most; 0 if unknown
     load: Callable[[], bytes]
     extension: str = ""
-    """Of a member that has a number in place of a name."""
+    """The extension of a member that has a number instead of a name."""
 
     @property
     def name(self) -> str:
@@ -20,5 +20,5 @@ class Member:
 
     @property
     def place(self) -> str:
-        """As a locator names it: the characters that part locators are left out of it."""
+        """The locator of the member, without the commas that separate locators."""
         return f"{self.kind} {' '.join(self.path.replace(',', ' ').split())}"

@@ -1,7 +1,7 @@
-"""Mails and archives: what they hold is read by the reader of its own kind, and the locators name it.
+"""The reader of mails and archives: each member is read by the reader for its type, and named in the locators.
 
-All of it is read in this one process, within its limits of time and memory: so many bytes unpacked in all, so many
-levels of archives within archives. What of it cannot be read is told, and is no reason to lose the rest.
+All members are read in this one process, within its limits on time, memory, total unpacked bytes and levels of
+nested archives. A member that cannot be read is reported in a note, and the rest is still read.
 """
 
 import time
@@ -49,7 +49,7 @@ from poweron_services.connectors.documents_child.readers import (
 LOADED = (
     *(calendar_text, csv_text, headings, json_text, open_document, pdf, picture, plain_text, rich_text, slides),
     *(webpage, word, workbook, xml_text),
-)  # before this process can load nothing any more
+)  # while this process can still load modules
 OPENERS = {
     media_types.ZIP: zip_files.opened,
     media_types.EML: mail.opened,
@@ -57,21 +57,21 @@ OPENERS = {
     media_types.MBOX: mailbox.opened,
 }
 
-DEEPEST = 4  # levels of mails and archives within one another
-WORK_SHARE = 0.7  # of the processor's time: later than this nothing new is begun
-MOST_UNREAD = 20  # of which each is told; the others are counted
-MOST_PAGES = 10_000  # of one document in it
+DEEPEST = 4  # levels of nested mails and archives
+WORK_SHARE = 0.7  # of the CPU time; no member is started after this
+MOST_UNREAD = 20  # that get a note each; the others are only counted
+MOST_PAGES = 10_000  # of one member
 LONGEST_PLACE = 300  # characters
 
 
 def read(data: bytes, limits: Limits) -> Iterator[Part]:
-    kind = media_types.sniff(data, "a.eml")  # no other name is known here, and only mails need one
+    kind = media_types.sniff(data, "a.eml")  # the real name is unknown here, and only mails need one
     yield from _Opening(replace(limits, first_page=1, pages=MOST_PAGES)).parts(data, kind, depth=1)
 
 
 @dataclass(slots=True)
 class _Opening:
-    """One reading of all that a mail or an archive holds, at every level."""
+    """The state of reading a mail or an archive at all its levels."""
 
     limits: Limits
     unpacked: int = 0
@@ -90,7 +90,7 @@ class _Opening:
             yield Note(f"{self.unread - MOST_UNREAD:,} more of its files could not be read.", truncated=True)
 
     def _told(self, member: Member, depth: int) -> Iterator[Part]:
-        """What can be read of a member, and if that is not all of it, why."""
+        """Yield what can be read of a member, and a note with the reason if that is not everything."""
         try:
             yield from self._member(member, depth)
         except Unreadable as error:

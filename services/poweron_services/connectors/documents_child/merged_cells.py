@@ -1,4 +1,4 @@
-"""Tables whose cells reach over several rows or columns."""
+"""Tables with cells that span several rows or columns."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,9 +15,9 @@ MOST_SPAN = 1_000  # rows or columns
 
 
 def spread(rows: Sequence[Sequence[Cell]]) -> list[list[str]]:
-    """The rows with the text of a cell in every place that it covers, for each row is read on its own.
+    """Repeat the text of a cell in every place that the cell covers, because each row is read on its own.
 
-    A cell as wide as the table is a line of text across it, and stands there once.
+    A cell as wide as the table is a line of text across it, so it appears only once in a row.
     """
     places: dict[tuple[int, int], str] = {}
     width = max((sum(min(cell.columns, MOST_SPAN) for cell in row) for row in rows), default=0)

@@ -1,8 +1,8 @@
-"""A number as spreadsheet programs show it: the sections of a format code, their conditions, literals and digits.
+"""Numbers as spreadsheet programs show them: the sections of a format code, their conditions, literals and digits.
 
-What a format hides is shown all the same: the thousands that it leaves out, numbers of an empty section, and the sign
-of a number that only its color makes negative. The marks that part thousands are left out: they differ from country to
-country, and in some they mean a decimal. The rules are those of ECMA-376, part 1, 18.8.31.
+Anything that a format hides is shown nevertheless: thousands that it leaves out, numbers of an empty section, and the
+sign of a number that only its colour marks as negative. Thousands separators are left out: they differ between
+countries, and in some they mean a decimal point. The rules are those of ECMA-376, part 1, 18.8.31.
 """
 
 import operator
@@ -13,9 +13,9 @@ from decimal import ROUND_HALF_UP, Context, Decimal
 from functools import lru_cache
 from typing import Final, Literal, NamedTuple
 
-MOST_DIGITS: Final = 30  # that a format may ask for before the point, and likewise behind it
-MOST_EXACT: Final = 1e15  # from here on a number of a spreadsheet is not exact
-EXACT: Final = Context(prec=60, rounding=ROUND_HALF_UP)  # what programs round by; 15 digits, and those decimals
+MOST_DIGITS: Final = 30  # that a format may ask for on each side of the decimal point
+MOST_EXACT: Final = 1e15  # from this value on, a number of a spreadsheet is not exact
+EXACT: Final = Context(prec=60, rounding=ROUND_HALF_UP)  # rounds as programs do; fits 15 digits and the decimals
 
 _TOKEN: Final = re.compile(
     r'"(?P<quoted>[^"]*)"|\\(?P<escaped>.)|\[\$(?P<currency>[^\]-]*)[^\]]*\]|\[(?P<bracket>[^\]]*)\]|_.|\*.'
@@ -45,7 +45,7 @@ class Token(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A part of a format code: for positive numbers, for negative ones, for zero, for texts, or under a condition."""
+    """A part of a format code: for positive numbers, negative numbers, zero or texts, or under a condition."""
 
     tokens: tuple[Token, ...]
     condition: tuple[str, float] | None = None
@@ -70,7 +70,7 @@ class Section:
 
 
 def formatted(value: float, code: str) -> str:
-    """The number under the format of that code; "" is the general one."""
+    """Format a number with a format code; "" is the general format."""
     plain = format(value, ".15g") if abs(value) < MOST_EXACT else str(value)
     section = _chosen(value, _sections(code))
     if section is None or abs(value) >= MOST_EXACT or section.has("other"):
@@ -83,7 +83,7 @@ def formatted(value: float, code: str) -> str:
 
 
 def formatted_text(value: str, code: str) -> str:
-    """The text under the format of that code: its last section may have something for texts."""
+    """Format a text with a format code, whose last section may be for texts."""
     section = _sections(code)[-1]
     return _replaced(section, "other", value) if section.is_for_texts else value
 
@@ -110,7 +110,7 @@ def _sections(code: str) -> tuple[Section, ...]:
 
 
 def _token(kind: str, text: str, before: Section, rest: str) -> Sequence[Token]:
-    """The token, unless it only parts thousands; a comma behind the last digit leaves thousands out."""
+    """Return the token, unless it only separates thousands; a comma after the last digit hides thousands."""
     if kind == "comma":
         if not before.digits:
             return [Token("text", text)]
@@ -125,7 +125,7 @@ def _token(kind: str, text: str, before: Section, rest: str) -> Sequence[Token]:
 
 
 def _chosen(value: float, sections: Sequence[Section]) -> Section | None:
-    """The section that shows the number; one for negative numbers says so in no other way than ours."""
+    """Choose the section for the number; a section for negative numbers loses its own sign, because we write one."""
     numeric = [
         each for each in sections[:3] if "@" not in [token.text for token in each.tokens if token.kind == "other"]
     ]
@@ -165,7 +165,7 @@ def _with_digits(section: Section, value: Decimal) -> str:
 
 
 def _filled(tokens: Sequence[Token], digits: str) -> str:
-    """The tokens with the digits in their places, from the right; the first place takes those that are left."""
+    """Fill the digits into the places of the tokens, from the right; the first place takes all that remain."""
     places = [place for place, token in enumerate(tokens) if token.kind == "digit"]
     if not places:
         return "".join(token.text for token in tokens) + digits
@@ -183,6 +183,6 @@ def _filled(tokens: Sequence[Token], digits: str) -> str:
 
 
 def _behind(tokens: Sequence[Token], decimals: str) -> str:
-    """The decimals behind their point, and the texts after them."""
+    """The decimals after the decimal point, and the texts that follow."""
     texts = "".join(token.text for token in tokens if token.kind in ("text", "percent"))
     return f".{decimals}{texts}" if decimals else texts

@@ -1,4 +1,4 @@
-"""What office files tell about themselves, in parts of their own: title, author, dates, how long they are."""
+"""Metadata of office files, which they hold in separate parts: title, author, dates, page count."""
 
 import io
 import zipfile
@@ -12,7 +12,7 @@ from poweron_services.connectors.documents_child.readers import Fact
 
 _COMPATIBILITY = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
 ALTERNATIVES, CHOICE, FALLBACK = (f"{_COMPATIBILITY}{name}" for name in ("AlternateContent", "Choice", "Fallback"))
-"""Content that older programs do not know, and what they show in its place."""
+"""Content that older programs do not know, and what they show instead."""
 PARTS = ("docProps/core.xml", "docProps/app.xml", "meta.xml")
 NAMES = {
     "title": "title",
@@ -32,7 +32,7 @@ NAMES = {
 
 
 def office_facts(data: bytes) -> Iterator[Fact]:
-    """Of an archive that was checked; damaged ones are no reason to lose the text."""
+    """Yield the metadata of an archive that was checked; damaged parts are skipped, so that the text is still read."""
     found: dict[str, str] = {}
     with suppress(etree.XMLSyntaxError, zipfile.BadZipFile), zipfile.ZipFile(io.BytesIO(data)) as archive:
         for part in set(PARTS) & set(archive.namelist()):
@@ -42,7 +42,7 @@ def office_facts(data: bytes) -> Iterator[Fact]:
 
 
 def parsed(part: bytes) -> Any:
-    """The XML of a part of an archive; nothing is loaded that it names."""
+    """Parse the XML of a part of an archive, without loading anything that it refers to."""
     return etree.fromstring(part, etree.XMLParser(resolve_entities=False, no_network=True))
 
 

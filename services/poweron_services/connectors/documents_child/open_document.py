@@ -1,6 +1,6 @@
-"""ODT and ODP: headings, paragraphs, lists and tables in their order, slides, then what stands beside the text.
+"""The reader of ODT and ODP: headings, paragraphs, lists and tables in order, or slides.
 
-That is notes, comments and tracked changes; the text is as if all changes were accepted.
+Headers and footers, notes, comments and tracked changes follow. The text is as if all changes were accepted.
 """
 
 import io
@@ -19,7 +19,7 @@ from poweron_services.connectors.documents_child.readers import Fact, Link, Omit
 
 _SPACE = "{{urn:oasis:names:tc:opendocument:xmlns:{}:1.0}}{}"
 _DUBLIN = "{http://purl.org/dc/elements/1.1/}"
-MOST_REPEATED = 100  # of a cell or a space that is written once and counted
+MOST_REPEATED = 100  # of a cell or a space that the file stores once, with a count
 
 
 def _q(name: str) -> str:
@@ -113,7 +113,7 @@ def _table(table: Any) -> str:
 
 
 def _cells(cell: Any) -> list[Cell]:
-    """One, or as many as it is said to repeat."""
+    """The cell, as many times as the file repeats it."""
     text = " ".join(" ".join(block.text.split()) for block in _blocks(cell))
     one = Cell(text, _count(cell, "table:number-columns-spanned"), _count(cell, "table:number-rows-spanned"))
     return [one] * _count(cell, "table:number-columns-repeated")
@@ -169,7 +169,7 @@ def _note(element: Any) -> str:
 
 
 def _changes(root: Any) -> Iterator[str]:
-    """The text of a deletion stands with the change, that of an insertion in the document."""
+    """Yield the tracked changes; deleted text is stored with the change, inserted text in the document."""
     for region in root.iter(_q("text:changed-region")):
         number = region.get(_q("text:id")) or region.get("{http://www.w3.org/XML/1998/namespace}id")
         for change in region:
@@ -180,7 +180,7 @@ def _changes(root: Any) -> Iterator[str]:
 
 
 def _inserted(root: Any, number: str | None) -> str:
-    """What stands between the marks of the change; it may reach over several paragraphs."""
+    """The text from the start mark of the change to its end mark, or to the end of the element with the start mark."""
     start = next((one for one in root.iter(_q("text:change-start")) if one.get(_q("text:change-id")) == number), None)
     if start is None:
         return ""

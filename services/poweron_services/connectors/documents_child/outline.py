@@ -1,4 +1,4 @@
-"""Headings and what stands below them, as sections."""
+"""Sections, each made of a heading and the text below it."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,14 +11,14 @@ BETWEEN = " > "
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A heading of some level, or text if the level is 0."""
+    """A heading of the given level, or text if the level is 0."""
 
     text: str
     level: int = 0
 
 
 def sections(blocks: Sequence[Block]) -> Iterator[Section]:
-    """One section for each heading that has text, named by the headings above it but not by the document's title."""
+    """Yield a section for each heading with text, named by its path of headings without the title of the document."""
     title = _title(blocks)
     path: list[Block] = []
     texts: list[str] = []
@@ -40,7 +40,7 @@ def _section(path: Sequence[Block], texts: Sequence[str]) -> Section:
 
 
 def _title(blocks: Sequence[Block]) -> Block | None:
-    """The first heading, if it stands above all others and something follows below it."""
+    """The first heading, if there are other headings and all of them are of a deeper level; else None."""
     headings = [block for block in blocks if block.level]
     if len(headings) > 1 and all(heading.level > headings[0].level for heading in headings[1:]):
         return headings[0]

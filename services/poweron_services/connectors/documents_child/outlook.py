@@ -1,4 +1,4 @@
-"""MSG: a message of Outlook; who wrote what to whom, and the attachments."""
+"""The reader of MSG: the headers, text and attachments of an Outlook message."""
 
 import email.parser
 from collections.abc import Iterator

@@ -1,8 +1,8 @@
-"""From words on a page to paragraphs and tables in reading order.
+"""Page layout: turns the words on a page into paragraphs and tables in reading order.
 
-Knows nothing of PDF: it sees pieces of text with their place on the page. Words on one line with a wide gap
-between them are cells; lines of cells that stand below one another are a table; two blocks of prose side by side
-are columns, read one after the other. Where a line may have broken a word, a mark stands for somebody to decide on.
+This module is independent of PDF: its input is pieces of text with their position on the page. Words on one line with
+a wide gap between them are cells; lines of cells below one another are a table; two blocks of prose side by side are
+columns, read one after the other. A hyphen at the end of a line is marked, and `line_ends.mended` decides on it later.
 """
 
 import math
@@ -18,25 +18,25 @@ from poweron_services.connectors.documents_child.line_ends import with_break
 from poweron_services.connectors.documents_child.pipe_tables import looks_like_header, pipe_table
 from poweron_services.connectors.documents_child.reading_order import in_reading_order
 
-CELL_GAP = 0.75  # of the height of the text: wider than a space, even in justified text
-ROW_GAP = 2.2  # heights: rows of one table stand closer
-LINE_GAP = 0.75  # heights: more than this between lines begins a paragraph
+CELL_GAP = 0.75  # of the height of the text; wider than a space, even in justified text
+ROW_GAP = 2.2  # heights; rows of one table are closer
+LINE_GAP = 0.75  # heights; a wider gap between lines begins a paragraph
 COLUMN_LINES = 6  # fewer lines side by side are a table, not columns of prose
-MOST_GUTTERS = 40  # places where a column of prose may begin, of a page
-BOOK_GAP = 3  # heights: narrower is no gap between two pages
-SAME_LINES = 0.7  # of the lines of two pages side by side; more of them are rows of a table
-LABEL_WORDS = 4  # more of them are a sentence
-WRAPPED = 0.6  # of the usual gap between rows: closer lines belong to one row
-FULL = 0.85  # of the width of a paragraph: a line this long was broken by the margin
-INDENT = 2.5  # heights: lines that begin further apart are centred, not broken
-PROSE_WORDS = 4  # in the middle line of a column of prose
-COLUMN_WORDS = 3  # likewise, where its lines go on with the sentence above them
+MOST_GUTTERS = 40  # positions on a page where a column of prose may begin
+BOOK_GAP = 3  # heights; the gap between two pages is wider
+SAME_LINES = 0.7  # of the lines of two pages may be level; with more, they are rows of a table
+LABEL_WORDS = 4  # a text with more words is a sentence
+WRAPPED = 0.6  # of the usual gap between rows; closer lines belong to one row
+FULL = 0.85  # of the width of a paragraph; a line this long was broken by the margin
+INDENT = 2.5  # heights; lines that begin further apart are centred, not broken
+PROSE_WORDS = 4  # in the median line of a column of prose
+COLUMN_WORDS = 3  # in the median line, if the lines continue the sentence above them
 
 _ITEM = re.compile(r"(?:[-*•▪◦\u2013]|\(?\d{1,3}[.)]|\(?[a-z][.)])\s")
 
 
 class Piece(NamedTuple):
-    """Text and its place, in points from the left and from the top."""
+    """Text and its position, in points from the left and from the top."""
 
     x0: float
     x1: float
@@ -81,7 +81,7 @@ class Line:
 
 @dataclass(slots=True)
 class _Grid:
-    """Columns that grow with each row; a cell lying across several of them widens none."""
+    """Columns that grow with each row; a cell that spans several of them widens none."""
 
     columns: list[Column] = field(default_factory=list)
     spanning: int = 0
@@ -98,11 +98,11 @@ class _Grid:
                 self.spanning += 1
 
     def spanned_by(self, line: Line) -> int:
-        """How many cells of the line lie across several columns."""
+        """Return how many cells of the line span several columns."""
         return sum(sum(column.overlap(cell) > 0 for column in self.columns) > 1 for cell in line.cells)
 
     def fits(self, line: Line) -> bool:
-        """Whether each cell of the line has a column of its own."""
+        """Return whether each cell has a column of its own; up to half of the cells may span several columns."""
         touched = [
             [index for index, column in enumerate(self.columns) if column.overlap(cell) > 0] for cell in line.cells
         ]
@@ -124,12 +124,12 @@ class _Grid:
 
 
 def blocks(words: Sequence[Piece]) -> Iterator[str]:
-    """Paragraphs and tables in reading order."""
+    """Yield paragraphs and tables in reading order."""
     yield from _column_blocks([cell for line in lines_of(words) for cell in line.cells])
 
 
 def lines_of(words: Sequence[Piece]) -> list[Line]:
-    """Lines from top to bottom; the words of a line that stand close together are joined to cells."""
+    """Return the lines from top to bottom; words of a line that are close together are joined into cells."""
     return [Line(tuple(_joined(line))) for line in _lines(words)]
 
 
@@ -144,7 +144,7 @@ def _column_blocks(cells: Sequence[Piece]) -> Iterator[str]:
 
 
 def _lines(pieces: Sequence[Piece]) -> list[list[Piece]]:
-    """Pieces whose middles lie within the height of the first of them, from left to right."""
+    """Group pieces whose middle lies within the height of the first one into a line, from left to right."""
     lines: list[list[Piece]] = []
     for piece in sorted(pieces, key=lambda piece: (piece.top + piece.bottom, piece.x0)):
         first = lines[-1][0] if lines else None
@@ -179,7 +179,7 @@ def _cell(words: Sequence[Piece]) -> Piece:
 
 
 def _prose_columns(cells: Sequence[Piece]) -> tuple[list[Piece], ...] | None:
-    """The highest two blocks of prose side by side: what is above, left, right and below of the gap."""
+    """Split the cells at the topmost two blocks of prose side by side: above, left, right and below."""
     for gutter in _open_book(cells):
         left = [cell for cell in cells if cell.x1 <= gutter]
         right = [cell for cell in cells if cell.x1 > gutter]
@@ -198,7 +198,7 @@ def _prose_columns(cells: Sequence[Piece]) -> tuple[list[Piece], ...] | None:
 
 
 def _open_book(cells: Sequence[Piece]) -> Iterator[float]:
-    """Ends of strips that are empty from the top to the bottom, as between two pages of an open book."""
+    """Yield the right edges of strips that are empty from top to bottom, as between two pages of an open book."""
     right = math.inf
     for cell in sorted(cells, key=lambda cell: cell.x0):
         if cell.x0 - right > BOOK_GAP * cell.height:
@@ -207,7 +207,7 @@ def _open_book(cells: Sequence[Piece]) -> Iterator[float]:
 
 
 def _are_pages(left: Sequence[Piece], right: Sequence[Piece]) -> bool:
-    """Whether both sides are prose whose lines are not those of the other side, as the rows of a table are."""
+    """Return whether both sides are prose and their lines are not level with each other, as rows of a table are."""
     sides = [_lines(left), _lines(right)]
     if not all(_is_prose([_cell(line) for line in lines]) for lines in sides):
         return False
@@ -217,7 +217,7 @@ def _are_pages(left: Sequence[Piece], right: Sequence[Piece]) -> bool:
 
 
 def _bands(cells: Sequence[Piece], gutter: float) -> Iterator[tuple[float, float]]:
-    """Heights between which nothing lies across the gutter, and enough for two columns."""
+    """Yield the top and bottom of bands where no cell crosses the gutter, with enough lines for two columns."""
     band: list[Piece] = []
     for cell in sorted(cells, key=lambda cell: cell.top):
         if not (cell.x0 < gutter - 2 and cell.x1 > gutter - 2):
@@ -251,7 +251,7 @@ def _line_blocks(lines: Sequence[Line]) -> Iterator[str]:
 
 
 def _columns_or_table(lines: Sequence[Line]) -> Iterator[str]:
-    """The lines as a table, or as columns of prose, where most cells go on with the sentence above them."""
+    """Yield the lines as a table, or as columns of prose if most cells continue the sentence above them."""
     grid = _grid(lines)
     columns = [
         [cell for line in lines for cell in line.cells if column.overlap(cell) > 0]
@@ -290,7 +290,7 @@ def _paragraphs(lines: Sequence[Line]) -> Iterator[str]:
 
 
 def _prose(lines: Sequence[Line]) -> str:
-    """The lines of one paragraph; where the margin broke a sentence, it is mended."""
+    """Join the lines of one paragraph; line breaks that only the margin caused are removed."""
     left = min(line.cells[0].x0 for line in lines)
     width = max(line.cells[-1].x1 for line in lines) - left
     text = lines[0].text
@@ -305,7 +305,7 @@ def _prose(lines: Sequence[Line]) -> str:
 
 
 def _table_at(lines: Sequence[Line], index: int) -> Sequence[Line]:
-    """The lines from here on that are one table; none if this is not the beginning of a table."""
+    """Return the lines of the table that begins at this line; empty if none begins here."""
     grid = _Grid()
     end = index
     while end < len(lines) and _belongs(grid, lines[index:end], lines[end : end + 2]):
@@ -330,7 +330,7 @@ def _belongs(grid: _Grid, rows: Sequence[Line], ahead: Sequence[Line]) -> bool:
 
 
 def _is_label(grid: _Grid, ahead: Sequence[Line]) -> bool:
-    """A short line in the first column, with more of the table below."""
+    """Return whether the line is a short label in the first column, with more of the table below."""
     label, *after = ahead
     first = min(grid.columns, key=lambda column: column.x0)
     short = len(label.text.split()) <= LABEL_WORDS and first.overlap(label.cells[0]) > 0
@@ -342,7 +342,7 @@ def _gap(above: Line, line: Line) -> float:
 
 
 def _pitch(rows: Sequence[Line]) -> float:
-    """The usual gap between these rows; at least a few points, for rows that touch."""
+    """The median gap between these rows; at least three points, because rows may touch."""
     gaps = [_gap(above, line) for above, line in pairwise(rows)]
     return max(median(gaps) if gaps else rows[-1].height, 3)
 
@@ -357,7 +357,7 @@ def _table_text(lines: Sequence[Line]) -> str:
 
 
 def _unwrapped(lines: Sequence[Line], rows: list[list[str]]) -> list[list[str]]:
-    """Rows that go on in the next line, closer than rows otherwise are, put together again."""
+    """Join rows that continue in the next line, which is closer than the next row would be."""
     gaps = [_gap(above, line) for above, line in pairwise(lines)]
     between = [gap for gap, row in zip(gaps, rows[1:], strict=True) if row[0]]
     closer = median(between) * WRAPPED if between else 0
@@ -371,7 +371,7 @@ def _unwrapped(lines: Sequence[Line], rows: list[list[str]]) -> list[list[str]]:
 
 
 def _side_by_side(rows: list[list[str]]) -> list[list[list[str]]]:
-    """Two lists of labels and values that only share their lines: each on its own."""
+    """Split two lists of labels and values that are merely side by side; empty if the rows are something else."""
     if len(rows) < 3 or len(rows[0]) != 4 or looks_like_header(rows):
         return []
     halves = [[row[:2] for row in rows if any(row[:2])], [row[2:] for row in rows if any(row[2:])]]

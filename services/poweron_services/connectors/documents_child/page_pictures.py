@@ -1,8 +1,8 @@
-"""The process that draws pages of a PDF, or a large picture anew, as pictures for whoever recognises their text.
+"""The process that renders pages of a PDF, or scales down a large picture, for text recognition.
 
-The first line of its input says which pages, the rest is the document, which is a picture itself where no pages are
-named; each picture follows its length, which is 0 where the picture may stay as it is. It is confined and has given up
-its rights before it looks into the document, as the process that reads one.
+The first line of its input names the pages, and the rest is the document, which is itself a picture if no pages are
+named. In the output, each picture follows its length, which is 0 if the picture may stay as it is. Like the process
+that reads documents, this one applies its limits and drops its privileges before it parses the document.
 """
 
 import io
@@ -19,10 +19,10 @@ from poweron_services.connectors.documents_child.limits import Limits, confine
 from poweron_services.connectors.documents_child.picture import PLUGINS
 from poweron_services.connectors.documents_child.rights import give_up_rights
 
-LENGTH = 4  # bytes of the number before each picture
+LENGTH = 4  # bytes of the length prefix of each picture
 DOTS_PER_INCH, POINTS_PER_INCH = 200, 72
-MOST_PIXELS = 12_000_000  # of one page, however large its paper
-MOST_AS_IT_IS = 24_000_000  # pixels of a picture that is not drawn anew; with more, memory is short for a command
+MOST_PIXELS = 12_000_000  # of one page, regardless of its paper size
+MOST_AS_IT_IS = 24_000_000  # pixels of a picture that is not scaled down; with more, the command may run out of memory
 
 LOADED = PLUGINS
 
@@ -54,14 +54,14 @@ def _pages(data: bytes, pages: list[int]) -> Iterator[bytes]:
 
 
 def _smaller(data: bytes) -> bytes:
-    """A picture that has too many pixels, with fewer of them; nothing where it is small enough, or damaged."""
+    """Scale down a picture that has too many pixels; empty if it is small enough, has several frames or is damaged."""
     with suppress(OSError, SyntaxError, ValueError), Image.open(io.BytesIO(data)) as image:
         width, height = image.size
         if width * height <= MOST_AS_IT_IS or getattr(image, "n_frames", 1) > 1:
             return b""
         scale = (MOST_PIXELS / (width * height)) ** 0.5
         size = (max(1, int(width * scale)), max(1, int(height * scale)))
-        image.draft("L", size)  # a JPEG is not even unpacked at its full size
+        image.draft("L", size)  # a JPEG is not even decoded at its full size
         packed = io.BytesIO()
         image.convert("L").resize(size, reducing_gap=2.0).save(packed, "PNG", compress_level=1)
         return packed.getvalue()

@@ -1,4 +1,4 @@
-"""What a page of a PDF holds besides text: the rules that are drawn on it, and whether there are images."""
+"""The content of a PDF page besides text: the rules drawn on it, and how many images it has and how large they are."""
 
 import ctypes
 from collections.abc import Iterator
@@ -9,10 +9,10 @@ from pypdfium2 import raw
 
 from poweron_services.connectors.documents_child.page_words import placed
 
-MOST_RULES = 4_000  # of a page; more of them are a drawing
-MOST_CORNERS = 200  # of one path; more of them are a drawing, too
-DEEPEST = 8  # forms within forms
-STRAIGHT = 0.5  # points that a rule may lie askew
+MOST_RULES = 4_000  # of a page; with more, they are a drawing
+MOST_CORNERS = 200  # of one path; with more, it is a drawing
+DEEPEST = 8  # levels of nested forms
+STRAIGHT = 0.5  # points that a rule may deviate from a straight line
 
 Edge = dict[str, Any]
 Matrix = tuple[float, float, float, float, float, float]
@@ -21,17 +21,17 @@ AS_IT_IS: Matrix = (1, 0, 0, 1, 0, 0)
 
 @dataclass(slots=True)
 class Drawn:
-    """What is drawn on a page."""
+    """The rules and images of a page."""
 
     edges: list[Edge] = field(default_factory=list)
-    """Rules as pdfplumber describes them; none where there are too many."""
+    """Rules as pdfplumber describes them; empty if there are too many."""
     images: int = 0
     pictured: float = 0
-    """Square points that its images cover."""
+    """The area that its images cover, in square points."""
 
 
 def drawn(page: Any, turned: int) -> Drawn:
-    """What is drawn on a page, in the coordinates of people who see it turned by so many quarters."""
+    """Return the rules and images of a page, in the coordinates of the page after `turned` quarter turns."""
     found = Drawn()
     for thing, matrix in _things(page.raw, raw.FPDFPage_CountObjects, raw.FPDFPage_GetObject, AS_IT_IS, DEEPEST):
         kind = raw.FPDFPageObj_GetType(thing)
@@ -57,7 +57,7 @@ def _things(holder: Any, count: Any, get: Any, matrix: Matrix, depth: int) -> It
 
 
 def _edges(path: Any, matrix: Matrix, turned: int) -> Iterator[Edge]:
-    """Its straight lines; those of a thin box are two that lie so close that they are taken for one."""
+    """Yield the straight lines of a path; the two long sides of a thin box are so close that they count as one."""
     corners = raw.FPDFPath_CountSegments(path)
     if not 1 < corners <= MOST_CORNERS or not _is_painted(path):
         return
@@ -115,7 +115,7 @@ def _matrix(thing: Any) -> Matrix:
 
 
 def _times(inner: Matrix, outer: Matrix) -> Matrix:
-    """First the inner one, then the outer one."""
+    """Combine two transformations: first the inner one, then the outer one."""
     a, b, c, d, e, f = inner
     p, q, r, s, t, u = outer
     return a * p + b * r, a * q + b * s, c * p + d * r, c * q + d * s, e * p + f * r + t, e * q + f * s + u

@@ -1,7 +1,7 @@
-"""The words of a page of a PDF with their boxes, from the places of its letters.
+"""The words of a PDF page with their boxes, from the positions of its letters.
 
-A library decides on the order of letters and on the ends of lines; where a word ends is decided by the gaps alone, for
-a space is often not written, and often written between the letters of a word.
+The library decides on the order of letters and on the ends of lines. Only the gaps decide where a word ends, because a
+PDF often omits spaces, and often has spaces between the letters of a word.
 """
 
 import ctypes
@@ -16,24 +16,24 @@ from poweron_services.connectors.documents_child.page_layout import Piece
 from poweron_services.connectors.documents_child.symbol_fonts import is_symbol_font, symbol
 
 WORD_GAP = 0.2  # of the height of the letters
-OVERPRINT = 0.4  # of the width of a letter: the same one, printed again this close, makes it bold
+OVERPRINT = 0.4  # of the width of a letter; the same one, printed again this close, makes it bold
 LEANING = 0.1  # radians
-STEEP = 0.9  # the sine of the angle of what is read upwards or downwards
-MOST_LETTERS = 200_000  # of a page; more of them are no text that anybody reads
+STEEP = 0.9  # the sine of the angle of text that runs upwards or downwards
+MOST_LETTERS = 200_000  # of a page; with more, it is not readable text
 
 SPACE, HARD_SPACE = 0x20, 0xA0
-ON_THE_SPOT = tuple((right, down) for right in (-1, 0, 1) for down in (-1, 0, 1))  # points from one place to the other
-LAM, ALEFS = "ل", "اأإآ"  # in one spot they are a ligature, which the library turns round
-FONT_SIGNS = {*range(0x80, 0xA0), *range(0xF020, 0xF100)}  # where fonts of signs have theirs, and no other font letters
+ON_THE_SPOT = tuple((right, down) for right in (-1, 0, 1) for down in (-1, 0, 1))  # offsets in points
+LAM, ALEFS = "ل", "اأإآ"  # at one position they are a ligature, which the library reverses
+FONT_SIGNS = {*range(0x80, 0xA0), *range(0xF020, 0xF100)}  # codes of symbol fonts, at which no other font has letters
 MOST_FONT_NAME = 128  # bytes
-HYPHEN = 0x02  # of the library: one at the end of a line, whose word goes on in the next
+HYPHEN = 0x02  # the library's code for a hyphen at the end of a line whose word continues in the next
 
 Box = tuple[float, float, float, float]
-"""Left, right, bottom and top, in the coordinates of a page before it is turned: the origin is below."""
+"""Left, right, bottom and top, in the coordinates of a page before rotation: the origin is at the bottom."""
 
 
 class _Letters:
-    """Letters side by side."""
+    """A run of adjacent letters."""
 
     __slots__ = ("bottom", "last_left", "left", "quarter", "right", "text", "top")
 
@@ -44,7 +44,7 @@ class _Letters:
         self.last_left = self.left
 
     def takes_next(self, letter: str, box: Box) -> bool:
-        """Take a letter that stands behind these on their line and is not the last of them again, as most do."""
+        """Try the usual case: append a letter that follows on the same line and does not repeat the last one."""
         left, right, bottom, top = box
         if (
             bottom != self.bottom
@@ -74,7 +74,7 @@ class _Letters:
         self.top = max(self.top, top)
 
     def is_beside(self, box: Box) -> bool:
-        """Whether a letter stands beside these, on whichever side: some scripts are written from the right."""
+        """Return whether a letter is adjacent on either side: some scripts are written from right to left."""
         left, right, bottom, top = box
         height = min(top - bottom, self.top - self.bottom)
         shared = min(top, self.top) - max(bottom, self.bottom)
@@ -82,7 +82,7 @@ class _Letters:
         return shared > height / 2 and gap <= WORD_GAP * height
 
     def is_below_or_above(self, box: Box) -> bool:
-        """Whether a letter stands close below or above these."""
+        """Return whether a letter is close below or above."""
         left, right, bottom, top = box
         width = min(self.right - self.left, right - left)
         shared = min(self.right, right) - max(self.left, left)
@@ -90,9 +90,9 @@ class _Letters:
 
 
 def words(page: Any) -> tuple[dict[int, list[Piece]], bool]:
-    """By the quarters that they are turned by, in the order of the library, without those that were printed twice.
+    """Return the words, keyed by their quarter turns, in the order of the library; repeated prints are left out.
 
-    Each is placed as whoever turns the page sees it. The second value tells whether they are all that there are.
+    Positions are those on the page turned until the words are upright. The second value is whether all were read.
     """
     text_page = page.get_textpage()
     seen: dict[int, dict[str, set[tuple[int, int]]]] = {}
@@ -107,7 +107,7 @@ def words(page: Any) -> tuple[dict[int, list[Piece]], bool]:
 
 
 def placed(box: Box, turned: int) -> Box:
-    """Left, right, top and bottom as people see them, counted from above, on a page turned by so many quarters."""
+    """Return left, right, top and bottom, measured from the top, on the page after `turned` quarter turns."""
     left, right, bottom, top = box
     match turned:
         case 1:
@@ -137,7 +137,7 @@ def _joined(text_page: Any) -> Iterator[_Letters]:
 
 
 def _letters(text_page: Any) -> Iterator[tuple[int, str, Box]]:
-    """Each with its place; for what stands between words, no letter."""
+    """Yield the index, letter and box of each character; the letter is empty for white space between words."""
     code_of, box_of, is_made_up = raw.FPDFText_GetUnicode, raw.FPDFText_GetLooseCharBox, raw.FPDFText_IsGenerated
     found = raw.FS_RECTF()
     reference = ctypes.byref(found)
@@ -155,7 +155,7 @@ def _letters(text_page: Any) -> Iterator[tuple[int, str, Box]]:
 
 
 def _sign(text_page: Any, index: int, code: int) -> str:
-    """The sign of a font of signs, such as ☐; the letter itself, where the font is no known one."""
+    """The sign of a symbol font, such as ☐; the character of the code itself if the font is unknown."""
     name, flags = ctypes.create_string_buffer(MOST_FONT_NAME), ctypes.c_int()
     raw.FPDFText_GetFontInfo(text_page, index, name, MOST_FONT_NAME, ctypes.byref(flags))
     font = name.value.decode(errors="replace").partition("+")[2] or name.value.decode(errors="replace")
@@ -165,7 +165,7 @@ def _sign(text_page: Any, index: int, code: int) -> str:
 
 
 def _quarter(text_page: Any, index: int) -> int:
-    """By how many quarters a page is turned on which the letter is upright; one that leans is taken for upright."""
+    """The number of quarter turns of a page on which the letter is upright; a slanted letter counts as upright."""
     angle = raw.FPDFText_GetCharAngle(text_page, index)  # clockwise
     quarters = round(angle / (math.pi / 2))
     return -quarters % 4 if abs(angle - quarters * math.pi / 2) < LEANING else 0
@@ -178,7 +178,7 @@ def _goes_on(text_page: Any, index: int, word: _Letters, box: Box) -> bool:
 
 
 def _is_doubled(text_page: Any, index: int, word: _Letters, box: Box) -> bool:
-    """Whether this is the letter before, printed again; those of a ligature share their spot, but are one object."""
+    """Return whether the previous letter is printed again; letters of a ligature share a place, but are one object."""
     if abs(box[0] - word.last_left) >= OVERPRINT * (box[1] - box[0]):
         return False
     first, again = (raw.FPDFText_GetTextObject(text_page, place) for place in (index - 1, index))
@@ -186,7 +186,7 @@ def _is_doubled(text_page: Any, index: int, word: _Letters, box: Box) -> bool:
 
 
 def _is_again(piece: Piece, seen: dict[str, set[tuple[int, int]]]) -> bool:
-    """Whether the word was printed before, almost on the same spot."""
+    """Return whether the word was already printed at almost the same position."""
     x, y = int(piece.x0), int(piece.top)
     places = seen.get(piece.text)
     if places is None:

@@ -1,4 +1,4 @@
-"""PDF: one section per page, from the places of its words and the rules between them."""
+"""The reader of PDF: one section per page, from the positions of its words and the rules between them."""
 
 import ctypes
 import math
@@ -23,19 +23,19 @@ from poweron_services.connectors.documents_child.pdf_facts import pdf_facts
 from poweron_services.connectors.documents_child.pipe_tables import looks_like_header, pipe_table
 from poweron_services.connectors.documents_child.readers import Link, Note, Omitted, PageCount, PageRead, Part, Picture
 
-MOSTLY = 0.5  # of a page that a picture covers; with no more text than one line, it is a picture
+MOSTLY = 0.5  # of a page that pictures cover; with no more than one line of text, the page is a picture
 FEW_WORDS = 15
-SHOWN = 0.02  # of a page that its pictures cover; less is a logo
+SHOWN = 0.02  # of a page that pictures cover; less is a logo
 CELL_WORDS = 60  # a framed box with more words is layout, not a cell
 FEWEST_RULES = 4  # of a table
-PAGES_SHARE = 0.3  # of the wall clock: so long one process reads pages; the next page may then take what is left
+PAGES_SHARE = 0.3  # of the time limit in which a process begins pages; the last one may take the rest
 MOST_ADDRESS = 2_000  # bytes
 
 Box = tuple[float, float, float, float]
 
 
 def read(data: bytes, limits: Limits) -> Iterator[Part]:
-    """The pages that the limits name, as many as the time allows: whoever asks for these asks for the next ones."""
+    """Yield the pages that the limits name, as many as time allows; the caller asks again for the remaining ones."""
     until = time.monotonic() + min(limits.wall_seconds, limits.cpu_seconds) * PAGES_SHARE
     document = _opened(data)
     yield PageCount(len(document))
@@ -63,7 +63,7 @@ def _opened(data: bytes) -> Any:
 
 
 def _page(document: Any, number: int, known: set[str]) -> Iterator[Part]:
-    """One bad page is no reason to lose the others; what words of the document are known grows with each."""
+    """Yield the parts of a page, or a note if it is damaged, and add its words to `known`."""
     try:
         page = document[number - 1]
     except pypdfium2.PdfiumError:
@@ -93,7 +93,7 @@ def _page(document: Any, number: int, known: set[str]) -> Iterator[Part]:
 
 
 def _filled_in(document: Any, page: Any, number: int) -> Any:
-    """The page with what was filled into its forms, or was written upon it, as a part of it."""
+    """Return the page with its form entries and annotations made part of its content."""
     if not raw.FPDFPage_GetAnnotCount(page.raw):
         return page
     if raw.FPDFPage_Flatten(page.raw, raw.FLAT_NORMALDISPLAY) != raw.FLATTEN_SUCCESS:
@@ -103,7 +103,7 @@ def _filled_in(document: Any, page: Any, number: int) -> Any:
 
 
 def _links(document: Any, page: Any) -> Iterator[Link]:
-    """Where its annotations lead to."""
+    """Yield the addresses that the page's annotations link to."""
     place, link = ctypes.c_int(), raw.FPDF_LINK()
     while raw.FPDFLink_Enumerate(page.raw, place, link):
         action = raw.FPDFLink_GetAction(link)
@@ -121,13 +121,13 @@ def _page_text(pieces: list[Piece], edges: list[Edge]) -> str:
 
 
 def _ruled(edges: list[Edge]) -> list[Any]:
-    """The tables that rules make; pdfplumber asks of a page for no more than these."""
+    """Find the tables that rules form; pdfplumber needs nothing of a page but its edges."""
     page: Any = SimpleNamespace(edges=edges)
     return TableFinder(page).tables if len(edges) >= FEWEST_RULES else []
 
 
 def _interleaved(words: list[Piece], tables: list[tuple[Box, str]]) -> list[str]:
-    """Ruled tables stand where they begin; the words between two of them are laid out on their own."""
+    """Insert each ruled table where it begins; the words between two tables are laid out on their own."""
     texts: list[str] = []
     for box, table in sorted(tables, key=lambda placed: placed[0][1]):
         texts += blocks([word for word in words if word.bottom <= box[1] + 2])
@@ -137,7 +137,7 @@ def _interleaved(words: list[Piece], tables: list[tuple[Box, str]]) -> list[str]
 
 
 def _ruled_table(table: Any, words: list[Piece]) -> str:
-    """The table that the rules draw; nothing if the rules only frame a part of the page."""
+    """The text of a ruled table; empty if the rules only frame a part of the page."""
     frame = table.bbox
     inside = sorted((word for word in words if _inside(word, frame)), key=_middle)
     rows = [_row(row, inside) for row in table.rows]
@@ -149,14 +149,14 @@ def _ruled_table(table: Any, words: list[Piece]) -> str:
 
 
 def _row(row: Any, words: list[Piece]) -> list[str | None]:
-    """What stands in its boxes; the words come from the top of the page downwards."""
+    """The texts of the boxes of a row; `words` are sorted from the top of the page downwards."""
     _, top, _, bottom = row.bbox
     beside = words[bisect_left(words, top, key=_middle) : bisect_right(words, bottom, key=_middle)]
     return [_cell(box, beside) for box in row.cells]
 
 
 def _cell(box: Box | None, words: list[Piece]) -> str | None:
-    """What stands in one box; None if that is itself a table or a page of text."""
+    """The text of one box; None if it holds a table or a page of text."""
     if box is None:
         return ""
     lines = lines_of([word for word in words if _inside(word, box)])
@@ -170,5 +170,5 @@ def _inside(word: Piece, box: Box) -> bool:
 
 
 def _middle(word: Piece) -> float:
-    """How far from the top of the page."""
+    """The distance of the middle of the word from the top of the page."""
     return (word.top + word.bottom) / 2

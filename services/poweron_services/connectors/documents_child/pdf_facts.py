@@ -1,4 +1,4 @@
-"""What a PDF tells about itself."""
+"""Metadata of a PDF."""
 
 import codecs
 import re
@@ -10,12 +10,12 @@ from poweron_services.connectors.documents_child.readers import Fact
 NAMES = {"Title": "title", "Author": "author", "Subject": "subject", "Keywords": "keywords"}
 DATES = {"CreationDate": "created", "ModDate": "modified"}
 
-codecs.lookup("utf-16-le")  # of the values; nothing can be loaded any more once a document is read
+codecs.lookup("utf-16-le")  # of the values; no codec can be loaded once a document is being read
 _DATE = re.compile(r"D?:?(\d{4})(\d\d)(\d\d)")
 
 
 def pdf_facts(about: Mapping[str, Any], pages: int) -> Iterator[Fact]:
-    """Of its information dictionary, in which anything may stand; some programs write that there is nothing."""
+    """Yield the facts of the information dictionary, which may hold anything; placeholders of programs are skipped."""
     for key, name in NAMES.items():
         value = about.get(key)
         if isinstance(value, str) and value.strip("() ").lower() not in {"", "anonymous", "untitled", "unspecified"}:

@@ -1,4 +1,4 @@
-"""Pictures: what they tell about themselves; their text is recognised elsewhere, if at all."""
+"""The reader of pictures: only their metadata, because text recognition, if configured, runs in another process."""
 
 import io
 import logging
@@ -30,9 +30,9 @@ EXIF_FACTS = {
     "Model": "camera",
     "Software": "software",
 }
-EXIF_DETAILS = 0x8769  # where the camera's own tags stand
+EXIF_DETAILS = 0x8769  # the tag of the directory that holds the camera's own tags
 
-Image.MAX_IMAGE_PIXELS = None  # ours is told in a sentence
+Image.MAX_IMAGE_PIXELS = None  # `read` checks our own limit and explains it in a sentence
 Image._initialized = 2  # noqa: SLF001 - the formats above are all there are; it would load others
 logging.getLogger("PIL").disabled = True
 
@@ -53,7 +53,7 @@ def read(data: bytes, _: Limits) -> Iterator[Part]:
 
 
 def _exif(image: Any) -> Iterator[Fact]:
-    """What the camera or program wrote; damaged tags are no reason to lose the picture."""
+    """Yield the tags of the camera or program; damaged ones are skipped, so that the picture is still used."""
     try:
         tags = image.getexif()
         named = {ExifTags.TAGS.get(tag): value for tag, value in {**tags, **tags.get_ifd(EXIF_DETAILS)}.items()}

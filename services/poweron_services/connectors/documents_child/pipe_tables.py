@@ -11,7 +11,7 @@ _NUMBER = re.compile(r"[-+(\s$€£¥]*\d[\d.,\s]*[%)]?$|\d{1,4}[-/.]\d{1,2}[-/.
 
 
 def pipe_table(rows: Iterable[Row], *, header: bool = True) -> str:
-    """One line per row; without a header row the head of the table is empty cells."""
+    """Format the rows, one line each; without a header row, the head of the table has empty cells."""
     tidy = _rectangular([[_cell(cell) for cell in row] for row in rows])
     tidy = [row for row in tidy if any(row)]
     if not tidy:
@@ -22,7 +22,7 @@ def pipe_table(rows: Iterable[Row], *, header: bool = True) -> str:
 
 
 def first_row_is_header(rows: Sequence[Row]) -> bool:
-    """Whether the first row of what is known to be a table names its columns."""
+    """Return whether the first row names the columns, in rows that are known to be a table."""
     if len(rows) < 2 or not any(rows[0]):
         return False
     years = sum(bool(_YEAR.match(cell.strip())) for cell in rows[0])
@@ -30,12 +30,12 @@ def first_row_is_header(rows: Sequence[Row]) -> bool:
 
 
 def is_number(cell: str) -> bool:
-    """Whether it looks like a number or a date."""
+    """Return whether the cell looks like a number or a date."""
     return bool(_NUMBER.match(cell.strip()))
 
 
 def looks_like_header(rows: Sequence[Row]) -> bool:
-    """Whether the first row names the columns, in a table that was only guessed from its looks."""
+    """Return whether the first row names the columns, in a table that was only inferred from its layout."""
     if len(rows) < 2 or len(rows[0]) < 2:
         return False
     first = [cell.strip() for cell in rows[0]]

@@ -1,4 +1,4 @@
-"""Plain text: its bytes decoded, its lines kept; a long one is many sections, decoded piece by piece."""
+"""The reader of plain text: line breaks caused by a margin are removed; a long text is decoded in sections."""
 
 import io
 import re
@@ -11,11 +11,11 @@ from poweron_services.connectors.documents_child.limits import Limits
 from poweron_services.connectors.documents_child.line_ends import BREAK, ends_broken, mended, with_break, words_of
 from poweron_services.connectors.documents_child.readers import Note, Part
 
-LONG = 200_000  # bytes of a text that is more than one section
-SECTION, LONGEST_SECTION = 20_000, 40_000  # characters: where it may end, and where it has to
-FULL = 0.75  # of the longest line of a paragraph: a line this long was broken by the margin
+LONG = 200_000  # bytes; a longer text becomes several sections
+SECTION, LONGEST_SECTION = 20_000, 40_000  # characters after which a section may end, and must end
+FULL = 0.75  # of the longest line of a paragraph; a line this long was broken by the margin
 FULL_WORDS = 6
-WIDEST = 120  # characters; nobody breaks prose by hand later than this
+WIDEST = 120  # characters; longer lines were not wrapped at a margin
 
 _EMPTY_LINES = re.compile(r"\n[ \t]*\n\s*")
 _COLUMNS = re.compile(r"\t|\S {2,}\S|\|")
@@ -30,7 +30,7 @@ def read(data: bytes, _: Limits) -> Iterator[Part]:
 
 
 def decoded(data: bytes, limits: Limits, *, whole: bool = False, encoding: str | None = None) -> tuple[str, list[Note]]:
-    """The text of the bytes; unless it is wanted whole, no more of them is looked at than may be held."""
+    """Decode the bytes; unless `whole`, only as many as may be held, with a note if there are more."""
     head = data if whole else data[: min(limits.characters, limits.whole_text)]
     text = head.decode(encoding or text_encodings.found(head), "replace")
     notes = []
@@ -41,7 +41,7 @@ def decoded(data: bytes, limits: Limits, *, whole: bool = False, encoding: str |
 
 
 def _sections(text: io.TextIOWrapper) -> Iterator[Section]:
-    """Some pages each, cut between paragraphs where there are any."""
+    """Yield sections of a few pages each, cut between paragraphs where possible."""
     lines: list[str] = []
     first = number = 1
     size = 0
@@ -68,7 +68,7 @@ def _tidy(text: str) -> str:
 
 
 def _mended(paragraph: str) -> str:
-    """The paragraph without the line breaks that only a margin made."""
+    """Remove the line breaks of a paragraph that only a margin caused."""
     lines = paragraph.split("\n")
     margin = max(map(len, lines))
     text = lines[0]

@@ -1,8 +1,8 @@
-"""Which reader reads which kind of document, and when it has read enough.
+"""The readers by type of document, and the limits on how much they read.
 
-A reader is a generator of sections and notes, so it stops where its listener stops. Each is imported only when
-its format turns up: the child lives for one document, and its start is what a person waits for. What a reader opens,
-it opens when it is imported: once it reads, it cannot open files any more.
+A reader is a generator of sections and notes, so it stops when its consumer stops. Each is imported only when its
+format occurs: the child lives for one document, and a user waits for it to start. A reader opens the files that it
+needs when it is imported, because it cannot open any while it reads.
 """
 
 import re
@@ -16,13 +16,13 @@ from poweron_services.connectors.documents_child.document import ExtractedDocume
 from poweron_services.connectors.documents_child.limits import Limits
 
 MOST_LINKS, LONGEST_LINK = 1_000, 2_000  # of a document; characters
-MOST_FACTS, LONGEST_FACT = 60, 500  # likewise
-READING_SHARE = 0.7  # of the wall clock: later than this nothing new is begun
+MOST_FACTS, LONGEST_FACT = 60, 500  # of a document; characters
+READING_SHARE = 0.7  # of the wall-clock limit; no further part is read after this
 
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """A whole sentence for people about how the document was read."""
+    """A whole sentence for users about how the document was read."""
 
     sentence: str
     truncated: bool = False
@@ -30,14 +30,14 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """An address that the document leads to, which need not stand in its text."""
+    """An address that the document links to, whether or not its text shows it."""
 
     address: str
 
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """What the document tells about itself."""
+    """An item of the document's metadata."""
 
     name: str
     value: str
@@ -52,24 +52,24 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class Omitted:
-    """What the document holds besides, and no reader reads."""
+    """Content of the document that no reader reads."""
 
     kind: str
     """In the plural, such as "pictures"."""
     place: str = ""
-    """A locator; "" where the document has no parts."""
+    """A locator; "" if the document has no parts."""
 
 
 @dataclass(frozen=True, slots=True)
 class PageCount:
-    """How many pages the document has."""
+    """The number of pages of the document."""
 
     pages: int
 
 
 @dataclass(frozen=True, slots=True)
 class PageRead:
-    """All that this page holds was said."""
+    """Marks that everything on this page was yielded."""
 
     page: int
 
@@ -77,7 +77,7 @@ class PageRead:
 Told = Section | Note | PageCount | PageRead
 Part = Told | Link | Fact | Picture | Omitted
 Tell = Callable[[Told], None]
-"""Who hears at once what was read."""
+"""Receives each part as soon as it was read."""
 Reader = Callable[[bytes, Limits], Iterator[Part]]
 
 READERS = {
@@ -140,7 +140,7 @@ TEXTS = {
     media_types.ICS,
 }
 OF_ANY_ENCODING = {*CONTAINERS, media_types.RTF}
-"""They name their encodings, or those of what they hold, only within."""
+"""Types that declare their encodings, or those of their members, only inside the file."""
 READABLE = (
     "PDF, DOCX, XLSX, PPTX, ODT, ODS, ODP, RTF, HTML, XML, CSV, JSON, TXT, MD, EML, MSG, MBOX, ICS, ZIP of these, "
     "and pictures where text recognition is set up"
@@ -149,14 +149,14 @@ OLD_OFFICE = {
     media_types.DOC: ("an old Word document", "DOCX"),
     media_types.PPT: ("an old PowerPoint presentation", "PPTX"),
 }
-"""What cannot be read, and what it is saved as instead."""
+"""Types that cannot be read, with their name and the format to save them in instead."""
 
 _UNWANTED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u2060\ud800-\udfff\ufeff\ufffe\uffff]")
 _BLANK_LINES = re.compile(r"\n[ \t]*\n\s*\n")
 
 
 def reader_of(kind: str, data: bytes) -> Reader:
-    """The reader of this kind of document, with all that it will need to read this one."""
+    """Return the reader for this type, with everything loaded that it needs to read this document."""
     if kind == media_types.ENCRYPTED:
         raise Unreadable(
             "is protected with a password, so nothing of it can be read; "
@@ -183,9 +183,9 @@ def reader_of(kind: str, data: bytes) -> Reader:
 
 
 def read(parts: Iterable[Part], kind: str, name: str, limits: Limits, tell: Tell) -> ExtractedDocument:
-    """Read the document here and now, in this process: only the child may call this.
+    """Read the document in this process; only the child process may call this.
 
-    The sections are told, and not in the document that is returned.
+    The sections are passed to `tell`, and are not in the document that is returned.
     """
     deadline = time.monotonic() + limits.wall_seconds * READING_SHARE
     told = 0
@@ -212,9 +212,9 @@ def read(parts: Iterable[Part], kind: str, name: str, limits: Limits, tell: Tell
 
 
 def collect(parts: Iterable[Part], limits: Limits, deadline: float, tell: Tell | None = None) -> ExtractedDocument:
-    """What the reader says until the text is long enough or the time, on the monotonic clock, is up.
+    """Collect what the reader yields, until the text reaches its limit or the monotonic clock passes the deadline.
 
-    Where somebody is told of the sections on the way, they are not kept here.
+    With `tell`, the sections are passed on to it and not kept here.
     """
     kept: list[Told] = []
     tell = tell or kept.append
@@ -265,7 +265,7 @@ def collect(parts: Iterable[Part], limits: Limits, deadline: float, tell: Tell |
 
 
 def _told(about: Iterable[Fact | Picture | Omitted]) -> list[tuple[str, str]]:
-    """The facts that say something, each once."""
+    """The facts that have a name and a value, deduplicated."""
     facts = ((_one_line(fact.name), _one_line(fact.value)) for fact in about if isinstance(fact, Fact))
     return list(dict.fromkeys(fact for fact in facts if all(fact)))[:MOST_FACTS]
 
@@ -279,7 +279,7 @@ def _is_kept(address: str) -> bool:
 
 
 def without_text(notes: tuple[str, ...]) -> str:
-    """Why there is nothing to read in a document that is not damaged, and what to do."""
+    """Explain why there is nothing to read in a document that is not damaged, and what to do."""
     if notes:
         return f"holds no text that can be read: {notes[0]}"
     return "holds no text; check that it is the file you meant."
@@ -293,6 +293,6 @@ def mismatch(kind: str, name: str) -> list[str]:
 
 
 def clean(text: str) -> str:
-    """Without what is no text, with one way to end a line, and at most one line empty."""
+    """Remove characters that are not text, normalise line ends, and reduce blank lines to one."""
     plain = _UNWANTED.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
     return _BLANK_LINES.sub("\n\n", plain).strip()

@@ -1,18 +1,18 @@
-"""The order in which people read what stands side by side on a line, in scripts from the left and from the right."""
+"""The reading order of texts on one line, in left-to-right and right-to-left scripts."""
 
 import re
 from collections.abc import Sequence
 from itertools import groupby
 
-_FROM_RIGHT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefe]")  # letters of scripts that are written so
-_AT_THE_LEFT = re.compile(r"^([.,:;!?]+)((?:[^\W_]|[+%-]).*)")  # where a sentence from the right ends with a number
+_FROM_RIGHT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefe]")  # letters of right-to-left scripts
+_AT_THE_LEFT = re.compile(r"^([.,:;!?]+)((?:[^\W_]|[+%-]).*)")  # where a right-to-left sentence ends with a number
 
 
 def in_reading_order(texts: Sequence[str]) -> list[str]:
-    """Words or cells of one line, which come from left to right, as they are read.
+    """Put the words or cells of one line, which are given from left to right, into reading order.
 
-    Those of a script that is written from the right are turned round, and what stands among them from the left,
-    such as a name in Latin letters, is not.
+    Texts of a right-to-left script are reversed; left-to-right texts among them, such as a name in Latin letters,
+    are not.
     """
     shown = " ".join(texts)
     if shown.isascii() or not _FROM_RIGHT.search(shown):
@@ -27,9 +27,10 @@ def in_reading_order(texts: Sequence[str]) -> list[str]:
 
 
 def _sides(texts: Sequence[str]) -> list[bool | None]:
-    """Whether each is written from the right; None for numbers and signs, which stand in either.
+    """Return for each text whether it is right-to-left; None for numbers and signs, which occur in both directions.
 
-    A number at the right of a word from the left belongs to it ("iPhone 15"), as one between two from the right does.
+    A number to the right of a left-to-right word belongs to it ("iPhone 15"); one between two right-to-left words
+    belongs to those.
     """
     sides = [_is_from_right(text) for text in texts]
     for place, text in enumerate(texts):

@@ -1,4 +1,4 @@
-"""RTF: paragraphs, and tables as their rows."""
+"""The reader of RTF: paragraphs, and tables by their rows."""
 
 import re
 from collections.abc import Iterator
@@ -11,8 +11,8 @@ from poweron_services.connectors.documents_child.limits import Limits
 from poweron_services.connectors.documents_child.pipe_tables import first_row_is_header, pipe_table
 from poweron_services.connectors.documents_child.readers import Fact, Note, Omitted, Part
 
-WHOLE_TEXTS = 4  # how much longer RTF may be than another text that is held as a whole: most of it is no text
-HEAD = 20_000  # characters in which it tells about itself
+WHOLE_TEXTS = 4  # RTF may be this many times as long as `whole_text`, since most of it is markup
+HEAD = 20_000  # characters that are searched for metadata
 FACTS = ("title", "author", "subject", "keywords")
 CELL_END = "|"
 UNREAD = {"\\pict": "pictures", "\\objdata": "embedded files"}

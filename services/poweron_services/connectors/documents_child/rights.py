@@ -1,4 +1,4 @@
-"""What the process gives up before it looks into a document; whoever takes it over by a document has no more."""
+"""Privileges that the process drops before it parses a document, so that a malicious document cannot use them."""
 
 import os
 import pwd
@@ -12,18 +12,18 @@ from poweron_services.connectors.documents_child.system_calls import only_comput
 
 
 def give_up_rights() -> list[Right]:
-    """For ever. Returns what this system does not let us give up."""
+    """Drop all privileges, irreversibly; return those that cannot be dropped on this system."""
     kept: list[Right] = []
     for right, give_up in RIGHTS.items():
         try:
             give_up()
-        except (AttributeError, KeyError, OSError):  # there is no such call, there is no 'nobody', it is forbidden
+        except (AttributeError, KeyError, OSError):  # no such call, no such user, or forbidden
             kept.append(right)
     return kept
 
 
 def _become_nobody() -> None:
-    """If we are root, and root can still end the process that is nobody's."""
+    """Switch from root to an unprivileged user, provided that root can still kill this process afterwards."""
     if os.geteuid() != 0:
         return
     nobody = pwd.getpwnam("nobody")

@@ -1,7 +1,7 @@
-"""The rows of a sheet as titles and tables in which every cell has the names of its row and of its column.
+"""Division of a sheet into titles and tables, in which every cell has the names of its row and of its column.
 
-A block of rows without a gap is a table, or several side by side. A table has the names of its columns in its first
-row or in two, or from the table above; a row that only names those below it becomes a column of them.
+A block of rows without a gap is a table, or several side by side. The names of its columns come from its first row or
+first two rows, or from the table above. A row that only names the rows below it becomes a column of these.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,17 +11,17 @@ from typing import Final, NamedTuple
 from poweron_services.connectors.documents_child.pipe_tables import first_row_is_header, is_number, pipe_table
 
 FEWEST: Final = 2  # columns of a table, rows with a header
-MOST_GAPS: Final = 20  # empty columns of a block; with more of them it is a form
+MOST_GAPS: Final = 20  # empty columns of a block that may divide it; a block with more is a form
 SECTION: Final = "section"
-"""The name of the column that rows get from the row above them."""
+"""The name of the column that holds the name from a row above."""
 
 
 class SheetRow(NamedTuple):
-    """A row, each cell in its column."""
+    """A row with each cell in its column."""
 
     cells: list[str]
     is_marked: bool = False
-    """In bold, or one cell over several columns."""
+    """Whether the row is bold, or a single cell across several columns."""
 
     @property
     def filled(self) -> list[int]:
@@ -40,7 +40,7 @@ Rows = Sequence[SheetRow]
 
 
 def sheet_blocks(rows: Iterable[SheetRow]) -> Iterator[str]:
-    """The titles and tables of the sheet, from top to bottom, as markdown."""
+    """Yield the titles and tables of the sheet, from top to bottom, as markdown."""
     above: list[str] = []
     for block in _blocks(rows):
         for part in _side_by_side(block):
@@ -49,7 +49,7 @@ def sheet_blocks(rows: Iterable[SheetRow]) -> Iterator[str]:
 
 
 def _blocks(rows: Iterable[SheetRow]) -> Iterator[Rows]:
-    """Rows without a gap; names of columns belong to the rows below, whatever the gap."""
+    """Yield blocks of rows without a gap; a row of column names belongs to the rows below, even across a gap."""
     names: list[SheetRow] = []
     for filled, some in groupby(rows, key=lambda row: any(row.cells)):
         if not filled:
@@ -69,7 +69,7 @@ def _blocks(rows: Iterable[SheetRow]) -> Iterator[Rows]:
 
 
 def _side_by_side(block: Rows) -> list[Rows]:
-    """The tables of a block: between them is an empty column, and each has names of its own, of columns and rows."""
+    """Split a block at empty columns into tables that each have their own column and row names."""
     used = sorted({column for row in block for column in row.filled})
     gaps = [(left, right) for left, right in pairwise(used) if right - left > 1]
     for left, right in gaps[:MOST_GAPS]:
@@ -99,7 +99,7 @@ def _without_titles(rows: Rows) -> Rows:
 
 
 def _table(rows: Rows, above: list[str]) -> tuple[list[str], list[str]]:
-    """What stands in the block, and its names of columns, for a block below that has none."""
+    """Return the texts of the block, and its column names for a block below that has none."""
     body = _without_titles(rows)
     texts = [row.only for row in rows[: len(rows) - len(body)]]
     if not body:
@@ -117,7 +117,7 @@ def _table(rows: Rows, above: list[str]) -> tuple[list[str], list[str]]:
 
 
 def _named(rows: Rows, above: list[str], *, is_new: bool) -> tuple[list[str], Rows]:
-    """The names of the columns, from the first rows or from above, and the other rows; a new table has a title."""
+    """Return the column names, from the first rows or from above, and the other rows; `is_new` if there is a title."""
     first = rows[0]
     columns = {column for row in rows for column in row.filled}
     named = {column for column, name in enumerate(above) if name}
@@ -133,7 +133,7 @@ def _named(rows: Rows, above: list[str], *, is_new: bool) -> tuple[list[str], Ro
 
 
 def _is_header(rows: Rows, *, strict: bool) -> bool:
-    """Whether the first row names the columns; a strict look wants it to differ from those below."""
+    """Return whether the first row names the columns; if `strict`, it must differ from the rows below."""
     first, below = rows[0], rows[1:]
     is_marked = first.is_marked and not any(row.is_marked for row in below[:1])
     if not strict:
@@ -143,7 +143,7 @@ def _is_header(rows: Rows, *, strict: bool) -> bool:
 
 
 def _is_group_row(first: SheetRow, second: SheetRow) -> bool:
-    """Whether the first row names groups of the columns that the second one names: it has one name for several."""
+    """Return whether the first row names groups of the columns in the second one: one name for several columns."""
     names = [cell for _, cell in sorted((column, first.cells[column]) for column in first.filled)]
     repeats = any(cell == following for cell, following in pairwise(names))
     gaps = any(not first.cells[column] for column in second.filled if column > min(first.filled))
@@ -153,7 +153,7 @@ def _is_group_row(first: SheetRow, second: SheetRow) -> bool:
 
 
 def _joined(first: SheetRow, second: SheetRow) -> list[str]:
-    """The names of two rows as one; a group reaches to the next one."""
+    """Join the names of two rows; a group extends to the next group."""
     names: list[str] = []
     group = ""
     for column in range(max(len(first.cells), len(second.cells))):
@@ -164,7 +164,7 @@ def _joined(first: SheetRow, second: SheetRow) -> list[str]:
 
 
 def _sections(body: Rows) -> list[str | None]:
-    """For each row the name of its section, which a row above it holds alone; None for such a row."""
+    """Return for each row the name of its section, from a row above with only that name; None for such a row."""
     alone = [
         row.is_single and not is_number(row.only) and not following.is_single for row, following in pairwise(body)
     ] + [False] * bool(body)

@@ -1,4 +1,4 @@
-"""What the library of workbooks does not tell of their cells: formats, errors, formulas without values, comments."""
+"""Cell details that the workbook library does not provide: formats, errors, formulas without values, comments."""
 
 import io
 import posixpath
@@ -16,8 +16,8 @@ from poweron_services.connectors.documents_child.office_facts import parsed
 MAIN = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
 RELATION = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}id"
 NOT_CALCULATED = " (not calculated)"
-"""In place of a formula that only refers to the one of another cell."""
-LARGEST = 60_000_000  # bytes of a sheet: of a larger one the values alone are read, as they are stored
+"""Shown instead of a formula that only refers to the formula of another cell."""
+LARGEST = 60_000_000  # bytes of a sheet; of a larger one, only the values are read, as they are stored
 BUILT_IN = {
     "1": "0",
     "2": "0.00",
@@ -34,13 +34,13 @@ BUILT_IN = {
 _PLACE = re.compile(r"([A-Z]{1,3})(\d{1,7})$")
 
 Place = tuple[int, int]
-"""Row and column, from 0."""
+"""Row and column, counted from 0."""
 Thing = TypeVar("Thing")
 
 
 class Style(NamedTuple):
     code: str = ""
-    """Of its number format."""
+    """The code of its number format."""
     is_bold: bool = False
 
 
@@ -48,17 +48,17 @@ class Style(NamedTuple):
 class SheetDetails:
     formats: dict[Place, str] = field(default_factory=dict)
     texts: dict[Place, str] = field(default_factory=dict)
-    """What stands in cells that have an error in place of a value, or a formula that was never calculated."""
+    """The texts of cells that hold an error instead of a value, or a formula that was never calculated."""
     bold: set[Place] = field(default_factory=set)
     uncalculated: int = 0
-    """Formulas for which no value is stored."""
+    """The number of formulas without a stored value."""
     comments: list[str] = field(default_factory=list)
     unread: list[str] = field(default_factory=list)
-    """Kinds of what is drawn on the sheet."""
+    """The kinds of drawings on the sheet, which are not read."""
 
 
 class Workbook:
-    """An archive that was checked; where it holds no workbook of this kind, nothing is told."""
+    """Reads cell details from an archive that was checked; there are none if it is not an XLSX workbook."""
 
     def __init__(self, data: bytes) -> None:
         self._archive = zipfile.ZipFile(io.BytesIO(data))
@@ -127,7 +127,7 @@ class Workbook:
             told.bold.add(place)
 
     def _beside(self, path: str) -> dict[str, str]:
-        """The parts that belong to the sheet, by their kinds."""
+        """The paths of the parts that belong to the sheet, keyed by kind."""
         folder, _, name = path.rpartition("/")
         relations = parsed(self._archive.read(f"{folder}/_rels/{name}.rels"))
         return {
@@ -138,7 +138,7 @@ class Workbook:
         }
 
     def _comments(self, beside: dict[str, str]) -> list[str]:
-        """Who said what of which cell; answers stand below what they answer to."""
+        """The comments with their cells and authors; replies follow the comment that they answer."""
         if "threadedComment" in beside:
             return self._threads(beside["threadedComment"])
         return self._notes(beside["comments"]) if "comments" in beside else []

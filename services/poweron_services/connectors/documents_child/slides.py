@@ -1,4 +1,4 @@
-"""PPTX: one section per slide: title, texts from top to bottom, tables, the numbers of its charts, notes."""
+"""The reader of PPTX: one section per slide, with title, texts from top to bottom, tables, charts, notes, comments."""
 
 import io
 from collections.abc import Iterator
@@ -46,7 +46,7 @@ def _is_hidden(slide: Any) -> bool:
 
 
 def _unfold(slide: Any) -> None:
-    """Put shapes that older programs do not know, such as those with equations, where the library looks for shapes."""
+    """Move shapes that older programs do not know, such as those with equations, to where the library looks."""
     for alternatives in list(slide.iter(ALTERNATIVES)):
         choice = alternatives.find(CHOICE)
         for shape in list(choice) if choice is not None else []:
@@ -55,7 +55,7 @@ def _unfold(slide: Any) -> None:
 
 
 def _authors(presentation: Any) -> dict[str, str]:
-    """The names of those who comment, by their ids."""
+    """The names of the authors of comments, keyed by id."""
     parts = [
         one.target_part for one in presentation.rels.values() if one.reltype.endswith(("/commentAuthors", "/authors"))
     ]
@@ -63,7 +63,7 @@ def _authors(presentation: Any) -> dict[str, str]:
 
 
 def _comments(slide: Any, authors: dict[str, str]) -> Iterator[str]:
-    """Comments and the answers to them; older and newer files have them in other forms."""
+    """Yield the comments and their replies, in the format of older or newer files."""
     for part in (one.target_part for one in slide.rels.values() if one.reltype.endswith("/comments")):
         for comment in parsed(part.blob).iter("{*}cm", "{*}reply"):
             own = [child for child in comment if child.tag.rpartition("}")[2] in {"text", "txBody"}]
@@ -87,7 +87,7 @@ def _texts(slide: Any) -> Iterator[str]:
 
 
 def _flat(shapes: Any) -> Iterator[Any]:
-    """Shapes from top to bottom, groups taken apart."""
+    """Yield the shapes from top to bottom, with groups expanded."""
     for shape in sorted(shapes, key=lambda shape: (shape.top or 0, shape.left or 0)):
         if hasattr(shape, "shapes"):
             yield from _flat(shape.shapes)
@@ -107,7 +107,7 @@ def _shape(shape: Any) -> Iterator[str]:
 
 
 def _unread_kind(shape: Any) -> str:
-    """What the shape is, if nothing of it is read."""
+    """The kind of the shape if nothing of it is read, else empty."""
     match shape.shape_type:
         case MSO_SHAPE_TYPE.PICTURE | MSO_SHAPE_TYPE.LINKED_PICTURE:
             return "pictures"
@@ -120,7 +120,7 @@ def _unread_kind(shape: Any) -> str:
 
 
 def _diagram(shape: Any) -> Any:
-    """The data of the diagram that the shape shows, if it shows one."""
+    """The data of the diagram that the shape shows, or None."""
     found = next(shape._element.iter(f"{DIAGRAM}relIds"), None)  # noqa: SLF001 - no public way to it
     name = found.get(qn("r:dm")) if found is not None else None
     return parsed(shape.part.related_part(name).blob) if name in shape.part.rels else None
@@ -150,7 +150,7 @@ def _whole_text(frame: Any) -> str:
 
 
 def _text(paragraph: Any) -> str:
-    """Its text with its equations, which the library passes over."""
+    """The text of the paragraph, with its equations, which the library skips."""
     return "".join(_runs(paragraph._p))  # noqa: SLF001 - no public way to it
 
 

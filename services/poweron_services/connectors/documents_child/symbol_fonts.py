@@ -1,7 +1,7 @@
-"""Signs that a document writes with a font of signs: which letter of Unicode each of them is.
+"""Mapping of the signs of symbol fonts, such as Wingdings, to Unicode.
 
-A box that is ticked, whichever way, is ☒, and an empty one is ☐: that is what people ask about. What is not known here
-is told as a symbol, so that nobody reads a letter in its place.
+A box that is ticked in any way becomes ☒, and an empty one ☐, because users ask about these. An unknown sign becomes
+"[symbol]", so that it is not mistaken for a letter.
 """
 
 from typing import Final
@@ -65,10 +65,10 @@ def is_symbol_font(font: str) -> bool:
 
 
 def symbol(font: str, code: int) -> str:
-    """The sign at that place of the font; its upper half is where Word puts the signs of such fonts."""
+    """Return the sign for a code of the font; only its low byte counts, because Word adds 0xF000 to such codes."""
     return _FONTS.get(font.casefold(), {}).get(code & 0xFF, UNKNOWN)
 
 
 def symbols(font: str, text: str) -> str:
-    """A text in a font of signs; the blanks in it are blanks."""
+    """Convert a text in a symbol font; white space stays as it is."""
     return "".join(each if each.isspace() else symbol(font, ord(each)) for each in text)

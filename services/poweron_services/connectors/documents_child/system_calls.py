@@ -1,7 +1,8 @@
-"""The calls to the system that are left to a process which only computes: its memory, its pipes, clocks, its end.
+"""The system calls that remain to a process that only computes: for its memory, its pipes, clocks and its exit.
 
-Every other call is refused, so there is no file, no network, no thread and no other process. The kernel sees to it
-with a filter (seccomp), which knows calls by numbers only; they are listed for two kinds of machines.
+Every other call is refused, so the process cannot open files, use the network, or start threads or processes. The
+kernel enforces this with a filter (seccomp), which knows calls only by number; the numbers are listed for two
+architectures.
 """
 
 import ctypes
@@ -16,11 +17,11 @@ from poweron_services.unprivileged import prctl, succeeded
 PR_SET_SECCOMP = 22
 SECCOMP_MODE_FILTER = 2
 LOAD, JUMP_IF_EQUAL, RETURN = 0x20, 0x15, 0x06
-NUMBER, MACHINE = 0, 4  # where a call's number and kind of machine stand in what the filter is shown
+NUMBER, MACHINE = 0, 4  # offsets of a call's number and architecture in the input of the filter
 ALLOWED, REFUSED = 0x7FFF0000, 0x00050000 | errno.EPERM
 
 MACHINES: Final = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
-CALLS: Final = {  # their numbers on these machines, in that order
+CALLS: Final = {  # the numbers on these architectures, in that order
     "read": (0, 63),
     "write": (1, 64),
     "close": (3, 57),
@@ -56,9 +57,9 @@ class _Program(ctypes.Structure):
 
 
 def only_compute() -> None:
-    """Refuse every other call from now on; there is no way back. Raises `OSError` where that cannot be had."""
+    """Refuse every other call from now on, irreversibly; raises `OSError` if the system cannot do that."""
     machine = os.uname().machine
-    if machine not in MACHINES or sys.maxsize < 1 << 32:  # a Python of 32 bits has other numbers
+    if machine not in MACHINES or sys.maxsize < 1 << 32:  # a 32-bit Python has other numbers
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
     steps = _filter(MACHINES[machine], [numbers[[*MACHINES].index(machine)] for numbers in CALLS.values()])
     program = _Program(len(steps), b"".join(struct.pack("=HBBI", *step) for step in steps))
@@ -66,7 +67,7 @@ def only_compute() -> None:
 
 
 def _filter(machine: int, calls: list[int]) -> list[tuple[int, int, int, int]]:
-    """Each step is what it does, how many to leave out if so and if not, and with which value."""
+    """Build the filter; a step is its operation, the number of steps to skip if true and if false, and a value."""
     return [
         (LOAD, 0, 0, MACHINE),
         (JUMP_IF_EQUAL, 1, 0, machine),

@@ -1,4 +1,4 @@
-"""The encoding of a text; what reading it takes is loaded before, while the process can still open files."""
+"""Detection of the encoding of a text; codecs are loaded while the process can still open files."""
 
 import codecs
 import encodings
@@ -9,20 +9,20 @@ from functools import cache
 
 from poweron_services.connectors.documents_child.latin_encodings import refined
 
-SAMPLE = 1 << 16  # bytes that a guess looks at
-PIECE = 1 << 20  # bytes that are looked at at a time
+SAMPLE = 1 << 16  # bytes that a guess is based on
+PIECE = 1 << 20  # bytes examined at a time
 COMMON_ENCODINGS = [
     *("cp932", "cp1252", "gb18030", "euc_kr", "euc_jp", "big5", "cp1251", "cp1250", "mac_roman", "koi8_r", "cp866"),
     *("mac_cyrillic", "cp1253", "cp1255", "cp1256", "iso2022_jp", "utf_16"),
 ]
-WIDE_SHARE = 0.4  # of the bytes of UTF-16 are zero in the scripts of Europe, all of them on the same side
+WIDE_SHARE = 0.4  # of the bytes of UTF-16 are zero in European scripts, all in the same half of the pairs
 
 _CHARSET = re.compile(
     rb"<meta[^>]{0,200}charset\s*=\s*[\"']?([\w-]{2,30})|<\?xml[^>]{0,200}encoding\s*=\s*[\"']([\w-]{2,30})",
     re.IGNORECASE,
 )
-_HEAD = 4096  # bytes in which a page names its encoding
-_MARKS = {  # the longer ones first, for they begin with the shorter
+_HEAD = 4096  # bytes that are searched for a declared encoding
+_MARKS = {  # the longer ones first, because one begins with a shorter one
     b"\xff\xfe\0\0": "utf-32",
     b"\0\0\xfe\xff": "utf-32",
     b"\xff\xfe": "utf-16",
@@ -31,7 +31,7 @@ _MARKS = {  # the longer ones first, for they begin with the shorter
 
 
 def load(data: bytes) -> None:
-    """The encodings that reading this text may take: all of them, unless it is UTF-8."""
+    """Load the encodings that reading this text may need: all of them, unless it is UTF-8."""
     codecs.lookup("utf-8-sig")
     with suppress(LookupError):
         codecs.lookup(named(data) or wide(data) or "utf-8")
@@ -41,22 +41,22 @@ def load(data: bytes) -> None:
 
 @cache
 def load_all() -> None:
-    """Once; a document that holds others asks for it again for each of them, when nothing can be loaded any more."""
+    """Load all encodings, once: a container asks again for each member, when nothing can be loaded any longer."""
     import charset_normalizer  # noqa: F401, PLC0415 - most texts are UTF-8 and never need it
 
     for module in pkgutil.iter_modules(encodings.__path__):
-        with suppress(LookupError):  # of modules that are no encoding here
+        with suppress(LookupError):  # for modules that are not encodings here
             codecs.lookup(module.name)
 
 
 def named(page: bytes) -> str | None:
-    """The encoding that a page of HTML, or XML, names."""
+    """Return the encoding that HTML or XML declares; None if it declares none or begins with a byte order mark."""
     found = _CHARSET.search(page[:_HEAD])
     return (found[1] or found[2]).decode() if found and not page.startswith((*_MARKS, codecs.BOM_UTF8)) else None
 
 
 def found(text: bytes) -> str:
-    """The encoding that the bytes look like; the last character may be cut."""
+    """Detect the encoding of the bytes; the last character may be cut off."""
     broad = wide(text)
     if broad is not None:
         return broad
@@ -68,7 +68,7 @@ def found(text: bytes) -> str:
 
 
 def wide(text: bytes) -> str | None:
-    """The encoding of a text whose characters take two or four bytes: by its mark, or by where its zeros stand."""
+    """Detect UTF-16 and UTF-32, by the byte order mark or by the positions of zero bytes; None for other encodings."""
     marked = next((encoding for mark, encoding in _MARKS.items() if text.startswith(mark)), None)
     head = text[:_HEAD]
     if marked or not head:
@@ -81,7 +81,7 @@ def wide(text: bytes) -> str | None:
 
 
 def _not_utf8(data: bytes) -> int | None:
-    """Where the first bytes stand that are no UTF-8. The text is looked at piece by piece: it may be a large one."""
+    """The position of the first bytes that are not UTF-8, or None; a large text is examined piece by piece."""
     view, start = memoryview(data), 0
     while start < len(data):
         piece = view[start : start + PIECE]

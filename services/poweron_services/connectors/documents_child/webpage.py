@@ -1,6 +1,6 @@
-"""HTML: headings, paragraphs, lists and tables of what the page is about; menus, scripts and forms are left out.
+"""The reader of HTML: headings, paragraphs, lists and tables of the main content, without menus, scripts and forms.
 
-libxml2 stops at 256 nested elements and says so only in its error log; a page cut there is marked as truncated.
+libxml2 stops at 256 nested elements and reports it only in its error log; a page cut off there is marked as truncated.
 """
 
 import re
@@ -16,11 +16,11 @@ from poweron_services.connectors.documents_child.pipe_tables import first_row_is
 from poweron_services.connectors.documents_child.plain_text import decoded
 from poweron_services.connectors.documents_child.readers import Note, Part
 
-MAIN_SHARE = 0.5  # of the page's text: a main part with less is not all that the page is about
+MAIN_SHARE = 0.5  # of the page's text; a main part with less is not all of the main content
 NAME_WORDS = 3  # a link text with more words is rarely a menu entry
 MENU_ENTRIES = 4
 NESTED_TOO_DEEPLY = "The page is nested too deeply; what lies deeper than 256 levels could not be read."
-BREAK = "\v"  # stands for <br> until the white space was tidied
+BREAK = "\v"  # replaces <br> until white space is normalised
 
 BUTTONS = ".//button | .//input[@type='submit' or @type='button'] | .//a[@role='button']"
 AGREE = re.compile(
@@ -36,7 +36,7 @@ _NOISE = {
     *("nav", "button", "select", "input", "textarea", "dialog", "menu", "head", "map", "link", "meta"),
 }
 _SHOWN = {None, "until-found"}
-"""Values of `hidden` with which a text can be found on the page; without one it is shown at once."""
+"""Values of the attribute `hidden` with which users can still find a text; None means that the attribute is missing."""
 _NOISY_ROLES = {"navigation", "banner", "contentinfo", "search", "menu", "menubar", "dialog", "alertdialog"}
 _NOISY_NAME = re.compile(
     r"(?:^|[-_\s])(?:nav|navbar|navigation|navbox|menu|breadcrumbs?|cookie\w*|mw-editsection|mw-jump-link|catlinks|"
@@ -60,17 +60,17 @@ def read(data: bytes, limits: Limits) -> Iterator[Part]:
 
 
 def is_too_deep(parser: Any) -> bool:
-    """Whether the page that was parsed was cut for that."""
+    """Return whether the parsed page was cut off because it is nested too deeply."""
     return any("depth" in entry.message for entry in parser.error_log)
 
 
 def main_blocks(root: Any) -> list[Block]:
-    """The headings, paragraphs, lists and tables of what a parsed page is about."""
+    """Return the headings, paragraphs, lists and tables of the main content of a parsed page."""
     return list(_blocks(_main(root)))
 
 
 def drop_consent(root: Any) -> None:
-    """Take out what asks for consent to cookies: the smallest part with the question and the button."""
+    """Remove requests for consent to cookies: the smallest element with both the question and the button."""
     for button in (each for each in root.xpath(BUTTONS) if AGREE.search(label(each))):
         asking = next((part for part in button.iterancestors() if COOKIES.search(part.text_content())), None)
         if asking is None or asking.tag in _WHOLE or asking.getparent() is None or asking.find(".//h1") is not None:
@@ -79,26 +79,26 @@ def drop_consent(root: Any) -> None:
 
 
 def label(button: Any) -> str:
-    """What stands on it."""
+    """Return the label of a button, which may come from its text, value or ARIA label."""
     return f"{button.text_content()} {button.get('value', '')} {button.get('aria-label', '')}"
 
 
 def _text(data: bytes, limits: Limits) -> tuple[str, list[Note]]:
     try:
         return decoded(data, limits, encoding=text_encodings.named(data))
-    except LookupError:  # an encoding that nobody knows
+    except LookupError:  # an unknown encoding
         return decoded(data, limits)
 
 
 def _titled(root: Any, blocks: list[Block]) -> list[Block]:
-    """The blocks below the title of the page, unless the first heading says the same."""
+    """Put the title of the page before the blocks, unless the first heading says the same."""
     title = " ".join((root.findtext(".//title") or "").split())
     first = next((block.text for block in blocks if block.level), "")
     return blocks if not title or (first and first in title) else [Block(title), *blocks]
 
 
 def _main(root: Any) -> Any:
-    """The part that the page itself calls its main part, if it holds most of the text."""
+    """The element that the page itself marks as its main part, if it holds most of the text; else the body."""
     body = root.find("body") if root.find("body") is not None else root
     whole = len(body.text_content())
     for part in (*body.iterfind(".//main"), *body.iterfind(".//article")):
@@ -108,7 +108,7 @@ def _main(root: Any) -> Any:
 
 
 def _blocks(element: Any) -> Iterator[Block]:
-    """What stands in the element, in reading order; text outside of any paragraph is one of its own."""
+    """Yield the content of the element in reading order; text outside of any paragraph becomes a paragraph."""
     loose = [element.text or ""]
     for child in element:
         if _is_inline(child):
@@ -142,7 +142,7 @@ def _block(element: Any) -> Iterator[Block]:
 
 
 def _table(table: Any) -> Iterator[Block]:
-    """Rows of the table; a table that holds other tables or headings is a way to lay out a page."""
+    """Yield the rows of the table; a table that holds other tables or headings is only page layout."""
     if any(next(table.iter(tag), None) is not None for tag in ("h1", "h2", "h3")) or len(list(table.iter("table"))) > 1:
         yield from _blocks(table)
         return
@@ -158,7 +158,7 @@ def _table(table: Any) -> Iterator[Block]:
 
 
 def _spread(row: list[Any]) -> list[str]:
-    """The texts of the cells, each followed by as many empty ones as it spans."""
+    """The texts of the cells, each followed by empty ones for the other columns that it spans."""
     texts: list[str] = []
     for cell in row:
         span = cell.get("colspan", "1")
@@ -184,7 +184,7 @@ def _terms(terms: Any) -> Iterator[str]:
 
 
 def _is_menu(items: Any) -> bool:
-    """Whether all entries are short links and nothing else."""
+    """Return whether the list holds nothing but short links."""
     entries = list(items.iter("li"))
     if len(entries) < MENU_ENTRIES:
         return False
@@ -217,7 +217,7 @@ def _inline_parts(element: Any, without: Any = ()) -> Iterator[str]:
 
 
 def _is_inline(element: Any) -> bool:
-    """Whether the element flows with the text around it; a link around whole paragraphs does not."""
+    """Return whether the element flows with the text around it; a link around whole paragraphs does not."""
     return element.tag in _INLINE and not _is_noise(element) and all(_is_inline(child) for child in element)
 
 

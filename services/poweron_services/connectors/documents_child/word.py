@@ -1,7 +1,7 @@
-"""DOCX: headings, paragraphs, lists and tables in their order, then what stands beside them.
+"""The reader of DOCX: headings, paragraphs, lists and tables in order.
 
-That is headers and footers, notes, comments and tracked changes. The text is as if all changes were accepted. The XML
-is walked here, because python-docx passes over content controls, tracked insertions and text boxes.
+Headers and footers, notes, comments and tracked changes follow. The text is as if all changes were accepted. The XML is
+walked directly, because python-docx skips content controls, tracked insertions and text boxes.
 """
 
 import io
@@ -27,7 +27,7 @@ from poweron_services.connectors.documents_child.word_numbers import BULLET, Num
 from poweron_services.connectors.documents_child.word_text import REMOVED, has_shown_breaks, page_breaks, runs_text
 
 LABELLED = 2  # columns of a table of labels and values
-TITLE, HEADING = 1, 2  # levels: a title stands above "heading 1"
+TITLE, HEADING = 1, 2  # levels; a title ranks above "heading 1"
 
 WITHOUT_STYLES = {"Title": TITLE} | {f"Heading{level}": HEADING + level - 1 for level in range(1, 10)}
 
@@ -60,14 +60,14 @@ def _body(document: Any) -> "_Blocks":
 
 
 def _levels(document: Any) -> dict[str, int]:
-    """By the ids of styles. For a document without any, python-docx would open a file of its own."""
+    """The heading levels, keyed by style id. For a document without styles, python-docx would open its own file."""
     if all(relation.reltype != RELATIONSHIP_TYPE.STYLES for relation in document.part.rels.values()):
         return WITHOUT_STYLES
     return {style.style_id: _level(style) for style in document.styles}
 
 
 def _level(style: Any) -> int:
-    """The level of the headings of this style; 0 if it is no heading."""
+    """The level of headings in this style; 0 if it is not a heading style."""
     if style.name is None:
         return 0
     named = _HEADING_NAME.match(style.name)
@@ -77,7 +77,7 @@ def _level(style: Any) -> int:
 
 
 class _Blocks:
-    """The headings, texts and tables below an element, and where a new page begins, as far as the file tells."""
+    """The headings, texts and tables below an element, and where pages begin, as far as the file records it."""
 
     def __init__(
         self, part: Any, levels: dict[str, int], numbers: Numbers | None = None, *, shown_breaks: bool = False
@@ -118,20 +118,20 @@ class _Blocks:
                 yield from self.of(box)
 
     def _text(self, paragraph: Any) -> str:
-        """The paragraph with its number, if it has a text."""
+        """The text of the paragraph with its number; empty if it has no text."""
         text = runs_text(paragraph).strip()
         number = self._numbers.of(paragraph) if text and self._numbers is not None else ""
         return f"{number} {text}".strip()
 
     def _breaks(self, element: Any) -> Iterator[Block]:
-        """A paragraph in which a page ends is told to stand on the next: most of it does."""
+        """Yield a page mark if a page ends in the element, before a paragraph's text: most of it is on the new page."""
         breaks = page_breaks(element, shown=self._shown_breaks)
         self._page += breaks
         if breaks:
             yield Block(f"[page {self._page}]")
 
     def _drawings(self, element: Any) -> Iterator[Block]:
-        """Its charts and diagrams; what else is drawn there is not read."""
+        """Yield the charts and diagrams; other drawings are not read, only recorded as omitted."""
         kinds = {kind for tag, kind in UNREAD.items() for found in element.iter(tag) if not _is_removed(found)}
         self.omitted |= dict.fromkeys(Omitted(kind, self._section) for kind in sorted(kinds))
         for found in element.iter(f"{CHART}chart", f"{DIAGRAM}relIds"):
@@ -153,7 +153,7 @@ class _Blocks:
         return spread(_spanning(cells))
 
     def _cell(self, cell: Any) -> tuple[str, int, bool]:
-        """Its text, over how many columns it reaches, and whether it is a part of the cell above."""
+        """Return the text of the cell, how many columns it spans, and whether it is part of the cell above."""
         span = cell.find(f"{qn('w:tcPr')}/{qn('w:gridSpan')}")
         merge = cell.find(f"{qn('w:tcPr')}/{qn('w:vMerge')}")
         columns = span.get(qn("w:val"), "1") if span is not None else "1"
@@ -173,7 +173,7 @@ class _Blocks:
 
 
 def _in_one_line(rows: list[list[str]]) -> str:
-    """A table within a cell, each value with its label."""
+    """Write a table within a cell on one line, each value with its label."""
     if all(map(all, rows)) and first_row_is_header(rows) and len(rows[0]) > LABELLED:
         told = [[f"{name}: {cell}" for name, cell in zip(rows[0], row, strict=True)] for row in rows[1:]]
         return "; ".join(", ".join(cells) for cells in told)
@@ -187,12 +187,12 @@ def _is_removed(element: Any) -> bool:
 
 
 def _own(parent: Any, tag: str, table: Any) -> list[Any]:
-    """The rows or cells below the parent that are not those of a table within a cell."""
+    """The rows or cells below the parent, without those of tables within a cell."""
     return [element for element in parent.iter(tag) if next(element.iterancestors(_TABLE), None) is table]
 
 
 def _spanning(rows: list[list[tuple[str, int, bool]]]) -> list[list[Cell]]:
-    """A part of the cell above takes the text from there: Word repeats it in no other way."""
+    """Repeat the text of a cell in its parts in the rows below, because Word stores it only once."""
     told: list[list[Cell]] = []
     above: dict[int, str] = {}
     for row in rows:
@@ -229,7 +229,7 @@ def _margin_texts(margin: Any) -> list[str]:
 
 
 def _has_even_pages(document: Any) -> bool:
-    """Whether even pages have headers and footers of their own. Without settings, the library would open a file."""
+    """Return whether even pages have their own headers and footers. Without settings, the library would open a file."""
     settings = any(one.reltype == RELATIONSHIP_TYPE.SETTINGS for one in document.part.rels.values())
     return settings and bool(document.settings.odd_and_even_pages_header_footer)
 

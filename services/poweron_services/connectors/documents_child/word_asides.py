@@ -1,4 +1,4 @@
-"""What stands beside the text of a Word document: notes, comments, and who has changed what."""
+"""Notes, comments and tracked changes of a Word document."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -14,13 +14,13 @@ CHANGES = {
     qn("w:moveFrom"): "moved away",
 }
 MOST_CHANGES = 1_000
-LONGEST_PLACE = 120  # characters of the paragraph that a change stands in
+LONGEST_PLACE = 120  # characters quoted of the text that a comment or a change refers to
 
 _PARAGRAPH = qn("w:p")
 
 
 def notes(part: Any, mark: str) -> list[str]:
-    """Footnotes or endnotes, each by the mark that stands in the text; Word keeps its separators among them."""
+    """Return the footnotes or endnotes, each with its mark in the text; Word's separators among them are left out."""
     kept = [note for note in part if isinstance(note.tag, str) and note.get(qn("w:type")) is None]
     texts = [(note.get(qn("w:id"), ""), _text(note)) for note in kept]
     return [f"[^{mark}{number}]: {text}" for number, text in texts if text]
@@ -35,14 +35,14 @@ def comments(part: Any, body: Any) -> list[str]:
 
 
 def changes(parts: Sequence[Any]) -> list[str]:
-    """Who inserted and deleted what, and in which paragraph."""
+    """Return the insertions and deletions with their authors and paragraphs."""
     found = [change for part in parts for change in part.iter(*CHANGES)][:MOST_CHANGES]
     told = ((change, " ".join(runs_text(change, removed=True).split())) for change in found)
     return [f"- {_who(change)} {CHANGES[change.tag]} “{text}”{_place(change)}" for change, text in told if text]
 
 
 def _commented(body: Any) -> dict[str, str]:
-    """The texts that comments are about, by the numbers of the comments."""
+    """The texts that comments refer to, keyed by the number of the comment."""
     texts: dict[str, list[str]] = {}
     open_now: set[str] = set()
     for element in body.iter(qn("w:commentRangeStart"), qn("w:commentRangeEnd"), qn("w:t")):

@@ -1,6 +1,6 @@
-"""The numbers that Word puts before headings, clauses and steps: they stand in no text, they are counted.
+"""The numbers that Word puts before headings, clauses and steps; the file does not store them, so they are counted.
 
-A paragraph, or its style, names a list and a level; the list counts each level and says how its number is written.
+A paragraph, or its style, names a list and a level; the list counts each level and defines how its number is written.
 The rules are those of ECMA-376, part 1, 17.9.
 """
 
@@ -17,7 +17,7 @@ from poweron_services.connectors.documents_child.office_facts import parsed
 BULLET: Final = "-"
 NO_LIST: Final = "0"
 LEVELS: Final = 9
-HIGHEST: Final = 3_999  # what Roman numerals are written for, and letters are counted to
+HIGHEST: Final = 3_999  # the highest number written in Roman numerals or letters
 
 _ROMAN: Final = (
     *((1000, "m"), (900, "cm"), (500, "d"), (400, "cd"), (100, "c"), (90, "xc"), (50, "l"), (40, "xl")),
@@ -35,9 +35,9 @@ class Level:
     text: str = ""
     style: str = ""
     is_legal: bool = False
-    """Whether the numbers of the levels above are written in digits."""
+    """Whether all levels in its number are written in digits."""
     restarts_after: int | None = None
-    """The level, from 1, below which this one begins anew; None is the one above it, 0 is none."""
+    """The deepest level, counted from 1, whose numbers restart this one; None is the level above, 0 is no level."""
 
 
 @dataclass(slots=True)
@@ -45,12 +45,12 @@ class _List:
     levels: dict[int, Level]
     counts: dict[int, int] = field(default_factory=dict)
     begun: set[str] = field(default_factory=set)
-    """The instances of the list that began with a number of their own."""
+    """The instances of the list whose own start numbers were already applied."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Instance:
-    """What a paragraph names: a list, and levels that are counted or written otherwise than in it."""
+    """What a paragraph refers to: a list, and overrides of how its levels are counted or written."""
 
     list_id: str
     starts: dict[int, int]
@@ -58,7 +58,7 @@ class _Instance:
 
 
 class Numbers:
-    """Counts through a document: ask for each paragraph once, in their order."""
+    """Counts through a document: call `of` once for each paragraph, in order."""
 
     def __init__(self, document: Any) -> None:
         parts = {one.reltype: one for one in document.part.rels.values() if not one.is_external}
@@ -71,7 +71,7 @@ class Numbers:
             self._read_lists(parsed(parts[RELATIONSHIP_TYPE.NUMBERING].target_part.blob))
 
     def of(self, paragraph: Any) -> str:
-        """What stands before the paragraph: its number, a dash for a point of a list, or nothing."""
+        """Return the prefix of the paragraph: its number, a dash for a bullet, or nothing."""
         number, level = self._place(paragraph)
         instance = self._instances.get(number or NO_LIST)
         if instance is None:
@@ -85,7 +85,7 @@ class Numbers:
         return _PLACE.sub(lambda found: _shown(levels, counts, int(found[1]) - 1, levels[level]), levels[level].text)
 
     def _place(self, paragraph: Any) -> tuple[str | None, int]:
-        """The instance and the level that the paragraph names, or its style, or one that the style is based on."""
+        """The instance and the level that the paragraph names, or its style, or a style that this one is based on."""
         properties = paragraph.find(qn("w:pPr"))
         number, level = _named(properties)
         style = properties.find(qn("w:pStyle")) if properties is not None else None
@@ -102,7 +102,7 @@ class Numbers:
         return number, int(level) if level and level.isdecimal() else 0
 
     def _counted(self, number: str, instance: _Instance, level: int, levels: dict[int, Level]) -> dict[int, int]:
-        """The counts of the list with this paragraph."""
+        """Count the paragraph, and return the counts of its list."""
         found = self._lists[instance.list_id]
         if number not in found.begun:
             found.begun.add(number)
@@ -134,7 +134,7 @@ class Numbers:
                 _levels(level for each in overrides for level in each.iterfind(qn("w:lvl"))),
             )
         self._instances = {name: one for name, one in self._instances.items() if one.list_id in self._lists}
-        for name, style in links.items():  # a list that is described where a style of lists names it
+        for name, style in links.items():  # a list that is defined by a list style
             described = self._instances.get(self._styles.get(style, (None, None, ""))[0] or "")
             if described is not None:
                 self._lists[name].levels = self._lists[described.list_id].levels
@@ -161,14 +161,14 @@ def _levels(found: Iterable[Any]) -> dict[int, Level]:
 
 
 def _shown(levels: dict[int, Level], counts: dict[int, int], at: int, of: Level) -> str:
-    """The number of a level, as a text of a level shows it."""
+    """The number of a level, as the text of the level `of` shows it."""
     level = levels.get(at, Level())
     number = counts.get(at, level.start)
     return str(number) if of.is_legal else written(number, level.written)
 
 
 def written(number: int, how: str) -> str:
-    """A number in a format of Word; in digits where it has another one."""
+    """Write a number in a format of Word, or in digits if the format is another one."""
     if not 0 < number <= HIGHEST:
         return str(number)
     match how:

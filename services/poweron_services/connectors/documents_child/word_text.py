@@ -1,4 +1,4 @@
-"""The text of Word's XML: what is shown once all changes are accepted, with a mark where a note is."""
+"""The text of Word's XML as it reads with all changes accepted, with marks for notes."""
 
 import re
 from collections.abc import Iterator
@@ -29,17 +29,17 @@ _SHOWN_BREAK = qn("w:lastRenderedPageBreak")  # where a page ended when Word sav
 
 
 def runs_text(element: Any, *, removed: bool = False) -> str:
-    """The text of a paragraph or a part of one; of what was deleted only if that is wanted."""
+    """Return the text of a paragraph or a part of one; deleted text only if `removed`."""
     return "".join(_runs(element, removed=removed))
 
 
 def has_shown_breaks(body: Any) -> bool:
-    """Whether Word has told where its pages ended: then every break is told, also those that somebody wanted."""
+    """Return whether Word recorded where pages ended: then it recorded every break, including manual ones."""
     return next(body.iter(_SHOWN_BREAK), None) is not None
 
 
 def page_breaks(element: Any, *, shown: bool) -> int:
-    """How many pages end in it."""
+    """Return how many pages end in the element."""
     if shown:
         return sum(1 for _ in element.iter(_SHOWN_BREAK))
     return sum(one.get(qn("w:type")) == "page" for one in element.iter(qn("w:br")))
@@ -73,7 +73,7 @@ def _in_its_font(run: Any, text: str) -> str:
 
 
 def _form_field(begin: Any) -> Iterator[str]:
-    """What a field of a form shows that is no text: whether its box is ticked, what was chosen of its list."""
+    """Yield what a form field shows besides text: whether its box is ticked, or the choice from its list."""
     box = begin.find(f"{qn('w:ffData')}/{qn('w:checkBox')}")
     if box is not None:
         checked = box.find(qn("w:checked"))

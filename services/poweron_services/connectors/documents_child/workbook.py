@@ -1,4 +1,4 @@
-"""XLSX, ODS (and the older XLS): one section per sheet, with its tables and the comments on its cells."""
+"""The reader of XLSX, ODS and the older XLS: one section per sheet, with its tables and the comments on its cells."""
 
 import io
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from poweron_services.connectors.documents_child.sheet_tables import SheetRow, s
 from poweron_services.connectors.documents_child.sheet_xml import SheetDetails, Workbook
 
 HIDDEN = ((SheetVisibleEnum.Hidden, " (hidden)"), (SheetVisibleEnum.VeryHidden, " (very hidden)"))
-MOST_MERGED = 1_000  # rows or columns of one cell: who merges more has laid out a page
+MOST_MERGED = 1_000  # rows or columns of one cell; a larger one is page layout
 
 
 def read(data: bytes, limits: Limits) -> Iterator[Part]:
@@ -67,7 +67,7 @@ def _opened(data: bytes) -> Any:
 
 
 def _rows(sheet: Any, told: SheetDetails) -> Iterator[SheetRow]:
-    """The texts of the cells, that of merged ones in each place that they cover."""
+    """Yield the texts of the cells, that of a merged cell in each place that it covers."""
     _, left = sheet.start or (0, 0)
     _, right = sheet.end or (0, 0)
     merged = _Merged(sheet.merged_cell_ranges or [], left, right)
@@ -82,7 +82,7 @@ def _rows(sheet: Any, told: SheetDetails) -> Iterator[SheetRow]:
 
 
 class _Merged:
-    """The merged cells of a sheet; one that reaches over its whole width is a title, and stands there once."""
+    """The merged cells of a sheet; one that spans the whole width is a title, and appears once."""
 
     def __init__(self, ranges: Any, left: int, right: int) -> None:
         self._left = left
@@ -90,12 +90,12 @@ class _Merged:
         self._open: list[tuple[int, int, int, str]] = []
         for (top, first), (bottom, last) in ranges:
             if bottom - top < MOST_MERGED and last - first < MOST_MERGED:
-                is_block = bottom > top and (first, last) == (left, right)  # its text stands once in each row
+                is_block = bottom > top and (first, last) == (left, right)  # its text appears once in each row
                 end = first if is_block else last
                 self._beginning.setdefault(top, []).append((first - left, end - left, bottom))
 
     def is_alone(self, line: int, cells: list[str]) -> bool:
-        """Whether a cell over several columns is all that the row holds: it stands there once."""
+        """Return whether a cell over several columns is all that the row holds, so that it appears once."""
         filled = [column for column, cell in enumerate(cells) if cell]
         return any(
             [first] == filled and last > first and bottom == line
@@ -103,7 +103,7 @@ class _Merged:
         )
 
     def filled(self, line: int, cells: list[str], is_marked: bool) -> SheetRow:
-        """The row with the texts of merged cells in each place that they cover."""
+        """Return the row with the texts of merged cells in each place that they cover."""
         self._open = [merged for merged in self._open if merged[2] >= line]
         for first, last, bottom in self._beginning.get(line, []):
             if 0 <= first < len(cells):
@@ -115,7 +115,7 @@ class _Merged:
 
 
 class _Capped:
-    """Rows of text until they are longer than any sheet may be."""
+    """Rows of text, up to the longest text that a sheet may have."""
 
     def __init__(self, rows: Iterator[SheetRow], most: int) -> None:
         self._rows, self._left = rows, most

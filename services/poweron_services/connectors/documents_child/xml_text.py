@@ -1,4 +1,4 @@
-"""XML: one line per value with the path of elements to it; elements that repeat as tables."""
+"""The reader of XML: one line per value, with its path of elements; repeated elements become tables."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -14,8 +14,8 @@ from poweron_services.connectors.documents_child.limits import Limits
 from poweron_services.connectors.documents_child.readers import Note, Part
 
 UNITS = ("currency", "currencyid", "currencycode", "unit")
-"""Attributes that say what an amount is of, in small letters."""
-DEEPEST = 200  # elements within one another
+"""Attributes that name the unit of an amount, in lower case."""
+DEEPEST = 200  # levels of nested elements
 
 
 def read(data: bytes, limits: Limits) -> Iterator[Part]:
@@ -30,7 +30,7 @@ def read(data: bytes, limits: Limits) -> Iterator[Part]:
 def _text(data: bytes, limits: Limits) -> str:
     try:
         return plain_text.decoded(data, limits, whole=True, encoding=text_encodings.named(data))[0]
-    except LookupError:  # an encoding that nobody knows
+    except LookupError:  # an unknown encoding
         return plain_text.decoded(data, limits, whole=True)[0]
 
 
@@ -56,7 +56,7 @@ class _Element:
     content: list["str | _Element"] = field(default_factory=list)
 
     def value(self) -> Any:
-        """A text, or an object of attributes and elements; elements within a sentence are part of its text."""
+        """Return a text, or an object of attributes and elements; elements within a sentence are part of its text."""
         elements = [part for part in self.content if isinstance(part, _Element)]
         if not elements or any(isinstance(part, str) and part.strip() for part in self.content):
             text = " ".join(self.text().split())
@@ -68,7 +68,7 @@ class _Element:
         return {**self.attributes, **inner}
 
     def _leaf(self, text: str) -> Any:
-        """A text as the value of the element itself, its unit behind it, beside the other attributes."""
+        """Return the text, followed by its unit, as the element's own value besides its other attributes."""
         units = {name: value for name, value in self.attributes.items() if text and name.casefold() in UNITS}
         others = {name: value for name, value in self.attributes.items() if name not in units}
         told = " ".join([text, *units.values()])
@@ -79,7 +79,7 @@ class _Element:
 
 
 class _Tree:
-    """What a parser tells of its elements."""
+    """Builds the tree of elements from the events of a parser."""
 
     def __init__(self) -> None:
         self.root = _Element("", {})
@@ -102,9 +102,9 @@ class _Tree:
         self._open[-1].content.append(text)
 
     def close(self) -> None:
-        """There is nothing to hand over."""
+        """Return nothing: the result is `root`."""
 
 
 def _local(name: str) -> str:
-    """Without the namespace."""
+    """The name without its namespace."""
     return name.rpartition("}")[2]

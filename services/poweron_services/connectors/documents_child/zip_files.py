@@ -1,4 +1,4 @@
-"""ZIP: the files of an archive, in the order of its table of contents."""
+"""The reader of ZIP: the files of an archive, in the order of its table of contents."""
 
 import io
 import zipfile
@@ -11,8 +11,8 @@ from poweron_services.connectors.documents_child.limits import Limits
 from poweron_services.connectors.documents_child.member import Member
 from poweron_services.connectors.documents_child.readers import Fact, Part
 
-ENCRYPTED = 0x1  # of the flags of a file
-ASIDE = ("__MACOSX/", ".DS_Store", "Thumbs.db", "desktop.ini")  # what systems leave behind
+ENCRYPTED = 0x1  # a bit of the flags of a file
+ASIDE = ("__MACOSX/", ".DS_Store", "Thumbs.db", "desktop.ini")  # files that operating systems leave behind
 
 
 def opened(data: bytes, limits: Limits) -> Iterator[Part | Member]:

@@ -1,1 +1,1 @@
-"""Servers of tools that speak MCP: which there are, what is known of their tools, and how these are called."""
+"""MCP tool servers: which ones are configured, which of their tools are approved, and how tools are called."""

@@ -1,4 +1,4 @@
-"""A server that is spoken to by streamable HTTP, over the guarded network of the web: its rules hold here too."""
+"""The transport for servers that speak streamable HTTP. It uses the guarded network, so the web rules apply."""
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
@@ -17,19 +17,19 @@ from poweron_services.connectors.web.web_rules import WebRules
 from poweron_services.connectors.web.web_settings import WebSettings
 
 CONNECT: Final = 10.0  # seconds
-SENT: Final = 30.0  # seconds to write a message, and for a connection to be free
+SENT: Final = 30.0  # seconds to write a message, and to wait for a free connection
 CONNECTIONS: Final = 20
-MAX_TOLD: Final = 200  # characters of what is told of an answer
+MAX_TOLD: Final = 200  # characters of an answer that are reported
 EVENTS: Final = "text/event-stream"
 SESSION: Final = "Mcp-Session-Id"
 
 
 @asynccontextmanager
 async def http_streams(server: HttpServer, settings: WebSettings, traffic: Traffic) -> AsyncGenerator[Any, None]:
-    """Speak with the server.
+    """Connect to the server.
 
     Raises:
-        Refused: the settings of the web do not let it be asked (`address_refused`).
+        Refused: the web settings do not allow its address (`address_refused`).
     """
     rules = WebRules(settings)
     rules.check(WebAddress.of(server.url))
@@ -45,7 +45,7 @@ async def http_streams(server: HttpServer, settings: WebSettings, traffic: Traff
             httpx2.AsyncClient(
                 transport=_Guarded(pool, rules, traffic),
                 headers={"User-Agent": settings.user_agent, **headers, "Accept-Encoding": "identity"},
-                timeout=httpx2.Timeout(SENT, connect=CONNECT, read=None),  # each call has a time limit of its own
+                timeout=httpx2.Timeout(SENT, connect=CONNECT, read=None),  # each call has its own time limit
                 trust_env=False,
             ) as client,
             streamable_http_client(server.url, http_client=client, max_sse_event_size=MAX_MESSAGE) as streams,
@@ -56,15 +56,15 @@ async def http_streams(server: HttpServer, settings: WebSettings, traffic: Traff
 
 
 class _TooMuch(httpx2.TransportError):
-    """The answer is longer than what is read, or was compressed so that nobody knows how long it is."""
+    """The response is too long, or is compressed, so its length is unknown."""
 
 
 class _NoAnswer(httpx2.TransportError):
-    """Whoever answered did not do so for the server: it knows the session no more, or something between us failed."""
+    """The response does not answer the request: the session is no longer known, or a gateway failed."""
 
 
 class _Guarded(httpx2.AsyncHTTPTransport):
-    """HTTP over connections that go where was checked; of an answer no more is read than a message may have."""
+    """HTTP over connections that reach only checked addresses, with responses limited to the size of a message."""
 
     def __init__(self, pool: httpcore2.AsyncConnectionPool, rules: WebRules, traffic: Traffic) -> None:
         self._pool = pool
@@ -85,7 +85,7 @@ class _Guarded(httpx2.AsyncHTTPTransport):
             raise _NoAnswer(f"status {response.status_code}")
         if response.headers.get("Content-Encoding", "identity").strip().lower() not in ("", "identity"):
             raise _TooMuch("compressed, though that was not asked for")
-        if not response.headers.get("Content-Type", "").lower().startswith(EVENTS):  # each event has a limit of its own
+        if not response.headers.get("Content-Type", "").lower().startswith(EVENTS):  # each event has its own limit
             response.stream = _Bounded(cast("httpx2.AsyncByteStream", response.stream), self._traffic)
         return response
 
@@ -97,7 +97,7 @@ def _told(response: httpx2.Response) -> str:
 
 
 def _is_no_answer(request: httpx2.Request, response: httpx2.Response) -> bool:
-    """Whether the SDK would hold it for an error of the tool, though the tool may have run."""
+    """Return whether the SDK would take the response for an error of the tool, although the tool may have run."""
     if response.status_code == HTTPStatus.NOT_FOUND:
         return SESSION in request.headers
     speaks = response.headers.get("Content-Type", "").lower().startswith("application/json")
@@ -105,7 +105,7 @@ def _is_no_answer(request: httpx2.Request, response: httpx2.Response) -> bool:
 
 
 class _Bounded(httpx2.AsyncByteStream):
-    """A body that is given up once it is too long."""
+    """A body that raises `_TooMuch` once it is longer than `MAX_MESSAGE`."""
 
     def __init__(self, stream: httpx2.AsyncByteStream, traffic: Traffic) -> None:
         self._stream = stream

@@ -1,4 +1,4 @@
-"""The tools of all servers as a process knows them: those that were approved, each with the name of its action."""
+"""The approved tools of all servers, each with the name of its action."""
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,7 +17,7 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class ApprovedTool:
-    """A tool that was approved, and the server that runs it."""
+    """An approved tool and the server that runs it."""
 
     action: str
     description: ToolDescription
@@ -25,12 +25,15 @@ class ApprovedTool:
 
     @property
     def needs_approval(self) -> bool:
-        """Whether a person has to approve each call: it may change something, and the settings do not trust it."""
+        """Whether a user must approve each call: the tool may change something and the settings do not trust it."""
         return not self.description.only_reads and not self.server.entry.trusts(self.description.name)
 
 
 async def approved_tools(servers: Sequence[ToolServer], known: KnownTools) -> list[ApprovedTool]:
-    """The tools of all servers; one whose tools nobody knows yet is asked, and one that does not answer is told of."""
+    """Return the approved tools of all servers.
+
+    A server whose tools are not known yet is asked for them. One that does not answer is skipped with a warning.
+    """
     described = await asyncio.gather(*(_described(server, known) for server in servers))
     return [
         tool

@@ -1,6 +1,7 @@
-"""The tools that are known and approved: a file of the home, filled at the first use of a server, as with known hosts.
+"""The known and approved tools, in a file in PowerOn's home folder.
 
-All processes make their actions from it, so that each shows models what was approved and nothing that came later.
+A server's tools are recorded when it is first used, as SSH records hosts in `known_hosts`. All processes build their
+actions from this file, so models see only what was approved, not what a server changed later.
 """
 
 import os
@@ -20,13 +21,13 @@ OWNER_ONLY: Final = 0o600
 
 
 class _Known(BaseModel):
-    """The file: by the server's name what was approved of it."""
+    """The contents of the file: the approved tools by the name of their server."""
 
     servers: dict[str, tuple[ToolDescription, ...]] = Field(default_factory=dict)
 
 
 class KnownTools:
-    """What is known of the tools of all servers."""
+    """The known tools of all servers."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / FILE
@@ -36,15 +37,15 @@ class KnownTools:
         return cls(home / "mcp")
 
     def of(self, server: str) -> tuple[ToolDescription, ...] | None:
-        """The tools of a server that were approved; None where it was never asked.
+        """Return the approved tools of a server, or None if it was never asked for them.
 
         Raises:
-            Refused: the file cannot be read, or is none of ours.
+            Refused: the file cannot be read, or is not in our format.
         """
         return self._read().servers.get(server)
 
     def remember_first(self, server: str, tools: Sequence[ToolDescription]) -> tuple[ToolDescription, ...]:
-        """Take them as approved, unless another process was first: then what that one took."""
+        """Record the tools as approved and return them. If another process was first, return what it recorded."""
         with self._locked():
             known = self._read()
             if server not in known.servers:
@@ -52,7 +53,7 @@ class KnownTools:
             return self._read().servers[server]
 
     def approve(self, server: str, tools: Iterable[ToolDescription]) -> None:
-        """From now on these are the tools of the server that are approved."""
+        """Replace the approved tools of the server."""
         with self._locked():
             self._write(self._read(), server, tools)
 

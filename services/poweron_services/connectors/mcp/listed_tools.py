@@ -1,4 +1,4 @@
-"""A list of tools on its way in: one that breaks the protocol is left out, for the SDK would refuse all of the list."""
+"""Filtering of incoming lists of tools: one tool that breaks the protocol would make the SDK reject the whole list."""
 
 from typing import Any, Final
 
@@ -10,13 +10,13 @@ from poweron_events.validation_messages import named, worded
 
 METHOD: Final = "tools/list"
 MAX_TOOLS: Final = 500
-"""Of one server, and looked at in one list: checking ten thousand takes as long as starting the server."""
+"""Tools used of one server, and checked in one list: checking ten thousand takes as long as starting the server."""
 
 
 def leave_out_unreadable(message: Any, version: str) -> dict[str, str]:
-    """Take them out of the answer, if it is such a list; why, by their names.
+    """Remove invalid tools from the message, if it is a list of tools, and return the reasons by tool name.
 
-    Of more than `MAX_TOOLS` one more is left, which tells that there are more.
+    If the list has more than `MAX_TOOLS` tools, one extra tool is kept, so the caller can tell that there are more.
     """
     listed = message.result if isinstance(message, JSONRPCResponse) else {}
     if not isinstance(listed.get("tools"), list):
@@ -29,7 +29,7 @@ def leave_out_unreadable(message: Any, version: str) -> dict[str, str]:
 
 
 def _problems(listed: dict[str, Any], version: str) -> dict[int, str]:
-    """What is wrong with a tool, by its place in the list."""
+    """The problem with each invalid tool, by its position in the list."""
     try:
         validate_server_result(METHOD, version, listed)
         ListToolsResult.model_validate(listed)
@@ -41,7 +41,7 @@ def _problems(listed: dict[str, Any], version: str) -> dict[int, str]:
                     told = worded(place, problem["type"], problem.get("ctx", {}))
                     found.setdefault(number, told or f"{named(place)} is not as the protocol wants it")
         return found
-    except (KeyError, ValueError):  # of a version that the SDK has no form for
+    except (KeyError, ValueError):  # the SDK has no schema for this protocol version
         return {}
     return {}
 

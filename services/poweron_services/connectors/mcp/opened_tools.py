@@ -1,4 +1,4 @@
-"""The tools of all servers that the settings name, for as long as a process works with them."""
+"""The tools of all configured servers, open for as long as a process uses them."""
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -14,25 +14,25 @@ from poweron_services.connectors.web.web_settings import WebSettings
 
 
 class OpenedTools(NamedTuple):
-    """What there is, and what would be there if every server had told its tools."""
+    """The approved tools, and what is known of every configured server even if it did not answer."""
 
     methods: tuple[str, ...]
-    """Of the actions of all servers."""
+    """The methods of all servers' actions."""
     approved: Sequence[ApprovedTool]
     secrets: tuple[str, ...]
-    """What stands in `env` and `headers`."""
+    """The secret values of all servers, such as those in `env` and `headers`."""
     configured_places: Mapping[str, frozenset[str]]
-    """What the file hands to each server in plain sight, by the method of its actions."""
+    """The command-line arguments that each server is configured with, by the method of its actions."""
 
 
 @asynccontextmanager
 async def open_tools(
     file: Path, settings: Settings, environment: Mapping[str, str]
 ) -> AsyncGenerator[OpenedTools, None]:
-    """The tools that are approved; whatever is started for them ends with the context.
+    """Open the approved tools. Servers started for them are stopped when the context exits.
 
     Raises:
-        Refused: what the file names cannot be used; the sentence says what and why.
+        Refused: the file or an entry in it is unusable; the message says which and why.
     """
     entries = read_servers(file, environment)
     async with tool_servers(entries, WebSettings.of(settings)) as servers:

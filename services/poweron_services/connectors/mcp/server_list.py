@@ -1,6 +1,6 @@
-"""Which servers of tools there are: the file that `POWERON_MCP` names, written as for other MCP clients.
+"""The list of tool servers: the file that `POWERON_MCP` names, in the format of other MCP clients.
 
-What stands in `env` and `headers`, or comes from a variable, is secret: it is shown nowhere.
+Values in `env` and `headers`, and values that come from a variable, are secret and never shown.
 """
 
 import json
@@ -24,13 +24,13 @@ from poweron_services.connectors.web.web_address import WebAddress
 SETTING: Final = "POWERON_MCP"
 MAX_BYTES: Final = 1_000_000  # of the file
 MAX_SERVERS: Final = 20
-TIMEOUT: Final = 60.0  # seconds for a start with all that it downloads, for the list of tools, and for each call
+TIMEOUT: Final = 60.0  # seconds for a start including downloads, for the list of tools, and for each call
 OURS: Final = frozenset(name.partition(".")[0] for name in CATALOG)
 INHERITED: Final = ("HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TMPDIR", "USER")
-"""What a program needs of the environment; it is given nothing else that the file does not name."""
+"""Environment variables that a program needs; it gets no others unless the file names them."""
 
 HARMLESS: Final = frozenset({*INHERITED, "PWD"})
-"""Variables that are no secrets: with them, no path in a result would be readable."""
+"""Variables that are not treated as secrets: redacting their values would make paths in results unreadable."""
 
 FORM: Final = '{"mcpServers": {…}}'
 
@@ -40,18 +40,18 @@ _VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
 @dataclass(frozen=True, slots=True)
 class StdioServer:
-    """A program that is started here and spoken to over its standard input and output."""
+    """A program that runs on this machine and communicates over its standard input and output."""
 
     command: str
     args: tuple[str, ...] = field(default=(), repr=False)
     env: Mapping[str, SecretStr] = field(default_factory=dict, repr=False)
-    """All of its environment."""
+    """Its complete environment."""
     folder: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class HttpServer:
-    """A server that is spoken to by streamable HTTP."""
+    """A server that speaks streamable HTTP."""
 
     url: str = field(repr=False)
     headers: Mapping[str, SecretStr] = field(default_factory=dict, repr=False)
@@ -59,12 +59,12 @@ class HttpServer:
 
 @dataclass(frozen=True, slots=True)
 class ToolServerEntry:
-    """A server as the file names it."""
+    """A server as the file describes it."""
 
     name: str
     place: StdioServer | HttpServer
     trusted: tuple[str, ...] = ()
-    """The tools that need nobody's approval, by their own names; `*` for all."""
+    """Tools that need no approval, by their own names; `*` for all."""
     timeout: float = TIMEOUT
     secrets: tuple[SecretStr, ...] = field(default=(), repr=False)
 
@@ -78,7 +78,7 @@ class ToolServerEntry:
 
 
 class _Ours(BaseModel):
-    """What an entry says to PowerOn alone."""
+    """The part of an entry that is specific to PowerOn."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -87,7 +87,7 @@ class _Ours(BaseModel):
 
 
 class _Entry(BaseModel):
-    """A server in the file; what only other clients know is passed over."""
+    """A server in the file; fields that only other clients know are ignored."""
 
     model_config = ConfigDict(alias_generator=to_camel, extra="ignore")
 
@@ -117,10 +117,10 @@ class _Entry(BaseModel):
 
 
 def read_servers(path: Path, environment: Mapping[str, str]) -> tuple[ToolServerEntry, ...]:
-    """The servers that the file names, without those that it says are disabled.
+    """Read the servers from the file, except those marked as disabled.
 
     Raises:
-        Refused: the file cannot be used; the sentence names the entry, and no value of it.
+        Refused: the file is unusable; the message names the entry but none of its values.
     """
     entries = [_read(name, said, environment) for name, said in _named(path).items() if not _is_disabled(said)]
     by_method: dict[str, str] = {}
@@ -133,12 +133,12 @@ def read_servers(path: Path, environment: Mapping[str, str]) -> tuple[ToolServer
 
 
 def secrets_of(servers: Iterable[ToolServerEntry]) -> tuple[str, ...]:
-    """What nobody may be shown."""
+    """The secret values of all servers, which must not be shown to anyone."""
     return tuple(secret.get_secret_value() for server in servers for secret in server.secrets)
 
 
 def configured_places_of(servers: Iterable[ToolServerEntry]) -> dict[str, frozenset[str]]:
-    """What the file hands to each server in plain sight, such as folders, by the method of its actions."""
+    """The command-line arguments of each server, such as folders, by the method of its actions."""
     return {server.method: frozenset(_handed_to(server.place)) for server in servers}
 
 
@@ -174,7 +174,7 @@ def _written(path: Path) -> bytes:
 
 def _parsed(path: Path, written: bytes) -> Any:
     try:
-        orjson.loads(written)  # tells the place of a slip well, and takes no more levels than can be read
+        orjson.loads(written)  # it reports the position of an error well, and limits the nesting depth
         return json.loads(written, object_pairs_hook=_said_once)
     except orjson.JSONDecodeError as error:
         raise _no_list(path, f"It is no JSON: {error.msg}, line {error.lineno}, column {error.colno}.") from None
@@ -185,7 +185,7 @@ def _parsed(path: Path, written: bytes) -> Any:
 
 
 class _SaidTwice(Exception):
-    """Two values of one object have the same name: which one is meant, nobody knows."""
+    """Two values of one object have the same name, so it is unclear which one is meant."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
@@ -217,7 +217,7 @@ def _read(name: str, said: Any, environment: Mapping[str, str]) -> ToolServerEnt
     try:
         entry = _Entry.model_validate(said)
     except ValidationError as error:
-        raise _wrong(name, explain(error)) from None  # the error holds what it was given
+        raise _wrong(name, explain(error)) from None  # the error holds the input, which may be secret
     if (entry.command is None) == (entry.url is None):
         raise _wrong(name, "it must have either a `command` or a `url`")
     filled = _Filled(name, environment)
@@ -249,7 +249,7 @@ def _http(entry: _Entry, filled: "_Filled") -> HttpServer:
             raise _wrong(filled.name, "a header must be printable ASCII")
     url = filled.text(entry.url or "")
     if "?" in url:
-        filled.secrets.append(url)  # with what is asked for in it, which is a key most often
+        filled.secrets.append(url)  # its query is usually a key
     try:
         WebAddress.of(url)
     except Refused:
@@ -259,7 +259,7 @@ def _http(entry: _Entry, filled: "_Filled") -> HttpServer:
 
 
 class _Filled:
-    """Texts of one entry with the variables of the environment filled in; what is secret of them is remembered."""
+    """Expands environment variables in the texts of one entry and collects the secrets among them."""
 
     def __init__(self, name: str, environment: Mapping[str, str]) -> None:
         self.name = name

@@ -1,4 +1,7 @@
-"""A server that is a program of this machine: started with no more environment than is named, ended for sure."""
+"""The transport for servers that are local programs.
+
+A program gets only its configured environment, and its process group is always ended.
+"""
 
 import asyncio
 import os
@@ -20,8 +23,8 @@ from poweron_services.connectors.mcp.streams import MAX_MESSAGE, Incoming, Traff
 
 log = structlog.get_logger()
 
-ENDS_WITHIN: Final = 2.0  # seconds for a server to end once its input is closed, and again once it is told to
-EXITS_WITHIN: Final = 0.5  # seconds for the exit code to come once there is no more to read
+ENDS_WITHIN: Final = 2.0  # seconds for a server to exit once its input is closed, and again after each signal
+EXITS_WITHIN: Final = 0.5  # seconds to wait for the exit code after the end of the output
 MAX_NAMED: Final = 200  # characters of a command
 CHUNK: Final = 65_536
 
@@ -30,10 +33,10 @@ Streams = tuple[MemoryObjectReceiveStream[Incoming], MemoryObjectSendStream[Sess
 
 @asynccontextmanager
 async def stdio_streams(server: StdioServer, traffic: Traffic) -> AsyncGenerator[Streams, None]:
-    """Start the program and speak with it; its whole process group ends with the context.
+    """Start the program and connect to it. Its whole process group is ended when the context exits.
 
     Raises:
-        Unavailable: it cannot be started.
+        Unavailable: the program cannot be started.
     """
     child = await _start(server)
     incoming_end, incoming = anyio.create_memory_object_stream[Incoming](0)
@@ -92,10 +95,10 @@ async def _read(child: Process, to: MemoryObjectSendStream[Incoming], traffic: T
 
 
 async def _line(stdout: asyncio.StreamReader, traffic: Traffic) -> bytes:
-    """The next one; nothing at the end, and where one is longer than what is read."""
+    """The next line; empty at the end of the output and if a line is too long."""
     try:
         return await stdout.readline()
-    except ValueError:  # of readline: the limit is exceeded
+    except ValueError:  # raised by readline if a line exceeds the limit
         traffic.code = "tool_result_too_large"
     except ConnectionError:
         pass
@@ -110,7 +113,10 @@ def _parsed(line: bytes) -> Incoming:
 
 
 async def _write(child: Process, source: MemoryObjectReceiveStream[SessionMessage]) -> None:
-    """Say what there is to say; a server that no longer listens may have answered before: `_read` meets its end."""
+    """Send outgoing messages.
+
+    Write errors are ignored: a server that no longer reads may have answered already, and `_read` notices its end.
+    """
     stdin = child.stdin
     assert stdin is not None
     async with source:
@@ -122,7 +128,7 @@ async def _write(child: Process, source: MemoryObjectReceiveStream[SessionMessag
 
 
 async def _listen(child: Process, traffic: Traffic) -> None:
-    """Keep the end of what it says of itself, so that it never waits for a reader."""
+    """Drain its standard error, so that it never blocks on a full pipe, and keep the last part."""
     stderr = child.stderr
     assert stderr is not None
     while said := await stderr.read(CHUNK):
@@ -130,15 +136,15 @@ async def _listen(child: Process, traffic: Traffic) -> None:
 
 
 async def _end(child: Process) -> None:
-    """Close its input, tell its group to end, and end it: a server is never left behind."""
+    """Close its input, terminate its process group if it does not exit, then kill the group: no process is left."""
     assert child.stdin is not None
     child.stdin.close()
     if not await _ended(child):
         _signal(child, signal.SIGTERM)
         await _ended(child)
-    _signal(child, signal.SIGKILL)  # also to what it started and left behind
+    _signal(child, signal.SIGKILL)  # also kills processes that it started and left running
     await _ended(child)
-    child._transport.close()  # type: ignore[attr-defined] # noqa: SLF001 - else a pipe that nobody reads stays open
+    child._transport.close()  # type: ignore[attr-defined] # noqa: SLF001 - else an unread pipe stays open
     await anyio.lowlevel.checkpoint()
 
 

@@ -1,6 +1,7 @@
-"""The messages of a server on their way in: how large one may be, and how many may come that nobody asked for.
+"""Limits on a server's incoming messages: how large one may be, and how many unsolicited ones are accepted.
 
-Answers pass, and progress a few times a second; all else that a server sends by itself is counted and dropped.
+Responses pass, as do a limited number of requests and a few progress notifications a second. All other messages are
+counted and dropped.
 """
 
 import time
@@ -16,42 +17,42 @@ from poweron_events.codes import Code
 from poweron_services.connectors.mcp.listed_tools import leave_out_unreadable
 
 MAX_MESSAGE: Final = 8_000_000  # bytes
-MAX_PARTS: Final = 10_000  # of one answer, such as contents or tools: to check each takes time
-MAX_SAID: Final = 2_000  # bytes of what a program says of itself
+MAX_PARTS: Final = 10_000  # of one response, such as contents or tools: checking each takes time
+MAX_SAID: Final = 2_000  # bytes of a program's diagnostic output
 PROGRESS_PAUSE: Final = 0.1  # seconds
-MAX_REQUESTS: Final = 100  # of a server to us, as long as it runs
+MAX_REQUESTS: Final = 100  # from a server to us over one connection
 
 Incoming = SessionMessage | Exception
 
 
 @dataclass(slots=True)
 class Traffic:
-    """What came over one connection, and how it ended."""
+    """What was received over one connection, and how it ended."""
 
     unasked: int = 0
-    """Messages that were dropped."""
+    """The number of dropped messages."""
     code: Code = "tool_server_ended"
-    """Why it ended; of use once `ended` is set."""
+    """Why it ended; valid once `ended` is set."""
     ended: anyio.Event = field(default_factory=anyio.Event)
     said: bytes = b""
-    """The end of what the program wrote to its standard error, and of what it wrote that is no message."""
+    """The end of what the program wrote to its standard error, and of its output that is not a message."""
     exit_code: int | None = None
-    """Of a program that ended by itself."""
+    """The exit code of a program that exited on its own."""
     answer: str = ""
-    """What came of the last request by HTTP, as a sentence for whoever cannot speak with the server."""
+    """The outcome of the last HTTP request, as a sentence for users if the server is unusable."""
     version: str = ""
-    """Of the protocol, once it is agreed upon."""
+    """The protocol version, once negotiated."""
     unreadable: dict[str, str] = field(default_factory=dict)
-    """Why tools of the last list were taken out of it, by name."""
+    """Why tools were removed from the last list, by name."""
     _requests: int = 0
     _progress: float = 0.0
 
     def says(self, said: bytes) -> None:
-        """Keep the end of what it says."""
+        """Append diagnostic output and keep its end."""
         self.said = (self.said + said[-MAX_SAID:])[-MAX_SAID:]
 
     def lets_in(self, message: Incoming) -> bool:
-        """Whether whoever waits for answers is given the message."""
+        """Return whether to pass the message on, and count it."""
         match message.message if isinstance(message, SessionMessage) else message:
             case JSONRPCResponse() | JSONRPCError():
                 return True
@@ -64,7 +65,7 @@ class Traffic:
         return False
 
     def take_out_unreadable(self, message: Incoming) -> None:
-        """Leave the tools out of a list that the protocol does not know."""
+        """Remove tools that break the protocol from a list."""
         if self.version and isinstance(message, SessionMessage):
             self.unreadable.update(leave_out_unreadable(message.message, self.version))
 
@@ -77,7 +78,7 @@ class Traffic:
 
 
 async def let_in(source: ObjectReceiveStream[Incoming], to: ObjectSendStream[Incoming], traffic: Traffic) -> None:
-    """Pass on what may come in until the server has no more to say."""
+    """Pass on accepted messages until the server closes the stream."""
     try:
         async with source, to:
             async for message in source:
@@ -88,9 +89,9 @@ async def let_in(source: ObjectReceiveStream[Incoming], to: ObjectSendStream[Inc
                     traffic.take_out_unreadable(message)
                     await to.send(message)
                 elif not traffic.unasked % 100:
-                    await anyio.lowlevel.checkpoint()  # a flood is no reason to keep others waiting
+                    await anyio.lowlevel.checkpoint()  # a flood of messages must not block other tasks
     except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-        pass  # nobody waits for answers any more
+        pass  # the receiver is closed
     finally:
         traffic.ended.set()
 

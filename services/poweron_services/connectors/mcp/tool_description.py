@@ -1,6 +1,6 @@
-"""What a server says of one of its tools, as it is remembered, compared and approved.
+"""A server's description of one of its tools, as it is stored, compared and approved.
 
-Nothing of it is believed further than said here: it comes from a stranger.
+It comes from an untrusted server, so it is relied on only as far as this module says.
 """
 
 from collections.abc import Iterator
@@ -18,11 +18,11 @@ PARTS: Final[dict[str, str]] = {
     "outputSchema": "the schema of its result",
     "annotations": "what it says of its effects",
 }
-"""What can change, as people are told it."""
+"""The parts that can change, in the words that users see."""
 
 
 class ToolDescription(BaseModel):
-    """Name, description, schemas and annotations; no more of it is kept."""
+    """Name, description, schemas and annotations; all else is dropped."""
 
     model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True, extra="ignore")
 
@@ -36,18 +36,18 @@ class ToolDescription(BaseModel):
     def _can_be_written(self) -> Self:
         try:
             dumps(self.written)
-        except TypeError as error:  # of a number that is too large, or of too many levels
+        except TypeError as error:  # a number is too large, or the nesting too deep
             raise ValueError("what is said of it is no JSON that can be kept") from error
         return self
 
     @property
     def written(self) -> dict[str, Any]:
-        """All of it, as it stands in files."""
+        """The whole description, as stored in files."""
         return self.model_dump(by_alias=True)
 
     @property
     def digest(self) -> str:
-        """SHA-256 of all of it, by which it is known again."""
+        """The SHA-256 of the whole description, which identifies it."""
         return sha256(dumps(self.written))
 
     @property
@@ -56,7 +56,7 @@ class ToolDescription(BaseModel):
 
     @property
     def effect_class(self) -> EffectClass:
-        """How often it may run: once, unless it says that more does no harm."""
+        """How often the tool may run: once, unless its annotations say that repeating it is harmless."""
         if self.only_reads:
             return "pure"
         says = self.annotations
@@ -64,13 +64,13 @@ class ToolDescription(BaseModel):
         return "idempotent" if repeatable else "at_most_once"
 
     def changes(self, since: "ToolDescription") -> Iterator[str]:
-        """What of it is not as it was, by the names of `PARTS`."""
+        """The parts that changed since an earlier description, as keys of `PARTS`."""
         before, now = since.written, self.written
         return (part for part in PARTS if before[part] != now[part])
 
 
 def what_changed(now: ToolDescription | None, before: ToolDescription) -> str:
-    """The same in words for a sentence."""
+    """Say what changed since an earlier description, as part of a sentence."""
     if now is None:
         return "the server does not offer it any more"
     said = [PARTS[part] for part in now.changes(before)] or ["its name"]

@@ -1,6 +1,6 @@
-"""A server as its actions reach it: started at the first call, again after its end, and only so often.
+"""A tool server as its actions use it: started at the first call, and restarted after it ends, up to a limit.
 
-Its connection belongs to one task, which opens and closes it; calls come from anywhere.
+One task owns the connection and opens and closes it; any task may make calls.
 """
 
 import asyncio
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 MAX_STARTS: Final = 5
-WITHIN: Final = 300.0  # seconds in which a server is started no more often
+WITHIN: Final = 300.0  # seconds in which a server is started at most `MAX_STARTS` times
 FIRST_PAUSE: Final = 0.5  # seconds before the second start; it doubles
-CLOSE: Final = 8.0  # seconds that all of them have to end
-MAX_SAID: Final = 300  # characters of what a program says of itself
+CLOSE: Final = 8.0  # seconds for all servers together to end
+MAX_SAID: Final = 300  # characters of a program's diagnostic output
 NOT_LET: Final = (
     "The settings of the web do not let its address be asked: name a host of a private network in "
     "POWERON_WEB_PRIVATE_HOSTS (`HOST:PORT`), another port in POWERON_WEB_PORTS, and see POWERON_WEB_ALLOW and "
@@ -42,7 +42,7 @@ NOT_LET: Final = (
 
 
 class NotLet(Unavailable):
-    """The settings of the web do not let the server be asked; the sentence says which."""
+    """The web settings do not allow the server's address; the message names the settings."""
 
 
 class NotCalled(Unavailable):
@@ -57,7 +57,7 @@ class ToolServer:
     ) -> None:
         self.entry = entry
         self.redaction = redaction
-        """Takes the secrets of all servers out of what this one says."""
+        """Redacts the secrets of all servers in what this one sends."""
         self._web = web
         self._tasks = tasks
         self._one_start = asyncio.Lock()
@@ -66,24 +66,24 @@ class ToolServer:
         self._starts: deque[float] = deque(maxlen=MAX_STARTS)
 
     async def tools(self) -> Mapping[str, ToolDescription]:
-        """What it offers now, by the tools' own names.
+        """Return the tools that the server offers now, by their own names.
 
         Raises:
-            Unavailable: it cannot be asked; the sentence says why.
+            Unavailable: the server cannot be asked; the message says why.
         """
         return (await self._asked())[1]
 
     async def call(
         self, tool: ToolDescription, arguments: Mapping[str, JsonValue], on_progress: "OnProgress"
     ) -> "tuple[CallToolResult, int]":
-        """What the tool gave, and how many messages came meanwhile that nobody asked for.
+        """Call the tool; return its result and the number of unsolicited messages received meanwhile.
 
         Raises:
-            NotCalled: it was not called, since it cannot be or is not the tool that was approved.
-            Unavailable: whether it was is unknown.
+            NotCalled: the tool was not called: the server is unavailable, or the tool is not the one approved.
+            Unavailable: it is unknown whether the tool ran.
             MCPError: the server answered with an error.
         """
-        session = await self._checked(tool)  # no other one: that might offer another tool
+        session = await self._checked(tool)  # call over this session only: another might offer a different tool
         before = session.unasked
         try:
             result = await session.call(tool.name, arguments, on_progress)
@@ -92,7 +92,7 @@ class ToolServer:
         return result, session.unasked - before
 
     async def _checked(self, tool: ToolDescription) -> "ToolSession":
-        """The connection, once the server has said that it offers just this tool."""
+        """The connection, after checking that the server still offers exactly this tool."""
         try:
             session, offered = await self._asked()
         except Unavailable as error:
@@ -108,10 +108,10 @@ class ToolServer:
         return f"The server {self.entry.name!r}"
 
     async def _asked(self) -> "tuple[ToolSession, Mapping[str, ToolDescription]]":
-        """The connection, and what is offered over it; one that was there already may have ended without a sign.
+        """The connection and the tools offered over it. Reconnects once if an existing connection turns out dead.
 
         Raises:
-            Unavailable: it cannot be asked.
+            Unavailable: the server cannot be asked.
         """
         before = self._session
         session = await self._connected()
@@ -142,7 +142,7 @@ class ToolServer:
         self._left_out.update(left_out)
 
     async def _connected(self) -> "ToolSession":
-        """The connection, or the one that is being made: who gives up waiting for it leaves it to the next."""
+        """The connection, started if there is none. If a caller stops waiting, the pending start serves the next."""
         async with self._one_start:
             if self._session is None or _is_over(self._session):
                 await self._pause()
@@ -151,10 +151,10 @@ class ToolServer:
         return await asyncio.shield(session)
 
     async def _pause(self) -> None:
-        """Wait before another start, the longer the more there were.
+        """Wait before another start, longer with each recent start.
 
         Raises:
-            Unavailable: there were too many.
+            Unavailable: there were too many recent starts.
         """
         now = time.monotonic()
         recent = [start for start in self._starts if now - start < WITHIN]
@@ -171,7 +171,7 @@ class ToolServer:
         return ready
 
     async def _run(self, ready: "asyncio.Future[ToolSession]") -> None:
-        """Hold the connection from its start to its end."""
+        """Own the connection from its start to its end."""
         from poweron_services.connectors.mcp.streams import Traffic  # noqa: PLC0415 - the SDK takes a second to import
         from poweron_services.connectors.mcp.tool_session import tool_session  # noqa: PLC0415
 
@@ -187,11 +187,11 @@ class ToolServer:
         except asyncio.CancelledError:
             ready.cancel()
             raise
-        except BaseException as error:  # noqa: BLE001 - whatever a server does ends its connection and nothing else
+        except BaseException as error:  # noqa: BLE001 - any failure of a server ends its connection and nothing else
             traffic.ended.set()
             if not ready.done():
                 ready.set_exception(self._not_started(error, traffic))
-                ready.exception()  # whoever asked may be gone
+                ready.exception()  # mark it as retrieved: the caller may be gone
                 return
         log.info("tool_server_ended", server=self.entry.name)
 
@@ -237,7 +237,7 @@ def _first(error: BaseException) -> BaseException:
 
 @asynccontextmanager
 async def tool_servers(entries: Sequence[ToolServerEntry], web: WebSettings) -> AsyncGenerator[list[ToolServer], None]:
-    """The servers, none of them started yet; those that were are ended with the context."""
+    """Yield the servers, none of them started yet. Those started later are ended when the context exits."""
     tasks, redaction = BackgroundTasks(), SecretRedaction(secrets_of(entries))
     try:
         yield [ToolServer(entry, web, tasks, redaction) for entry in entries]

@@ -1,6 +1,6 @@
-"""One connection to a server, from its start to its end: its tools, and their calls.
+"""One connection to a server, from its start to its end: listing its tools and calling them.
 
-Nothing that a server asks for is done: it is offered no model, no person and no files.
+Requests from a server are not served: it gets no access to a model, a user or files.
 """
 
 import logging
@@ -33,7 +33,7 @@ from poweron_services.connectors.mcp.tool_description import ToolDescription
 from poweron_services.connectors.web.web_settings import WebSettings
 
 MAX_PAGES: Final = 50  # of the list of tools
-ENDED: Final = -32_000  # the SDK's code of a connection that is closed
+ENDED: Final = -32_000  # the SDK's code for a closed connection
 
 OnProgress = Callable[[float, float | None], None]
 
@@ -45,17 +45,17 @@ class ConnectionEnded(Unavailable):
 
 
 class ToolSession:
-    """A server that listens."""
+    """A connected server."""
 
     def __init__(self, session: ClientSession, traffic: Traffic) -> None:
         self._session = session
         self._traffic = traffic
         self.left_out: dict[str, str] = {}
-        """Why tools of the last list are not among those that it offers, by name."""
+        """Why tools of the last list were left out, by name."""
 
     @property
     def unasked(self) -> int:
-        """How many messages it has sent that nobody asked for."""
+        """The number of unsolicited messages that the server has sent."""
         return self._traffic.unasked
 
     @property
@@ -66,14 +66,16 @@ class ToolSession:
         await self._traffic.ended.wait()
 
     def end(self) -> None:
-        """Use it no more: whoever holds the connection closes it."""
+        """Mark the connection as ended; the task that owns it closes it."""
         self._traffic.ended.set()
 
     async def tools(self) -> dict[str, ToolDescription]:
-        """What it offers now, by name; of two tools of one name the first, and none that cannot be described.
+        """Return the tools that the server offers now, by name.
+
+        If two tools have the same name, the first is taken. Tools without a valid description are left out.
 
         Raises:
-            ConnectionEnded: it does not answer any more.
+            ConnectionEnded: the server no longer answers.
             Unavailable: its answer cannot be read.
         """
         found: dict[str, ToolDescription] = {}
@@ -109,11 +111,11 @@ class ToolSession:
             raise Unavailable("Its list of tools cannot be read.", code="tool_server_unavailable") from error
 
     async def call(self, tool: str, arguments: Mapping[str, JsonValue], on_progress: OnProgress) -> CallToolResult:
-        """What it answers; cancelling tells it so.
+        """Call a tool and return its result. Cancelling the call notifies the server.
 
         Raises:
-            MCPError: it answers with an error.
-            ConnectionEnded: it does not answer any more; whether it did what it was asked is unknown.
+            MCPError: the server answered with an error.
+            ConnectionEnded: the server no longer answers; it is unknown whether the tool ran.
             Unavailable: its answer cannot be read.
         """
 
@@ -121,7 +123,7 @@ class ToolSession:
             on_progress(progress, total)
 
         request = CallToolRequest(params=CallToolRequestParams(name=tool, arguments=dict(arguments)))
-        try:  # without the SDK's own check of the result, which would run the patterns of a stranger
+        try:  # without the SDK's own validation of the result, which would run patterns from an untrusted schema
             return await self._session.send_request(request, CallToolResult, progress_callback=told)
         except MCPError as error:
             if error.code == ENDED or self.has_ended:
@@ -140,8 +142,8 @@ class ToolSession:
 
 @asynccontextmanager
 async def tool_session(entry: ToolServerEntry, web: WebSettings, traffic: Traffic) -> AsyncGenerator[ToolSession, None]:
-    """Start the server, or connect to it, and agree on how to speak."""
-    logging.getLogger("mcp").setLevel(logging.CRITICAL)  # its lines hold what strangers wrote
+    """Start the server, or connect to it, and negotiate the protocol."""
+    logging.getLogger("mcp").setLevel(logging.CRITICAL)  # its log lines contain untrusted text
     us = Implementation(name="poweron", version=version("poweron-services"))
     async with Client(_let_in(_opened(entry, web, traffic), traffic), cache=None, client_info=us) as client:
         traffic.version = client.protocol_version
@@ -156,7 +158,7 @@ def _opened(entry: ToolServerEntry, web: WebSettings, traffic: Traffic) -> Abstr
 
 @asynccontextmanager
 async def _let_in(transport: AbstractAsyncContextManager[Any], traffic: Traffic) -> AsyncGenerator[Any, None]:
-    """The transport's streams, of which the one that comes in is watched."""
+    """The transport's streams, with the incoming one filtered by `let_in`."""
     async with transport as (source, outgoing):
         passed_on, incoming = anyio.create_memory_object_stream[Incoming](0)
         async with passed_on, incoming, anyio.create_task_group() as tasks:

@@ -1,5 +1,5 @@
-"""What runs in the child processes that read pages of the web, one page after the other.
+"""The child processes that read web pages, one page after another.
 
-Nothing here imports the rest of PowerOn, but for how rights are given up and how documents are read.
-`poweron_services.connectors.page_reader` is the door for everybody else.
+Nothing here imports the rest of PowerOn, except to drop privileges and to read documents. All other code uses
+`poweron_services.connectors.page_reader`.
 """

@@ -1,7 +1,7 @@
-"""The process that reads pages one after the other until it is ended: a question and a page in, an answer out.
+"""The process that reads pages one after another until it is ended: a question and a page in, an answer out.
 
-Each of them is so many bytes behind a number of four bytes that says how many. All that reading can take is loaded
-first; then the process gives up its rights for ever and says so, and only then it takes the first page.
+Each of these is prefixed with its length as a number of four bytes. The process first loads everything that reading may
+need, then drops its privileges for good and reports which it kept, and only then accepts the first page.
 """
 
 import json
@@ -16,7 +16,7 @@ from poweron_services.connectors.documents_child.rights import give_up_rights
 from poweron_services.connectors.pages_child.page_answers import Question
 
 LENGTH = 4  # bytes of the number before each part
-NICE = 5  # steps behind the process that serves: it goes on while pages are read
+NICE = 5  # added niceness, so that the serving process keeps running while pages are read
 
 
 def main(limits: Limits) -> None:
@@ -32,7 +32,7 @@ def main(limits: Limits) -> None:
 
 
 def _answer(question: Question, data: bytes, limits: Limits) -> dict[str, Any]:
-    """The page, or the code for why there is none; what goes wrong with one page must not cost the next."""
+    """Return the page, or the code for why there is none. An error in one page must not affect the next."""
     from poweron_services.connectors.pages_child.reading import read  # noqa: PLC0415 - it is loaded
 
     try:
@@ -58,7 +58,7 @@ def _say(answers: BinaryIO, answer: dict[str, Any]) -> None:
 
 
 def _keep_stdout_for_the_answers() -> BinaryIO:
-    """A library that prints must not garble them."""
+    """Redirect standard output to standard error, so that a library that prints cannot corrupt the answers."""
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     return answers

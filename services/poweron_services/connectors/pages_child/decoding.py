@@ -1,13 +1,13 @@
-"""The text of a page's bytes: as its mark says, as the server says, as the page says, or as it looks like."""
+"""Decoding of a page by its byte order mark, the server's charset, the page's own declaration or a guess."""
 
 import codecs
 from collections.abc import Iterator
 
 from poweron_services.connectors.documents_child import text_encodings
 
-WRONG = 1_000  # one character in so many may be wrong: pages hold pieces of other pages
+WRONG = 1_000  # one character in this many may be invalid, since pages contain pieces of other pages
 
-AS_BROWSERS_DO = {  # these are sent under the name of a smaller one
+AS_BROWSERS_DO = {  # the larger encodings that are often sent under the name of a smaller one
     "ascii": "cp1252",
     "iso8859-1": "cp1252",
     "iso8859-9": "cp1254",
@@ -23,7 +23,7 @@ AS_BROWSERS_DO = {  # these are sent under the name of a smaller one
 
 
 def decoded(data: bytes, charset: str) -> str:
-    """Never fails: what cannot be told is shown as such."""
+    """Decode a page. This never fails: bytes that cannot be decoded become replacement characters."""
     for encoding in _named(data, charset):
         text = data.decode(encoding, "replace")
         if text.count("\ufffd") * WRONG <= len(text):
@@ -32,7 +32,7 @@ def decoded(data: bytes, charset: str) -> str:
 
 
 def _named(data: bytes, charset: str) -> Iterator[str]:
-    """The encodings that somebody says it has."""
+    """The encodings that the page or its server declares."""
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF8)):
         yield text_encodings.found(data)
     for name in (charset, text_encodings.named(data)):
@@ -43,8 +43,8 @@ def _named(data: bytes, charset: str) -> Iterator[str]:
 
 def _known(name: str) -> str:
     try:
-        b" ".decode(name, "replace")  # some encodings are none of text
-    except (LookupError, ValueError):  # ValueError of a name with a null character
+        b" ".decode(name, "replace")  # some codecs are not text encodings
+    except (LookupError, ValueError):  # ValueError: the name has a null character
         return ""
     known = codecs.lookup(name).name
     return AS_BROWSERS_DO.get(known, known)

@@ -1,7 +1,7 @@
 """The main text of a page without its menus, footers and comments.
 
-trafilatura weighs text against text, so it is right about articles and wrong about pages of a few lines. Those are
-read as a document is, and so are huge ones, and pages of which it left out tables or lists that are wanted.
+trafilatura weighs parts of the text against each other, which works for articles but not for pages of a few lines.
+Those are read as documents are, and so are huge pages and pages where it omitted tables or lists that are wanted.
 """
 
 import re
@@ -15,21 +15,21 @@ from poweron_services.connectors.documents_child.outline import Block
 from poweron_services.connectors.documents_child.webpage import drop_consent, main_blocks
 from poweron_services.connectors.pages_child.page_answers import Question, TextFormat
 
-FEW = 500  # characters of a page of a few lines
-NOT_SURELY_MORE = 3_000  # characters that may be more than the main text: of a short page, the menus come along
+FEW = 500  # characters; a page with fewer is a page of a few lines
+NOT_SURELY_MORE = 3_000  # characters; a shorter result may include the menus of a short page
 MANY = 50_000  # elements: trafilatura takes 50 to 100 seconds for a million of them
-EMPHASIS = ("b", "strong", "i", "em", "u")  # its marks would stand between the words that somebody quotes
+EMPHASIS = ("b", "strong", "i", "em", "u")  # its marks would end up inside quotations
 AROUND = {"header", "nav", "aside", "footer"}
 HEADINGS = ("h1", "h2", "h3")
 
 _LIST_OR_TABLE = re.compile(r"(?:\| |- |1\. )")
 _WORD = re.compile(r"\w+")
 _ENDS = re.compile(r"[ \t]+$", re.MULTILINE)
-_ESCAPED = re.compile(r"\\([*_`~\[\]<>+.)-])")  # within the words that somebody quotes, too
+_ESCAPED = re.compile(r"\\([*_`~\[\]<>+.)-])")  # these would also end up inside quotations
 
 
 def main_text(root: Any, question: Question) -> str:
-    """Of a parsed page, which is left as it is unless it is far too large."""
+    """Return the main text of a parsed page. The page is not modified unless it has too many elements."""
     if has_many_elements(root):
         return _written(main_blocks(_without_frame(root)), question.text_format)
     page = copy(root)
@@ -48,7 +48,7 @@ def main_text(root: Any, question: Question) -> str:
 
 
 def has_many_elements(root: Any) -> bool:
-    """Whether reading the page as others are read would take far too long."""
+    """Return whether reading the page in the usual way would take far too long."""
     return bool(root.xpath("count(//*)") > MANY)
 
 
@@ -69,7 +69,7 @@ def _text_by_trafilatura(page: Any, question: Question) -> str:
 
 
 def _open(page: Any) -> None:
-    """Make parts of what a page is about that are none by their names: most of its text, or what opens when found."""
+    """Turn asides into articles if they hold most of the text, and show parts that are hidden until found."""
     asides = list(page.iter("aside"))
     if sum(len(aside.text_content()) for aside in asides) * 2 > len(page.text_content()):
         for aside in asides:
@@ -79,7 +79,7 @@ def _open(page: Any) -> None:
 
 
 def _mark_main_part(page: Any) -> None:
-    """Where paragraphs stand in the page itself: without any part around them, they would count as stray."""
+    """Wrap paragraphs that are directly in the body in a main part; otherwise they would count as stray."""
     body = page.find("body")
     if body is None or body.find("p") is None or any(page.find(f".//{tag}") is not None for tag in ("main", "article")):
         return
@@ -89,7 +89,7 @@ def _mark_main_part(page: Any) -> None:
 
 
 def _without_frame(page: Any) -> Any:
-    """Without what stands around its main part; a header with a heading is no menu."""
+    """Remove everything around the main part; a header with a heading is kept, since it is not a menu."""
     lxml.etree.strip_elements(page, "nav", "aside", "footer", with_tail=False)
     for header in [header for header in page.iter("header") if next(header.iter(*HEADINGS), None) is None]:
         header.drop_tree()
@@ -97,7 +97,7 @@ def _without_frame(page: Any) -> Any:
 
 
 def _lacks(text: str, blocks: list[Block]) -> bool:
-    """Whether there are lists or tables that do not stand in the text."""
+    """Return whether lists or tables are missing from the text."""
     words = _words(text)
     return any(_words(block.text) not in words for block in blocks if _LIST_OR_TABLE.match(block.text))
 

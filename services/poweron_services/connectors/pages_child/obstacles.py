@@ -1,4 +1,4 @@
-"""What stands between a page's text and whoever reads it without a browser: told by little text and by its markup."""
+"""Obstacles that hide a page's text from a reader without a browser, detected by short text and by markup."""
 
 import re
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from poweron_services.connectors.documents_child.webpage import AGREE, BUTTONS, COOKIES, label
 from poweron_services.connectors.pages_child.page_answers import Obstacle
 
-LITTLE = 600  # characters: a page that says more says something
+LITTLE = 600  # characters; a page with at least this much text has no obstacle
 VERY_LITTLE, NEXT_TO_NOTHING = 200, 12
 
 _SCRIPT_WANTED = re.compile(
@@ -22,7 +22,7 @@ _UNSEEN = "self::script or self::style or self::noscript or self::template or se
 
 
 def obstacle_of(root: Any, text: str) -> Obstacle | None:
-    """`text` is the main text that was found."""
+    """Return the obstacle of a page, if any; `text` is its main text."""
     if len(text) >= LITTLE:
         return None
     seen = " ".join(" ".join(root.xpath(f".//text()[not(ancestor::*[{_UNSEEN}])]")).split())

@@ -1,4 +1,4 @@
-"""What is said of a page: by whoever wants it read, and by the process that has read it."""
+"""The question to the process that reads a page, and its answer."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -10,12 +10,12 @@ Obstacle = Literal["javascript", "login", "consent"]
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """How a page is to be read; its bytes come beside this."""
+    """How to read a page; its bytes are sent separately."""
 
     url: str
-    """The address that answered: links are relative to it."""
+    """The address that answered; links are relative to it."""
     charset: str
-    """What the server says the bytes are; empty where it does not say."""
+    """The charset that the server names; empty if it names none."""
     depth: Depth
     text_format: TextFormat
 

@@ -1,4 +1,4 @@
-"""What the markup of a page says beside its text: title, author, date, language, its own address, where it links to."""
+"""The metadata in a page's markup: title, author, date, language, canonical address and links."""
 
 import re
 from copy import copy
@@ -14,10 +14,10 @@ from poweron_services.connectors.documents_child.readers import clean
 from poweron_services.connectors.pages_child.page_answers import Link
 
 LINKS = 1_000  # of a page
-LOOKED_AT = 5_000  # links, of which some are none of the web
+LOOKED_AT = 5_000  # links that are examined; not all of them are web addresses
 LINK_TEXT = 200  # characters
 ADDRESS = 2_000  # characters
-LONG = 300  # characters of a paragraph that names neither author nor date of the page
+LONG = 300  # characters; a longer paragraph does not name the author or date of the page
 
 _LANGUAGE = re.compile(r"[a-z]{2,3}(?=$|[-_])")
 _LANGUAGES = ("./@lang", ".//meta[@http-equiv='content-language']/@content", ".//meta[@property='og:locale']/@content")
@@ -36,14 +36,14 @@ class Origin:
 
 
 def origin(root: Any, url: str) -> Origin:
-    """By trafilatura, from the page without what is long or repeats itself: looking there takes most of its time."""
+    """Extract the origin with trafilatura, without long or repetitive parts: searching those takes most of its time."""
     about = copy(root)
     lxml.etree.strip_elements(about, *_TELLING_NOTHING, with_tail=False)
     for paragraph in [paragraph for paragraph in about.iter("p") if len(paragraph.text_content()) > LONG]:
         paragraph.drop_tree()
     try:
         found = trafilatura.extract_metadata(about, url, {"original_date": True, "extensive_search": False})
-    except Exception:  # noqa: BLE001 - what a page says of itself may break the library: its text is had all the same
+    except Exception:  # noqa: BLE001 - a page's metadata may break the library: its text is read all the same
         return Origin(title_of(root))
     return Origin(found.title or "", found.author or "", found.date)
 
@@ -53,7 +53,7 @@ def title_of(root: Any) -> str:
 
 
 def language(root: Any) -> str | None:
-    """As `en`; what the page declares, which need not be true."""
+    """The language that the page declares, such as `en`; the declaration may be wrong."""
     for path in _LANGUAGES:
         for said in root.xpath(path):
             found = _LANGUAGE.match(said.strip().lower())
@@ -72,7 +72,7 @@ def canonical_url(root: Any, url: str) -> str | None:
 
 
 def links(root: Any, url: str) -> list[Link]:
-    """Each address once, without the place in the page; those of the page's own text before those of its menus."""
+    """List each address once, without its fragment; links in the page's own text come before those in its menus."""
     base = next((_address(said, url) for said in root.xpath(".//base/@href")), None) or url
     found: dict[str, Link] = {}
     for said, element in islice(_linking(root).items(), LOOKED_AT):
@@ -83,7 +83,7 @@ def links(root: Any, url: str) -> list[Link]:
 
 
 def _linking(root: Any) -> dict[str, Any]:
-    """By what stands there as the address."""
+    """The first element of each link, by its address as written."""
     around = {link for tag in _AROUND for part in root.iter(tag) for link in part.iter("a", "area")}
     found: dict[str, Any] = {}
     for is_around in (False, True):
@@ -94,7 +94,7 @@ def _linking(root: Any) -> dict[str, Any]:
 
 
 def _address(said: str, base: str) -> str:
-    """The address in full; empty for what is no address of the web, or far too long."""
+    """The absolute address; empty if it is not a web address or is far too long."""
     try:
         address = str(ada_url.URL(said, base=base).href)
     except ValueError:

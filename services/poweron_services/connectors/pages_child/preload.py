@@ -1,7 +1,7 @@
-"""Whatever reading a page may open later: once the rights are given up, nothing can be opened any more.
+"""Loading of everything that reading a page may open: once privileges are dropped, no file can be opened.
 
-The libraries load some of it only when they first need it, so the list of public suffixes is asked for, and a page is
-read in every way.
+The libraries load some files only when they first need them, so a public suffix is looked up and a page is read in
+every way.
 """
 
 import courlan
@@ -23,7 +23,7 @@ Monday</a> is a holiday. Of its 312 clocks some 40 are wound up every morning, l
 
 
 def load() -> None:
-    """All encodings, and what reading a page in every way takes."""
+    """Load all encodings and everything else that reading a page in any way needs."""
     text_encodings.load(b"\xff")
     courlan.extract_domain("https://museum.co.uk/")
     for question in (

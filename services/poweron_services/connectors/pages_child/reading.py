@@ -1,6 +1,6 @@
-"""A page of HTML becomes its main text and what it tells of itself.
+"""Reading of an HTML page into its main text and metadata.
 
-libxml2 stops at 256 nested elements and says so only in its error log; a page cut there is marked as truncated.
+libxml2 stops at 256 nested elements and reports it only in its error log; a page cut there is marked as truncated.
 """
 
 from typing import Any
@@ -17,12 +17,12 @@ from poweron_services.connectors.pages_child.obstacles import obstacle_of
 from poweron_services.connectors.pages_child.page_answers import Page, Question
 from poweron_services.connectors.pages_child.page_facts import Origin, canonical_url, language, links, origin, title_of
 
-MOST = 9_000_000  # bytes: libxml2 takes no text of 10 MB
+MOST = 9_000_000  # bytes: libxml2 does not accept a text of 10 MB
 LINE = 300  # characters of a title or of an author
 
 
 def read(data: bytes, question: Question, limits: Limits) -> Page:
-    """Raises `Unreadable` where there is neither text, nor a link, nor anything that stands before the text."""
+    """Read a page. Raises `Unreadable` if it has no text, no link and no obstacle."""
     notes: list[str] = []
     html = decoded(data, question.charset).encode("utf-8", "replace")
     if len(html) > MOST:
@@ -59,7 +59,7 @@ def _parsed(html: bytes) -> tuple[Any, Any]:
     )
     try:
         return lxml.html.document_fromstring(html, parser=parser), parser
-    except lxml.etree.ParserError:  # there is nothing but white space
+    except lxml.etree.ParserError:  # the page contains only white space
         raise Unreadable("holds no text.", "document_without_text") from None
 
 

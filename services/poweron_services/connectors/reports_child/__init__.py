@@ -1,1 +1,1 @@
-"""Writes reports in a process of its own, which may fail in every way without harm to the one that serves."""
+"""Writes reports in a separate process, so that no failure can harm the serving process."""

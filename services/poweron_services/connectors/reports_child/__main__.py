@@ -1,7 +1,7 @@
-"""The process that writes one report: a draft on standard input, its files one by one on standard output, then its end.
+"""The process that writes one report: it reads a draft from standard input and writes the files to standard output.
 
-All that writing takes is loaded first; then the process gives up its rights, and only then it reads the draft. Each
-file is told in two parts, what it is and its bytes, each behind a number of four bytes that says how many.
+It first loads everything that writing needs, then drops its privileges, and only then reads the draft. Each file is
+sent in two parts, a description and its bytes, each prefixed with its length as a number of four bytes.
 """
 
 import json
@@ -16,15 +16,15 @@ from poweron_services.connectors.documents_child.rights import give_up_rights
 from poweron_services.connectors.reports_child.report import Draft, Part, Report
 
 LENGTH = 4  # bytes of the number before each part
-NICE = 5  # steps behind the process that serves
+NICE = 5  # added niceness, so that the serving process comes first
 
 Write = Callable[[Report], tuple[bytes, str]]
-"""Writes a report, and says which signs it could not show."""
+"""Writes a report; returns its bytes and the characters that it could not show."""
 
 
 def main(limits: Limits, formats: list[str]) -> None:
     answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # a library that prints must not garble the answers
+    os.dup2(2, 1)  # a library that prints must not corrupt the answers
     confine(limits)
     os.nice(NICE)
     writers = _writers(formats)
@@ -36,18 +36,18 @@ def main(limits: Limits, formats: list[str]) -> None:
         told, data = _written(name, write, report)
         _say(answers, told, data)
     answers.close()
-    os._exit(0)  # no cleaning up: with the answers given, nothing here is needed any more
+    os._exit(0)  # skip all cleanup: once the answers are sent, nothing here is needed
 
 
 def _writers(formats: list[str]) -> Mapping[str, Write]:
-    """How each of the formats is written, with all that it takes loaded."""
+    """The writers of the formats, with everything loaded that they need."""
     from poweron_services.connectors.reports_child import format_writers  # noqa: PLC0415 - within the limits
 
     return format_writers.writers(formats)
 
 
 def _written(name: str, write: Write, report: Report) -> tuple[dict[str, Any], bytes]:
-    """A file, or why there is none: what goes wrong with one format must not cost the next."""
+    """Write a file, or report why there is none. An error in one format must not affect the next."""
     try:
         data, unshown = write(report)
     except MemoryError:

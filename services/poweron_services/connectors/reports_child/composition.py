@@ -1,6 +1,6 @@
-"""The parts of a report put into one order: what was written for the user first, then tables, then other documents.
+"""Composition of a report from its parts: text written for the user first, then tables, then other documents.
 
-Headings follow one another without a gap, and nothing is told twice.
+Heading levels have no gaps, and nothing is repeated.
 """
 
 import re
@@ -30,10 +30,10 @@ from poweron_services.decider.written_numbers import is_numeric
 
 AUTHOR: Final = "PowerOn"
 LEAST_FOR_CONTENTS: Final = 3  # headings
-LONG: Final = 120  # lines, about two and a half pages; a shorter report needs no contents
+LONG: Final = 120  # lines, about two and a half pages; a shorter report needs no table of contents
 LINE: Final = 90  # characters
-LEAST_REPEATED: Final = 40  # characters; what is shorter may well be said twice
-SHORT: Final = 3  # letters; words as short as these say nothing of what a title is about
+LEAST_REPEATED: Final = 40  # characters; shorter blocks may be repeated
+SHORT: Final = 3  # letters; words this short say nothing about the subject of a title
 DEEPEST: Final = 5
 MAX_FIGURES: Final = 20
 MAX_KEYWORDS: Final = 10
@@ -45,7 +45,7 @@ _NOTES: Final = "notes"
 
 
 def composed(draft: Draft) -> Report:
-    """The report that the draft is to become; the same draft always becomes the same one."""
+    """Compose a report from its draft. The same draft always gives the same report."""
     title = UNSEEN.sub("", " ".join(draft.title.split())) or AUTHOR
     language = draft.language or "en"
     chapters = [_chapter(part, draft, title) for part in _ordered(draft.parts)]
@@ -67,7 +67,7 @@ def composed(draft: Draft) -> Report:
 
 
 def _ordered(parts: Sequence[Part]) -> list[Part]:
-    """What was written for the user, then what is mostly tables, then the other documents, each as they were listed."""
+    """Sort the parts: written for the user, then mostly tables, then other documents, each group in its given order."""
     return sorted(parts, key=_rank)
 
 
@@ -80,7 +80,7 @@ def _rank(part: Part) -> int:
 
 
 def _chapter(part: Part, draft: Draft, title: str) -> list[Block]:
-    """The blocks of a part, from chapters on."""
+    """The blocks of a part, with headings from level 1 on."""
     if part.kind == "extracted":
         return _extracted(part, draft.language or "en")
     found = list(blocks(part.text))
@@ -93,7 +93,7 @@ def _chapter(part: Part, draft: Draft, title: str) -> list[Block]:
 
 
 def _repeats_title(found: Sequence[Block], title: str, *, alone: bool) -> bool:
-    """Whether a text begins with the title of the report, or, where there is no other text, with words like it."""
+    """Return whether a text begins with the title of the report or, if it is the only text, with a similar heading."""
     if not found or not isinstance(found[0], Heading):
         return False
     said, titled = (_words(text) for text in (text_of(found[0].runs), title))
@@ -109,7 +109,7 @@ def _words(text: str) -> set[str]:
 
 
 def _extracted(part: Part, language: str) -> list[Block]:
-    """What was read of a document: its name is the heading, its pages and sheets are what stands below."""
+    """The blocks of an extracted document: its name as the heading, with its pages and sheets below."""
     head = _EXTRACTED.match(part.text)
     name, body = (head["name"].strip(), part.text[head.end() :]) if head else ("", part.text)
     found: list[Block] = []
@@ -140,7 +140,7 @@ def _shown_name(name: str) -> str:
 
 
 def _levelled(found: Iterable[Block], top: int) -> tuple[Block, ...]:
-    """The blocks with headings from this level on, each at most one below the one before."""
+    """The blocks with headings from level `top` on, each at most one level below the previous one."""
     above: list[int] = []
     levelled: list[Block] = []
     for block in found:
@@ -157,7 +157,7 @@ def _at_level(block: Block, level: int) -> Block:
 
 
 def _once(chapters: Iterable[Sequence[Block]]) -> tuple[Block, ...]:
-    """All chapters; what one before said in the same words is left out, and so is a heading that nothing follows."""
+    """Join all chapters, without blocks that an earlier chapter contains and without headings that have no content."""
     said: set[Block] = set()
     kept: list[Block] = []
     for chapter in chapters:
@@ -187,21 +187,21 @@ def _all_text(block: Block) -> str:
 
 
 def _aligned(found: Iterable[Block]) -> tuple[Block, ...]:
-    """Columns of numbers end under one another."""
+    """Align columns of numbers to the end."""
     return tuple(_with_numbers_right(block) if isinstance(block, Table) else block for block in found)
 
 
 def _with_numbers_right(table: Table) -> Table:
     columns = ([text_of(row[column]) for row in table.rows] for column in range(table.columns))
     ends = (
-        "end" if (column or table.columns == 1) and is_numeric(cells) else table.aligned[column]  # the first names rows
+        "end" if (column or table.columns == 1) and is_numeric(cells) else table.aligned[column]  # column 0 names rows
         for column, cells in enumerate(columns)
     )
     return replace(table, aligned=tuple(ends))
 
 
 def _with_figures(found: Sequence[Block], language: str) -> tuple[Block, ...]:
-    """Below each table that can be seen as a figure that figure."""
+    """Add a figure below each table that can be drawn as one."""
     shown: list[Block] = []
     under, drawn = "", 0
     for block in found:
@@ -231,7 +231,7 @@ def _is_long(found: Iterable[Block]) -> bool:
 
 
 def _lines(block: Block) -> int:
-    """About how many lines a block takes on paper."""
+    """Estimate how many lines a block takes on paper."""
     match block:
         case Heading() | Paragraph():
             return 2 + len(text_of(block.runs)) // LINE

@@ -1,7 +1,7 @@
-"""The tables of a report as a workbook: numbers are numbers, everything else is text and no formula.
+"""The tables of a report as a workbook: numbers become numbers, everything else is text and never a formula.
 
-A number whose marks can be read in two ways stays the text that it is. What counts or measures has thousands marks;
-years, codes and other names in digits stand as they were written.
+A number whose separators are ambiguous stays text. Quantities get thousands separators; years, codes and other
+identifiers in digits stay as they were written.
 """
 
 import io
@@ -21,8 +21,8 @@ from poweron_services.decider.written_numbers import Number, column_numbers, dec
 MOST_NAME: Final = 31  # characters of a sheet's name
 MOST_TEXT: Final = 32_000  # characters of a cell
 WIDEST: Final = 60
-A4: Final = 9  # as workbooks number kinds of paper
-MOST_DIGITS: Final = 8  # of what is taken for a count though nothing says so; a phone number has more
+A4: Final = 9  # the number of this paper size in workbooks
+MOST_DIGITS: Final = 8  # of a number that is taken for a quantity without other evidence; a phone number has more
 _FIRST_YEAR, _LAST_YEAR = 1_500, 2_199
 _IS_NAME: Final = re.compile(
     r"\b(?:ids?|no|nr|nos|number|nummer|numéro|número|numero|code|codes|key|zip|plz|postal|postleitzahl|phone|telephone"
@@ -30,12 +30,12 @@ _IS_NAME: Final = re.compile(
     r"|referenz|kostenstelle|cost cent(?:er|re)|sku|article|artikel|port|version)\b|nummer\b|#",
     re.IGNORECASE,
 )
-"""Headers of columns in which digits name something and count nothing."""
+"""Headers of columns in which digits are identifiers, not quantities."""
 _FORBIDDEN: Final = re.compile(r"[\[\]:*?/\\']")
 
 
 def workbook(report: Report) -> bytes:
-    """A sheet for each table; empty where the report has none."""
+    """Write a workbook with a sheet for each table; it is empty if the report has none."""
     written = io.BytesIO()
     options = {"in_memory": True, "strings_to_formulas": False, "strings_to_urls": False, "strings_to_numbers": False}
     book = xlsxwriter.Workbook(written, options)
@@ -61,7 +61,7 @@ def workbook(report: Report) -> bytes:
 
 
 class _Formats:
-    """Each format once."""
+    """Creates each format once."""
 
     def __init__(self, book: Any) -> None:
         self._book = book
@@ -98,7 +98,7 @@ def _fill(sheet: Worksheet, table: Table, formats: _Formats) -> None:
 
 
 def _lay_out(sheet: Worksheet, table: Table) -> None:
-    """On paper all columns of a table stand side by side, and their names on each page."""
+    """Print all columns of a table side by side, and repeat their names on each page."""
     sheet.set_paper(A4)
     sheet.set_landscape()
     sheet.fit_to_pages(1, 0)
@@ -107,10 +107,10 @@ def _lay_out(sheet: Worksheet, table: Table) -> None:
 
 
 def _counts(header: str, numbers: Sequence[Number | None]) -> bool:
-    """Whether a column counts or measures, and is no list of years, codes or other names in digits.
+    """Return whether a column holds quantities, not years, codes or other identifiers in digits.
 
-    It does where one of its numbers has a unit, decimals or thousands marks; else where they are of different lengths,
-    or all of them round.
+    It does if one of its numbers has a unit, decimals or thousands separators; otherwise if the numbers have different
+    lengths or are all round.
     """
     known = [number for number in numbers if number is not None]
     if _IS_NAME.search(header) or all(_FIRST_YEAR <= number.value <= _LAST_YEAR for number in known):
@@ -132,7 +132,7 @@ def _write_text(sheet: Worksheet, place: tuple[int, int], cell: str, formats: _F
 
 
 def _text_format(cell: str, formats: _Formats) -> Format:
-    """A text that begins like a formula stays one when somebody edits it."""
+    """The format of a text cell. Text that begins like a formula stays text when a user edits it."""
     more = {"quote_prefix": True, "num_format": "@"} if begins_formula(cell) else {}
     return formats(text_wrap=len(cell) > WIDEST, **more)
 
@@ -149,7 +149,7 @@ def _shape(value: Number, *, grouped: bool) -> str:
 
 
 def _name(name: str, number: int, taken: set[str]) -> str:
-    """A name that workbooks allow and no other sheet has."""
+    """A valid sheet name that no other sheet has."""
     bare = _FORBIDDEN.sub(" ", name).strip() or "Table"
     for tail in ("", f" ({number})"):
         found = f"{bare[: MOST_NAME - len(tail)].strip()}{tail}"

@@ -1,4 +1,4 @@
-"""What writes each format, loaded before the process gives up the right to open a file."""
+"""The writers of all formats, which are loaded before the process drops the privilege to open files."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -11,7 +11,7 @@ SAMPLE = Draft("-", "en", (Part("-", "written", "| a | b |\n| --- | --- |\n| - |
 
 
 def writers(formats: Sequence[str]) -> Mapping[str, Write]:
-    """The writers of these formats, in this order; modules of the others are not loaded."""
+    """Load the writers of these formats, in this order; modules of other formats are not loaded."""
     return {name: _LOADED[name]() for name in formats}
 
 
@@ -44,7 +44,7 @@ def _pdf() -> Write:
 def _xlsx() -> Write:
     from poweron_services.connectors.reports_child.excel_workbook import workbook  # noqa: PLC0415
 
-    workbook(composition.composed(SAMPLE))  # it looks for codecs only when it writes
+    workbook(composition.composed(SAMPLE))  # a first write, because codecs are looked up only then
     return lambda report: (workbook(report) if report.tables else b"", "")
 
 

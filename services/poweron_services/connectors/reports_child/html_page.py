@@ -1,6 +1,6 @@
-"""A report as one HTML page that can be handed to a customer.
+"""A report as one HTML page that can be sent to a customer.
 
-The page needs nothing from anywhere: its style and its figures are inside, it has no script and loads nothing.
+The page is self-contained: its style and figures are embedded, and it has no script and loads nothing.
 """
 
 from base64 import b64encode
@@ -123,7 +123,7 @@ img { max-width: 100%; height: auto; }
 
 
 def html(report: Report) -> str:
-    """The whole page."""
+    """Write the whole page."""
     body = Markup("\n").join([*_contents(report), *_blocks(report.blocks), *_blocks(report.sources)])
     clean = nh3.clean(
         str(body),
@@ -193,7 +193,7 @@ def _table(table: Table) -> Markup:
 
 
 def _row(row: tuple[Runs, ...], table: Table) -> Markup:
-    """The first cell names the row, unless it is a number or there is nothing beside it."""
+    """A table row. Its first cell is a row header, unless it is a number, empty or the only cell."""
     if len(row) < 2 or table.aligned[0] == "end" or not row[0]:
         return _cells("td", row, table)
     return Markup('<th scope="row">{}</th>').format(_text(row[0])) + _cells("td", row[1:], table, first=1)
@@ -222,7 +222,7 @@ def _run(run: Run) -> Markup:
 
 
 def _filtered(tag: str, attribute: str, value: str) -> str | None:
-    """Pictures only from inside the page, links only within it, to the web and to mailboxes."""
+    """Allow only embedded pictures, and links only within the page, to the web and to mailboxes."""
     if (tag, attribute) == ("img", "src"):
         return value if value.startswith((*PICTURES, FIGURE)) else None
     if attribute == "href":

@@ -1,4 +1,4 @@
-"""Markdown of any origin as blocks: what is no plain markdown in it is shown as the text it is."""
+"""Parsing of markdown from any source into blocks: anything that is not plain markdown stays text."""
 
 import re
 from collections.abc import Iterator
@@ -26,13 +26,13 @@ PICTURES: Final = tuple(f"data:image/{kind};base64," for kind in ("png", "jpeg",
 UNSEEN: Final = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ufdd0-\ufdef\ufffe\uffff\ud800-\udfff]"
 )
-"""Control characters, what turns the order of signs around, and what no XML takes."""
+"""Control characters, characters that change the text direction, and characters that XML does not allow."""
 
 _READER: Final = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"]).disable("text_join")
 
 
 def blocks(markdown: str, *, keep_lines: bool = False) -> tuple[Block, ...]:
-    """The blocks of a text; `keep_lines` where its line ends are those of a document, not of somebody's editor."""
+    """Parse a text into blocks; `keep_lines` is for text whose line ends come from a document, not from an editor."""
     text = UNSEEN.sub("", markdown.replace("\r\n", "\n").replace("\r", "\n"))
     return tuple(_blocks(SyntaxTreeNode(_READER.parse(text)), "\n" if keep_lines else " "))
 
@@ -53,7 +53,7 @@ def _blocks(parent: SyntaxTreeNode, line_end: str) -> Iterator[Block]:
                 yield Code(node.content.rstrip("\n"))
             case "table":
                 yield _table(node)
-            case _:  # a rule says nothing
+            case _:  # a horizontal rule has no content
                 pass
 
 
@@ -99,7 +99,7 @@ def _runs(node: SyntaxTreeNode, style: Run, line_end: str) -> Iterator[Run]:
 
 
 def _joined(runs: Iterator[Run]) -> Runs:
-    """Runs that look the same as one; empty ones are none."""
+    """Merge adjacent runs of the same style and drop empty ones."""
     found: list[Run] = []
     for run in runs:
         if found and not run.picture and replace(found[-1], text=run.text) == run:

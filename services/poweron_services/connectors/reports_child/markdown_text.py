@@ -1,4 +1,4 @@
-"""A report as markdown, which later steps and models read, too: its text is escaped where it would look like markup."""
+"""A report as markdown, which later steps and models also read: text that would look like markup is escaped."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -23,7 +23,7 @@ _BEGINS_BLOCK: Final = re.compile(r"^(\s*\d*)(?=[#>+=-]|(?<=\d)[.)](?:\s|$))")
 
 
 def markdown(report: Report) -> str:
-    """The whole report."""
+    """Write the whole report."""
     pieces = [f"# {_escaped(report.title)}"]
     if report.cover:
         pieces.append("\\\n".join(map(_escaped, report.cover)))
@@ -52,7 +52,7 @@ def _blocks(found: Iterable[Block]) -> Iterator[str]:
             case Table():
                 yield _table(block)
             case Figure():
-                alt = _escaped(block.alt).replace("\\]:", "]:")  # it begins no line, so it can define no link
+                alt = _escaped(block.alt).replace("\\]:", "]:")  # not at a line start, so it defines no link
                 yield f"*{_escaped(block.caption)}.* {alt}"
 
 

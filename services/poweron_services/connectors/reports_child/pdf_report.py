@@ -1,6 +1,6 @@
-"""A report as a PDF: PDF/A-2a for archives and PDF/UA-1 for everybody, with fonts that come along.
+"""A report as a PDF: PDF/A-2a for archiving and PDF/UA-1 for accessibility, with bundled fonts.
 
-All that this takes is loaded by `Typesetter()`; from then on no file is opened.
+`Typesetter()` loads everything that this needs; after that, no file is opened.
 """
 
 import re
@@ -19,10 +19,10 @@ from poweron_services.connectors.reports_child.table_widths import beside, good_
 
 FONTS: Final = ("fontpkg_noto_sans", "fontpkg_noto_sans_arabic")
 UNSHOWN: Final = "\u25a1"
-"""What stands in place of a sign that no font has."""
+"""The replacement for a character that no font has."""
 EVERY_FONT: Final = "Aa *Bb* _Cc_ `Dd` \u0645 *\u0645* `\u0645` \u03a9 \u05d0 \u2192 \u25a1"
-PORTRAIT_ROOM, LANDSCAPE_ROOM = 100, 160  # characters of a line, in the letters of tables
-MOST_ROOM: Final = 220  # characters of a line in the smallest letters; a wider table goes on below
+PORTRAIT_ROOM, LANDSCAPE_ROOM = 100, 160  # characters per line in a table, at the largest font size
+MOST_ROOM: Final = 220  # characters per line at the smallest font size; a wider table is split into several
 SMALLEST, LARGEST = 6.0, 9.5  # points
 
 _PLAIN: Final = re.compile(
@@ -45,7 +45,7 @@ class Typesetter:
         self._compile(_HEAD + EVERY_FONT.encode(), {})
 
     def pdf(self, report: Report) -> tuple[bytes, str]:
-        """The PDF, and the signs in it that no font here can show."""
+        """Write the PDF; also return the characters in the report that no font can show."""
         said = orjson.dumps(_data(report, self._drawn)).decode()
         unknown = self._unknown(said)
         if unknown:
@@ -53,7 +53,7 @@ class Typesetter:
         return self._compile(self._template, {"report": said}, report.day), unknown
 
     def _drawn(self, svg: str) -> str:
-        """A figure as it can stand in a PDF: its letters are a picture where they join, as Arabic ones do."""
+        """The figure for a PDF; it is converted to a picture if it has letters that join, such as Arabic ones."""
         if _PLAIN.fullmatch(svg):
             return svg
         box = re.search(r'viewBox="[^"]*" width="(\d+)" height="(\d+)"', svg)
@@ -63,7 +63,7 @@ class Typesetter:
         return f'<svg xmlns="http://www.w3.org/2000/svg" {box[0]}>{shown}</svg>'
 
     def picture(self, svg: str) -> bytes:
-        """A figure as PNG."""
+        """Render a figure as PNG."""
         made = self._typst.compile(input=_PICTURE, format="png", ppi=160, sys_inputs={"svg": svg})
         return made if isinstance(made, bytes) else (made or [b""])[0]
 
@@ -76,7 +76,7 @@ class Typesetter:
         return made
 
     def _unknown(self, said: str) -> str:
-        """The signs of a text that no font here has."""
+        """The characters of a text that no font has."""
         return "".join(sorted(self._unshown("".join(sorted({sign for sign in said if not _PLAIN.fullmatch(sign)})))))
 
     def _unshown(self, signs: str) -> Iterator[str]:
@@ -125,7 +125,7 @@ def _blocks(found: Iterable[Block], drawn: Callable[[str], str]) -> Iterator[dic
 
 
 def _table(table: Table) -> dict[str, Any]:
-    """The table with how wide its columns are to one another, how large its letters, and whether the page is turned."""
+    """The table with the relative widths of its columns, its font size, and whether its page is in landscape."""
     needed = least_widths(table)
     wide = sum(needed) > PORTRAIT_ROOM
     room = LANDSCAPE_ROOM if wide else PORTRAIT_ROOM

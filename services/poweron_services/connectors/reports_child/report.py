@@ -1,6 +1,6 @@
-"""What a report is, whatever it is written as: a cover, and blocks of texts, tables and figures in their order.
+"""The format-independent model of a report: a cover, and blocks of text, tables and figures in order.
 
-All text in it is text: nothing that a stranger wrote is markup of any format from here on.
+All text in it is plain text: from here on, nothing untrusted is markup of any format.
 """
 
 from collections.abc import Iterable
@@ -16,7 +16,7 @@ RIGHT_TO_LEFT = frozenset({"ar", "fa", "he", "ur"})
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A text that the report is made of: what a model wrote for the user, what was read of a document, a document."""
+    """A source text of a report: written for the user by a model, extracted from a document, or itself a document."""
 
     name: str
     kind: PartKind
@@ -25,23 +25,23 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """What a report is to be made of."""
+    """The input from which a report is composed."""
 
     title: str
     language: str
     parts: tuple[Part, ...]
     sources: str = ""
-    """The numbered list of the sources as markdown, below its heading."""
+    """The numbered list of the sources as markdown, with its heading."""
     source_count: int = 0
     requester: str = ""
     day: str = ""
-    """When the round began, such as `2025-03-14`; no clock is asked for it."""
+    """The day on which the round began, such as `2025-03-14`; the clock is not used."""
     formats: tuple[ReportFormat, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A stretch of text that looks the same, a line end in it begins a new line."""
+    """A piece of text in one style; a line end in it starts a new line."""
 
     text: str
     bold: bool = False
@@ -50,9 +50,9 @@ class Run:
     strike: bool = False
     link: str = ""
     literal: bool = False
-    """Whether it stood behind a backslash: its brackets are text and no citation."""
+    """Whether it was escaped with a backslash: its brackets are text, not a citation."""
     picture: str = ""
-    """A picture inside the report, whose description the text is."""
+    """The data URL of an embedded picture; `text` describes it."""
 
 
 Runs: TypeAlias = tuple[Run, ...]
@@ -77,7 +77,7 @@ class Paragraph:
 class Listing:
     items: "tuple[tuple[Block, ...], ...]"
     start: int | None = None
-    """The first number; None without numbers."""
+    """The first number; None if the list is not numbered."""
     kind: Literal["list"] = "list"
 
 
@@ -96,7 +96,7 @@ class Code:
 @dataclass(frozen=True, slots=True)
 class Table:
     header: tuple[Runs, ...]
-    """Empty where the columns have no names: then the first cell of a row names it."""
+    """Empty if the columns have no names; the first cell of each row then names the row."""
     rows: tuple[tuple[Runs, ...], ...]
     aligned: tuple[Align, ...]
     kind: Literal["table"] = "table"
@@ -126,11 +126,11 @@ class Report:
     cover: tuple[str, ...]
     """The lines below the title: when, for whom and by whom, from how many sources."""
     contents: str
-    """What the contents are headed with; empty where a report is too short to have any."""
+    """The heading of the table of contents; empty if the report is too short to have one."""
     blocks: tuple[Block, ...]
     sources: tuple[Block, ...]
     sources_text: str
-    """The same as markdown, as it was given."""
+    """The sources as markdown, unchanged."""
     keywords: tuple[str, ...] = ()
 
     @property
@@ -139,12 +139,12 @@ class Report:
 
     @property
     def headings(self) -> list[Heading]:
-        """Those that the contents show."""
+        """The headings in the table of contents."""
         return [block for block in (*self.blocks, *self.sources) if isinstance(block, Heading) and block.level <= 2]
 
     @property
     def tables(self) -> list[tuple[str, Table]]:
-        """The tables, each with the heading it stands under."""
+        """The tables, each with the heading above it."""
         found: list[tuple[str, Table]] = []
         under = self.title
         for block in self.blocks:
@@ -156,5 +156,5 @@ class Report:
 
 
 def text_of(runs: Iterable[Run]) -> str:
-    """The bare text."""
+    """The plain text of some runs."""
     return "".join(run.text for run in runs)

@@ -1,6 +1,6 @@
-"""Figures from tables: bars for categories, lines for what changes with time, as SVG that needs nothing from outside.
+"""Figures of tables: bar charts for categories and line charts for changes over time, as self-contained SVG.
 
-Only of a table whose first column names the rows and whose other columns are numbers of one unit.
+Only a table whose first column names the rows and whose other columns are numbers of one unit gets a figure.
 """
 
 import re
@@ -15,7 +15,7 @@ from poweron_services.connectors.reports_child.words import word
 from poweron_services.decider.written_numbers import Number, column_numbers, decimal_mark
 
 MOST_BARS, MOST_POINTS, MOST_SERIES = 12, 60, 6
-MOST_APART: Final = 200  # times as large as the smallest: beyond it the small bars cannot be seen
+MOST_APART: Final = 200  # times as large as the smallest; beyond that, small bars are invisible
 COLOURS: Final = ("#1d5b79", "#c8553d", "#588157", "#8a6fb0", "#b8860b", "#4a4e69")
 FONT: Final = "Noto Sans, Noto Sans Arabic, Segoe UI, Helvetica, Arial, sans-serif"
 WIDTH: Final = 660
@@ -35,7 +35,7 @@ _CHARGE: Final = re.compile(
     r"|\w+steuer\b",
     re.IGNORECASE,
 )
-"""Labels of rows that mark a table as a bill, which gets no figure."""
+"""Row labels that mark a table as a bill, which gets no figure."""
 _MONTH: Final = (
     r"(?:jan|feb|mar|mär|apr|may|mai|jun|jul|aug|sep|oct|okt|nov|dec|dez|janv|févr|mars|avr|juin|juil|août|déc)\w*\.?"
 )
@@ -66,7 +66,7 @@ class _Chart:
 
 
 def figure_of(table: Table, under: str, language: str, number: int) -> Figure | None:
-    """The figure of a table; None where its numbers cannot be compared by looking at them."""
+    """Draw the figure of a table, or return None if its numbers cannot be compared in a chart."""
     chart = _chart(table)
     if chart is None:
         return None
@@ -106,7 +106,7 @@ def _chart(table: Table) -> _Chart | None:
 
 
 def _comparable(rows: Sequence[Sequence[str]], columns: Sequence[int]) -> list[list[Number | None]] | None:
-    """The numbers of the columns, if all of them are of one unit; None where a cell says anything else."""
+    """The numbers of the columns; None if they have several units or a cell holds anything else."""
     hint = decimal_mark([row[column] for row in rows for column in columns])
     found = [column_numbers([row[column] for row in rows], hint) for column in columns]
     units = {number.unit for numbers in found for number in numbers if number is not None}
@@ -124,7 +124,7 @@ def _seen(
     *,
     is_time: bool,
 ) -> _Chart | None:
-    """The chart, where it is neither too full nor too uneven to be read."""
+    """The chart, or None if it would be too full or too uneven to read."""
     series = tuple(
         _Series(name, tuple(one.value if one else None for one in numbers), tuple(cells))
         for name, numbers, cells in zip(names, found, texts, strict=True)
@@ -192,7 +192,7 @@ def _lines(chart: _Chart) -> str:
 
 
 def _legend(chart: _Chart) -> list[str]:
-    """What each colour means, above the figure."""
+    """The legend above the figure, which says what each colour means."""
     drawn: list[str] = []
     widths = [26 + 7 * len(_short(series.name)) for series in chart.series]
     starts = [sum(widths[:index]) for index in range(len(widths))]

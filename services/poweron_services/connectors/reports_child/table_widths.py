@@ -1,16 +1,16 @@
-"""How wide the columns of a table are to one another, and which of them find room side by side."""
+"""The relative widths of a table's columns, and how many of them fit side by side."""
 
 from collections.abc import Iterator
 from typing import Final
 
 from poweron_services.connectors.reports_child.report import Table, text_of
 
-MOST_WIDTH: Final = 40  # characters, of a column beside others
-WIDE_LETTERS: Final = 1.15  # of words such as those that begin with capitals, beside the letters of most
+MOST_WIDTH: Final = 40  # characters of a column next to others
+WIDE_LETTERS: Final = 1.15  # extra width for words with wide letters, such as initial capitals
 
 
 def least_widths(table: Table) -> list[int]:
-    """The characters that each column takes at least, with the space beside them."""
+    """The minimum width of each column in characters, including padding."""
     rows = [row for row in (table.header, *table.rows) if row]
     longest = (max((_longest_word(text_of(row[column])) for row in rows), default=1) for column in range(table.columns))
     return [min(max(4, word) + 3, MOST_WIDTH) for word in longest]
@@ -21,9 +21,9 @@ def _longest_word(text: str) -> int:
 
 
 def good_widths(table: Table, most: int) -> list[float]:
-    """How wide the columns are to one another, in a line of so many characters.
+    """The relative widths of the columns in a line of `most` characters.
 
-    Their longest words are kept whole first; what is left goes to those whose texts would take more lines for it.
+    Each column first gets room for its longest word; the rest goes to the columns with longer texts.
     """
     rows = [row for row in (table.header, *table.rows) if row]
     texts = [max((len(text_of(row[column])) for row in rows), default=1) for column in range(table.columns)]
@@ -35,7 +35,7 @@ def good_widths(table: Table, most: int) -> list[float]:
 
 
 def beside(table: Table, most: int) -> Iterator[Table]:
-    """The table in pieces of at most so many characters; each has the column that names the rows."""
+    """Split the table into pieces of at most `most` characters; each repeats the column that names the rows."""
     needed = least_widths(table)
     pieces: list[list[int]] = [[]]
     room = most - needed[0]

@@ -1,6 +1,6 @@
-"""A report as a Word document: real headings, lists and tables with header rows, and figures with their description.
+"""A report as a Word document: real headings, lists, tables with header rows, and figures with descriptions.
 
-All that this takes is loaded by `WordWriter()`; from then on no file is opened.
+`WordWriter()` loads everything that this needs; after that, no file is opened.
 """
 
 import io
@@ -42,11 +42,11 @@ BEHIND_BIDI: Final = ("w:adjustRightInd", "w:snapToGrid", "w:spacing", "w:ind", 
 NO_TIME: Final = (1980, 1, 1, 0, 0, 0)
 DEEPEST_LIST: Final = 3
 SMALLEST, LARGEST = 6.0, 9.5  # points, of tables
-ROOM, MOST_ROOM = 100, 150  # characters of a line in letters of the largest and of the smallest size
+ROOM, MOST_ROOM = 100, 150  # characters per line in a table, at the largest and the smallest font size
 WHITE: Final = RGBColor(0xFF, 0xFF, 0xFF)
 
 Picture = Callable[[str], bytes]
-"""How a figure as SVG becomes a PNG."""
+"""Renders an SVG figure as PNG."""
 
 
 class WordWriter:
@@ -61,7 +61,7 @@ class WordWriter:
         self._rtl = False
 
     def docx(self, report: Report, picture: Picture) -> bytes:
-        """The document."""
+        """Write the document."""
         self._rtl, self._picture = report.right_to_left, picture
         self._describe(report)
         self._paragraph((Run(report.title),), "Title")
@@ -154,7 +154,7 @@ class WordWriter:
                     self._figure(block)
 
     def _listing(self, listing: Listing, depth: int) -> None:
-        """Numbers are written out: they are what the text says, whatever program counts."""
+        """Add a list. Its numbers are plain text, so that no program renumbers the items."""
         tail = f" {min(DEEPEST_LIST, depth + 1)}" if depth else ""
         for place, item in enumerate(listing.items):
             first, *rest = item or (Paragraph(()),)
@@ -202,7 +202,7 @@ class WordWriter:
             run.bold = run.font.cs_bold = True
             run.font.color.rgb = WHITE
         line.paragraph_format.space_before = line.paragraph_format.space_after = Pt(2)
-        if self._rtl and end and not header:  # a sign stands before its number in every language
+        if self._rtl and end and not header:  # a sign comes before its number in every language
             line.alignment = WD_ALIGN_PARAGRAPH.LEFT
         else:
             self._directed(line, end=end)
@@ -275,15 +275,15 @@ class WordWriter:
             line._p.append(mark)
 
     def _directed(self, line: WordParagraph, *, end: bool = False) -> None:
-        """From right to left where the report is; `end` puts it at the side where lines end."""
+        """Set the line to right-to-left if the report is; `end` aligns it with the side where lines end."""
         if self._rtl:
             line._p.get_or_add_pPr().insert_element_before(OxmlElement("w:bidi"), *BEHIND_BIDI)
-        if end:  # in a paragraph from right to left, Word's left is where lines begin
+        if end:  # in a right-to-left paragraph, Word's left is the side where lines begin
             line.alignment = WD_ALIGN_PARAGRAPH.RIGHT
 
 
 def _sized(font: Any, size: float) -> None:
-    """The size of all letters: of Latin ones and of those that join, such as Arabic."""
+    """Set the size of all letters, both Latin ones and those that join, such as Arabic."""
     font.size = Pt(size)
     latin = font._element.rPr.find(qn("w:sz"))
     for other in font._element.rPr.findall(qn("w:szCs")):
@@ -294,7 +294,7 @@ def _sized(font: Any, size: float) -> None:
 
 
 def _without_clock(written: io.BytesIO) -> bytes:
-    """The same package as if it had been packed at no time: the same report is always the same bytes."""
+    """Repack the file with fixed timestamps, so that the same report always gives the same bytes."""
     packed = io.BytesIO()
     with ZipFile(written) as before, ZipFile(packed, "w", ZIP_DEFLATED) as after:
         for name in before.namelist():
@@ -308,7 +308,7 @@ def _font(style: Any, size: float, colour: RGBColor) -> None:
     style.font.color.rgb, style.font.name = colour, FONT
     _sized(style.font, size)
     properties = style.element.get_or_add_rPr()
-    for spacing in properties.findall(qn("w:spacing")):  # letters that join must not be drawn apart
+    for spacing in properties.findall(qn("w:spacing")):  # letter spacing would separate letters that join
         properties.remove(spacing)
     fonts = properties.get_or_add_rFonts()
     for name in list(fonts.attrib):
@@ -325,7 +325,7 @@ def _element(parent: Any, tag: str) -> Any:
 
 
 def _drawn(cell: Any, *, header: bool) -> None:
-    """A line below the cell, and a ground that a header's white letters stand on."""
+    """Add a line below the cell and, in a header, a background for its white letters."""
     properties = cell.get_or_add_tcPr()
     below = _element(_element(properties, "w:tcBorders"), "w:bottom")
     for name, value in {"val": "single", "sz": "4", "space": "0", "color": "D9E2EC"}.items():
@@ -345,13 +345,13 @@ def _look(properties: Any, *, header: bool) -> None:
 
 
 def _field(line: WordParagraph, code: str) -> None:
-    """A number that the program which shows the document counts."""
+    """Add a number that is computed by the program that shows the document."""
     _marked(line, "begin", code)
     _marked(line, "end")
 
 
 def _marked(line: WordParagraph, kind: str, code: str = "") -> None:
-    """Add the mark that begins a field, with its code, or the one that ends it; the last result stands between them."""
+    """Add the mark that begins a field, with its code, or the one that ends it; the last result is between them."""
     marks = ["w:fldChar", "w:instrText", "w:fldChar"] if code else ["w:fldChar"]
     for tag, of_kind in zip(marks, (kind, "", "separate"), strict=False):
         mark = OxmlElement(tag)

@@ -1,4 +1,4 @@
-"""The words that a report has of itself, in the languages that it knows; in English for all others."""
+"""The fixed words of a report in the supported languages; English is used for all others."""
 
 from typing import Final
 
@@ -43,13 +43,13 @@ _WORDS: Final[dict[str, dict[str, str]]] = {
 
 
 def word(name: str, language: str, /, **values: object) -> str:
-    """A word or a line of them."""
+    """Return a fixed word or phrase in a language."""
     spoken = language.partition("-")[0].casefold()
     return _WORDS.get(spoken, _WORDS["en"])[name].format(**values)
 
 
 def date(day: str, language: str) -> str:
-    """A day such as `2025-03-14` as the language writes it; as it is where we do not know that."""
+    """Format a day such as `2025-03-14` for a language; it stays unchanged if the language is not supported."""
     spoken = language.partition("-")[0].casefold()
     if spoken not in _MONTHS or not day:
         return day

@@ -1,1 +1,1 @@
-"""Search engines of the web, behind one port."""
+"""Web search engines behind one interface."""

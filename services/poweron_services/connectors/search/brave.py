@@ -1,4 +1,4 @@
-"""Brave: a search engine with an index of its own, over its API."""
+"""Brave: a search engine with its own index, used over its API."""
 
 from typing import Final
 
@@ -16,8 +16,8 @@ from poweron_services.connectors.search.results import tidied
 from poweron_services.connectors.search.search_provider import SearchHit, SearchQuery, SearchResults
 from poweron_services.connectors.web.web_client import WebClient
 
-AT_ONCE = 20  # pages that it finds at once
-LONGEST = 400  # characters of a question
+AT_ONCE = 20  # results of one request
+LONGEST = 400  # characters of a query
 MOST_WORDS = 50
 
 CODES: Final = {
@@ -56,7 +56,7 @@ class _Result(BaseModel):
 
 
 class Brave:
-    """Searches with Brave; what fails is raised as `EngineFailed`."""
+    """Searches with Brave. Failures are raised as `EngineFailed`."""
 
     def __init__(self, place: str, key: SecretStr, client: WebClient) -> None:
         self._api = EngineApi("Brave", place, client, key, {"x-subscription-token": key.get_secret_value()}, CODES)
@@ -70,7 +70,7 @@ class Brave:
         return tidied(SearchResults("brave", tuple(hits), notes=tuple(notes)), query)
 
     async def _pages(self, query: SearchQuery) -> tuple[list[SearchHit], list[str]]:
-        """Page after page until there are enough hits; a later one that fails leaves those that are there."""
+        """Request pages until there are enough hits. If a later page fails, return the hits so far and a note."""
         hits: list[SearchHit] = []
         for page in range(-(-query.max_results // AT_ONCE)):
             try:
@@ -109,7 +109,7 @@ def _asked(query: SearchQuery, page: int) -> dict[str, str | int]:
 
 
 def _language(tag: str | None) -> str | None:
-    """The language as Brave names it; None where it knows none such."""
+    """Brave's name for the language, or None if it does not support it."""
     if tag is None:
         return None
     whole = tag.lower()

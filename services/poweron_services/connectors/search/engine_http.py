@@ -1,7 +1,6 @@
-"""How the engines with an API are asked: what of their answers is used, and what their failures mean in our words.
+"""The client for search engines with an API: it parses their answers and translates their failures into our codes.
 
-Whatever an engine says may hold the key that it was shown: it is scrubbed, and what it says about an error stands in
-the log only.
+An answer may repeat the key that we sent, so the key is redacted. An engine's error messages appear only in the log.
 """
 
 import re
@@ -19,7 +18,7 @@ from poweron_events.errors import Refused
 from poweron_events.redaction import redacted
 from poweron_services.connectors.web.web_client import WebClient, WebResponse
 
-MAX_SAID = 300  # characters of what an engine says about an error
+MAX_SAID = 300  # characters of an engine's error message
 HIDDEN: Final = "[hidden]"
 SHORTEST_KEY = 4  # characters
 
@@ -47,30 +46,30 @@ _Read = TypeVar("_Read", bound=BaseModel)
 
 
 class EngineFailed(Refused):
-    """The engine did not search: the code says why."""
+    """The search failed; `code` says why."""
 
     code = "search_failed"
 
 
 @dataclass(frozen=True, slots=True)
 class EngineApi:
-    """An engine's API: its name, where it is, and what shows it who we are."""
+    """An engine's API: its name, address and credentials."""
 
     name: str
-    """As people write it, such as `Tavily`."""
+    """As users know it, such as `Tavily`."""
     place: str
     client: WebClient
     key: SecretStr | None = None
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """With the key, where there is one."""
+    """They include the key, if there is one."""
     codes: Mapping[str, Code] = field(default_factory=dict)
-    """What the codes within its errors mean, where its statuses alone do not tell."""
+    """Our codes for the error codes in its answers; they override the meaning of the HTTP status."""
 
     async def get(self, path: str, asked: Mapping[str, str | int]) -> dict[str, Any]:
-        """Ask by a question in the address.
+        """Send a GET request with the parameters in the URL.
 
         Raises:
-            EngineFailed: there is no answer that can be used.
+            EngineFailed: there is no usable answer.
         """
         url = f"{self.place.rstrip('/')}{path}?{urlencode(asked)}"
         try:
@@ -80,7 +79,7 @@ class EngineApi:
         return self._answered(answer)
 
     async def post(self, path: str, asked: Mapping[str, Any]) -> dict[str, Any]:
-        """Ask by sending JSON; errors as in `get`."""
+        """Send a POST request with JSON; raises as `get` does."""
         headers = {"accept": "application/json", "content-type": "application/json", **self.headers}
         try:
             url = f"{self.place.rstrip('/')}{path}"
@@ -90,7 +89,7 @@ class EngineApi:
         return self._answered(answer)
 
     def fail(self, code: Code, detail: str) -> NoReturn:
-        """End the search: `detail` is for the log."""
+        """Raise `EngineFailed`; `detail` is for the log."""
         raise EngineFailed(_MEANING[code].format(self.name), code=code, detail=self._scrubbed(detail))
 
     def _unreached(self, error: Refused) -> EngineFailed:
@@ -112,7 +111,7 @@ class EngineApi:
         return self.codes.get(str(named)) or _STATUSES.get(status, "search_failed")
 
     def _without_key(self, body: bytes) -> bytes:
-        """What an engine sends, without our key in it: what it repeats would stand among its results."""
+        """Replace our key in an engine's answer, which may repeat it; otherwise it could appear in the results."""
         key = self.key.get_secret_value().encode() if self.key else b""
         return body.replace(key, HIDDEN.encode()) if len(key) >= SHORTEST_KEY else body
 
@@ -122,7 +121,7 @@ class EngineApi:
 
 
 def readable(kind: type[_Read], told: object) -> list[_Read]:
-    """Those of a list of results that have the form of this kind: what else an engine sends is no result."""
+    """Parse a list of results as `kind`; skip items that do not validate."""
     found = []
     for one in told if isinstance(told, list) else []:
         try:
@@ -133,14 +132,14 @@ def readable(kind: type[_Read], told: object) -> list[_Read]:
 
 
 def inside(said: object, *names: str) -> object:
-    """What stands below these names, one within the other; None where it does not."""
+    """Return the value under these nested names, or None if there is none."""
     for name in names:
         said = said.get(name) if isinstance(said, dict) else None
     return said
 
 
 def day(told: str | None) -> str | None:
-    """The day of a date as engines write it; None where it is none."""
+    """Parse a date in the formats that engines use and return its day, or None if it is not a date."""
     if not told:
         return None
     if found := _DATE.match(told):
@@ -152,7 +151,7 @@ def day(told: str | None) -> str | None:
 
 
 def within_domains(question: str, domains: Sequence[str], *, longest: int) -> str:
-    """The question with the operators that limit it to domains, as far as it stays short enough: hits are looked at."""
+    """Add operators that limit the question to domains, unless it gets too long: hits are filtered later anyway."""
     limited = f"{question} {' OR '.join(f'site:{domain}' for domain in domains)}"
     return limited if domains and len(limited) <= longest else question
 
@@ -165,7 +164,7 @@ def _json(body: bytes) -> object:
 
 
 def _told(said: object) -> str:
-    """What an engine says about its error, however it wraps that."""
+    """Extract an engine's error message from the objects that wrap it."""
     for _ in range(4):
         if isinstance(said, dict):
             said = next((said[name] for name in ("error", "detail", "message", "code") if name in said), "")

@@ -1,8 +1,8 @@
-"""The files of a folder of pages, and the address that each has in the web.
+"""The files of a folder of pages, and the web address of each.
 
-A folder whose name is the name of a host holds the pages of that host, as programs that copy sites lay them out: the
-file `museum.example/visit/index.html` has the address `https://museum.example/visit/`. All other files lie on one host,
-which is named after the folder of pages itself: the file `prices.md` of a folder `site` has the address
+A subfolder named like a host holds the pages of that host, in the layout of programs that mirror sites: the file
+`museum.example/visit/index.html` has the address `https://museum.example/visit/`. All other files belong to one host,
+which is named after the folder of pages itself: the file `prices.md` in a folder `site` has the address
 `https://site.example/prices.md`.
 """
 
@@ -30,10 +30,10 @@ MEDIA_TYPES: Final = {
     ".csv": "text/csv",
     ".json": "application/json",
 }
-"""What each kind of file is; files of other kinds are no pages."""
+"""The media types by file extension; files with other extensions are not pages."""
 
 INDEXES: Final = frozenset({"index.html", "index.htm"})
-MAX_FILES = 2_000  # that are read before the first search ends, some ten milliseconds each
+MAX_FILES = 2_000  # all are read before the first search returns, about ten milliseconds each
 MAX_BYTES = 20_000_000  # of a file
 
 _HOST: Final = TypeAdapter[str](HostName)
@@ -41,13 +41,13 @@ _HOST: Final = TypeAdapter[str](HostName)
 
 @dataclass(frozen=True, slots=True)
 class FolderFile:
-    """A file that is a page."""
+    """A file that holds a page."""
 
     path: Path
     url: str
-    """The address that it has by where it lies."""
+    """The address that follows from its path."""
     changed: tuple[int, int]
-    """When it was written, and its size: who sees others has another file before him."""
+    """Its modification time and size; if either differs, the file has changed."""
 
     @property
     def media_type(self) -> str:
@@ -55,7 +55,7 @@ class FolderFile:
 
 
 def folder_files(folder: Path) -> tuple[FolderFile, ...]:
-    """The pages of a folder by their paths; hidden files, and what leads out of the folder, are none."""
+    """List the pages of a folder by path, without hidden or oversized files and links that lead out of the folder."""
     whole = folder.resolve()
     found = []
     for path in sorted(_visible(whole)):
@@ -66,7 +66,7 @@ def folder_files(folder: Path) -> tuple[FolderFile, ...]:
 
 
 def page_key(url: str) -> str:
-    """What the addresses of one page have in common: `http` or not, a fragment, an escape, a named index make none."""
+    """The key that all addresses of one page share: it ignores the scheme, fragment, escapes and name of an index."""
     parts = urlsplit(url)
     path = unquote(parts.path) or "/"
     folder, _, name = path.rpartition("/")

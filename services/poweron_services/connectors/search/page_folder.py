@@ -1,7 +1,7 @@
-"""A folder of pages that is searched in place of the web and answers for its pages: for work without a network.
+"""A folder of pages that is searched instead of the web and serves its own pages, for work without a network.
 
-What changes in the folder is seen by the next search. Its pages count as hostile, for they may be copies: they are read
-where pages of the web are, by processes that can do nothing else.
+The next search sees changes in the folder. Its pages are untrusted because they may be copies of web pages, so they are
+read in the same confined processes as those.
 """
 
 import asyncio
@@ -33,10 +33,10 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class FolderAnswer:
-    """What a folder answers to who asks for an address: as a server would."""
+    """The folder's answer to a request for an address, like that of a server."""
 
     url: str
-    """The address of the page, which may be another one than was asked for."""
+    """The address of the page, which may differ from the requested one."""
     status: int
     headers: Mapping[str, str]
     body: bytes
@@ -44,23 +44,23 @@ class FolderAnswer:
 
 @dataclass(frozen=True, slots=True)
 class _Library:
-    """What the folder held when it was looked at."""
+    """The contents of the folder when it was last read."""
 
     files: tuple[FolderFile, ...]
     pages: tuple[FolderPage, ...]
     addresses: tuple[str, ...]
-    """Of the pages: what each says of itself, or where it lies."""
+    """The address of each page: the one it declares, or else the one that follows from its path."""
     lying: Mapping[str, int]
-    """The page of every address by its key, where it lies."""
+    """The number of each page, by the key of the address that follows from its path."""
     saying: Mapping[str, int]
-    """The same as the pages say themselves."""
+    """The number of each page, by the key of its entry in `addresses`."""
     index: PassageIndex
     hosts: frozenset[str]
 
 
 @dataclass(slots=True)
 class PageFolder:
-    """Searches a folder and answers for its pages; nothing of it goes over a network."""
+    """Searches a folder and serves its pages, without using a network."""
 
     folder: Path
     today: Callable[[], dt.date] = dt.date.today
@@ -69,9 +69,9 @@ class PageFolder:
     _opening: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def search(self, query: SearchQuery) -> SearchResults:
-        """The pages that say most of what is asked, best first.
+        """Return the pages that match the query, best first.
 
-        Raises `Refused` where there is no such folder any more.
+        Raises `Refused` if the folder no longer exists.
         """
         library = await self._opened()
         found = await asyncio.to_thread(library.index.best, query.query)
@@ -81,7 +81,7 @@ class PageFolder:
         return tidied(SearchResults("folder", tuple(hits), notes=tuple(notes)), query)
 
     async def page(self, url: str) -> FolderAnswer | None:
-        """The page of this address; None where its host is none of the folder's, so that the web is to be asked."""
+        """Return the page at this address, or None if its host is not in the folder, so the web must be asked."""
         library = self._library or await self._opened()
         host, found = _place(library, url)
         body = None if found is None else await asyncio.to_thread(_bytes, library.files[found[0]])
@@ -98,7 +98,7 @@ class PageFolder:
             return self._library
 
     def _of_time(self, hits: Iterable[SearchHit], query: SearchQuery) -> tuple[list[SearchHit], list[str]]:
-        """Those of the time that was asked for; a page without a date may be of any time."""
+        """Keep the hits in the requested time range; pages without a date are kept too."""
         hits = list(hits)
         if query.time_range is None:
             return hits, []
@@ -115,7 +115,7 @@ def _files(folder: Path) -> tuple[FolderFile, ...]:
 
 
 def _bytes(file: FolderFile) -> bytes | None:
-    """What is in a file; None where it is gone, or may not be read."""
+    """Return the contents of a file, or None if it is gone or unreadable."""
     try:
         return file.path.read_bytes()
     except OSError as error:
@@ -129,7 +129,7 @@ async def _pages(files: Iterable[FolderFile], open_pages: OpenPages) -> list[Fol
 
 
 async def _page(file: FolderFile, read: ReadPage) -> FolderPage:
-    """The words of a page, which is read as those of the web are; one that cannot be read is known by its name."""
+    """Read a page in the same way as pages of the web. A page that cannot be read has only its file name."""
     name = file.path.name
     data = await asyncio.to_thread(_bytes, file)
     if not data:
@@ -158,7 +158,7 @@ def _library(files: tuple[FolderFile, ...], pages: tuple[FolderPage, ...]) -> _L
 
 
 def _own_address(file: FolderFile, page: FolderPage, lying: Mapping[str, int]) -> str:
-    """The address that a page gives itself; on the host of somebody else it may only name a page that lies there."""
+    """The address that a page declares. If it is on another host, a file in the folder must have that address."""
     try:
         url = urljoin(file.url, (page.canonical or "").strip())
         parts = urlsplit(url)
@@ -171,7 +171,7 @@ def _own_address(file: FolderFile, page: FolderPage, lying: Mapping[str, int]) -
 
 
 def _place(library: _Library, url: str) -> tuple[str, tuple[int, str] | None]:
-    """The host of an address, and its page with the address that answers; the `/` at its end may be missing."""
+    """The host of an address, and the number and address of its page, if any; a final `/` may be missing."""
     try:
         host, key = urlsplit(url).hostname or "", page_key(url)
     except ValueError:
@@ -185,7 +185,7 @@ def _place(library: _Library, url: str) -> tuple[str, tuple[int, str] | None]:
 
 
 def _each_once(library: _Library, found: Iterable[Found]) -> Iterable[Found]:
-    """Those that are the page of the address that they give themselves, or the best of its copies."""
+    """Keep the best of all pages with the same address."""
     seen: set[str] = set()
     for one in found:
         key = page_key(library.addresses[one.page])

@@ -1,4 +1,4 @@
-"""Pages ranked by the passages that say most of what is asked: BM25, with the words of each language by their stems."""
+"""Pages ranked by the passages that match the question best: BM25, with stemming for each language."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -7,12 +7,12 @@ from typing import Any, Final
 from poweron_services.connectors.search.folder_page import FolderPage
 from poweron_services.decider.language_detection import detect
 
-PASSAGE = 600  # characters, at which a passage is long enough
-TITLE = 1.5  # what a word counts that stands in the title as well
-FURTHER = (1.0, 0.3, 0.1)  # what the best passages of a page count, in their order
-MOST_PASSAGES = 2_000  # that are looked at for one question
-LEAST = 0.15  # of the best page's score that a page needs to be shown
-MEMORY = 15_000_000  # bytes of the writer, the least that it takes
+PASSAGE = 600  # characters at which a passage is long enough
+TITLE = 1.5  # weight of a word in the title
+FURTHER = (1.0, 0.3, 0.1)  # weights of the best passages of a page, in order
+MOST_PASSAGES = 2_000  # passages considered for one question
+LEAST = 0.15  # the fraction of the best page's score that a page needs to be shown
+MEMORY = 15_000_000  # bytes for the writer, the least that it accepts
 
 _LANGUAGES: Final = {
     "da": "danish",
@@ -34,7 +34,7 @@ _OTHER: Final = "other"
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A page that says some of what was asked: its number, and the passage that says most."""
+    """A page that matches the question: its number and its best passage."""
 
     page: int
     score: float
@@ -42,7 +42,7 @@ class Found:
 
 
 class PassageIndex:
-    """An index in memory of the passages of some pages; the pages are known by their numbers."""
+    """An in-memory index of the passages of pages, which are identified by their numbers."""
 
     def __init__(self, pages: Sequence[FolderPage]) -> None:
         import tantivy  # noqa: PLC0415 - other search engines never need it
@@ -55,7 +55,7 @@ class PassageIndex:
         self._write(pages, languages)
 
     def best(self, question: str) -> list[Found]:
-        """The pages that say some of it, best first."""
+        """Return the pages that match the question, best first, without those that score far below the best."""
         searcher = self._index.searcher()
         by_page: dict[int, list[tuple[float, str]]] = {}
         for score, address in searcher.search(self._query(question), limit=MOST_PASSAGES).hits:
@@ -111,7 +111,7 @@ class PassageIndex:
 
 
 def passages(blocks: Sequence[str]) -> Iterator[str]:
-    """The text in passages of some sentences each, cut where a block ends; a page without words is one passage too."""
+    """Split the text at block ends into passages of a few sentences; a page without text yields one empty passage."""
     gathered: list[str] = []
     for block in blocks:
         gathered.append(block)

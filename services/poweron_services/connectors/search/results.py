@@ -1,4 +1,4 @@
-"""What every engine's hits go through before anybody sees them: domains, language, one hit for a page, bounds."""
+"""The filters that every engine's hits pass through: domains, language, duplicates, length."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -10,7 +10,7 @@ from poweron_events.codec import writable
 from poweron_services.connectors.search.search_provider import SearchHit, SearchQuery, SearchResults
 from poweron_services.decider.language_detection import detect
 
-LONGEST_URL = 2_000  # characters, of a hit that is kept
+LONGEST_URL = 2_000  # characters; a hit with a longer address is dropped
 LONGEST_TITLE, LONGEST_SNIPPET = 300, 1_000  # characters
 LONGEST_ANSWER, LONGEST_RAW = 10_000, 200_000  # characters
 
@@ -20,10 +20,10 @@ _TAG: Final = re.compile(r"</?[a-zA-Z][^<>]{0,200}>")
 
 
 def tidied(results: SearchResults, query: SearchQuery) -> SearchResults:
-    """The hits that were asked for: of these domains, in this language, each page once, not more than were asked for.
+    """Filter the hits by the query's domains and language, deduplicate them and limit their number.
 
-    Where every hit is in another language than the one that was asked for, they are kept, and a note says so: what was
-    asked in one language is often written in another only.
+    If no hit is in the requested language, all are kept and a note says so: what users ask in one language is often
+    published only in another.
     """
     usable = [_bounded(hit, query) for hit in results.hits if _is_address(hit.url)]
     within = [hit for hit in usable if _is_within(host_of(hit.url), query)]
@@ -38,14 +38,14 @@ def tidied(results: SearchResults, query: SearchQuery) -> SearchResults:
 
 
 def host_of(url: str) -> str:
-    """The name of the host of an address, in lower case."""
+    """Return the host name of an address, in lower case."""
     return (urlsplit(url).hostname or "").rstrip(".")
 
 
 def canonical(url: str) -> str:
-    """What two addresses of the same page have in common: no `www.`, no words that only count visits, no fragment.
+    """Normalise an address, so that all addresses of one page compare equal.
 
-    A fragment that names a page, as in `#!/prices`, is part of the address.
+    This drops `www.`, tracking parameters and the fragment, unless the fragment names a page, as in `#!/prices`.
     """
     parts = urlsplit(url)
     asked = [
@@ -60,7 +60,7 @@ def canonical(url: str) -> str:
 
 
 def _is_address(url: str) -> bool:
-    """Whether it can be the address of a page: what may be fetched is decided by who fetches."""
+    """Return whether this can be the address of a page; the web client decides whether it may be fetched."""
     try:
         parts = urlsplit(url)
         return (
@@ -85,7 +85,7 @@ def _is_under(host: str, domains: Iterable[str]) -> bool:
 
 
 def _once(hits: Iterable[SearchHit]) -> list[SearchHit]:
-    """Each page once, where its best hit stands; what that one does not say is taken from the others."""
+    """Keep each page once, at the position of its best hit; fields missing there are filled from the other hits."""
     kept: dict[str, SearchHit] = {}
     for hit in hits:
         key = canonical(hit.url)
@@ -119,7 +119,7 @@ def _in_language(hits: Sequence[SearchHit], language: str | None) -> tuple[Seque
 
 
 def _language_of(hit: SearchHit) -> str | None:
-    """What the engine says, or what the words say without doubt."""
+    """The language that the engine reports, or else the one detected in the text, if it is certain."""
     return _primary(hit.language) if hit.language else detect(f"{hit.title}\n{hit.snippet}")
 
 
@@ -137,5 +137,5 @@ def _bounded(hit: SearchHit, query: SearchQuery) -> SearchHit:
 
 
 def _plain(text: str, longest: int) -> str:
-    """Words on one line: engines mark what was found by tags."""
+    """The text on one line, without the tags that engines use to highlight matches."""
     return " ".join(writable(_TAG.sub("", text)).split())[:longest]

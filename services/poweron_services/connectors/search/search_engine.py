@@ -1,6 +1,6 @@
-"""The search engine that the settings name, opened for as long as somebody searches.
+"""The search engine that the settings name, open for as long as its context lasts.
 
-What asks an engine is a client of its own: it may ask that engine wherever it is, and follows no page.
+Requests to an engine use their own web client, which may reach that engine on any network and fetches no pages.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -19,21 +19,21 @@ from poweron_services.search_variables import SearchKeys
 
 @dataclass(frozen=True, slots=True)
 class SearchEngine:
-    """How the web is searched."""
+    """An open search engine."""
 
     name: str
     """Such as `tavily`."""
     search: Search
     folder_page: Callable[[str], Awaitable[FolderAnswer | None]] | None = None
-    """Answers for the pages that the engine has itself: whoever fetches asks it first, and the web where it is None."""
+    """Serves the pages that the engine holds itself; a fetch asks it first, and asks the web if it returns None."""
 
 
 @asynccontextmanager
 async def open_search(settings: Settings, keys: SearchKeys) -> AsyncGenerator[SearchEngine | None, None]:
-    """The search engine of POWERON_SEARCH; None where none is set.
+    """Open the search engine that POWERON_SEARCH names; yield None if it is unset.
 
     Raises:
-        Refused: what is set cannot be used; the sentence says what to set.
+        Refused: the setting is unusable; the message says what to set.
     """
     engine, _, place = (settings.search or "").partition(":")
     if not engine:
@@ -58,7 +58,7 @@ def _folder(path: Path) -> SearchEngine:
 
 
 def _access(engine: str, place: str, keys: SearchKeys) -> tuple[str, SecretStr | None]:
-    """Where an engine is, and what shows it who we are."""
+    """The address of an engine and our key for it."""
     match engine:
         case "tavily":
             return keys.tavily_base_url, _key(keys.tavily_api_key, "Tavily", "TAVILY_API_KEY")
@@ -77,7 +77,7 @@ def _key(key: SecretStr | None, name: str, variable: str) -> SecretStr:
 
 @asynccontextmanager
 async def _asked(engine: str, place: str, key: SecretStr | None, settings: Settings) -> AsyncGenerator[Search, None]:
-    """How an engine with an API is asked; what it is asked with takes time to import."""
+    """Open an engine with an API. The imports are local because they are slow."""
     from poweron_services.connectors.search.brave import Brave  # noqa: PLC0415
     from poweron_services.connectors.search.searxng import SearXNG  # noqa: PLC0415
     from poweron_services.connectors.search.tavily import Tavily  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""The port behind which search engines stand: a question in, hits out, in the same words for all of them."""
+"""The interface of all search engines: a query in, hits out, with the same types for every engine."""
 
 from dataclasses import dataclass
 from typing import Literal, Protocol
@@ -10,7 +10,7 @@ Topic = Literal["general", "news", "finance"]
 
 @dataclass(frozen=True, slots=True)
 class SearchQuery:
-    """What is searched for: the parameters of `web.search`."""
+    """A search query: the parameters of `web.search`."""
 
     query: str
     max_results: int = 10
@@ -31,12 +31,12 @@ class SearchHit:
     url: str
     title: str
     snippet: str = ""
-    """What the engine shows of it."""
+    """The engine's excerpt of the page."""
     published: str | None = None
-    """The date that the engine has for it, as `2026-11-23`."""
+    """The date that the engine reports, such as `2026-11-23`."""
     language: str | None = None
     raw_content: str = ""
-    """The page's text, where it was asked for and the engine has it."""
+    """The text of the page, if it was requested and the engine has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,16 +47,16 @@ class SearchResults:
     """The name of the engine, such as `tavily`."""
     hits: tuple[SearchHit, ...]
     answer: str = ""
-    """The engine's own answer, where it was asked for one and gives any."""
+    """The engine's own answer, if it was requested and the engine gives one."""
     notes: tuple[str, ...] = ()
-    """What could not be heeded, or was left out, in whole sentences."""
+    """Whole sentences about parameters that were not applied and results that were left out."""
 
 
 class Search(Protocol):
-    """How the web is searched.
+    """Searches the web.
 
-    Raises `Refused` with a code and a sentence where the engine refuses (its key, its quota, its limits) or does not
-    answer in time: another try at once would end alike.
+    Raises `Refused` with a code and a message if the engine rejects the request (key, quota, limits) or does not answer
+    in time. An immediate retry would fail in the same way.
     """
 
     async def __call__(self, query: SearchQuery, /) -> SearchResults: ...

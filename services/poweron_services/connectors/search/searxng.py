@@ -1,4 +1,4 @@
-"""SearXNG: a search engine of one's own that asks others, over its API; its settings must allow answers in JSON."""
+"""SearXNG: a self-hosted engine that queries other engines, used over its API. Its settings must allow JSON answers."""
 
 from typing import Any, Final
 
@@ -9,8 +9,8 @@ from poweron_services.connectors.search.results import tidied
 from poweron_services.connectors.search.search_provider import SearchHit, SearchQuery, SearchResults
 from poweron_services.connectors.web.web_client import WebClient
 
-MOST_PAGES = 5  # of its results, that are asked for
-LONGEST = 1_000  # characters of a question
+MOST_PAGES = 5  # pages of results that are requested
+LONGEST = 1_000  # characters of a query
 
 _CATEGORIES: Final = {"general": "general", "news": "news", "finance": "general"}
 
@@ -23,7 +23,7 @@ class _Result(BaseModel):
 
 
 class SearXNG:
-    """Searches with a SearXNG; what fails is raised as `EngineFailed`."""
+    """Searches with a SearXNG instance. Failures are raised as `EngineFailed`."""
 
     def __init__(self, place: str, client: WebClient) -> None:
         self._api = EngineApi("SearXNG", place, client)
@@ -39,7 +39,7 @@ class SearXNG:
         return tidied(SearchResults("searxng", tuple(hits), answer, tuple(notes)), query)
 
     async def _pages(self, query: SearchQuery) -> tuple[dict[str, Any], list[SearchHit], list[str]]:
-        """The first answer, and hits page after page until there are enough, or no new ones."""
+        """Request pages until there are enough hits or no new ones; return the first answer, all hits and any notes."""
         first = await self._api.get("/search", _asked(query, 1))
         hits = _hits(first)
         for page in range(2, MOST_PAGES + 1):
@@ -81,6 +81,6 @@ def _hits(said: dict[str, Any]) -> list[SearchHit]:
 
 
 def _answers(told: object) -> list[str]:
-    """Older releases give texts, newer ones objects that hold a text."""
+    """The texts of the answers: older releases send strings, newer ones objects that hold a string."""
     found = [one.get("answer") if isinstance(one, dict) else one for one in (told if isinstance(told, list) else [])]
     return [one for one in found if isinstance(one, str)]

@@ -1,4 +1,4 @@
-"""Tavily: a search engine for programs, over its API."""
+"""Tavily: a search engine for programs, used over its API."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from poweron_services.connectors.search.results import tidied
 from poweron_services.connectors.search.search_provider import SearchHit, SearchQuery, SearchResults
 from poweron_services.connectors.web.web_client import WebClient
 
-MOST = 20  # pages that it finds at once
+MOST = 20  # results of one request
 
 
 class _Result(BaseModel):
@@ -21,7 +21,7 @@ class _Result(BaseModel):
 
 
 class Tavily:
-    """Searches with Tavily; what fails is raised as `EngineFailed`."""
+    """Searches with Tavily. Failures are raised as `EngineFailed`."""
 
     def __init__(self, place: str, key: SecretStr, client: WebClient) -> None:
         self._api = EngineApi("Tavily", place, client, key, {"authorization": f"Bearer {key.get_secret_value()}"})

@@ -1,1 +1,1 @@
-"""The web, as far as it may be reached: every fetch goes through here."""
+"""Guarded access to the web: every fetch goes through this package."""

@@ -1,4 +1,4 @@
-"""The body of an answer, read and unpacked within bounds, whatever the server sends."""
+"""Reading and decompressing response bodies within limits."""
 
 import asyncio
 import time
@@ -9,31 +9,33 @@ from typing import Final, Protocol
 
 from poweron_events.errors import Refused
 
-PIECE: Final = 65_536  # bytes that are unpacked at once
-MAX_RATIO: Final = 200  # of what is unpacked to what was sent
-TURN: Final = 0.005  # seconds after which others have theirs
-ANY_RATIO: Final = 1_000_000  # bytes that may be unpacked whatever the ratio
+PIECE: Final = 65_536  # bytes that are decompressed at once
+MAX_RATIO: Final = 200  # decompressed bytes per byte sent
+TURN: Final = 0.005  # seconds after which other tasks run
+ANY_RATIO: Final = 1_000_000  # bytes that may be decompressed at any ratio
 GZIP: Final = zlib.MAX_WBITS | 16
 GZIP_START: Final = b"\x1f\x8b"
 ZLIB_METHOD: Final = 8
 MAX_DIGITS: Final = 18
 TEXTS: Final = frozenset({"", "application/xhtml+xml", "application/xml"})
-"""Media types beside `text/*` of which the beginning is of use, too."""
+"""Media types besides `text/*` that may be truncated; empty if the server names none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """What was sent, unpacked."""
+    """A decompressed body."""
 
     content: bytes
     truncated: bool = False
 
 
 async def read_body(chunks: AsyncIterable[bytes], headers: Mapping[str, str], *, host: str, limit: int) -> Body:
-    """Read at most so many bytes, sent and unpacked: a text ends there, of all else a part is of no use.
+    """Read and decompress a body of at most `limit` bytes, both as sent and decompressed.
+
+    A longer text is truncated. Other types are refused, because a part of them is unusable.
 
     Raises:
-        Refused: there is too much of it (`page_too_large`), or it cannot be unpacked (`page_unavailable`).
+        Refused: the body is too large (`page_too_large`) or cannot be decompressed (`page_unavailable`).
     """
     partly = _is_text(headers)
     if not partly and _announced(headers) > limit:
@@ -58,7 +60,7 @@ async def read_body(chunks: AsyncIterable[bytes], headers: Mapping[str, str], *,
 
 
 async def _in_turns(chunks: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
-    """The same chunks: there may be a thousand of them at once, and others are to have their turn in between."""
+    """Yield the same chunks and let other tasks run in between, since a thousand may arrive at once."""
     began = time.monotonic()
     async for chunk in chunks:
         yield chunk
@@ -80,14 +82,14 @@ def too_large(host: str, detail: str) -> Refused:
 class _Unpacking(Protocol):
     @property
     def complete(self) -> bool:
-        """Whether what came so far could be all."""
+        """Whether the data so far may be the whole body."""
 
     def pieces(self, chunk: bytes) -> Iterator[bytes]:
-        """What is in a chunk, which holds something."""
+        """Decompress a chunk, which must not be empty."""
 
 
 class _Deflated:
-    """Unpacks what was deflated, with the head of zlib or, as some servers do, without one."""
+    """Decompresses deflate, with the zlib header or, as some servers send it, without one."""
 
     def __init__(self) -> None:
         self._stream: zlib._Decompress | None = None
@@ -105,13 +107,13 @@ class _Deflated:
 
 
 class _Gzipped:
-    """Unpacks one gzip member after the other; what follows the last one is not part of the page."""
+    """Decompresses one gzip member after the other; data after the last one is ignored."""
 
     def __init__(self) -> None:
         self._stream = zlib.decompressobj(GZIP)
         self._begun = False
         self._held = b""
-        """The first byte after a member: perhaps the next one begins with it."""
+        """The first byte after a member, which may be the start of the next one."""
 
     @property
     def complete(self) -> bool:
@@ -131,7 +133,7 @@ class _Gzipped:
 
 
 class _Layers:
-    """Unpacks what was packed more than once, or not at all."""
+    """Decompresses a body with several codings, or none."""
 
     def __init__(self, layers: Sequence[_Unpacking]) -> None:
         self._layers = layers
@@ -157,7 +159,10 @@ MOST_CODINGS: Final = 3
 
 
 def _unpacking(said: str, host: str) -> _Unpacking:
-    """By the codings in the order in which they were put on; what is none of them, some servers say all the same."""
+    """The decompression for a Content-Encoding header, which lists codings in the order of their application.
+
+    Values that are not codings are ignored, because some servers send them.
+    """
     codings = [coding for part in said.split(",") if (coding := part.strip().lower()) not in NO_CODING]
     if len(codings) > MOST_CODINGS or not set(codings) <= CODINGS.keys():
         raise broken_off(host, "the body is packed as nobody asked for")
@@ -166,7 +171,7 @@ def _unpacking(said: str, host: str) -> _Unpacking:
 
 
 def _unpacked(unpacking: _Unpacking, chunk: bytes, host: str) -> Iterator[bytes]:
-    if not chunk:  # a frame of HTTP/2 may hold nothing
+    if not chunk:  # an HTTP/2 frame may be empty
         return
     try:
         yield from unpacking.pieces(chunk)

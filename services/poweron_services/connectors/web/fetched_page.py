@@ -1,4 +1,4 @@
-"""What fetching a page brings, and how whoever wants one asks for it."""
+"""A fetched page, and the interface for fetching one."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,39 +7,39 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class FetchedPage:
-    """What a server answered, as it was read."""
+    """A server's answer, as it was read."""
 
     requested: str
-    """The address that was asked for."""
+    """The requested address."""
     url: str
     """The address that answered, after all redirects."""
     status: int
     headers: Mapping[str, str]
-    """Those that matter, by their names in lower case."""
+    """The relevant ones, by their names in lower case."""
     body: bytes
     """Decompressed."""
     fetched_at: str
     """The moment in UTC, to the second: `2026-11-23T10:00:00Z`."""
     sha256: str
-    """Of the body."""
+    """The digest of the body."""
     content: str
-    """What the body is kept as in the content of the workflow."""
+    """The reference of the body in the workflow's content."""
     truncated: bool = False
-    """Whether the server had more to send than may be read."""
+    """Whether the server had more to send than the limit allows."""
 
     @property
     def media_type(self) -> str:
-        """What the server says it is, such as `text/html`; empty where it does not say."""
+        """The media type that the server names, such as `text/html`; empty if it names none."""
         return self.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 class FetchPage(Protocol):
-    """How an action has a page: guarded, politely, and nothing twice.
+    """Fetches a page for an action, guarded and politely.
 
-    The same address is fetched once for a workflow; a step that is tried again is given what was kept.
-    Raises `Refused` with a sentence and a code where it may not be fetched or there is nothing to be had (the allow
-    and deny lists, a forbidden address, robots.txt, a status that is an error, a body beyond all limits, a server that
-    did not answer in time); `Unavailable` only where this machine or the content store is in trouble.
+    The steps of a workflow share a fetched page while it is fresh; a retried step always gets the stored one.
+    Raises `Refused` with a message and a code if the page may not be fetched or is unavailable (the allow and deny
+    lists, a forbidden address, robots.txt, an error status, a body that is too large, a server that does not answer in
+    time). Raises `Unavailable` only if this machine or the content store fails.
     """
 
     async def __call__(self, url: str, /) -> FetchedPage: ...

@@ -1,4 +1,4 @@
-"""Connections that go where was checked: a name is looked up once, and what was found is what is connected to."""
+"""Connections that reach only checked IP addresses: a name is resolved once, and the checked result is connected to."""
 
 import asyncio
 import socket
@@ -16,25 +16,25 @@ from poweron_events.errors import Refused
 from poweron_services.connectors.web.web_rules import IPAddress, WebRules
 
 CONNECT_TIMEOUT: Final = 5.0  # seconds, for each IP address
-MAX_ADDRESSES: Final = 4  # that are tried
-LOOKUPS: Final = 16  # at a time; one that nobody answers holds its thread for half a minute
-READ_AT_ONCE: Final = 4_096  # bytes, after which others have their turn
+MAX_ADDRESSES: Final = 4  # IP addresses of one host that are tried
+LOOKUPS: Final = 16  # at a time; an unanswered one blocks its thread for half a minute
+READ_AT_ONCE: Final = 4_096  # bytes, after which other tasks can run
 
 Resolve = Callable[[str, int], Awaitable[list[str]]]
-"""The IP addresses of a host; raises `OSError` where there are none."""
+"""Returns the IP addresses of a host; raises `OSError` if there are none."""
 
 _LEFT: ContextVar[list[int] | None] = ContextVar("left", default=None)
 
 
 class TooMuch(Exception):
-    """A server sends more than may be read."""
+    """A server sent more than may be read."""
 
 
 @contextmanager
 def reading_at_most(size: int) -> Generator[None, None, None]:
-    """Reads within it no more bytes from a connection, be they body, headers or what stands between its chunks.
+    """Limit the bytes read from a connection within the context, including headers and chunk framing.
 
-    Requests of HTTP/2 share a connection: there, nobody can tell whose bytes they are.
+    The limit does not apply to HTTP/2: its requests share a connection, so their bytes cannot be distinguished.
     """
     token = _LEFT.set([size])
     try:
@@ -44,7 +44,7 @@ def reading_at_most(size: int) -> Generator[None, None, None]:
 
 
 class SystemResolver:
-    """Asks the resolver of this machine, in threads of its own."""
+    """Asks the resolver of this machine, in its own threads."""
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(LOOKUPS, thread_name_prefix="lookup")
@@ -62,7 +62,7 @@ def _look_up(host: str, port: int) -> list[str]:
 
 
 class GuardedNetwork(httpcore2.AsyncNetworkBackend):
-    """The network as an HTTP client sees it: every connection that it opens goes through `connect_tcp`."""
+    """The network backend of an HTTP client, which opens every connection through `connect_tcp`."""
 
     def __init__(self, rules: WebRules, resolve: Resolve, network: httpcore2.AsyncNetworkBackend) -> None:
         self._rules = rules
@@ -74,7 +74,7 @@ class GuardedNetwork(httpcore2.AsyncNetworkBackend):
         host: str,
         port: int,
         timeout: float | None = None,  # noqa: ARG002 - each IP address has its own
-        local_address: str | None = None,  # noqa: ARG002 - nobody sets one
+        local_address: str | None = None,  # noqa: ARG002 - no caller sets one
         socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
     ) -> httpcore2.AsyncNetworkStream:
         failure: Exception = httpcore2.ConnectError("no IP address")
@@ -109,7 +109,7 @@ def _is_ip(host: str) -> bool:
 
 
 class _BoundedStream(httpcore2.AsyncNetworkStream):
-    """A connection that gives little at once, and no more than `reading_at_most` says."""
+    """A connection that reads little at once and enforces `reading_at_most`."""
 
     def __init__(self, stream: httpcore2.AsyncNetworkStream) -> None:
         self._stream = stream

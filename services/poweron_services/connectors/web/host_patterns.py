@@ -1,4 +1,4 @@
-"""Hosts as an operator names them: `example.com`, `*.example.com` for all below it, `wiki.internal:8080`."""
+"""Host patterns in the settings: `example.com`, `*.example.com` for all its subdomains, `wiki.internal:8080`."""
 
 import re
 from dataclasses import dataclass
@@ -10,31 +10,31 @@ from poweron_services.setting_lists import listed
 
 @dataclass(frozen=True, slots=True)
 class HostPattern:
-    """A host, or many by `*`, on one port or on the usual ones."""
+    """A host, or many with `*`, on one port or on the usual ones."""
 
     host: str
     port: int | None = None
 
     @classmethod
     def listed(cls, patterns: str) -> tuple[Self, ...]:
-        """Those of a list with commas between."""
+        """Parse a comma-separated list."""
         return tuple(map(cls.of, listed(patterns)))
 
     @classmethod
     def of(cls, pattern: str) -> Self:
-        """What is written as `host`, `host:port`, or with the brackets of IPv6."""
+        """Parse `host` or `host:port`, where an IPv6 address may be in brackets."""
         host, _, port = pattern.rpartition(":")
         if host and port.isdecimal() and (":" not in host or host.endswith("]")):
             return cls(_canonical(host), int(port))
         return cls(_canonical(pattern))
 
     def names(self, host: str) -> bool:
-        """Whether it names this host, as a `WebAddress` has it; ports are another matter."""
+        """Return whether the pattern matches this host, written as in a `WebAddress`. Ports are not compared."""
         return bool(re.fullmatch(re.escape(self.host).replace(r"\*", ".*"), host))
 
 
 def _canonical(host: str) -> str:
-    """As addresses have it once they are parsed."""
+    """Normalise a host to the form that it has in a parsed address."""
     bare = host.lower().removeprefix("[").removesuffix("]").removesuffix(".")
     try:
         return str(ip_address(bare))

@@ -1,4 +1,4 @@
-"""Turns at a host: a few requests at a time, with pauses between them, and none before the host wants to be asked."""
+"""Rate limits for each host: a few requests at a time, pauses between them, and none before the host allows it."""
 
 import asyncio
 from collections import OrderedDict
@@ -14,10 +14,10 @@ from poweron_services.connectors.web.web_address import WebAddress
 from poweron_services.connectors.web.web_settings import PAUSE
 from poweron_services.fair_slots import FairSlots
 
-AT_ONCE: Final = 4  # requests to one host, and so many without a pause at first
-AT_ONCE_TO_OWN: Final = 16  # requests to a host of the operator's
-LONGEST_WAIT: Final = 10.0  # seconds that a host is waited for, or that it may want between two requests
-MAX_HOSTS: Final = 1_000  # that are remembered
+AT_ONCE: Final = 4  # concurrent requests to one host, and the number of first requests without a pause
+AT_ONCE_TO_OWN: Final = 16  # concurrent requests to one of the operator's hosts
+LONGEST_WAIT: Final = 10.0  # seconds to wait for a host at most, and the longest pause that its rules can set
+MAX_HOSTS: Final = 1_000  # hosts that are remembered
 
 
 @dataclass(slots=True)
@@ -25,16 +25,16 @@ class _Host:
     places: FairSlots
     pauses: AsyncLimiter | None
     not_before: float = 0.0
-    """By the loop's clock."""
+    """By the event loop's clock."""
     delay: float = 0.0
-    """Seconds that the host's own rules want between two requests."""
+    """Seconds that the host's rules require between two requests."""
     next_at: float = 0.0
-    """When these are over."""
+    """When this delay is over, by the event loop's clock."""
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
 class HostTurns:
-    """The turns of one process at all hosts; those of the operator's own need no pauses."""
+    """Limits the requests of one process to each host. The operator's own hosts need no pauses."""
 
     def __init__(self, pause: float = PAUSE, is_own: Callable[[WebAddress], bool] = lambda _: False) -> None:
         self._pause = pause
@@ -43,10 +43,10 @@ class HostTurns:
 
     @asynccontextmanager
     async def turn(self, address: WebAddress) -> AsyncGenerator[None, None]:
-        """Wait for a turn, which lasts as long as the context.
+        """Wait for a turn at the host and hold it while the context is open.
 
         Raises:
-            Refused: the host wants to be left alone for longer than it is waited for (`page_unavailable`).
+            Refused: the host asks for a wait longer than `LONGEST_WAIT` (`page_unavailable`).
         """
         known = self._host(address)
         async with known.places:
@@ -56,12 +56,12 @@ class HostTurns:
             yield
 
     def ask_later(self, address: WebAddress, seconds: float) -> None:
-        """Ask a host nothing for so long: it said so."""
+        """Send a host no requests for this many seconds, as it asked."""
         known = self._host(address)
         known.not_before = max(known.not_before, _now() + seconds)
 
     def slow_down(self, address: WebAddress, delay: float) -> None:
-        """Leave so many seconds between two requests, as far as anybody is waited for: the host's rules say so."""
+        """Leave this many seconds between two requests, up to `LONGEST_WAIT`, as the host's rules require."""
         self._host(address).delay = min(delay, LONGEST_WAIT)
 
     def _host(self, address: WebAddress) -> _Host:

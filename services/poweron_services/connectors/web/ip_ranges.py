@@ -1,7 +1,7 @@
-"""The IP addresses at which no public page is: one table for every release of Python.
+"""The IP ranges that hold no public pages: one table for every Python release.
 
-It holds every block of both special-purpose registries of IANA, also those that are routed, and what they leave out.
-IPv6 that carries an IPv4 address of its destination is judged by that one, where the destination is certain.
+It contains every block of both IANA special-purpose registries, including the routed ones, and ranges that they omit.
+An IPv6 address that embeds the IPv4 address of its destination is judged by that one, if the destination is certain.
 """
 
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
@@ -54,27 +54,27 @@ V6: Final = {
 }
 
 HANDED_OUT: Final = IPv6Network("2000::/3")
-"""The only addresses of IPv6 that anybody is given for the internet."""
+"""The only IPv6 range that is allocated for the public internet."""
 
 CARRYING_V4: Final = (
     IPv6Network("::ffff:0:0/96"),  # mapped
     IPv6Network("::ffff:0:0:0/96"),  # translated
     IPv6Network("64:ff9b::/96"),  # NAT64
 )
-"""Their last 32 bits are the IPv4 address at which a packet ends up."""
+"""Ranges in which the last 32 bits of an address are the IPv4 address that a packet reaches."""
 
 MAX_V4: Final = 2**32 - 1
 
 
 def destination(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
-    """Where a packet to the address ends up: at the IPv4 address that it carries, or at itself."""
+    """Return the address that a packet reaches: the embedded IPv4 address, or else the address itself."""
     if isinstance(address, IPv6Address) and any(address in network for network in CARRYING_V4):
         return IPv4Address(int(address) & MAX_V4)
     return address
 
 
 def special_range(address: IPv4Address | IPv6Address) -> str | None:
-    """What is special about the address, so that no page may be fetched from it; None: it is public."""
+    """Return why no page may be fetched from the address, or None if it is public."""
     if isinstance(address, IPv4Address):
         return next((name for network, name in V4.items() if address in network), None)
     if address.scope_id is not None:

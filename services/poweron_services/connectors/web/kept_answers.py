@@ -1,8 +1,8 @@
-"""What was asked of the web for a workflow and what came of it: asked once, and remembered with the workflow.
+"""Answers of the web that are stored with a workflow, so that each question is asked only once.
 
-A step that is tried again, after its process died or in a replay, is given what it was given the first time, be it an
-answer or a refusal. Another step is given an answer that is not too old, and asks again where there was a refusal.
-So each is kept under its step, and the last answer under the question alone, too.
+A step that is retried after its process died, or replayed, gets the same result as the first time, whether an answer or
+a refusal. Other steps get a stored answer while it is fresh, but ask again after a refusal. Each result is therefore
+stored under its step, and the latest answer also under the question alone.
 """
 
 import asyncio
@@ -19,24 +19,24 @@ from poweron_events.codes import Code
 from poweron_events.content import ContentStore
 from poweron_events.errors import Refused
 
-FRESH: Final = 3_600.0  # seconds that an answer serves the other steps of its workflow, too
+FRESH: Final = 3_600.0  # seconds for which an answer also serves other steps of its workflow
 
 Answer = dict[str, Any]
 """An answer as JSON."""
 Ask = Callable[[Answer | None], Awaitable[Answer]]
-"""Asks the web; it is given the answer of an earlier step, which may still hold."""
+"""Asks the web. Its argument is the answer of an earlier step, if any, which may still be valid."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """On whose behalf the web is reached: a workflow, and the step by its idempotency key, which may be tried again."""
+    """The caller of a request: a workflow, and a step that may be retried, identified by its idempotency key."""
 
     workflow_id: str
     step: str
 
 
 class Refusal(BaseModel):
-    """Why there was no answer."""
+    """Why there is no answer."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -46,7 +46,7 @@ class Refusal(BaseModel):
 
 
 class _Kept(BaseModel):
-    """What came of a question."""
+    """The stored result of a question."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -62,7 +62,7 @@ class _Kept(BaseModel):
 
 
 class KeptAnswers:
-    """The answers of one kind, such as `pages`; two who ask the same at once wait for one answer."""
+    """The answers of one kind, such as `pages`. Concurrent callers with the same question share one answer."""
 
     def __init__(self, content: ContentStore, kind: str, now: Callable[[], float] = time.time) -> None:
         self._content = content
@@ -71,10 +71,10 @@ class KeptAnswers:
         self._asking = WeakValueDictionary[tuple[str, str], asyncio.Lock]()
 
     async def answer(self, reader: Reader, question: str, ask: Ask) -> Answer:
-        """The answer that is kept, else what `ask` brings.
+        """Return the stored answer, or else call `ask` and store its result.
 
         Raises:
-            Refused: there is none, for the reason that `ask` gave, now or when the step was tried before.
+            Refused: `ask` refused, now or in an earlier attempt of the step.
             Unavailable: the content store cannot be reached.
         """
         async with self._asking.setdefault((reader.workflow_id, question), asyncio.Lock()):
@@ -104,7 +104,7 @@ class KeptAnswers:
         stored = await self._content.recall(reader.workflow_id, self._kind, question.encode())
         try:
             return None if stored is None else _Kept.model_validate_json(stored)
-        except ValidationError:  # of another release
+        except ValidationError:  # written by another release
             return None
 
     async def _keep(self, reader: Reader, question: str, kept: _Kept) -> None:

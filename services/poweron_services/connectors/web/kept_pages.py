@@ -1,4 +1,4 @@
-"""Pages of the web, fetched politely and once for a workflow: the body is content of it, beside what else was said."""
+"""Web pages, fetched politely and stored with a workflow: each body as content, the rest of the answer beside it."""
 
 import asyncio
 import hashlib
@@ -26,11 +26,11 @@ NOT_MODIFIED: Final = 304
 LOGIN: Final = frozenset({401, 407})
 BUSY: Final = frozenset({429, 503})
 MAX_HEADER: Final = 1_000  # characters
-MAX_RULES: Final = 1_000  # hosts' rules that are remembered
+MAX_RULES: Final = 1_000  # sets of robots rules that are remembered
 
 
 class LocalAnswer(Protocol):
-    """What somebody on this machine answers for an address, as a server would."""
+    """An answer that is found on this machine, in the form of a server's answer."""
 
     @property
     def url(self) -> str: ...
@@ -43,7 +43,7 @@ class LocalAnswer(Protocol):
 
 
 LocalPages = Callable[[str], Awaitable[LocalAnswer | None]]
-"""Is asked first for every address; None where it is not its own, so that the web is asked."""
+"""Asked first for every address; it returns None for an address that must be fetched from the web."""
 
 
 async def no_local_pages(_: str) -> LocalAnswer | None:
@@ -51,7 +51,7 @@ async def no_local_pages(_: str) -> LocalAnswer | None:
 
 
 class KeptPages:
-    """Fetches pages for workflows."""
+    """Fetches pages for workflows and stores them."""
 
     def __init__(
         self,
@@ -72,10 +72,10 @@ class KeptPages:
         self._rules: dict[tuple[Reader, str], RobotRules] = {}
 
     async def fetch(self, reader: Reader, url: str) -> FetchedPage:
-        """The page as it was fetched for this workflow, else as it is now; each redirect is kept by itself.
+        """Return the page as stored for this workflow, or else fetch it. Each redirect is stored separately.
 
         Raises:
-            Refused: it may not be fetched, or there is nothing to be had; the code says which.
+            Refused: the page may not be fetched or is unavailable; the code says which.
             Unavailable: the content store cannot be reached.
         """
         address, time_left = WebAddress.of(url), _TimeLeft(self._client.timeout)
@@ -91,7 +91,7 @@ class KeptPages:
     async def _asked(
         self, reader: Reader, address: WebAddress, time_left: "_TimeLeft", before: Answer | None
     ) -> Answer:
-        """What the address answers now: a page, or where it redirects to."""
+        """Ask the address now; return its page, or the target of its redirect."""
         response = await self._response(reader, address, _validators(before), time_left)
         if response.status == NOT_MODIFIED and before is not None:
             return before
@@ -122,7 +122,7 @@ class KeptPages:
         return await self._patiently(ask)
 
     async def _patiently(self, ask: Callable[[], Awaitable[WebResponse]]) -> WebResponse:
-        """What the host answers, also where it wants to be asked a little later."""
+        """Send a request, and retry it once if the host asks for a short wait."""
         for last in (False, True):
             response = await ask()
             wait = self._retry_after(response)
@@ -161,7 +161,7 @@ class KeptPages:
         return self._rules[reader, place.url]
 
     async def _rules_said(self, place: WebAddress) -> WebResponse:
-        """What a host answers for its rules, wherever it redirects to."""
+        """Request the rules of a host, with redirects to any host."""
         async with AsyncExitStack() as held:
 
             async def before_hop(address: WebAddress) -> None:
@@ -185,7 +185,7 @@ class KeptPages:
 
 @dataclass(slots=True)
 class _TimeLeft:
-    """The time that the servers of a page still have; waiting for a turn takes nothing of it."""
+    """The time left for the servers of a page; waiting for a turn does not count."""
 
     seconds: float
 
@@ -199,7 +199,7 @@ class _TimeLeft:
 
 
 def _validators(before: Answer | None) -> dict[str, str]:
-    """What lets a server say that nothing has changed."""
+    """The request headers that let a server answer that the page has not changed."""
     headers: Mapping[str, Any] = before.get("headers", {}) if before else {}
     asked = {"if-none-match": headers.get("etag"), "if-modified-since": headers.get("last-modified")}
     return {name: value for name, value in asked.items() if value}

@@ -1,4 +1,4 @@
-"""A page that holds nothing but where to go on: it sends to another one by itself, as a redirect does."""
+"""Redirects in HTML: a page that contains nothing but a refresh to another page."""
 
 import re
 from typing import Final
@@ -7,8 +7,8 @@ from poweron_events.errors import Refused
 from poweron_services.connectors.web.web_address import WebAddress
 from poweron_services.connectors.web.web_client import WebResponse
 
-LONGEST: Final = 8_192  # bytes of a page that says nothing else
-SAYS_NOTHING: Final = 200  # characters, such as "Click here if you are not sent on."
+LONGEST: Final = 8_192  # bytes of a page that contains nothing else
+SAYS_NOTHING: Final = 200  # characters of text, such as "Click here if you are not redirected."
 SOON: Final = 10  # seconds
 
 _REFRESH: Final = re.compile(
@@ -22,7 +22,7 @@ _UNSEEN: Final = re.compile(
 
 
 def refreshed(response: WebResponse) -> WebAddress | None:
-    """Where the page sends to at once, on its own host; None where it says something, or stays where it is."""
+    """Return the address on the same host to which the page refreshes, or None if it has content or stays in place."""
     found = _REFRESH.search(response.body) if len(response.body) <= LONGEST else None
     if found is None or int(found["seconds"]) > SOON or not response.headers.get("content-type", "html").count("html"):
         return None

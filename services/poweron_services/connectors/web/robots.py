@@ -1,4 +1,4 @@
-"""What the rules of a host say to robots (RFC 9309), kept for every address and every redirect."""
+"""The robots.txt rules of a host (RFC 9309), obeyed for every address and every redirect."""
 
 import asyncio
 from dataclasses import dataclass
@@ -11,11 +11,11 @@ from poweron_services.connectors.web.host_turns import HostTurns
 from poweron_services.connectors.web.web_address import WebAddress
 
 ROBOT: Final = "PowerOn"
-"""What rules call us by."""
+"""Our name in the rules."""
 PLACE: Final = "/robots.txt"
-MAX_BYTES: Final = 500_000  # of the rules, as the RFC wants at least
+MAX_BYTES: Final = 500_000  # of the rules, about the least that the RFC requires
 BUSY: Final = 429
-UNREADABLE: Final = 500  # from this status on, as where a host is busy, nobody knows what the rules are
+UNREADABLE: Final = 500  # from this status on, and if the host is busy, the rules are unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,21 +26,21 @@ class RobotRules:
 
     @classmethod
     async def of(cls, status: int, body: bytes) -> "RobotRules":
-        """The rules as they were answered; where there are none, everything is allowed."""
+        """Parse the rules in an answer. If there are none, everything is allowed."""
         said = body.decode("utf-8", errors="replace") if status < 400 else ""
         return cls(await asyncio.to_thread(Protego.parse, said))
 
     def check(self, address: WebAddress) -> None:
-        """Refuse what the rules do not allow.
+        """Check that the rules allow the address.
 
         Raises:
-            Refused: names the host (`robots_disallowed`).
+            Refused: they do not (`robots_disallowed`); the message names the host.
         """
         if address.target != PLACE and not self.parsed.can_fetch(address.url, ROBOT):
             raise Refused(f"The rules of {address.host} for robots do not allow it.", code="robots_disallowed")
 
     def slow_down(self, address: WebAddress, turns: HostTurns) -> None:
-        """Leave the pauses between requests that the rules want."""
+        """Apply the pauses between requests that the rules require."""
         rate = self.parsed.request_rate(ROBOT)
         wanted = self.parsed.crawl_delay(ROBOT) or (rate.seconds / rate.requests if rate and rate.requests else 0.0)
         if wanted:
@@ -48,15 +48,15 @@ class RobotRules:
 
 
 def check_rules(address: WebAddress, status: int) -> None:
-    """Refuse a host that could not say its rules just now: nobody knows what it allows.
+    """Check that the host could serve its rules; otherwise it is unknown what it allows.
 
     Raises:
-        Refused: names the host (`robots_disallowed`).
+        Refused: it could not (`robots_disallowed`); the message names the host.
     """
     if status == BUSY or status >= UNREADABLE:
         raise Refused(f"The rules of {address.host} for robots cannot be read now.", code="robots_disallowed")
 
 
 def rules_of(address: WebAddress) -> str:
-    """Where the rules of the address' host are."""
+    """Return the address of the rules of an address's host."""
     return f"{address.scheme}://{address.authority}{PLACE}"

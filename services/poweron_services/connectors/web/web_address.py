@@ -1,6 +1,6 @@
-"""The address of a page: parsed once, as browsers do, and asked for by its parts alone.
+"""The address of a page: parsed once, as browsers do, and then requested by its parts alone.
 
-What two parsers would read as two hosts is refused, since one of them might check what the other connects to.
+An address that two parsers could read as different hosts is refused: one host might be checked and the other contacted.
 """
 
 import re
@@ -23,10 +23,10 @@ _NAME: Final = re.compile(r"(?=.{1,253}$)[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*")
 
 @dataclass(frozen=True, slots=True)
 class WebAddress:
-    """Where a page is."""
+    """The parsed address of a page."""
 
     url: str
-    """All of it in ASCII, without a fragment; the same for all ways to write it."""
+    """The whole address in ASCII, without a fragment, in a normalised form."""
     scheme: str
     host: str
     """A name in ASCII, or an IP address without brackets."""
@@ -36,10 +36,10 @@ class WebAddress:
 
     @classmethod
     def of(cls, url: str) -> Self:
-        """The address that is written so.
+        """Parse an address.
 
         Raises:
-            Refused: it is none of a page (`address_refused`).
+            Refused: it is not the address of a page (`address_refused`).
         """
         start = _START.match(url)
         if len(url) > MAX_LENGTH or start is None or _UNCLEAR.search(start[1]) or _CONTROL.search(url):
@@ -63,10 +63,10 @@ class WebAddress:
         return cls(url=origin + target, scheme=scheme, host=host, port=port, target=target)
 
     def joined(self, location: str) -> "WebAddress":
-        """Where a link or a redirect of this page leads to.
+        """Resolve a link or a redirect of this page.
 
         Raises:
-            Refused: to nothing that is the address of a page (`address_refused`).
+            Refused: the target is not the address of a page (`address_refused`).
         """
         if len(location) > MAX_LENGTH or _CONTROL.search(location):
             raise refused("is one that no page has")
@@ -77,7 +77,7 @@ class WebAddress:
 
     @property
     def ip(self) -> IPv4Address | IPv6Address | None:
-        """The IP address that stands in place of a name."""
+        """The host as an IP address, or None if it is a name."""
         return _ip(self.host)
 
     @property
@@ -86,12 +86,12 @@ class WebAddress:
 
     @property
     def authority(self) -> str:
-        """Host and port as a server is told them."""
+        """Host and port as sent to a server; the default port is omitted."""
         return _written(self.host) + (f":{self.port}" if self.port != PORTS[self.scheme] else "")
 
 
 def refused(detail: str) -> Refused:
-    """That an address is refused: the sentence is the same for all of them, the reason is for the log."""
+    """Return the error for a refused address. Its message is the same for all addresses; `detail` is for the log."""
     return Refused(
         "The address of a page was refused: it does not lead to a public page of the web that may be read from here.",
         code="address_refused",

@@ -1,4 +1,4 @@
-"""The way out to the web: every address, every IP address behind it and every redirect is checked, all is bounded."""
+"""The web client: it checks every address, its IP addresses and every redirect, and limits time and size."""
 
 import asyncio
 import ssl
@@ -27,35 +27,35 @@ REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 MAX_HEADERS: Final = 500
 CONNECTIONS: Final = 100
 IDLE_CONNECTIONS: Final = 20
-IDLE: Final = 5.0  # seconds after which a connection that nobody uses is closed
+IDLE: Final = 5.0  # seconds after which an idle connection is closed
 ACCEPT: Final = "text/html,application/xhtml+xml,application/pdf;q=0.9,*/*;q=0.8"
-BESIDE: Final = 500_000  # bytes that may be sent beside a body, such as headers and what stands between its chunks
+BESIDE: Final = 500_000  # bytes that may be sent in addition to a body, such as headers and chunk framing
 SHORT: Final = 64_000  # bytes
 FOR_EVERYBODY: Final = frozenset({"accept", "accept-language"})
-"""Headers that also a host is sent that was not asked, but redirected to."""
+"""Headers that are also sent after a redirect to another origin."""
 
 Method = Literal["GET", "POST"]
 BeforeHop = Callable[[WebAddress], Awaitable[None]]
-"""Is awaited before each address is asked, those of redirects too; what it raises ends the fetch."""
+"""Awaited before each request, including those after redirects; an exception from it ends the fetch."""
 
 
 @dataclass(frozen=True, slots=True)
 class WebResponse:
-    """What a server answered, whatever its status."""
+    """A server's answer with any status."""
 
     url: str
     """The address that answered, after all redirects."""
     status: int
     headers: Mapping[str, str]
-    """By their names in lower case; no cookies."""
+    """By their names in lower case, without cookies."""
     body: bytes
-    """Unpacked."""
+    """Decompressed."""
     truncated: bool = False
-    """Whether the server had more to send than is read."""
+    """Whether the server had more to send than the limit allows."""
 
 
 class WebClient:
-    """Asks servers of the web, and only those that may be asked."""
+    """Sends requests to web servers that the rules allow."""
 
     def __init__(self, settings: WebSettings, rules: WebRules, pool: httpcore2.AsyncConnectionPool) -> None:
         self._settings = settings
@@ -64,7 +64,7 @@ class WebClient:
 
     @property
     def timeout(self) -> float:
-        """Seconds that a page has, with all its redirects."""
+        """Seconds for a page, including all its redirects."""
         return self._settings.timeout
 
     async def get(
@@ -75,13 +75,13 @@ class WebClient:
         max_bytes: int | None = None,
         before_hop: BeforeHop | None = None,
     ) -> WebResponse:
-        """Ask for a page, and follow its redirects.
+        """Request a page and follow its redirects.
 
-        `before_hop` may wait as long as it likes: the time that a page has is that of its servers.
+        `before_hop` may wait as long as it needs: only the time of the servers counts towards the timeout.
 
         Raises:
-            Refused: it may not be asked for (`address_refused`), or there is nothing to be had (`page_unavailable`,
-                `page_timeout`, `page_too_large`). An answer of any status is an answer.
+            Refused: the address is not allowed (`address_refused`), or the request failed (`page_unavailable`,
+                `page_timeout`, `page_too_large`). An error status is not a failure.
         """
         address, sent = WebAddress.of(url), _lower(headers)
         left = self._settings.timeout
@@ -102,23 +102,23 @@ class WebClient:
     async def get_once(
         self, address: WebAddress, *, headers: Mapping[str, str] | None = None, timeout: float
     ) -> WebResponse:
-        """Ask for just this address, within so many seconds: a redirect is the answer.
+        """Request this address only, with a timeout in seconds. Redirects are returned, not followed.
 
         Raises:
-            Refused: as `get` does.
+            Refused: as for `get`.
         """
         self._rules.check(address)
         return await self._ask("GET", address, _lower(headers), timeout=timeout)
 
     def check(self, address: WebAddress) -> None:
-        """See that the address may be asked, as far as it tells; raises as `get` does."""
+        """Check that the address is allowed, without resolving its host; raises as `get` does."""
         self._rules.check(address)
 
     async def post(self, url: str, *, content: bytes, headers: Mapping[str, str] | None = None) -> WebResponse:
-        """Send something to a server; a redirect is the answer.
+        """Send content to a server. Redirects are returned, not followed.
 
         Raises:
-            Refused: as `get` does.
+            Refused: as for `get`.
         """
         address = WebAddress.of(url)
         self._rules.check(address)
@@ -175,18 +175,18 @@ async def open_web_client(
     network: httpcore2.AsyncNetworkBackend | None = None,
     tls: ssl.SSLContext | None = None,
 ) -> AsyncGenerator[WebClient, None]:
-    """A client for as long as the context lasts.
+    """Open a client that is closed when the context exits.
 
     Args:
-        settings: of the operator.
-        engine: the address of a search engine that the operator set, which may be asked wherever it is. What fetches
-            pages is another client, so that no page leads there.
-        resolve: finds the IP addresses of hosts; unset: as this machine does.
-        network: opens the connections to IP addresses; unset: as this machine does.
-        tls: whom to trust; unset: as this machine does.
+        settings: the operator's web settings.
+        engine: the address of a search engine that the operator configured, which is allowed on any network. Pages are
+            fetched by another client, so no page can lead there.
+        resolve: resolves hosts to IP addresses; by default, this machine's resolver.
+        network: opens connections to IP addresses; by default, this machine's network.
+        tls: the certificates to trust; by default, those of this machine.
 
     Raises:
-        Refused: the address of the engine is none.
+        Refused: the address of the engine is invalid.
     """
     place = None if engine is None else WebAddress.of(engine)
     rules = WebRules(settings, None if place is None else (place.host, place.port))
@@ -218,7 +218,7 @@ async def _response(address: WebAddress, answer: httpcore2.Response, limit: int)
 
 
 async def _skip(chunks: AsyncIterable[bytes]) -> None:
-    """Read what stands beside a redirect where it is short, so that the connection can be used again."""
+    """Read the body of a redirect if it is short, so that the connection can be reused."""
     left = SHORT
     async for chunk in chunks:
         left -= len(chunk)
@@ -244,10 +244,10 @@ def _text(raw: bytes) -> str:
 
 
 def redirected(response: WebResponse) -> WebAddress | None:
-    """Where an answer sends whoever asked; None where it is a page.
+    """Return the target of a redirect, or None if the answer is not one.
 
     Raises:
-        Refused: to an address that may not be asked, or away from one that encrypts (`address_refused`).
+        Refused: the target is not the address of a page, or leads from https to http (`address_refused`).
     """
     if (location := _redirect(response)) is None:
         return None
@@ -259,7 +259,7 @@ def redirected(response: WebResponse) -> WebAddress | None:
 
 
 def endless(address: WebAddress) -> Refused:
-    """That an address redirects, and what it redirects to as well, and so on."""
+    """Return the error for an address with too many redirects."""
     return Refused(f"{address.host} redirects without end.", code="page_unavailable")
 
 

@@ -1,4 +1,4 @@
-"""Which hosts, ports and IP addresses may be asked: by the settings of the operator, and by what is public."""
+"""Rules for allowed hosts, ports and IP addresses, based on the operator's settings and on the public IP ranges."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -18,13 +18,13 @@ class WebRules:
 
     settings: WebSettings
     engine: tuple[str, int] | None = None
-    """Host and port of a search engine that the operator set, which needs no other setting to be asked."""
+    """Host and port of the search engine that the operator configured; it is allowed without any other setting."""
 
     def check(self, address: WebAddress) -> None:
-        """See that the address may be asked, as far as it tells.
+        """Check that the address is allowed, without resolving its host.
 
         Raises:
-            Refused: it may not (`address_refused`).
+            Refused: the address is not allowed (`address_refused`).
         """
         if (address.host, address.port) == self.engine:
             return
@@ -39,10 +39,10 @@ class WebRules:
             self.check_ip(address.host, address.port, [address.host])
 
     def check_ip(self, host: str, port: int, found: Sequence[str]) -> list[IPAddress]:
-        """The IP addresses of a host, where a connection may go to each of them.
+        """Return the IP addresses of a host, after checking that connections to all of them are allowed.
 
         Raises:
-            Refused: one of them is denied, or special, which is how a name is used to reach what nobody else reaches.
+            Refused: one of them is denied, or in a special range, as when a name is used to reach a private service.
         """
         addresses = [ip_address(address) for address in found]
         for address in addresses:
@@ -51,7 +51,7 @@ class WebRules:
         return addresses
 
     def _against(self, host: str, port: int, address: IPAddress) -> str | None:
-        """Why a host may not be asked at this IP address."""
+        """Why the host is not allowed at this IP address, or None if it is allowed."""
         if (host, port) == self.engine:
             return None
         if any(_named(self.settings.deny, str(form)) for form in (address, destination(address))):
@@ -59,7 +59,7 @@ class WebRules:
         return None if self.private(host, port) else special_range(address)
 
     def private(self, host: str, port: int) -> bool:
-        """Whether the operator lets this host be asked wherever it is."""
+        """Return whether the operator allows this host on any network."""
         return (host, port) == self.engine or any(
             pattern.names(host) and port in (self.settings.ports if pattern.port is None else {pattern.port})
             for pattern in self.settings.private_hosts

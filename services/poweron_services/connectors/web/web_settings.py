@@ -1,4 +1,4 @@
-"""What an operator says about the web: which hosts and ports may be asked, and how much of them is read."""
+"""The operator's settings for the web: which hosts and ports are allowed, and how much is read."""
 
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -16,25 +16,25 @@ PAUSE = 0.25  # seconds
 
 @dataclass(frozen=True, slots=True)
 class WebSettings:
-    """The settings of the web, as whoever fetches something is given them."""
+    """The web settings, as clients of the web receive them."""
 
     allow: tuple[HostPattern, ...] = ()
-    """The hosts that may be asked; none: every public one."""
+    """The allowed hosts; if empty, every public host is allowed."""
     deny: tuple[HostPattern, ...] = ()
-    """Those that may not, whatever else is said."""
+    """The denied hosts; overrides `allow` and `private_hosts`."""
     private_hosts: tuple[HostPattern, ...] = ()
-    """Those that may be asked although they are in a network of ours."""
+    """Hosts that are allowed although they are on a private network."""
     ports: frozenset[int] = USUAL_PORTS
     max_bytes: int = MAX_BYTES
-    """Of a page, decompressed."""
+    """The size limit of a page, decompressed."""
     timeout: float = TIMEOUT
-    """Seconds that a page has, with all its redirects."""
+    """Seconds for a page, including all its redirects."""
     max_pages: int = MAX_PAGES
-    """That one action fetches."""
+    """The most pages that one action fetches."""
     pause: float = PAUSE
     """Seconds between two requests to one host, after the first few."""
     contact: str = ""
-    """Where whoever runs a server reaches whoever runs this one."""
+    """Where operators of other servers can reach the operator of this one."""
 
     @classmethod
     def of(cls, settings: Settings) -> Self:
@@ -52,5 +52,5 @@ class WebSettings:
 
     @property
     def user_agent(self) -> str:
-        """Who asks, for those who are asked."""
+        """The User-Agent header, which identifies us to servers."""
         return f"PowerOn/{version('poweron-services')}" + (f" (+{self.contact})" if self.contact else "")

@@ -1,6 +1,6 @@
-"""What is done next: read what nobody has read, then answer from it; the last task writes the report.
+"""The built-in model's choice of action: read unread documents, then answer from them; the last task writes a report.
 
-Stage 2 is shown nothing but the context that stage 1 writes: the parameters as JSON.
+Stage 1 writes the parameters as JSON into its parameters context, from which stage 2 reads them.
 """
 
 import re
@@ -26,25 +26,25 @@ MAX_LEARNINGS = 5
 MAX_CONTEXT = 8_000  # characters of a parameters context
 
 _LABEL = re.compile(r"round(?P<round>\d+)_(?:request|task\d+_action\d+_(?P<action>\w+))")
-_FREE_TEXT: Final = ("aiPrompt", "query")  # parameters that any context can fill: what is asked, in words
+_FREE_TEXT: Final = ("aiPrompt", "query")  # parameters that any context can fill: the question, in words
 
 
 def select(prompt: SelectionPrompt) -> str:
-    """The selection of one action."""
+    """Select one action."""
     return _choose(prompt).model_dump_json(by_alias=True)
 
 
 def fill(prompt: ParametersPrompt) -> str:
-    """The fields of the schema that the context says something about."""
+    """Set the fields of the schema for which the context has a value."""
     stated = _stated(prompt.parameters_context)
     parameters = {field.name: value for field in prompt.fields if (value := _value(field, stated, prompt)) is not None}
     return orjson.dumps({"schema": "parameters_v1", "parameters": parameters}).decode()
 
 
 def plan_actions(prompt: ActionsPrompt) -> str:
-    """All actions of a task at once (mode Actionplan): what stage 1 would come to if every one of them succeeded.
+    """Plan all actions of a task at once (mode Actionplan): those that stage 1 would select if each succeeded.
 
-    A plan ends with a list of what there is: what is read of it is planned when the list is known.
+    A plan ends after an action that lists files: what to read of them is planned once the list is known.
     """
     fields = prompt.shown()
     told = {name: fields[name] for name in fields if name not in ("max_steps", "place", "first_action")}
@@ -67,7 +67,7 @@ def plan_actions(prompt: ActionsPrompt) -> str:
 
 
 def _choose(prompt: SelectionPrompt) -> SelectionAnswer:
-    """The one action that is next; after a refusal with documents, not lists."""
+    """Choose the next action; after a refusal, name single documents instead of lists."""
     choice = _choice(prompt)
     if not prompt.refusal:
         return choice
@@ -94,7 +94,7 @@ def _choice(prompt: SelectionPrompt) -> SelectionAnswer:
 
 
 def _lookup(prompt: SelectionPrompt, action: str) -> SelectionAnswer:
-    """An action of the web, and what it looks for."""
+    """Select a web action and what it looks for."""
     if action == CRAWL:
         linking = _lists(prompt, None) or _lists(prompt, *PAGES) or _lists(prompt)
         return _step(prompt, CRAWL, "Read the pages that the documents link to.", linking)
@@ -103,7 +103,7 @@ def _lookup(prompt: SelectionPrompt, action: str) -> SelectionAnswer:
 
 
 def _writing(prompt: SelectionPrompt, references: tuple[str, ...]) -> SelectionAnswer:
-    """The action that writes from what was read, or whatever is allowed."""
+    """Select the action that writes from what was read, or else any action that is allowed."""
     offered = {line.name for line in prompt.catalog}
     if PROCESS in offered or not offered:
         return _process(prompt, references)
@@ -127,20 +127,20 @@ def _report(prompt: SelectionPrompt, references: tuple[str, ...]) -> SelectionAn
 
 
 def _unread(prompt: SelectionPrompt) -> tuple[str, ...]:
-    """The lists of documents that came with a request and that nobody has tried to extract since."""
+    """Return the lists of documents that came with a request and that no action has tried to extract since."""
     tried = [message.round for message in prompt.history if message.action == EXTRACT]
     read = [_round(label) for label in _labels(prompt) if _is_of(label, "extract")]
     return _lists(prompt, None, since=max((*tried, *read), default=0) + 1)
 
 
 def _lists(prompt: SelectionPrompt, *actions: str | None, since: int = 0) -> tuple[str, ...]:
-    """The lists that actions of these names left, None: that came with a request; all lists without a name."""
+    """Return the lists that the named actions left (None: those of requests); all lists if no action is named."""
     kept = (one for one in _labels(prompt) if not actions or (_is_of(one, *actions) and _round(one) >= since))
     return tuple(map(list_reference, kept))
 
 
 def _labels(prompt: SelectionPrompt) -> Iterable[str]:
-    """The labels of all documents, newest first; last those whose documents the index does not name."""
+    """Return the labels of all documents, newest first; labels of documents missing from the index come last."""
     named, all_of_them = (line.label for line in prompt.documents), (line.label for line in prompt.lists)
     return dict.fromkeys(label for label in (*named, *all_of_them) if label)
 
@@ -158,7 +158,7 @@ def _round(label: str) -> int:
 def _step(
     prompt: SelectionPrompt, action: str, objective: str, references: tuple[str, ...], **values: JsonValue
 ) -> SelectionAnswer:
-    """An action, the document lists it works on, and what stage 2 shall set."""
+    """Build the selection of an action, with its document lists and the parameters that stage 2 must set."""
     fields = [
         SchemaField(name=name, type="object" if isinstance(value, list) else "string", required=name in _FREE_TEXT)
         for name, value in values.items()
@@ -174,7 +174,7 @@ def _step(
 
 
 def _context(values: dict[str, JsonValue]) -> str:
-    """A parameters context; the longest text is cut until it fits."""
+    """Write a parameters context; truncate long texts until it fits."""
     cut = MAX_CONTEXT
     while True:
         kept = {name: value[:cut] if isinstance(value, str) else value for name, value in values.items()}
@@ -185,7 +185,7 @@ def _context(values: dict[str, JsonValue]) -> str:
 
 
 def _stated(context: str) -> dict[str, JsonValue]:
-    """The values that a parameters context names; none where another model wrote it in its own words."""
+    """Parse the values in a parameters context; none if another model wrote it in its own words."""
     try:
         stated = orjson.loads(context)
     except orjson.JSONDecodeError:

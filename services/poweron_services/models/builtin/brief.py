@@ -1,8 +1,8 @@
-"""Documents in a few sentences of their own: those that cover most of what is said, and none that repeats another.
+"""Summaries that quote a few sentences of each document: those that cover most of its content without repetition.
 
-Sentences are weighed by the words that a document uses often, compared by their vectors where there is an embedder,
-and told in the order of the documents. Of a book there is one of each chapter; where there are no sentences, as in a
-form or a table, its main facts stand for them.
+Sentences with words that a document uses often weigh more. If there is an embedder, their vectors are compared. The
+chosen sentences appear in document order. A book is summarised by one sentence per chapter; a document without
+sentences, such as a form or a table, by its main facts.
 """
 
 import math
@@ -20,17 +20,17 @@ from poweron_services.models.builtin.table_cells import Table
 from poweron_services.models.embedding.embedder import Embedder, Vector, nearness
 
 FEWEST, MOST = 3, 8  # sentences
-SENTENCES_PER: Final = 5  # sentences of the documents for which there is one more
-MOST_COMPARED: Final = 60  # sentences by their vectors
-SHORTEST, LONGEST = 5, 60  # words of a sentence that can stand alone
-BOOK, CHAPTERS = 12, 24  # sections that make a document a book, and how many of them a summary shows
+SENTENCES_PER: Final = 5  # sentences of a document that add one to its summary
+MOST_COMPARED: Final = 60  # sentences that are compared with each other
+SHORTEST, LONGEST = 5, 60  # words of a self-contained sentence
+BOOK, CHAPTERS = 12, 24  # sections that make a document a book, and the most that its summary shows
 BOOK_SENTENCES: Final = 150
-ALIKE: Final = 0.5  # what it costs a sentence to be like one that is chosen
-FIRST: Final = 0.25  # what the first sentence of a section has ahead
-NUMBERED: Final = 0.15  # what a sentence has ahead that says a number, a date or a sum
-CROWDED: Final = 0.35  # what it costs a sentence that its section has one already
-FACTS, SHORT_FACT = 5, 80  # of a document, and characters of one
-CELLS: Final = 6  # of a row that a summary shows
+ALIKE: Final = 0.5  # penalty for a sentence that resembles a chosen one
+FIRST: Final = 0.25  # bonus for the first sentence of a section
+NUMBERED: Final = 0.15  # bonus for a sentence with a number, a date or a sum
+CROWDED: Final = 0.35  # penalty for each sentence already chosen from the same section
+FACTS, SHORT_FACT = 5, 80  # facts of a document, and characters of one fact
+CELLS: Final = 6  # cells of a row that a summary shows
 
 
 _ASKS: Final = re.compile("[?\uff1f\u061f:]$")
@@ -43,13 +43,13 @@ class _Weighed(NamedTuple):
 
 
 def brief(held: Library, topic: frozenset[str], language: str, embedder: Embedder | None = None) -> str:
-    """The documents in 3 to 8 sentences, and the main facts of tables and forms; several documents one by one.
+    """Summarise documents one by one, in 3 to 8 sentences each, plus the main facts of tables and forms.
 
     Args:
         held: the documents.
-        topic: the words of what is wanted of them; none for all.
-        language: of the words, in two letters.
-        embedder: whose vectors tell which sentences say the same.
+        topic: the words of the topic to summarise; empty for all of the content.
+        language: the two-letter code of the language of the words.
+        embedder: its vectors show which sentences mean the same.
     """
     documents = [list(found) for _, found in groupby(held.passages, key=lambda one: one.place.document)]
     most = MOST if len(documents) == 1 else max(FEWEST, MOST // len(documents))
@@ -65,7 +65,7 @@ def brief(held: Library, topic: frozenset[str], language: str, embedder: Embedde
 
 
 def _sentences(passages: Sequence[Passage], topic: frozenset[str], most: int, embedder: Embedder | None) -> list[str]:
-    """The sentences that stand for a document, in its order, each with the one that goes on with it."""
+    """Choose the sentences that represent a document, in its order, each with the sentence that continues it."""
     sentences = _on_topic([one for one in passages if _stands_alone(one)], topic)
     if not sentences:
         return []
@@ -84,13 +84,13 @@ def _sentences(passages: Sequence[Passage], topic: frozenset[str], most: int, em
 
 
 def _on_topic(sentences: list[Passage], topic: frozenset[str]) -> list[Passage]:
-    """Those that say most of what was asked for, by themselves or under their heading."""
+    """Keep the sentences that share the most words with the topic, themselves or through their heading."""
     said = [len(topic & (one.own | one.near)) for one in sentences]
     return [one for one, count in zip(sentences, said, strict=True) if count == max(said)]
 
 
 def _stands_alone(passage: Passage) -> bool:
-    """Whether a passage is a sentence that says something by itself: no question, no heading, none that goes on."""
+    """Return whether a passage is a self-contained sentence: not a question, a heading or a continuation."""
     words = passage.value.split()
     ends = passage.value.rstrip("\"”'").endswith((".", "\u3002"))
     is_sentence = passage.kind == "sentence" or (passage.kind == "line" and ends)
@@ -107,7 +107,7 @@ def _stands_alone(passage: Passage) -> bool:
 
 
 def _weighed(sentences: Sequence[Passage]) -> list[_Weighed]:
-    """Sentences by how much of what is often said they say, for their length."""
+    """Weigh sentences by their share of frequent words, relative to their length."""
     often = Counter(term for one in sentences for term in one.own)
     seen = set[tuple[Place, str]]()
     found = []
@@ -120,7 +120,7 @@ def _weighed(sentences: Sequence[Passage]) -> list[_Weighed]:
 
 
 def _likeness(compared: Sequence[_Weighed], embedder: Embedder | None) -> Callable[[int, int], float]:
-    """How alike two of the sentences are, from 0 to 1."""
+    """Return a function that says how alike two of the sentences are, from 0 to 1."""
     if embedder is None:
         words = [one.passage.own for one in compared]
         return lambda one, other: len(words[one] & words[other]) / (len(words[one] | words[other]) or 1)
@@ -130,7 +130,7 @@ def _likeness(compared: Sequence[_Weighed], embedder: Embedder | None) -> Callab
 
 
 def _unlike(compared: Sequence[_Weighed], count: int, likeness: Callable[[int, int], float]) -> list[Passage]:
-    """The weightiest sentences, each as unlike the ones before it as can be (maximal marginal relevance)."""
+    """Choose the heaviest sentences that differ most from those already chosen (maximal marginal relevance)."""
     chosen: list[int] = []
     left = list(range(len(compared)))
 
@@ -151,7 +151,7 @@ def _told(passage: Passage, going_on: str = "") -> str:
 
 
 def _facts(passages: Sequence[Passage]) -> str:
-    """What a form says: its first labels with values, and its total; "" for what is no form."""
+    """Return the first labels and values of a form, and its total; "" if the document is not a form."""
     short = [one for one in passages if one.kind == "fact" and len(one.value) <= SHORT_FACT]
     if len(short) < FEWEST:
         return ""
@@ -166,7 +166,7 @@ def _tables(held: Library, document: str) -> list[str]:
 
 
 def _of_table(table: Table) -> str:
-    """The columns of a table, how many rows it has, and its last row, which is a total where there is one."""
+    """Describe a table by its columns, its number of rows, and its last row, which holds the total if there is one."""
     last = "; ".join(f"{name}: {cell}" for name, cell in table.records[-1].filled[:CELLS])
     columns = ", ".join(filter(None, table.headers[:CELLS]))
     return f"**{columns}** ({len(table.records)}) … {last} — {table.place}"

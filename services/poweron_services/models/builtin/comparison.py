@@ -1,7 +1,7 @@
-"""Documents side by side: the amounts that they name in one table, and what only one of them names below.
+"""Comparisons of documents: a table of the amounts that they share, and below it those that only one of them names.
 
-Every number stands as its document writes it; only differences are worked out, where two amounts have one unit.
-What is left out is told.
+Numbers appear as their documents write them; only differences are calculated, if two amounts have the same unit. The
+comparison says what it leaves out.
 """
 
 import re
@@ -19,11 +19,11 @@ from poweron_services.models.builtin.phrases import listed, say
 from poweron_services.models.builtin.sources import Place
 from poweron_services.models.builtin.table_cells import Table
 
-MOST_DOCUMENTS: Final = 6  # side by side
+MOST_DOCUMENTS: Final = 6  # documents side by side
 MOST_ROWS: Final = 60
 MOST_JOINED: Final = 4  # documents whose tables are joined
-TABLES_TRIED: Final = 5  # of each document
-MOST_CAPITALS: Final = 4  # letters; more of them are no abbreviation
+TABLES_TRIED: Final = 5  # tables of each document
+MOST_CAPITALS: Final = 4  # letters; a longer word in capitals is not an abbreviation
 MOST_FACT: Final = 200  # characters
 NOTHING: Final = "\u2013"
 TOTAL: Final = "total"
@@ -42,7 +42,7 @@ _OF_MONEY: Final = re.compile(
     re.IGNORECASE,
 )
 _MONEY: Final = re.compile(r"[$€£¥₹]|\b(?:USD|EUR|CHF|GBP)\b")
-_NOTE: Final = re.compile(  # in brackets; what an amount is without or with is no note
+_NOTE: Final = re.compile(  # text in brackets, unless it says what an amount includes or excludes
     r"\((?![^)]*\b(?:net|gross|excl|incl|without|before|after|netto|brutto|ohne|exkl|inkl|zzgl))[^)]*\)", re.IGNORECASE
 )
 _NO_AMOUNT: Final = re.compile(r"\W*|n/?a", re.IGNORECASE)
@@ -52,19 +52,19 @@ _MARKUP: Final = re.compile(r"([\\`*_<>|\[\]])")
 
 @dataclass(slots=True)
 class _Document:
-    """What a document names: amounts and other facts by their labels, and where."""
+    """The amounts and other facts that a document names, by label, and their places."""
 
     name: str
     amounts: dict[str, tuple[str, str]] = field(default_factory=dict)
     facts: dict[str, tuple[str, str]] = field(default_factory=dict)
     places: dict[str, None] = field(default_factory=dict)
     counts: bool = False
-    """Whether it names no money, so that its other numbers are compared."""
+    """Whether the document names no money, so that its other numbers are compared."""
     _told: Counter[str | tuple[str, str]] = field(default_factory=Counter)
-    """How many amounts are told of a name, and of a name with a value."""
+    """The number of amounts recorded for each name, and for each pair of name and value."""
 
     def add_amount(self, label: str, value: str, place: Place, times: int = 1) -> None:
-        """An amount that its table names for so many times; another one of the same name is a row of its own."""
+        """Add an amount, unless it is already recorded `times` times; another of the same name gets its own row."""
         key = _key(label)
         if key and self._told[key, value] < times:
             self._told[key, value] += 1
@@ -74,14 +74,14 @@ class _Document:
             self.places[place.locator] = None
 
     def add_fact(self, label: str, value: str, place: Place) -> None:
-        """The first that is said under a name."""
+        """Add a fact, unless one with the same name is recorded."""
         if (key := _key(label)) and key not in self.facts:
             self.facts[key] = (label, value)
             self.places[place.locator] = None
 
 
 def comparison(held: Library, language: str) -> str:
-    """The comparison as markdown; "" where fewer than two documents name an amount."""
+    """Return the comparison as markdown; "" if fewer than two documents name an amount."""
     found = _documents(held)
     named = [one for one in found if one.amounts]
     if len(named) < 2:
@@ -106,7 +106,7 @@ def comparison(held: Library, language: str) -> str:
 
 
 def _amounts_compared(compared: Sequence[_Document], shared: Mapping[str, None], language: str) -> list[str]:
-    """The amounts side by side, and below them what only one document names."""
+    """Return the amounts side by side, and below them those that only one document names."""
     found = [say("side_by_side" if shared else "nothing_shared", language)]
     if shared:
         found.append(f"## {say('amounts', language)}")
@@ -121,7 +121,7 @@ def _amounts_compared(compared: Sequence[_Document], shared: Mapping[str, None],
 
 
 def _joined(held: Library, compared: Sequence[_Document]) -> Joined | None:
-    """The largest tables that one column of names joins, one of each document."""
+    """Join one table of each document on a column of names; return the join with the most shared rows."""
     each = [[table for table in held.tables if table.place.document == one.name] for one in compared]
     most = [sorted(tables, key=lambda table: -len(table.records))[:TABLES_TRIED] for tables in each]
     if not all(most) or len(most) > MOST_JOINED:
@@ -131,7 +131,7 @@ def _joined(held: Library, compared: Sequence[_Document]) -> Joined | None:
 
 
 def _rows_compared(held: Library, compared: Sequence[_Document], language: str) -> list[str]:
-    """What differs between rows of the same name beside what they come to."""
+    """Return the differences between rows of the same name, except in the column of amounts."""
     rows = _joined(held, compared)
     if rows is None or len(rows.columns) < 2:
         return []
@@ -147,14 +147,14 @@ def _rows_compared(held: Library, compared: Sequence[_Document], language: str) 
 
 
 def _bounded(rows: Sequence[Sequence[str]], language: str) -> list[str]:
-    """The table of these rows, the first of which is its head; what there is no room for is counted."""
+    """Return the rows as a table, headed by the first row; rows beyond the limit are only counted."""
     head, *below = rows
     left = len(below) - MOST_ROWS
     return [_table(head, below[:MOST_ROWS]), *([say("more_rows", language, count=left)] if left > 0 else [])]
 
 
 def _leave_notes_out(each: Sequence[dict[str, tuple[str, str]]]) -> None:
-    """Name things without their notes in brackets, where no document names two things so."""
+    """Drop notes in brackets from labels, unless a document would then use one label for two things."""
     counts = [Counter(_key(_NOTE.sub(" ", label)) for label, _ in one.values()) for one in each]
     unclear = {key for one in counts for key in one if one[key] > 1} | {""}
     for one in each:
@@ -165,7 +165,7 @@ def _leave_notes_out(each: Sequence[dict[str, tuple[str, str]]]) -> None:
 
 
 def _totals(compared: Sequence[_Document], language: str) -> list[str]:
-    """What the documents come to and how far that differs, as a sentence of its own; none where one has no total."""
+    """Return a sentence with the total of each document and their difference; nothing if a document has no total."""
     if any(TOTAL not in one.amounts for one in compared):
         return []
     each = [say("total_of", language, amount=one.amounts[TOTAL][1], name=one.name) for one in compared]
@@ -198,13 +198,13 @@ def _documents(held: Library) -> list[_Document]:
 
 
 def _is_of_money(table: Table) -> bool:
-    """Whether what its rows come to is money."""
+    """Return whether the amounts in the rows of a table are money."""
     column = _amount_column(table)
     return column is not None and _names_money(table, column)
 
 
 def _add_rows(one: _Document, table: Table) -> None:
-    """Of each row that has a name the last amount, which is what the row comes to."""
+    """Add the amount of each row that has a name, from the last column of money or numbers."""
     column = _amount_column(table)
     if column is None:
         return
@@ -220,7 +220,7 @@ def _add_rows(one: _Document, table: Table) -> None:
 
 
 def _amount_column(table: Table) -> int | None:
-    """The last column of money, or else of numbers: what the rows come to."""
+    """Return the column with the amounts of the rows: the last column of money, or else of numbers."""
     found = [column for column in range(1, len(table.headers)) if _is_of_numbers(table, column)]
     return next(iter([*filter(lambda column: _names_money(table, column), found[::-1]), *found[::-1]]), None)
 
@@ -231,13 +231,13 @@ def _is_of_numbers(table: Table, column: int) -> bool:
 
 
 def _names_money(table: Table, column: int) -> bool:
-    """Whether a column is of money, by its name or by signs in it."""
+    """Return whether a column holds money, judging by its name or by currency signs in it."""
     cells = [record.cells[column] for record in table.records]
     return bool(_OF_MONEY.search(table.headers[column])) or any(map(_MONEY.search, cells))
 
 
 def _says_something(cell: str) -> bool:
-    """Whether the cell is neither empty nor a sign for nothing."""
+    """Return whether a cell is neither empty nor a sign for no value."""
     return _NO_AMOUNT.fullmatch(cell) is None
 
 
@@ -246,13 +246,13 @@ def _is_number(cell: str) -> bool:
 
 
 def _shared(each: Sequence[Mapping[str, object]]) -> dict[str, None]:
-    """What at least two of them have, in the order in which they have it."""
+    """Return the keys that at least two of the mappings share, in order of appearance."""
     times = Counter(key for one in each for key in one)
     return {key: None for key, count in times.items() if count > 1}
 
 
 def _amounts(compared: Sequence[_Document], keys: Iterable[str], language: str) -> list[list[str]]:
-    """Head and rows; two documents have a column of differences, where there is any."""
+    """Return the head and the rows; for two documents, with a column of differences if there are any."""
     rows = [_row(key, [one.amounts for one in compared]) for key in keys]
     head = [say("item", language), *_headed(compared)]
     differences = [_difference(compared, key) for key in keys] if len(compared) == 2 else []
@@ -267,7 +267,7 @@ def _facts(compared: Sequence[_Document], keys: Iterable[str], language: str) ->
 
 
 def _row(key: str, told: Sequence[Mapping[str, tuple[str, str]]]) -> list[str]:
-    """What each document says under a name, behind that name."""
+    """Return a row: a name, then what each document says under it."""
     label = next(one[key][0] for one in told if key in one)
     shown = label.capitalize() if label.isupper() and len(label) > MOST_CAPITALS else label
     return [shown, *(one[key][1] if key in one else NOTHING for one in told)]
@@ -278,7 +278,7 @@ def _headed(compared: Sequence[_Document]) -> list[str]:
 
 
 def _difference(compared: Sequence[_Document], key: str) -> str:
-    """The second amount less the first, written like that; a dash where they cannot be taken from one another."""
+    """Return the second amount minus the first, in the format of the first; a dash if they cannot be subtracted."""
     read = [_read(one, key) for one in compared]
     if any(one is None for one in read) or len({one.unit for one in read if one}) > 1:
         return NOTHING
@@ -298,12 +298,12 @@ def _mark(one: _Document) -> str | None:
 
 
 def is_total(label: str) -> bool:
-    """Whether a label names what everything comes to."""
+    """Return whether a label names a total."""
     return _key(label) == TOTAL
 
 
 def _key(label: str) -> str:
-    """What two documents may both call something."""
+    """Normalise a label, so that the labels of two documents can be compared."""
     bare = " ".join(_BESIDE.sub(" ", label).split()).casefold()
     return TOTAL if _TOTAL.fullmatch(bare) else bare
 
@@ -314,5 +314,5 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def _escaped(text: str) -> str:
-    """The signs of a text shown as they are."""
+    """Escape the markdown in a text."""
     return _MARKUP.sub(r"\\\1", " ".join(text.split()))

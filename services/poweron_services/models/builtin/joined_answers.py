@@ -1,4 +1,4 @@
-"""What was answered from the parts of long documents, as one answer in the format that is asked for."""
+"""Answers from the parts of long documents, joined into one answer in the requested format."""
 
 import csv
 import io
@@ -17,7 +17,7 @@ _EMPHASIS = re.compile(r"(?<!\w)\*(?=\S)([^*\n]+)\*(?!\w)")
 
 
 def joined(answers: Sequence[str], output_format: OutputFormat) -> str:
-    """The answers one after the other, what several of them say said once."""
+    """Join the answers in their order, without repetitions."""
     if output_format == "json":
         return orjson.dumps([*_entries(answers)], option=orjson.OPT_INDENT_2).decode()
     if output_format == "csv":
@@ -40,18 +40,18 @@ def _entries(answers: Sequence[str]) -> Iterator[object]:
 
 
 def _rows(answers: Sequence[str]) -> list[tuple[str, ...]]:
-    """The rows under one header, each as wide as the widest."""
+    """Return the distinct rows below one header, each padded to the width of the widest."""
     rows = list(dict.fromkeys(tuple(row) for text in answers for row in csv.reader(io.StringIO(text)) if row))
     width = max(map(len, rows), default=1)
     return [(*row, *[""] * (width - len(row))) for row in rows]
 
 
 def plain_text(markdown: str) -> str:
-    """What markdown says, without its marks."""
+    """Return the text of markdown, without its markup."""
     return _EMPHASIS.sub(r"\1", _MARKS.sub("", markdown))
 
 
 def html(markdown: str) -> str:
-    """What markdown says as HTML, its own markup shown as the text it is."""
+    """Render markdown as HTML; HTML tags in the markdown are shown as text."""
     renderer = MarkdownIt("commonmark", {"html": False}).enable(["table"])
     return str(nh3.clean(renderer.render(markdown)))

@@ -1,4 +1,4 @@
-"""Tables of several documents joined on what names their rows: what differs in each column, and who alone has a row."""
+"""Joins of tables from several documents on a column of names: differing cells, and rows that only one table has."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -13,22 +13,23 @@ NOTHING: Final = "\u2013"
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """What became of the rows of the tables."""
+    """The result of a join."""
 
     name: str
     """The column that names the rows."""
     columns: Row
     """The other columns that all tables have."""
     differing: tuple[Row, ...]
-    """Of each cell that differs: the row, the column, the cell of each table and, of two numbers, the difference."""
+    """One entry per differing cell: the row, the column, the cell in each table and, for two numbers, the
+    difference."""
     shared: int
-    """How many rows all tables have."""
+    """The number of rows that all tables have."""
     alone: tuple[tuple[str, ...], ...]
-    """Of each table the names of the rows that no other one has."""
+    """For each table, the names of the rows that no other table has."""
 
 
 class _Keyed(NamedTuple):
-    """A table with its columns and its rows by the keys of their names."""
+    """A table, its columns by normalised name, and its rows by the normalised name of each."""
 
     table: Table
     columns: dict[str, int]
@@ -36,11 +37,11 @@ class _Keyed(NamedTuple):
 
 
 def joined(tables: Sequence[Table], key: Callable[[str], str]) -> Joined | None:
-    """The tables, one of each document, joined on a column that names the rows of all; None where none does.
+    """Join tables, one of each document, on a column that names the rows in all of them; None if there is none.
 
     Args:
         tables: at least two.
-        key: what is the same of two names.
+        key: normalises a name; equal names have equal keys.
     """
     columns = [{key(header): at for at, header in enumerate(one.headers) if key(header)} for one in tables]
     common = [name for name in columns[0] if all(name in one for one in columns[1:])]
@@ -68,7 +69,7 @@ def joined(tables: Sequence[Table], key: Callable[[str], str]) -> Joined | None:
 
 
 def _matches(tables: Sequence[Table], columns: Sequence[dict[str, int]], name: str, key: Callable[[str], str]) -> int:
-    """How many rows all tables have by this column."""
+    """Count the rows that all tables share by this column."""
     held = [
         {key(row.cells[at[name]]) for row in table.records} - {""} for table, at in zip(tables, columns, strict=True)
     ]
@@ -76,13 +77,13 @@ def _matches(tables: Sequence[Table], columns: Sequence[dict[str, int]], name: s
 
 
 def _keyed(table: Table, columns: dict[str, int], name: str, key: Callable[[str], str]) -> _Keyed | None:
-    """None where two rows have one name."""
+    """Index the rows of a table by name; None if two rows share a name."""
     rows = [(key(row.cells[columns[name]]), row) for row in table.records if key(row.cells[columns[name]])]
     return _Keyed(table, columns, dict(rows)) if len(dict(rows)) == len(rows) else None
 
 
 def _differing(sides: Sequence[_Keyed], named: str, column: str, shared: Sequence[str]) -> Iterator[Row]:
-    """The cells of a column that are not the same in all tables, be they written otherwise."""
+    """Yield the cells of a column that differ between tables; numbers are compared by value, not by spelling."""
     cells = [[one.rows[name].cells[one.columns[column]] for name in shared] for one in sides]
     numbers = [column_numbers(column_cells) for column_cells in cells]
     marks = [mark for column_cells in cells if (mark := decimal_mark(column_cells))]

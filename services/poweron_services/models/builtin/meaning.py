@@ -1,7 +1,8 @@
-"""Which passages mean what is asked: by the nearness of vectors, whatever the words and the languages are.
+"""Passages ranked by meaning: vectors show how near a passage is to a question, across wordings and languages.
 
-How sure an answer has to be, was fitted by logistic regression to the questions of `tests/answers`, and tried on the
-English ones of `tests/examples`; docs/answers.md shows the curve and says why English is apart.
+The weights that decide whether a passage is an answer were fitted by logistic regression to the questions of
+`tests/answers` and tested on the English ones of `tests/examples`; docs/answers.md shows the curve and explains why
+English is treated separately.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,32 +14,32 @@ from poweron_services.models.builtin.passages import Passage
 from poweron_services.models.builtin.values import TELLTALE, Kind, holds, names_within
 from poweron_services.models.embedding.embedder import Embedder, nearness
 
-MOST_COMPARED: Final = 150  # passages: of more, those that share the most words or pieces of words with the question
-SHARE: Final = 0.02  # of nearness that it is worth to say all words of the question
+MOST_COMPARED: Final = 150  # passages; of more, those that share the most words or letters with the question
+SHARE: Final = 0.02  # bonus in nearness for a passage with all words of the question
 NEARNESS: Final = 45.8
-"""What it counts for an answer how much nearer it is than the passages around it; likewise"""
+"""The weight of how much nearer the first passage is to the question than the mean of all passages."""
 LEAD: Final = 62.7
-"""how far ahead of the next one it is,"""
+"""The weight of its lead over the next passage."""
 WORDS: Final = 1.1
-"""how many of the question's words it says,"""
+"""The weight of the share of the question's words that it contains."""
 VALUE: Final = 2.0
-"""and whether it holds a value of the kind that is asked for;"""
+"""The weight of a value of the kind that the question asks for."""
 SURE: Final = 5.0
-"""what all of that has to come to."""
+"""The sum that these must reach for the passage to be an answer."""
 NAMED: Final = 0.6
-"""How much of a question's words the nearest label and its value have to say, for them to be meant."""
+"""The share of a question's words that the nearest label and its value must contain to be the answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """A passage, and how near it is to the question."""
+    """A passage and its nearness to the question."""
 
     passage: Passage
     cosine: float
     nearness: float
-    """How much nearer it is than the mean of all passages."""
+    """The cosine minus the mean of all compared passages."""
     words: float
-    """How much of the question's words it says, from 0 to 1."""
+    """The share of the question's words that the passage contains, from 0 to 1."""
 
     @property
     def score(self) -> float:
@@ -48,13 +49,13 @@ class Ranked:
 def ranked(
     embedder: Embedder, question: str, words: Sequence[tuple[Passage, float]], passages: Sequence[Passage]
 ) -> list[Ranked]:
-    """The passages that may be quoted, the nearest first.
+    """Rank the passages that may be quoted, nearest first.
 
     Args:
-        embedder: whose vectors they are compared by.
-        question: what is asked.
-        words: how much of the question's weight passages cover by their words; the others cover none.
-        passages: of the documents.
+        embedder: provides the vectors.
+        question: the question.
+        words: the share of the question's weight that passages cover by their words; all others cover none.
+        passages: the passages of the documents.
     """
     covered = {id(passage): share for passage, share in words}
     proposed = _proposed(question, covered, [one for one in passages if may_answer(one)])
@@ -70,10 +71,11 @@ def ranked(
 
 
 def is_answer(found: Sequence[Ranked], question: str, kind: Kind, language: str) -> bool:
-    """Whether the first one answers the question: a sentence does so that is surely meant.
+    """Return whether the first passage answers the question; a sentence must be a sure match.
 
-    A cell or a label with a value is as near to a question for something else of the same person or product. For
-    English there are so many rules of words that what they find nothing for is seldom said at all.
+    A cell or a labelled value may be just as near to a question about something else of the same person or product, so
+    the words decide first. The rules about words are so extensive for English that documents seldom answer a question
+    for which they find nothing.
     """
     first = found[0].passage
     if kind in TELLTALE and not _holds(first, question, kind):
@@ -84,12 +86,12 @@ def is_answer(found: Sequence[Ranked], question: str, kind: Kind, language: str)
 
 
 def _holds(passage: Passage, question: str, kind: Kind) -> bool:
-    """Whether the passage holds a value of the kind."""
+    """Return whether the passage contains a value of the kind."""
     return (names_within if kind == "person" else partial(holds, kind))(passage.value, question)
 
 
 def _names_all(passage: Passage, question: str) -> bool:
-    """Whether a question in a script without blanks contains the label and, of a cell, the name of its row."""
+    """Return whether a question in a script without spaces contains the label and, for a cell, the name of its row."""
     names = [passage.label]
     if passage.record is not None:
         names += [cell for cell in passage.record.cells if cell and cell != passage.value][:1]
@@ -99,7 +101,7 @@ def _names_all(passage: Passage, question: str) -> bool:
 
 
 def surety(found: Sequence[Ranked], question: str, kind: Kind) -> float:
-    """The logarithm of the odds that the first one is an answer; below 0 it may be none."""
+    """Return the log odds that the first passage is an answer; below 0 it may not be one."""
     first = found[0]
     others = (
         one for one in found[1:] if first.passage.record is None or one.passage.record is not first.passage.record
@@ -126,7 +128,7 @@ def _proposed(question: str, covered: Mapping[int, float], passages: Sequence[Pa
 
 
 def _pieces(text: str) -> frozenset[str]:
-    """Three letters each, so that words in any form and scripts without blanks have some in common."""
+    """Return the trigrams of a text: inflected words, and texts in scripts without spaces, share some of them."""
     plain = " ".join(text.casefold().split())
     return frozenset(plain[at : at + 3] for at in range(len(plain) - 2))
 
@@ -136,13 +138,13 @@ def _in_context(passage: Passage) -> str:
 
 
 def shown(passage: Passage) -> str:
-    """What it says in one line; a cell is named by its row and its column."""
+    """Return the passage as one line; a cell is named by its row and its column."""
     label = label_of(passage)
     return f"{label}: {passage.value}" if label else passage.value
 
 
 def label_of(passage: Passage) -> str:
-    """The label to show; that of a cell is its row and its column."""
+    """Return the label to show; for a cell, its row and its column."""
     if passage.record is None or passage.kind == "row":
         return passage.label
     others = [cell for cell in passage.record.cells if cell and cell != passage.value]

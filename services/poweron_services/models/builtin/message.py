@@ -1,4 +1,4 @@
-"""The final message: the answer as it was found, or that a report is written; what failed is said plainly."""
+"""The built-in model's final message: the answer, or a note that a report is written; failures are stated plainly."""
 
 import re
 from typing import Literal
@@ -11,12 +11,12 @@ from poweron_services.models.prompts import MessagePrompt, TaskResult
 MAX_TEXT = 10_000  # characters of an answer
 MAX_REASON = 600  # characters
 
-_TOTALS = re.compile(r"\A# .*\n\n\*\*(.+)\*\*$", re.MULTILINE)  # as `comparison` begins
-_REMARK = re.compile(r"^> .*$", re.MULTILINE)  # as `process` marks how the documents were read
+_TOTALS = re.compile(r"\A# .*\n\n\*\*(.+)\*\*$", re.MULTILINE)  # the beginning of a `comparison`
+_REMARK = re.compile(r"^> .*$", re.MULTILINE)  # how `process` marks remarks about the reading of documents
 
 
 def message(prompt: MessagePrompt) -> str:
-    """What the user reads at the end of a round."""
+    """Return the message that the user reads at the end of a round."""
     language = known_language(prompt.language, prompt.user_prompt)
     done = [result for result in prompt.results if result.status == "success"]
     all_worked = len(done) == len(prompt.results) and not any(result.failures for result in prompt.results)
@@ -30,7 +30,7 @@ def message(prompt: MessagePrompt) -> str:
 
 
 def _done(request: str, done: list[TaskResult], language: str, how: Literal["done", "written"]) -> list[str]:
-    """What was found; that a file is done is said only where nothing has failed on the way to it."""
+    """Return what was found; say that a file is done only if nothing failed on the way."""
     text = done[0].text
     if wants_report(request):
         totals = _TOTALS.findall(text)[:1] if wants_comparison(request) else []
@@ -42,7 +42,7 @@ def _done(request: str, done: list[TaskResult], language: str, how: Literal["don
 
 
 def _cut(text: str) -> str:
-    """The beginning of a long text; how the documents were read is said all the same."""
+    """Truncate a long text, but keep the remarks about the reading of documents."""
     if len(text) <= MAX_TEXT:
         return text
     remarks = "\n\n".join(_REMARK.findall(text, MAX_TEXT))

@@ -1,7 +1,7 @@
 """The built-in model: deterministic, offline, extractive.
 
-It reads the fields of a stage's prompt, nothing else, and answers as a language model would: JSON
-text for the stages of the loop, plain text where a person reads it.
+It reads only the fields of a stage's prompt and answers as a language model would: with JSON in the stages of the loop,
+with plain text for users.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ from poweron_services.models.prompts import (
 PROVIDER: Final = "builtin"
 MODEL: Final = "extractive-1"
 CHARACTERS_PER_TOKEN = 4
-BIG = 20_000  # characters; more text is read in a thread, so that the event loop goes on
+BIG = 20_000  # characters; a longer prompt is read in a thread, so that it does not block the event loop
 
 
 class BuiltinModel:
@@ -39,7 +39,7 @@ class BuiltinModel:
     """
 
     def __init__(self, embedder: Embedder | None = None) -> None:
-        """Without an embedder, questions are answered by their words alone, which answers say."""
+        """Create a model; without an embedder it compares words alone, and its answers say so."""
         self._embedder = embedder
 
     async def complete(self, prompt: Prompt) -> Completion:
@@ -53,7 +53,7 @@ class BuiltinModel:
 
 
 def _within_allowance(prompt: Prompt, whole: Completion) -> Completion:
-    """The answer, or as much of it as the budgets leave, which is then none that could be used."""
+    """Return the answer, truncated to what the budgets leave; a truncated answer is a refusal."""
     most = whole.output_tokens
     if prompt.allowance is None:
         return whole
@@ -66,7 +66,7 @@ def _within_allowance(prompt: Prompt, whole: Completion) -> Completion:
 
 
 def answer(prompt: Prompt, embedder: Embedder | None = None) -> str:
-    """The answer to a prompt of any stage."""
+    """Answer a prompt of any stage."""
     if isinstance(prompt, ProcessPrompt):
         return process.process(prompt, embedder)
     stage = _STAGES.get(type(prompt))

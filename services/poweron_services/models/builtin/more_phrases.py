@@ -1,4 +1,4 @@
-"""What the built-in model says most often, in further languages; what lacks here is English."""
+"""The built-in model's most frequent phrases in further languages; missing phrases are in English."""
 # ruff: noqa: RUF001 - letters of other scripts are what this is about
 
 from typing import Final

@@ -1,4 +1,4 @@
-"""Days of the week in sentences about opening: on which days something is open, and on which it is closed."""
+"""Opening days in text: the days of the week on which something is open or closed."""
 
 import re
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ Days = frozenset[int]  # 0 is Monday
 
 ALL: Final[Days] = frozenset(range(7))
 WEEKDAYS: Final[Days] = frozenset(range(5))
-A_WEEK = 4  # days that are named as open, for the others to be closed
+A_WEEK = 4  # days; if this many are named as open, the others are closed
 
 _DAY_PATTERN = (
     r"(?:monday|tuesday|wednesday|thursday|friday|saturday|sunday|montag|dienstag|mittwoch|donnerstag|freitag|samstag"
@@ -45,7 +45,7 @@ _PIECE = re.compile(r"(?:;|,|\.(?=\s+[A-ZÄÖÜ])|\s+(?:and|und)\s+(?=(?:it |es 
 
 
 def asked_day(question: str) -> tuple[int, bool] | None:
-    """The day of the week that a question about opening names, and whether it asks for what is open then."""
+    """Return the day of the week that a question about opening names, and whether it asks what is open then."""
     days = _days_of(question)
     is_closed = bool(_CLOSED.search(question))
     if len(days) != 1 or not (is_closed or _OPEN.search(question)):
@@ -54,9 +54,9 @@ def asked_day(question: str) -> tuple[int, bool] | None:
 
 
 def is_open(text: str, day: int, *, of_hours: bool = False) -> bool | None:
-    """Whether a text says that something is open on a day; None where it says nothing of it.
+    """Return whether a text says that something is open on a day; None if it does not say.
 
-    `of_hours` is what stands below a heading such as “Opening hours”: there a time is one of opening.
+    `of_hours` marks text below a heading such as “Opening hours”, where every time is an opening time.
     """
     opened, closed = set[int](), set[int]()
     for days, says_closed in _said(text, of_hours=of_hours):
@@ -69,17 +69,17 @@ def is_open(text: str, day: int, *, of_hours: bool = False) -> bool | None:
 
 
 def is_about_opening(text: str) -> bool:
-    """Whether a text, or a word, tells of opening: by hours, by days, or as closed."""
+    """Return whether a text or a word is about opening: hours, days, or being closed."""
     return any(pattern.search(text) for pattern in (_OPEN, _CLOSED, _DAY, _CLOSE))
 
 
 def names_day(text: str, day: int) -> bool:
-    """Whether a text names the day itself."""
+    """Return whether a text names the day itself."""
     return any(_number(found[0]) == day for found in _DAY.finditer(text))
 
 
 def _said(text: str, *, of_hours: bool) -> Iterator[tuple[Days, bool]]:
-    """The days that each piece of a text tells of, and whether it calls them closed."""
+    """Yield the days that each piece of a text names, and whether it says they are closed."""
     waiting: Days = frozenset()
     is_about_opening = of_hours or bool(_OPEN.search(text))
     for piece in _PIECE.split(text):

@@ -1,6 +1,6 @@
-"""What pages of the web say, as an answer shows it: their words between quotation marks, each with its number.
+"""Answers that quote web pages: the words of each page in quotation marks, with the number of the page.
 
-A quote stands so in the page, so that anybody can look for it there.
+Quotes are verbatim, so that users can find them on the page.
 """
 
 import re
@@ -16,7 +16,7 @@ from poweron_services.models.builtin.sources import Place
 from poweron_services.models.builtin.web_choice import query, without_addresses
 
 LONGEST = 400  # characters of a quote
-MOST_QUOTES = 6  # of a page in a report
+MOST_QUOTES = 6  # quotes of one page in a report
 MAX_QUESTION = 500  # characters of a question that a refusal repeats
 
 _MARKUP = re.compile(r"([\\`*<\[\]])")
@@ -24,17 +24,17 @@ _INNER: Final = str.maketrans({"“": "\u2018", "”": "\u2019", '"': "'"})
 
 
 def answer(findings: Sequence[Finding], language: str, refusing: str) -> str:
-    """The findings as markdown, by pages; `refusing` is the phrase where there is none."""
+    """Return the findings as markdown, grouped by page; `refusing` is the phrase if there are none."""
     return "\n\n".join(part for chain in _chains(findings) for part in _chain(chain, language, refusing))
 
 
 def source(statement: Statement, place: Place) -> str:
-    """The words of a page and its number, as they stand beside an answer in another format; else the place."""
+    """Return a page's words and number, as the source in JSON or CSV; for a document, its place."""
     return quoted(replace(statement, places=(place,))) if place.number else str(place)
 
 
 def digest(held: Library, spoken: str, request: str, language: str) -> str:
-    """What the pages say that has to do with a request, page by page; "" where nothing has."""
+    """Return what the pages say about a request, page by page; "" if nothing is relevant."""
     search, about = PageSearch(held, spoken), query(request)
     pages: dict[str, list[Passage]] = {}
     for passage in search.telling(without_addresses(about)):
@@ -48,7 +48,7 @@ def digest(held: Library, spoken: str, request: str, language: str) -> str:
 
 
 def _chains(findings: Sequence[Finding]) -> Iterator[list[Finding]]:
-    """The questions, each with those that go on from it."""
+    """Yield the findings in groups: a question and those that continue it."""
     chain: list[Finding] = []
     for finding in findings:
         if chain and not finding.goes_on:
@@ -60,7 +60,7 @@ def _chains(findings: Sequence[Finding]) -> Iterator[list[Finding]]:
 
 
 def _chain(chain: list[Finding], language: str, refusing: str) -> Iterator[str]:
-    """A list by pages: what each says to the first question, then to those that go on from it."""
+    """Yield a list of pages: what each says about the first question, then about those that continue it."""
     if not chain[0].statements:
         yield from (_refusal(finding, language, refusing) for finding in chain)
         return
@@ -75,7 +75,7 @@ def _chain(chain: list[Finding], language: str, refusing: str) -> Iterator[str]:
 
 
 def _by_source(finding: Finding) -> dict[str, tuple[Place, list[str]]]:
-    """What is quoted from each source; the same words on two pages are given once, with both numbers."""
+    """Return the quotes from each source; words that two pages share are quoted once, with both numbers."""
     found: dict[str, tuple[Place, list[str]]] = {}
     for statement in finding.statements:
         place = statement.places[0]
@@ -89,7 +89,7 @@ def _of_page(place: Place, said: list[str]) -> str:
 
 
 def _refusal(finding: Finding, language: str, phrase: str) -> str:
-    """What comes closest, told apart from an answer; where nothing is near, that the pages do not say it."""
+    """Return the closest quotes, marked as no answer; if nothing is close, a plain refusal."""
     question = _shortened(finding.question)
     if not finding.closest:
         return say(phrase, language, question=question)
@@ -98,7 +98,7 @@ def _refusal(finding: Finding, language: str, phrase: str) -> str:
 
 
 def quoted(statement: Statement) -> str:
-    """The words of a statement, cited: a page by its number, a document by its name."""
+    """Quote a statement with its citations: the number of a page, or the name of a document."""
     words = statement.words or (("", statement.value),)
     numbers = "".join(dict.fromkeys(_cited(place) for place in statement.places))
     return f"{', '.join(_labelled(label, text) for label, text in words)}{numbers}"
@@ -119,7 +119,7 @@ def _labelled(label: str, text: str) -> str:
 
 
 def _best(told: list[Passage]) -> list[Passage]:
-    """The passages that tell most, in the order in which they stand in the page."""
+    """Return the most relevant passages, in page order."""
     return sorted(told[:MOST_QUOTES], key=lambda one: one.order)
 
 
@@ -128,5 +128,5 @@ def _shortened(question: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    """A text whose signs are shown, not read as markup or as the number of a source."""
+    """Escape a text, so that it is not read as markup or as the number of a source."""
     return _MARKUP.sub(r"\\\1", text)

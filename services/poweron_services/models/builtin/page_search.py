@@ -1,7 +1,6 @@
-"""From pages of the web to answers: which pages say what is asked, each judged by itself.
+"""A search for answers in web pages, each page judged on its own.
 
-What is asked of “them” is looked for where the question before it was answered: on the same pages, and
-in the same rows of a table.
+A question about “them” is answered from the pages, and from the table rows, that answered the previous question.
 """
 
 import re
@@ -26,13 +25,13 @@ from poweron_services.models.builtin.question import Question, clauses
 from poweron_services.models.builtin.vocabulary import stem, words_in
 from poweron_services.models.builtin.web_choice import without_addresses
 
-SPREAD = 0.2  # where several may answer, a page counts whose best passage is this close to the best of all
+SPREAD = 0.2  # if several pages may answer, a page counts if its best passage scores this close to the best of all
 MANY = 12  # answers at most
-MOST = 4  # of a page
-LABEL = 5  # words; before a colon more of them are no label
-WIDE = 8  # cells: of a wider row only the one that answers is given, and what names it
-TELLING = 0.7  # of what the best passage covers, for another one to belong into a report, too
-FARE = 0.15  # what a price has ahead that is one of admission
+MOST = 4  # answers from one page
+LABEL = 5  # words; a longer text before a colon is not a label
+WIDE = 8  # cells; of a wider row only the answering cell and the row's name are given
+TELLING = 0.7  # share of the best passage's coverage that another passage needs to be part of a report
+FARE = 0.15  # bonus for a price of admission
 
 _ABOUT_IT = re.compile(
     r"\b(?:it|its|they|them|their|theirs|he|him|his|she|her|hers|es|sie|er|ihn|ihm|ihr\w*)\b", re.IGNORECASE
@@ -49,13 +48,13 @@ _SAYING: Final = ("sentence", "fact", "line", "row", "cell")
 
 
 class PageSearch(PassageSearch):
-    """Answers questions from pages of the web, whose titles say what all of the page is about."""
+    """A search for answers in web pages, whose titles say what the whole page is about."""
 
     title = 0.9
     closest_of_each = 1
 
     def findings(self, request: str) -> list[Finding]:
-        """What the pages say to each question of a request."""
+        """Return what the pages say about each question of a request."""
         found: list[Finding] = []
         anchors: list[Passage] = []
         for clause in clauses(without_addresses(request)):
@@ -70,7 +69,7 @@ class PageSearch(PassageSearch):
         return found
 
     def telling(self, about: str) -> list[Passage]:
-        """The passages that have most to do with something, page by page and there the best first; else the first."""
+        """Return the most relevant passages by page, best first; all passages if `about` has no significant word."""
         question = self._understood(about)
         if not any(term.weight == 1 for term in question.terms):
             return [one for one in self.library.passages if one.is_whole and not _is_part(one)]
@@ -82,12 +81,12 @@ class PageSearch(PassageSearch):
 
     @staticmethod
     def _shares(question: Question, passage: Passage) -> bool:
-        """Whether a passage has a word in common that matters, and says more than that."""
+        """Return whether a passage shares a significant word with the question and says more than that."""
         shared = [term for term in question.terms if term.weight == 1 and term.in_(passage.own)]
         return bool(shared) and bool(passage.own - {term.stem for term in question.terms})
 
     def _chosen(self, clause: str, anchors: Sequence[Passage] | None) -> list[Candidate]:
-        """The passages that answer a question; `anchors` are those beside which they must stand."""
+        """Return the passages that answer a question; with `anchors`, only those beside one of them."""
         question = self._asked(clause)
         if anchors is not None:
             beside = [one for one in self._candidates(question) if _is_beside(one.passage, anchors)]
@@ -95,12 +94,12 @@ class PageSearch(PassageSearch):
         if (asked := opening_days.asked_day(clause)) and (opening := self._opening(question, *asked)):
             return opening
         candidates = self._candidates(question)
-        if compared := COMPARED.search(clause):  # only who says it may claim it
+        if compared := COMPARED.search(clause):  # a comparison must be in the passage itself
             candidates = [one for one in candidates if compared[0].casefold() in one.passage.statement.casefold()]
         return _of_each_page(candidates, SPREAD if _SEVERAL.search(clause) else MARGIN)
 
     def _asked(self, clause: str) -> Question:
-        """The question; who asks for a price of a place means what is paid to get in, too."""
+        """Parse the question; asking for the price of a place also means asking for its admission fee."""
         question = self._understood(clause)
         if not question.asks_for_money:
             return question
@@ -109,12 +108,12 @@ class PageSearch(PassageSearch):
         return replace(question, terms=tuple(terms))
 
     def _covered(self, question: Question) -> Iterator[tuple[Passage, float]]:
-        """Without what is a part of a sentence: before a colon there may stand as much as behind it."""
+        """Skip facts that are part of a sentence: a long text before a colon is not a label."""
         return (one for one in super()._covered(question) if not _is_part(one[0]))
 
     def _answers(self, passage: Passage, question: Question) -> bool:
         if passage.kind == "cell" and not _is_wide(passage):
-            return False  # its row says it
+            return False  # its row is the answer
         if (
             question.kind == "person"
             and passage.kind == "sentence"
@@ -133,7 +132,7 @@ class PageSearch(PassageSearch):
         return sorted(scored, key=lambda one: -one.score)
 
     def _opening(self, question: Question, day: int, wants_open: bool) -> list[Candidate]:
-        """What pages say of opening on a day; of a page, or of a row, what says it most plainly counts."""
+        """Return what pages say about opening on a day; the plainest passage of each page or row counts."""
         terms = tuple(term for term in question.terms if not opening_days.is_about_opening(term.word))
         about = replace(question, terms=terms)
         weights = {term: self._weight(term) for term in terms}
@@ -153,7 +152,7 @@ class PageSearch(PassageSearch):
         return [one for (_, _, is_open), one in best.values() if either or is_open == wants_open][:MANY]
 
     def _speaks_of(self, question: Question, passage: Passage) -> bool:
-        """Whether a sentence is about what is asked for, not about something else on a page about it."""
+        """Return whether a sentence is about the subject of the question, not about something else on its page."""
         verb = _VERB.search(passage.value) if passage.kind in ("sentence", "line") else None
         if verb is None:
             return True
@@ -163,7 +162,7 @@ class PageSearch(PassageSearch):
 
 
 def _of_each_page(candidates: Sequence[Candidate], spread: float) -> list[Candidate]:
-    """The best of every page whose best is close to the best of all; pages in the order in which they were found."""
+    """Return the best of every page whose best is close to the best of all, in the order of the pages."""
     least = candidates[0].score - spread if candidates else 0.0
     by_page = sorted(candidates, key=lambda one: (one.passage.place.number or 0, one.passage.place.source, -one.score))
     chosen: list[Candidate] = []
@@ -175,7 +174,7 @@ def _of_each_page(candidates: Sequence[Candidate], spread: float) -> list[Candid
 
 
 def _is_beside(passage: Passage, anchors: Sequence[Passage]) -> bool:
-    """Whether it stands on the page of one of the anchors; where that is a row of a table, in the same row."""
+    """Return whether a passage is on the page of an anchor or, if an anchor is a table row, in that row."""
     same_page = [one for one in anchors if one.place.source == passage.place.source]
     rows = [one.record for one in same_page if one.record is not None]
     return any(passage.record is row for row in rows) if rows else bool(same_page)

@@ -1,7 +1,7 @@
-"""From passages to answers: which of them say what is asked, and whether any does.
+"""A search for the passages that answer a question, if any do.
 
-A passage answers when the words of the question stand in it or around it and when it holds a value of
-the kind that is asked for. Otherwise the documents do not say it, and a person may judge what comes closest.
+A passage answers a question if the question's words appear in it or around it, and if it contains a value of the kind
+that the question asks for. Otherwise the documents do not answer it, and users can judge the closest passages.
 """
 
 import math
@@ -22,19 +22,19 @@ from poweron_services.models.builtin.values import Kind
 from poweron_services.models.builtin.vocabulary import terms
 from poweron_services.models.embedding.embedder import Embedder
 
-ENOUGH = 0.7  # of the question's weight must be covered
-EVERY_WORD = 0.99  # coverage of what says every word of the question itself
-MARGIN = 0.07  # answers this close to the best are given as well
-MANY, MANY_OF_ALL = 12, 200  # answers at most, to a question and to one for all of something
+ENOUGH = 0.7  # share of the question's weight that a passage must cover
+EVERY_WORD = 0.99  # coverage of a passage that itself contains every word of the question
+MARGIN = 0.07  # answers that score this close to the best are given too
+MANY, MANY_OF_ALL = 12, 200  # most answers to a question, and to a question for all of something
 SHORT = 80  # characters of a sentence that may need the next one
 CONTRADICTING: Final[frozenset[Kind]] = frozenset({"amount", "date", "percent", "count"})
 
-OWN, OWN_SAME = 1.0, 0.92  # what a word counts that the passage says itself, or in other words
-NEAR, TITLE, ALONE, SECTION = 0.85, 0.75, 0.7, 0.35  # … that stands beside it, in a title, in its section alone, also
-SAME = 0.85  # how much of that a word counts that only means the same
-IMPLIED = 0.8  # what a word for the kind of value counts, where such a value stands
+OWN, OWN_SAME = 1.0, 0.92  # weight of a word in the passage itself, and of a synonym in it
+NEAR, TITLE, ALONE, SECTION = 0.85, 0.75, 0.7, 0.35  # … beside it, in a title, in its section alone, in its section
+SAME = 0.85  # factor for a synonym there
+IMPLIED = 0.8  # weight of a word for a kind of value in a passage with such a value
 
-CLOSEST = 3  # passages that are quoted where nothing answers
+CLOSEST = 3  # passages that are quoted if none answers
 LONGEST = 300  # characters of a quote
 
 COMPARED = re.compile(
@@ -42,7 +42,7 @@ COMPARED = re.compile(
     r"|(?:below|above|under|over|at least|at most|unter|über|mindestens|höchstens)(?= \W{0,2}\d)|below|above)",
     re.IGNORECASE,
 )
-CODED = 0.15  # what a passage with a code has ahead, where a code is asked for
+CODED = 0.15  # bonus for a passage with a code if the question asks for one
 _ASKS_FOR_CODE = re.compile(
     r"\b(?:codes?|numbers?|references?|ids?|identifiers?|keys?|pins?|passwords?|kennung\w*|\w*(?:nummern?|codes?))\b",
     re.IGNORECASE,
@@ -50,24 +50,24 @@ _ASKS_FOR_CODE = re.compile(
 _CODE = re.compile(r"(?<![\w-])(?=[\w./-]*\d)[^\W_][\w./-]{2,}(?![\w-])")
 _PRIOR: Final = {"fact": 0.06, "row": 0.03, "window": -0.06, "headed": -0.16}
 _DEFINES: Final = r"\b{word}\b[^,.;]{{0,25}}?,? (?:is|are|was|were|means?|an?|the|ist|sind|war|eine?)\b"
-DEFINED = 0.3  # what a sentence has ahead that defines what is asked for, at the start of a document
+DEFINED = 0.3  # bonus for a sentence at the start of a document that defines the subject of the question
 _ALL: Final = re.compile(
     r"\b(?:all|every|each|alle[nrs]?|sämtliche\w*|jede[nrs]?|tous|toutes|chaque|tutt[ie]|ogni|tod[oa]s|cada)\b",
     re.IGNORECASE,
 )
-LASTING = 0.3  # what a passage has ahead that says how long, where that is asked
-TERSE, FEW_WORDS = 0.1, 12  # what a passage has ahead that says hardly more than is asked
+LASTING = 0.3  # bonus for a duration or a length if the question asks how long
+TERSE, FEW_WORDS = 0.1, 12  # bonus for a passage with hardly more words than the question, and the length of one
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """Something the documents say, and where."""
+    """A statement of the documents, and its places."""
 
     label: str
     value: str
     places: tuple[Place, ...]
-    words: tuple[tuple[str, str], ...] = ()  # what of it stands so in the document, each behind its label
-    cells: tuple[str, ...] = ()  # of a row that is shown in a table
+    words: tuple[tuple[str, str], ...] = ()  # its verbatim words in the document, each after its label
+    cells: tuple[str, ...] = ()  # the cells of a row that is shown in a table
 
     @property
     def text(self) -> str:
@@ -76,16 +76,16 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What the documents say to one question; no statements where they say nothing."""
+    """What the documents say about one question; without statements if they say nothing."""
 
     question: str
     statements: tuple[Statement, ...] = ()
-    closest: tuple[Statement, ...] = ()  # where nothing is said: what comes closest, for a person to judge
-    goes_on: bool = False  # it asks about what the question before it was answered with
-    columns: tuple[str, ...] = ()  # the names of the columns, where the statements are the rows of a table
-    is_worked_out: bool = False  # it stands nowhere, so that what the documents say comes first
+    closest: tuple[Statement, ...] = ()  # if nothing is said: the closest statements, for users to judge
+    goes_on: bool = False  # the question continues the previous one
+    columns: tuple[str, ...] = ()  # the names of the columns, if the statements are the rows of a table
+    is_worked_out: bool = False  # calculated, not stated anywhere: a statement of the documents takes precedence
     left_out: int = 0
-    """How many more statements answer it, for which there is no room."""
+    """The number of further statements that answer it but are left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,25 +95,25 @@ class Candidate:
     score: float
 
     def says_every_word(self, question: Question) -> bool:
-        """Whether it says a question for a value in its words, so that another value there is no less an answer."""
+        """Return whether the passage has all words of a question for a value; it then counts even if it contradicts."""
         is_said = self.passage.kind in ("fact", "sentence", "line") and self.passage.label_terms <= question.said
         return is_said and question.kind in CONTRADICTING and self.coverage >= EVERY_WORD
 
 
 class PassageSearch:
-    """Answers questions from one library of passages."""
+    """A search for answers in one library of passages."""
 
     title = TITLE
-    """What a word counts that stands in the title of a passage's document."""
+    """The weight of a word in the title of a passage's document."""
     closest_of_each = CLOSEST
-    """How many passages of one document are quoted where nothing answers."""
+    """The number of passages that are quoted from one document if none answers."""
 
     def __init__(self, library: Library, language: str, embedder: Embedder | None = None) -> None:
         self.library, self.language, self._embedder = library, language, embedder
         self._frequency = Counter(term for passage in library.passages for term in passage.own)
 
     def findings(self, request: str) -> list[Finding]:
-        """What the documents say to each question of a request."""
+        """Return what the documents say about each question of a request."""
         parts = clauses(request)
         whole = self._told_by_tables(self._understood(request)) if len(parts) > 1 else None
         if whole is not None and whole.columns:
@@ -129,7 +129,7 @@ class PassageSearch:
         return [self._by_meaning(one, self._embedder) for one in found]
 
     def _by_meaning(self, found: Finding, embedder: Embedder) -> Finding:
-        """What is meant by the question, where nothing was found by its words; else what comes closest to it."""
+        """Add the passage that answers the question by meaning if none did by words, or else the closest ones."""
         if found.statements:
             return found
         question = self._understood(found.question)
@@ -142,7 +142,7 @@ class PassageSearch:
         return replace(found, closest=tuple(_stated(one.passage) for one in closest))
 
     def _finding(self, question: Question, subject: Question | None) -> Finding:
-        """What the documents say to one question; one without a subject is about that of the question before it."""
+        """Answer one question; a question without a subject is about that of the previous one."""
         if subject is None or question.names_subject:
             return self._said(question)
         found = replace(self._said(about(question, subject)), goes_on=True)
@@ -154,7 +154,7 @@ class PassageSearch:
             return by_tables
         compared = COMPARED.search(question.text)
         candidates = self._candidates(question)
-        if compared:  # only who says it may claim it
+        if compared:  # a comparison must be in the passage itself
             candidates = [one for one in candidates if compared[0].casefold() in one.passage.statement.casefold()]
         if by_tables and not candidates:
             return by_tables
@@ -163,7 +163,7 @@ class PassageSearch:
         return Finding(question.text, said, left_out=left_out)
 
     def _told_by_tables(self, question: Question) -> Finding | None:
-        """What whole tables answer: rows, their number, a total."""
+        """Return what whole tables answer: rows, their number, a total."""
         told = asked_of_tables(self.library.tables, question)
         if told is None:
             return None
@@ -174,7 +174,7 @@ class PassageSearch:
         return Finding(question.text, tuple(rows), columns=told.columns)
 
     def _continued(self, statements: tuple[Statement, ...], chosen: list[Candidate]) -> tuple[Statement, ...]:
-        """A short sentence that is the whole answer, with the sentence that follows it."""
+        """Extend a short sentence that is the whole answer with the sentence that follows it."""
         if len(statements) != 1 or chosen[0].passage.kind != "sentence" or len(statements[0].value) > SHORT:
             return statements
         only = chosen[0].passage
@@ -183,7 +183,7 @@ class PassageSearch:
         return (replace(statements[0], value=" ".join([only.value, *after])),)
 
     def _candidates(self, question: Question) -> list[Candidate]:
-        """The passages that answer, best first."""
+        """Return the passages that answer the question, best first."""
         found: list[Candidate] = []
         for passage, coverage in self._covered(question):
             if coverage >= ENOUGH and self._answers(passage, question):
@@ -191,7 +191,7 @@ class PassageSearch:
         return sorted(found, key=lambda one: -one.score)
 
     def _answers(self, passage: Passage, question: Question) -> bool:
-        """Whether a passage that is about the question can be its answer."""
+        """Return whether a passage that is about the question can be its answer."""
         return _fits(passage, question)
 
     def _understood(self, clause: str) -> Question:
@@ -201,7 +201,7 @@ class PassageSearch:
         return frozenset(terms(text, self.language))
 
     def _covered(self, question: Question) -> Iterator[tuple[Passage, float]]:
-        """The passages that share a word with the question, and how much of its weight each covers, from 0 to 1."""
+        """Yield the passages that share a word with the question, and the share of its weight that each covers."""
         weights = {term: self._weight(term) for term in question.terms}
         for one in self.library.passages:
             tells = question.kind in values.TELLTALE and values.holds(question.kind, one.value, question.text)
@@ -209,7 +209,7 @@ class PassageSearch:
                 yield one, self._coverage(one, question, weights)
 
     def _coverage(self, passage: Passage, question: Question, weights: Mapping[Term, float]) -> float:
-        """How much of the question's weight a passage covers, from 0 to 1."""
+        """Return the share of the question's weight that a passage covers, from 0 to 1."""
         total = sum(weights.values()) or 1.0
         return sum(weights[term] * self._closely(term, passage, question) for term in question.terms) / total
 
@@ -222,7 +222,7 @@ class PassageSearch:
         return term.weight * (0.5 + 0.5 * rarity)
 
     def _closely(self, term: Term, passage: Passage, question: Question) -> float:
-        """How closely, from 0 to 1, a passage is connected with a word of the question."""
+        """Return how closely a passage is connected with a word of the question, from 0 to 1."""
         around = self.library.around[passage.place]
         alone = ALONE if term.is_name and passage.kind in ("fact", "cell", "row") else 0.0
         levels = (
@@ -237,7 +237,7 @@ class PassageSearch:
         return max(best, IMPLIED) if shows_itself else best
 
     def _closest(self, text: str) -> tuple[Statement, ...]:
-        """The passages that cover most of a question and share a word with it that matters."""
+        """Return the passages that cover most of a question and share a significant word with it."""
         question = self._understood(text)
         asked = {term.stem for term in question.terms}
         quotes: dict[str, Statement] = {}
@@ -253,7 +253,7 @@ class PassageSearch:
 
 
 def _fits(passage: Passage, question: Question) -> bool:
-    """Whether a passage says more than the question itself and holds a value of the kind that is asked for."""
+    """Return whether a passage says more than the question and has a value of the kind that it asks for."""
     said = passage.own
     if passage.kind in ("fact", "cell", "headed"):
         said = frozenset(terms(passage.value, question.language)) or frozenset({passage.value})
@@ -273,13 +273,13 @@ def _fits(passage: Passage, question: Question) -> bool:
 
 
 def _is_about(passage: Passage, question: Question) -> bool:
-    """Whether a row, or what heads it, says one of the words that matter: else any other row would be as good."""
+    """Return whether a row or its heading has a significant word; otherwise any other row would do as well."""
     matter = [term for term in question.terms if term.weight == 1]
     return not matter or any(term.in_(passage.own) or term.in_(passage.near) for term in matter)
 
 
 def _is_price(passage: Passage, question: Question) -> bool:
-    """Whether a passage holds a sum of money, or a bare number below a word for it."""
+    """Return whether a passage contains a sum of money, or a plain number under a word for one."""
     priced = frozenset(one for term in question.terms if term.weight < 1 for one in (term.stem, *term.same))
     asked = {term.stem for term in question.terms}
     is_asked = passage.kind == "cell" and bool(passage.label_terms) and passage.label_terms <= asked
@@ -289,7 +289,7 @@ def _is_price(passage: Passage, question: Question) -> bool:
 
 
 def _credit(passage: Passage, question: Question) -> float:
-    """What a passage has ahead of others that cover the question as well."""
+    """Return the bonus of a passage over others that cover the question as well."""
     credit = _PRIOR.get(passage.kind, 0.0) + TERSE * min(1.0, FEW_WORDS / (len(passage.own) + 1))
     if passage.label_terms:
         credit += 0.22 * len(passage.label_terms & question.said) / len(passage.label_terms)
@@ -306,16 +306,16 @@ def _credit(passage: Passage, question: Question) -> float:
 
 
 def _coded(passage: Passage, question: Question) -> float:
-    """Credit for a code, such as `KX-4711`, where one is asked for that the question does not itself bring."""
+    """Return the bonus for a code, such as `KX-4711`, if the question asks for one that it does not contain."""
     if question.kind != "thing" or not _ASKS_FOR_CODE.search(question.text) or passage.kind == "cell":
         return 0.0
     if passage.record and question.said.intersection(terms(" ".join(passage.record.headers), question.language)):
-        return 0.0  # the cell below the header says it
+        return 0.0  # the cell below the header is the answer
     return CODED if any(found[0] not in question.text for found in _CODE.finditer(passage.value)) else 0.0
 
 
 def _defines(passage: Passage, question: Question) -> float:
-    """Credit for a sentence that says what something is: best at the beginning of a document."""
+    """Return the bonus for a sentence that says what something is, highest at the beginning of a document."""
     if question.kind != "thing" or not question.subject:
         return 0.0
     flags = re.NOFLAG if question.subject.isupper() else re.IGNORECASE
@@ -324,9 +324,9 @@ def _defines(passage: Passage, question: Question) -> float:
 
 
 def _together(candidates: list[Candidate], question: Question) -> tuple[list[Candidate], int]:
-    """The best candidate and those that are as good: the same fact elsewhere, other rows, values that contradict.
+    """Return the best candidates, and the number of further statements.
 
-    Also how many statements more there are.
+    A candidate close to the best may be the same fact elsewhere, another row, or a value that contradicts it.
     """
     least = candidates[0].score - MARGIN if candidates else 0.0
     chosen = _rows_or_cells(
@@ -338,9 +338,9 @@ def _together(candidates: list[Candidate], question: Question) -> tuple[list[Can
 
 
 def _said_once(chosen: list[Candidate]) -> list[Candidate]:
-    """Without the repetitions: a paragraph that begins with a label is a fact, and each of its sentences is a passage.
+    """Drop repetitions: a paragraph that begins with a label is a fact, and each of its sentences is a passage too.
 
-    The fact stays where it answers better than any of them.
+    The fact is kept if it answers better than any of its sentences.
     """
     sentences = defaultdict[Place, list[Candidate]](list)
     for one in chosen:
@@ -356,7 +356,7 @@ def _said_once(chosen: list[Candidate]) -> list[Candidate]:
 
 
 def _rows_or_cells(chosen: list[Candidate]) -> list[Candidate]:
-    """A row that answers as a whole, or the one cell of it that does: never both."""
+    """Keep either a whole row or the one cell of it that answers, never both."""
     cells = Counter(id(one.passage.record) for one in chosen if one.passage.kind == "cell")
     whole = {
         id(one.passage.record) for one in chosen if one.passage.kind == "row" and cells[id(one.passage.record)] != 1
@@ -373,7 +373,7 @@ def _is_part(text: str, whole: str) -> bool:
 
 
 def merged(chosen: list[Candidate], language: str) -> tuple[Statement, ...]:
-    """Statements without repetition: the same words at two places are one statement with two places."""
+    """Merge candidates into statements: the same words at two places are one statement with two places."""
     found: dict[str, Statement] = {}
     for candidate in chosen:
         label, value = meaning.label_of(candidate.passage), candidate.passage.value

@@ -1,7 +1,7 @@
 """Passages: the smallest pieces of the documents that can be an answer, each with its place.
 
-A passage knows the words it says itself (`own`) and those it is said about (`near`: the heading, the
-rest of its record); `around` knows those of its section and its document.
+A passage knows its own words (`own`) and the words of its context (`near`: the heading, the rest of its record);
+`around` knows those of its section and its document.
 """
 
 import re
@@ -20,19 +20,19 @@ from poweron_services.models.builtin.table_cells import Record, Table, headers_o
 from poweron_services.models.builtin.vocabulary import terms
 from poweron_services.models.prompts import SourceText
 
-MOST_DETECTED = 20_000  # characters that tell the language of a document
+MOST_DETECTED = 20_000  # characters used to detect the language of a document
 MAX_CHARACTERS = 1_000_000  # of all documents together
 MAX_PASSAGES = 30_000
 WINDOW = 4  # lines that are read together
 MAX_WINDOW_LINE = 120  # characters; longer lines are sentences
-SENTENCE_WORDS = 4  # at least, with a full stop behind them
+SENTENCE_WORDS = 4  # words of a sentence that ends with a full stop, at least
 MAX_STATEMENT = 700  # characters
 MAX_NEAR = 2_000  # characters
-OPENING = 14  # passages at the start of a document, where its writer may stand
-AUTHOR = "author written signed by"  # what a writer's name under a title or a greeting is about
-DATED = "date dated published written issued made printed"  # what a date under a title is about
+OPENING = 14  # passages at the start of a document, where its author may be named
+AUTHOR = "author written signed by"  # words added to a name under a title or a closing phrase
+DATED = "date dated published written issued made printed"  # words added to a date under a title
 SENDER: Final = ("from", "von", "de")
-"""The labels of who sent a letter or a mail."""
+"""The labels for the sender of a letter or an email."""
 SENT = {
     **dict.fromkeys(
         ("from", "von", "de"), "sender sent wrote geschickt gesendet absender envoyé expéditeur mail message"
@@ -42,8 +42,8 @@ SENT = {
         "recipient received addressed empfänger bekommen erhalten destinataire reçu mail message",
     ),
 }
-"""What the lines above a letter or a mail are about."""
-DATE_WITHIN = 20  # characters of a line
+"""The words added to the header lines of a letter or an email."""
+DATE_WITHIN = 20  # characters at the start of a line that may hold its date
 CELL_BORDER = " | "  # as in the markdown of a table
 
 PassageKind = Literal["fact", "cell", "row", "sentence", "line", "window", "headed"]
@@ -57,7 +57,7 @@ _AMOUNT = re.compile(
 _NAME = r"[^\W\d_a-z][\w.'\u2019-]*(?: [^\W\d_a-z][\w.'\u2019-]*){1,3}"
 _NAMES = re.compile(rf"{_NAME}(?: ?(?:,|;|&|and|und) ?(?:and |und )?{_NAME})*")
 _GOES_ON = re.compile(r"(?:it|its|they|this|these|he|she|er|sie|es|dies\w*|il|elle|ils|elles)\b", re.IGNORECASE)
-"""How a sentence begins that is about what the one before it says."""
+"""The beginning of a sentence that refers to the previous one."""
 _NOTE_MARK = re.compile(r"\[\^(?P<mark>\w{1,20})\](?!:)")
 _STOP = re.compile(r"[.!?\n|]")
 MAX_NOTED = 500  # characters of the sentence that a footnote is about
@@ -67,7 +67,7 @@ _GREETING = re.compile(r"(?:\w+ ){0,3}(?:regards|wishes|grüßen?|sincerely)\b|y
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """Something that the documents say: a label and its value, or a statement without a label."""
+    """A piece of a document: a label and its value, or a statement without a label."""
 
     kind: PassageKind
     place: Place
@@ -78,27 +78,27 @@ class Passage:
     label_terms: frozenset[str]
     heading: str = ""
     order: int = 0
-    record: Record | None = None  # the row of a cell
+    record: Record | None = None  # the table row that it belongs to
 
     @property
     def is_whole(self) -> bool:
-        """Whether it may be quoted by itself: it is no part of another passage and no heading."""
+        """Whether the passage may be quoted on its own: it is neither part of another passage nor a heading."""
         is_heading = self.kind == "line" and self.value.rstrip(": ") == self.heading
         return self.kind in ("fact", "row", "sentence", "line") and not is_heading
 
     @property
     def goes_on(self) -> bool:
-        """Whether it is about what the sentence before it says."""
+        """Whether the passage refers to the previous sentence."""
         return _GOES_ON.match(self.value) is not None
 
     @property
     def statement(self) -> str:
-        """What it says in one line."""
+        """The passage as one line."""
         return f"{self.label}: {self.value}" if self.label else self.value
 
     @property
     def words(self) -> tuple[tuple[str, str], ...]:
-        """The words that stand so in the document, each behind its label: a row as one, its cells side by side."""
+        """The verbatim words of the passage, each after its label; a row is one entry, its cells side by side."""
         if self.record is None:
             first, *others = self.value.split(" · ")
             return ((self.label, first), *(("", other) for other in others))
@@ -111,11 +111,11 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """The words of a section and of its document that anything in them is said about."""
+    """The words of a section and of its document, as the context of every passage in them."""
 
     titles: frozenset[str]  # the document's name and first lines
     section: frozenset[str]
-    alone: frozenset[str]  # what no other section of the document says
+    alone: frozenset[str]  # words that no other section of the document contains
 
 
 @dataclass(slots=True)
@@ -126,16 +126,16 @@ class Library:
     around: dict[Place, Around] = field(default_factory=dict)
     sections: list[Section] = field(default_factory=list)
     tables: list[Table] = field(default_factory=list)
-    readings: list[Reading] = field(default_factory=list)  # of documents whose reading was remarked on
+    readings: list[Reading] = field(default_factory=list)  # of documents with remarks about their reading
 
     @property
     def has_pages(self) -> bool:
-        """Whether pages of the web are among the documents, which an answer cites by their numbers."""
+        """Whether the documents include web pages, which an answer cites by their numbers."""
         return any(section.place.number for section in self.sections)
 
 
 def library(documents: tuple[SourceText, ...], language: str) -> Library:
-    """The passages of the documents; what was too much to read is named."""
+    """Split documents into passages; documents too long to read in full are reported in `readings`."""
     found = Library()
     left = MAX_CHARACTERS
     for document in documents:
@@ -171,7 +171,7 @@ def _add(found: Library, document: SourceText, language: str) -> None:
 
 
 def _titles(document: SourceText, sections: list[Section], language: str) -> frozenset[str]:
-    """The words of a document's name and first lines; a page of the web says its title itself."""
+    """Return the words of a document's name and first lines, or of the title of a web page."""
     if document.page is not None and document.page.title:
         return frozenset(terms(document.page.title, language))
     opening = [block for section in sections[:1] for block in section.blocks[:3] if block.kind != "table"]
@@ -181,25 +181,25 @@ def _titles(document: SourceText, sections: list[Section], language: str) -> fro
 
 
 def _noted(text: str) -> dict[str, str]:
-    """The sentences before the marks of footnotes, which these are about."""
+    """Return the sentence before the mark of each footnote, which is what the footnote is about."""
     marks = _NOTE_MARK.finditer(text)
     return {at["mark"]: _last_sentence(text[max(0, at.start() - MAX_NOTED) : at.start()]) for at in marks}
 
 
 def _last_sentence(text: str) -> str:
-    """From the last full stop on, but for one at the very end."""
+    """Return the text after the last full stop, not counting one at the very end."""
     return _STOP.split(text[:-1])[-1] + text[-1:]
 
 
 @dataclass(slots=True)
 class _Reader:
-    """Reads one section from top to bottom and remembers the heading it stands under."""
+    """A reader of one section, from top to bottom, that remembers the current heading."""
 
     place: Place
     language: str
     titles: frozenset[str]
-    noted: Mapping[str, str]  # what the footnotes of the document are about, by their marks
-    order: int  # of the passage read last in its document
+    noted: Mapping[str, str]  # the sentence that each footnote of the document is about, by mark
+    order: int  # of the last passage read in its document
     written: str = "en"  # the language of the document
     heading: str = ""
     heading_terms: frozenset[str] = frozenset()
@@ -212,7 +212,7 @@ class _Reader:
         self._under(self.title)
         blocks = section.blocks
         for index, block in enumerate(blocks, start=1):
-            yield from self._block(block, blocks[index : index + MAX_STATEMENT])  # each holds a character at least
+            yield from self._block(block, blocks[index : index + MAX_STATEMENT])  # no block is empty
 
     def _block(self, block: Block, following: tuple[Block, ...]) -> Iterator[Passage]:
         match block.kind:
@@ -238,7 +238,7 @@ class _Reader:
                 yield self._passage("window", window[0], " · ".join(window[1:]))
 
     def _line(self, line: str) -> Passage:
-        """A line without a label; at the start of a document it may tell its writer or its date."""
+        """Return a line without a label; at the start of a document it may name the author or the date."""
         told = ""
         is_opening = self.order < OPENING
         if self.signing or (is_opening and line != self.title and _NAMES.fullmatch(line)):
@@ -321,12 +321,12 @@ class _Reader:
 
 
 def _body(following: tuple[Block, ...]) -> str:
-    """What stands below a heading or a colon, up to the next heading or table."""
+    """Return the text below a heading or a colon, up to the next heading or table."""
     below = takewhile(lambda block: block.kind in ("lines", "prose"), following)
     texts = (" · ".join(block.lines) if block.kind == "lines" else block.text for block in below)
     return shorten(" ".join(texts), MAX_STATEMENT, placeholder=" …")
 
 
 def _is_whole(line: str) -> bool:
-    """Whether a line is a whole sentence, which names nothing that follows and needs no label."""
+    """Return whether a line is a whole sentence, which introduces nothing and needs no label."""
     return line.endswith(".") and len(line.split()) >= SENTENCE_WORDS

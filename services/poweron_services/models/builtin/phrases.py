@@ -1,4 +1,4 @@
-"""The sentences that the built-in model says itself, in English and German; other languages have their own modules."""
+"""The built-in model's own sentences, in English and German; other languages have their own modules."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -121,12 +121,12 @@ _PHRASES: Final[dict[str, dict[str, str]]] = {
 
 
 def listed(names: Sequence[str], language: str) -> str:
-    """Names in a row, the last behind an “and”."""
+    """Join names with commas and a final “and”."""
     return say("and", language).join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
 def say(phrase: str, language: str, **values: object) -> str:
-    """A sentence in the language, in English where it is not known."""
+    """Return a phrase in the language, or in English if there is no translation."""
     texts = _PHRASES[phrase]
     own = {**ROMANCE, **MORE}.get(language[:2], {}).get(phrase)
     return (own or texts.get(language[:2], texts["en"])).format(**values)

@@ -1,4 +1,4 @@
-"""`ai.process` without a language model: questions are answered from the text, reports are put together from it."""
+"""`ai.process` without a language model: it answers questions and compiles reports from the text of documents."""
 
 import re
 from dataclasses import replace
@@ -39,7 +39,7 @@ from poweron_services.models.embedding.embedder import Embedder
 from poweron_services.models.prompts import NOTHING as NOTHING_SAID
 from poweron_services.models.prompts import ProcessPrompt
 
-MAX_NOTES = 5  # of a document
+MAX_NOTES = 5  # notes of a document
 MAX_QUESTION = 500  # characters of a question that a refusal repeats
 
 _ABOUT_IT = re.compile(r"\b(?:it|its|they|them|their|es|sie|er|ihn|ihm|ihr)\b", re.IGNORECASE)
@@ -47,12 +47,12 @@ NOTHING: Final = Statement("", "", ())
 
 
 def process(prompt: ProcessPrompt, embedder: Embedder | None = None) -> str:
-    """The answer to the prompt in the format that it asks for.
+    """Answer the prompt in the format that it asks for.
 
-    Words are compared in the language of the request; the model's own sentences are in the user's.
+    Words are compared in the language of the request; the model's own sentences are in the user's language.
     """
     match prompt.output_format:
-        case "text" | "html" if prompt.extent == "part":  # what was found in all parts is written in the format
+        case "text" | "html" if prompt.extent == "part":  # the format applies to the joined answer of all parts
             return _written(replace(prompt, output_format="markdown"), embedder)
         case "text":
             return plain_text(_written(replace(prompt, output_format="markdown"), embedder))
@@ -62,7 +62,7 @@ def process(prompt: ProcessPrompt, embedder: Embedder | None = None) -> str:
 
 
 def _written(prompt: ProcessPrompt, embedder: Embedder | None) -> str:
-    """The answer as markdown, JSON or CSV."""
+    """Return the answer as markdown, JSON or CSV."""
     language = known_language(prompt.language, prompt.ai_prompt)
     if prompt.extent == "answers" and prompt.documents:
         return joined([document.text for document in prompt.documents], prompt.output_format)
@@ -86,7 +86,7 @@ def _written(prompt: ProcessPrompt, embedder: Embedder | None) -> str:
 def _put_together(
     prompt: ProcessPrompt, held: Library, language: str, spoken: str, embedder: Embedder | None
 ) -> str | None:
-    """The documents as a whole: summed up, compared, converted or as they stand; None where something is asked."""
+    """Return the documents as a whole: summarised, compared, converted or unchanged; None if there is a question."""
     request = prompt.ai_prompt
     if is_beyond(request):
         return say("beyond", language)
@@ -128,13 +128,13 @@ def _of_documents(
 
 
 def _topic(held: Library, request: str, spoken: str) -> frozenset[str]:
-    """What a report or a summary is to be about, without what the documents themselves are called."""
+    """Return the words of the topic of a report or a summary, except those in the titles of the documents."""
     titles = frozenset[str]().union(*(around.titles for around in held.around.values()))
     return frozenset(terms(topic_of(request), spoken)) - titles
 
 
 def _found(prompt: ProcessPrompt, held: Library, language: str, spoken: str, embedder: Embedder | None) -> str:
-    """What the documents say to the questions of the prompt."""
+    """Return what the documents say about the questions of the prompt."""
     search = PageSearch(held, spoken) if held.has_pages else PassageSearch(held, spoken, embedder)
     by_words = embedder is None
     question = question_of(prompt.ai_prompt)
@@ -170,7 +170,7 @@ def _formatted(prompt: ProcessPrompt, findings: list[Finding], markdown: str, re
 
 
 def _table_as(finding: Finding, remarks: list[str], output_format: str) -> str:
-    """The rows of a table as an object each, or as rows below their columns."""
+    """Return the rows of a table as JSON objects, or as CSV rows below their columns."""
     rows = [said.cells for said in finding.statements]
     if output_format == "csv":
         return as_csv([finding.columns, *rows, *((remark,) for remark in remarks)])
@@ -181,12 +181,12 @@ def _table_as(finding: Finding, remarks: list[str], output_format: str) -> str:
 
 
 def _with_remarks(markdown: str, remarks: list[str]) -> str:
-    """A text and below it the remarks as block quotes, a mark that nothing else in it begins with."""
+    """Append remarks to a text as block quotes, a mark that no other line in it begins with."""
     return "\n\n".join([markdown, *(f"> {remark}" for remark in remarks)])
 
 
 def _answer(findings: list[Finding], language: str, refusing: str) -> str:
-    """The findings as markdown, each statement with its place; `refusing` is the phrase where there is none."""
+    """Return the findings as markdown, each statement with its place; `refusing` is the phrase if there are none."""
     paragraphs: list[str] = []
     for index, finding in enumerate(findings):
         if finding.goes_on and finding.statements and finding.statements == findings[index - 1].statements:
@@ -204,7 +204,7 @@ def _answer(findings: list[Finding], language: str, refusing: str) -> str:
 
 
 def _table(finding: Finding) -> str:
-    """The statements as the rows of a table, and below it where they stand."""
+    """Return the statements as the rows of a table, and their places below it."""
     rows = [finding.columns, ("---",) * len(finding.columns), *(said.cells for said in finding.statements)]
     places = dict.fromkeys(place for said in finding.statements for place in said.places)
     lines = (" | ".join(cell.replace("|", "\\|") for cell in row) for row in rows)
@@ -212,7 +212,7 @@ def _table(finding: Finding) -> str:
 
 
 def _leans(finding: Finding) -> bool:
-    """Whether a question is about what the one before it is about."""
+    """Return whether a question is about the same thing as the previous one."""
     return finding.goes_on or _ABOUT_IT.search(finding.question) is not None
 
 
@@ -222,7 +222,7 @@ def _line(statement: Statement) -> str:
 
 
 def _refusing(prompt: ProcessPrompt, held: Library) -> str:
-    """The phrase for what was not found: nothing is denied that was not read or may be said in other words."""
+    """Return the phrase for no answer; it never denies what was not read or may be in another language."""
     if all(only_names_places(document.text) for document in prompt.documents):
         return "only_listed"
     asked = detect(prompt.ai_prompt)
@@ -237,7 +237,7 @@ def _refusing(prompt: ProcessPrompt, held: Library) -> str:
 
 
 def _refusal(finding: Finding, language: str, phrase: str) -> str:
-    """What comes closest, told apart from an answer; where nothing is near, that the documents do not say it."""
+    """Return the closest statements, marked as no answer; if nothing is close, a plain refusal."""
     question = " ".join(finding.question.split())[:MAX_QUESTION]
     if not finding.closest:
         return say(phrase, language, question=question)
@@ -246,7 +246,7 @@ def _refusal(finding: Finding, language: str, phrase: str) -> str:
 
 
 def _remarks(held: Library, language: str) -> list[str]:
-    """What a reader must know about how the documents were read, a sentence for each."""
+    """Return what users must know about the reading of the documents, one sentence each."""
     found: list[str] = []
     for reading in held.readings:
         notes = " ".join(reading.notes[:MAX_NOTES]) or say("cut_off", language)
@@ -267,5 +267,5 @@ def _entry(finding: Finding) -> dict[str, object]:
 
 
 def _source(said: Statement, place: Place) -> dict[str, object]:
-    """Where it stands; of a page of the web also its words, cited."""
+    """Return the place of a statement as JSON; for a web page, also its words and number."""
     return place.as_object() | ({"quote": page_answer.source(said, place)} if place.number else {})

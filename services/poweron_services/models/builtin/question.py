@@ -26,7 +26,7 @@ _ALTERNATIVES = re.compile(
     r"(?P<second>[^:?]{3,120})\?*",
     re.IGNORECASE,
 )
-"""A question which of two it is: `Which costs more: the rent or the cleaning?`"""
+"""A choice between two: `Which costs more: the rent or the cleaning?`"""
 _ATTRIBUTES = re.compile(
     r"(?P<lead>\b(?:what|was)\s+(?:is|are|was|were|ist|sind)\s+(?:the|its|die|der|das)|\b(?:give|tell) me the)\s+"
     r"(?P<names>[\w-]+(?: [\w-]+){0,2}(?:,\s+(?:the )?[\w-]+(?: [\w-]+){0,2})*,?\s+(?:and|und)\s+(?:the )?"
@@ -97,12 +97,12 @@ _KIND_WORDS: Final = vocabulary.words_in(
     percent percentage rate share prozent anteil quote
     street location place postal straße number nummer call reach contact address adresse mail work done"""
 )
-"""Words that the kind of a question already stands for."""
+"""Words that the kind of a question already implies."""
 
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A word of the question: its stem, what means the same, and how much it matters."""
+    """A word of the question: its stem, its synonyms and its weight."""
 
     stem: str
     word: str
@@ -111,7 +111,7 @@ class Term:
     is_name: bool  # a proper name, a number or an id
 
     def in_(self, words: frozenset[str]) -> bool:
-        """Whether the word or one that means the same is among the words."""
+        """Return whether the word or a synonym is among the words."""
         return self.stem in words or bool(self.same & words)
 
 
@@ -123,41 +123,41 @@ class Question:
     kind: Kind
     terms: tuple[Term, ...]
     language: str
-    subject: str = ""  # of "what is …"
+    subject: str = ""  # in a question such as "what is …"
 
     @property
     def said(self) -> frozenset[str]:
-        """The words of the question and those that mean the same."""
+        """The words of the question and their synonyms."""
         return frozenset(one for term in self.terms for one in (term.stem, *term.same))
 
     @property
     def names_subject(self) -> bool:
-        """Whether it says what it is about; “for what amount” is about what the question before it names."""
+        """Whether the question names its subject; “for what amount” refers to that of the previous question."""
         return any(term.weight == 1 for term in self.terms)
 
     @property
     def is_whole(self) -> bool:
-        """Whether it is a sentence of its own: it names its subject or has at least a verb."""
+        """Whether the question is complete: it names its subject or has at least a verb."""
         return self.names_subject or _VERB.search(self.text) is not None
 
     @property
     def asks_how_long(self) -> bool:
-        """Whether it is about a time or a length."""
+        """Whether the question asks for a duration or a length."""
         return _HOW_LONG.search(self.text) is not None
 
     @property
     def asks_to_whom(self) -> bool:
-        """Whether it is about who receives something."""
+        """Whether the question asks who receives something."""
         return _TO_WHOM.search(self.text) is not None
 
     @property
     def asks_for_money(self) -> bool:
-        """Whether it is about a price, not just any amount."""
+        """Whether the question asks for a price, not just for any amount."""
         return self.kind == "amount" and _PRICE.search(self.text) is not None
 
 
 def clauses(request: str) -> list[str]:
-    """The questions that a request consists of."""
+    """Split a request into its questions."""
     asked_for = _PREFACE.sub("", request[:MAX_QUESTION])
     if chosen := _ALTERNATIVES.fullmatch(asked_for.strip()):
         return [f"{chosen[one].strip(' ?')}: {chosen['asked'].strip()}" for one in ("first", "second")]
@@ -169,14 +169,14 @@ def clauses(request: str) -> list[str]:
 
 
 def _each_attribute(found: re.Match[str]) -> str:
-    """`What are the make and the color of the car` as a question for each."""
+    """Split `What are the make and the color of the car` into one question per attribute."""
     names = [name.strip() for name in re.split(r",\s*|\s+(?:and|und)\s+", found["names"]) if name.strip()]
     lead = re.sub(r"\b(are|were)\b", lambda verb: {"are": "is", "were": "was"}[verb[0].casefold()], found["lead"])
     return "? ".join(f"{lead} {name.removeprefix('the ')} {found['of']}" for name in names)
 
 
 def searched(request: str, language: str) -> list[str]:
-    """The questions of a request, each that names no subject of its own below the one before it that does."""
+    """Split a request into its questions; put the last subject in front of a question that names none."""
     found: list[str] = []
     subject = ""
     for clause in clauses(request):
@@ -187,17 +187,17 @@ def searched(request: str, language: str) -> list[str]:
 
 
 def about(question: Question, before: Question) -> Question:
-    """The question about what another one is about."""
+    """Add the words of the previous question to a question about the same thing."""
     return replace(question, terms=tuple({term.stem: term for term in (*before.terms, *question.terms)}.values()))
 
 
 def kind_of(question: str) -> Kind:
-    """What kind of value a question asks for."""
+    """Return the kind of value that a question asks for."""
     return next((kind for kind, pattern in _KINDS if pattern.search(question)), "thing")
 
 
 def understand(text: str, language: str) -> Question:
-    """A question's kind and words."""
+    """Parse a question into its kind and its words."""
     kind = kind_of(text)
     found: dict[str, Term] = {}
     part = _PART_OF.match(text)

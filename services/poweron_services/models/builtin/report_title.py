@@ -1,4 +1,4 @@
-"""The title of a report, in the words of whoever asked for it."""
+"""The title of a report, in the words of the request."""
 
 import re
 from typing import Final
@@ -35,7 +35,7 @@ _GERMAN_ARTICLE: Final = re.compile(r"^(?:de[nrms]|die|das|eine?[nrms]?)\s+", re
 
 
 def report_title(request: str, language: str) -> str:
-    """What the request wants a report on: of its first sentence, without what is to be done and in which format."""
+    """Return the topic of a report: the first sentence of the request, without the instruction and the format."""
     said = _FORMAT.sub("", _POLITE.sub("", _SENTENCE_END.split(request.strip(), maxsplit=1)[0])).strip(" ,.")
     for pattern, phrase in ((_SUM_UP, "summary_of"), (_COMPARE, "comparison_of")):
         if found := pattern.match(said):
@@ -45,7 +45,7 @@ def report_title(request: str, language: str) -> str:
 
 
 def _about(phrase: str, what: str, language: str) -> str:
-    """A summary or a comparison of something; in German without a case, which would be another one."""
+    """Return the title of a summary or a comparison; in German with a colon, since a phrase would change the case."""
     if language == "de":
         return f"{say(phrase, language, names='').partition(' ')[0]}: {_GERMAN_ARTICLE.sub('', what)}"
     return say(phrase, language, names=what)

@@ -1,4 +1,4 @@
-"""The sentences that the built-in model says itself, in French, Spanish and Italian; what lacks here is English."""
+"""The built-in model's own sentences, in French, Spanish and Italian; missing sentences are in English."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Several files in one text, as tools give them: a line with the path and a colon, then what stands in the file."""
+"""Several files in one text, as tools return them: a line with the path and a colon, then the content of the file."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -14,7 +14,7 @@ _RULE: Final = re.compile(r"^\s*-{3,}\s*$", re.MULTILINE)
 
 
 def one_by_one(documents: Iterable[SourceText]) -> tuple[SourceText, ...]:
-    """The texts, each file by its own name; a text that names no paths stays as it is."""
+    """Split texts into files, each under its own name; a text without paths is unchanged."""
     return tuple(text for document in documents for text in _files(document))
 
 

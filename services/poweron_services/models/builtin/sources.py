@@ -1,8 +1,8 @@
-"""A document's markdown taken apart: sections, and in them headings, tables, lines and prose.
+"""A parser for documents in markdown: sections, and in them headings, tables, lines and prose.
 
-Reads what the action `document.extract` writes: `# name`, then a `## page 2` for every part. Any
-other markdown is read as well: there each heading begins a section. What stands above a page of the web
-(its title, address and moment) is not read as what the page says.
+It reads what the action `document.extract` writes: `# name`, then a heading such as `## page 2` for every part. In any
+other markdown, each heading begins a section. The header of a web page (its title, address and time) is not part of its
+text.
 """
 
 import re
@@ -20,7 +20,7 @@ MAX_NOTE = 300  # characters
 MAX_TITLE = 100  # characters of a page's title
 
 APPARATUS = re.compile(r"\b(?:references|footnotes|bibliography|see also|external links|literatur)$", re.IGNORECASE)
-"""Headings of what a document lists, but does not say."""
+"""Headings of sections that list references and say nothing themselves."""
 _EXTRACTED = re.compile(r"\A# ?(?P<name>[^\n]*)\n\s*<!-- (?P<about>[^\n]*)-->\n?")
 _NOTES = re.compile(r"^## notes$\n(?P<notes>(?:(?!^## ).*\n?)*)", re.MULTILINE)
 _SECTION = re.compile(r"^##(?: (.*))?$", re.MULTILINE)
@@ -45,7 +45,7 @@ Row = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A piece of a section: a heading, the rows of a table, lines that stand for themselves, or prose."""
+    """A block of a section: a heading, the rows of a table, separate lines, or prose."""
 
     kind: Literal["heading", "table", "lines", "prose"]
     lines: tuple[str, ...] = ()
@@ -58,7 +58,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where something stands: a document and its page, sheet, slide or section; a page of the web has a number."""
+    """A place in a document: its page, sheet, slide or section; a web page has a number."""
 
     document: str
     locator: str
@@ -66,14 +66,14 @@ class Place:
 
     @property
     def source(self) -> str:
-        """The document or the page of the web, whichever part of it."""
+        """The document or the web page, without the part of it."""
         return f"{self.document} [{self.number}]" if self.number else self.document
 
     def __str__(self) -> str:
         return self.source if self.number else ", ".join(part for part in (self.document, self.locator) if part)
 
     def as_object(self) -> dict[str, object]:
-        """The place as JSON shows it."""
+        """Return the place as a JSON object."""
         return {"document": self.document, "place": self.locator}
 
 
@@ -87,7 +87,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What was said about the reading of a document."""
+    """The remarks about the reading of a document."""
 
     document: str
     notes: tuple[str, ...]
@@ -95,7 +95,7 @@ class Reading:
 
 
 def reading(source: SourceText) -> Reading | None:
-    """The notes about the reading of a document; None where all of it was read without remark."""
+    """Return the remarks about the reading of a document; None if all of it was read without remarks."""
     if page := _page_head(source):
         notes = tuple(note[:MAX_NOTE] for note in _PAGE_NOTE.findall(page["about"]))
         return Reading(_name(source), notes, in_part=True) if notes else None
@@ -112,7 +112,7 @@ def reading(source: SourceText) -> Reading | None:
 
 
 def sections(source: SourceText) -> list[Section]:
-    """The sections of a document in reading order, without what is told about it and its reading."""
+    """Split a document into sections in reading order, without its metadata and the notes about its reading."""
     head = None if source.number else _EXTRACTED.match(source.text)
     if head is None:
         shown = _page_head(source)
@@ -131,7 +131,7 @@ def sections(source: SourceText) -> list[Section]:
 
 
 def bare_text(source: SourceText) -> str:
-    """The text of a document under its name, without what is told about it and its reading."""
+    """Return the text of a document under its name, without its metadata and the notes about its reading."""
     head = _EXTRACTED.match(source.text)
     if head is None:
         return source.text.strip()
@@ -146,30 +146,30 @@ def bare_text(source: SourceText) -> str:
 
 
 def _page_head(source: SourceText) -> re.Match[str] | None:
-    """What stands above a page of the web, or above what a search engine shows of one."""
+    """Match the header of a web page, or of a search result for one."""
     return _PAGE_HEAD.match(source.text)
 
 
 def _name(source: SourceText) -> str:
-    """What a source is called: a page by its title."""
+    """Return the name of a source; for a page, its title."""
     head = _page_head(source)
     title = (source.page.title if source.page else "") or (head["title"] if head else "")
     return shorten(_BRACKETS.sub(" ", plain(title)), MAX_TITLE, placeholder=" …") or source.name
 
 
 def plain(text: str) -> str:
-    """A line without its markup."""
+    """Strip the markup from a line."""
     return " ".join(_MARKUP.sub("", _LINK.sub(r"\1", text)).split())
 
 
 def is_heading(line: str) -> bool:
-    """Whether a line of its own names what follows."""
+    """Return whether a line of its own names what follows."""
     is_short = len(line) <= MAX_HEADING and len(line.split()) <= MAX_HEADING_WORDS
     return is_short and any(map(str.isalpha, line)) and not _ENDS_SENTENCE.search(line.rstrip(":"))
 
 
 def _blocks(text: str) -> list[Block]:
-    """The pieces of a section, as blank lines and pipes tell them apart."""
+    """Split a section into blocks, at blank lines and around table rows."""
     found: list[Block] = []
     for piece in re.split(r"\n\s*\n", text):
         lines = [line.strip() for line in piece.split("\n") if line.strip()]
@@ -186,7 +186,7 @@ def _table(lines: list[str]) -> Block:
 
 
 def _text(lines: list[str]) -> list[Block]:
-    """The headings that lines begin with, and what stands below them."""
+    """Return the headings at the start of the lines, and the block below them."""
     titled = [*takewhile(bool, map(_HEADING.fullmatch, lines))]
     found = [Block("heading", (plain(title[1] or title[2]),)) for title in titled if title]
     kept = [line for line in map(plain, lines[len(titled) :]) if line and not _RULE.fullmatch(line)]
@@ -198,7 +198,7 @@ def _text(lines: list[str]) -> list[Block]:
 
 
 def _heads(line: str, following: str) -> bool:
-    """Whether a line is the heading of the one that follows it, or of nothing."""
+    """Return whether a line is a heading: of the long line that follows, or of nothing."""
     return is_heading(line) and not _BULLET.match(line) and (not following or len(following) > VERSE_LINE)
 
 

@@ -1,6 +1,6 @@
-"""Documents put together: in short as a report, or their tables and labelled values as JSON or CSV.
+"""Compilations of documents: a short report, or their tables and labelled values as JSON or CSV.
 
-A short document is given whole; of a longer one every section with the beginning of its texts.
+A short document is included in full, a longer one with every section and the beginning of its texts.
 """
 
 import csv
@@ -20,16 +20,16 @@ from poweron_services.models.builtin.phrases import say
 from poweron_services.models.builtin.sources import APPARATUS, Block, Place, Row, Section
 from poweron_services.models.builtin.table_cells import Table, headers_of, pairs
 
-SHORT_DOCUMENT = 8_000  # characters that are given whole
-SECTIONS, PIECES = 40, 4  # of a longer document, and of a section of it
-TEXT, LINES, ROWS = 400, 8, 12  # characters, lines and rows of a piece of a longer document
+SHORT_DOCUMENT = 8_000  # characters; a document of up to this length is included in full
+SECTIONS, PIECES = 40, 4  # sections of a longer document, and blocks of each section
+TEXT, LINES, ROWS = 400, 8, 12  # characters, lines and rows of a block in a longer document
 
 _MARKUP = re.compile(r"([\\`*<\[\]])")
 _BEGINS_BLOCK = re.compile(r"^(\d*)(?=[#>+=~-]|(?<=\d)[.)] )")
 
 
 def summary(held: Library, language: str, topic: frozenset[str] = frozenset()) -> str:
-    """The documents in short, every section under its place; of a topic the sections that say most of it."""
+    """Summarise documents, every section with its place; with a topic, only the sections that say most about it."""
     documents = {
         name: list(parts) for name, parts in groupby(held.sections, key=lambda section: section.place.document)
     }
@@ -49,7 +49,7 @@ def summary(held: Library, language: str, topic: frozenset[str] = frozenset()) -
 
 
 def all_tables(held: Library) -> str:
-    """Every table whole, each under the name of its sheet or section, or else of its document."""
+    """Return every table in full, under the name of its sheet or section, or else of its document."""
     written = []
     for table in held.tables:
         name = table.place.locator.partition(" ")[2] or table.place.document
@@ -69,7 +69,7 @@ def _section(section: Section, level: str, language: str, *, is_long: bool) -> I
 
 
 def _title(section: Section) -> str:
-    """What the document calls the section; a page or a slide has no other name than its first heading."""
+    """Return the document's name for a section; a page or a slide has no name but its first heading."""
     kind, _, name = section.place.locator.partition(" ")
     if kind in ("section", "sheet"):
         return name
@@ -109,12 +109,12 @@ def _escaped(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """A text whose signs are shown, not read as markup."""
+    """Escape a text, so that it is not read as markup."""
     return _BEGINS_BLOCK.sub(r"\1\\", _escaped(text))
 
 
 def converted(held: Library, output_format: Literal["json", "csv"]) -> str:
-    """All tables and values as JSON; as CSV the largest table, or the values where there is none."""
+    """Return all tables and values as JSON; as CSV the largest table, or the values if there is none."""
     if output_format == "json":
         return orjson.dumps([*map(_as_object, held.tables), *_values(held)], option=orjson.OPT_INDENT_2).decode()
     if held.tables:
@@ -125,7 +125,7 @@ def converted(held: Library, output_format: Literal["json", "csv"]) -> str:
 
 
 def as_csv(rows: Iterable[Row]) -> str:
-    """Rows of the same number of cells."""
+    """Write rows with the same number of cells as CSV."""
     written = io.StringIO()
     csv.writer(written, lineterminator="\n").writerows(rows)
     return written.getvalue()

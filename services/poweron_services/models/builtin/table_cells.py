@@ -1,4 +1,4 @@
-"""Tables as people read them: what heads a column, what names a row, which cells are a label and its value."""
+"""The structure of tables: the headers of columns, the names of rows, and cells that are a label and its value."""
 
 import re
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ _NO_LABEL = re.compile(r"\d|@")
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A row of a table: its cells by header; rows of one group are about the same."""
+    """A row of a table, with its headers; rows of one group are about the same thing."""
 
     headers: Row
     cells: Row
@@ -20,13 +20,13 @@ class Record:
 
     @property
     def filled(self) -> list[tuple[str, str]]:
-        """Header and value of every cell that holds something."""
+        """The header and value of every cell that is not empty."""
         return [(header, cell) for header, cell in zip(self.headers, self.cells, strict=True) if cell]
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table with named columns, and the words it stands under."""
+    """A table with named columns, and the words of its heading and titles."""
 
     place: Place
     records: tuple[Record, ...]
@@ -37,14 +37,14 @@ class Table:
         return self.records[0].headers
 
     def name_of(self, record: Record) -> str:
-        """What tells a row from others: its first cell that is no number, and one of words behind it."""
+        """Return what tells a row from others: its first cell that is not a number, and another one of words."""
         filled = sorted(at for at in self.name_columns if record.cells[at])
         words = [at for at in filled[1:] if not _DIGIT.match(record.cells[at])]
         return ", ".join(record.cells[at] for at in (*filled[:1], *words[:1]))
 
     @property
     def name_columns(self) -> list[int]:
-        """The columns that may name the rows, the best first: of words, each another, no measures and no codes."""
+        """The columns that may name the rows, best first: of distinct words, not of measures or codes."""
         columns = {at: [one.cells[at] for one in self.records] for at in range(len(self.headers))}
         of_words = [at for at, cells in columns.items() if not is_numeric(cells)]
         return sorted(of_words, key=lambda at: _unlike_names(columns[at]))
@@ -58,7 +58,7 @@ def _unlike_names(cells: list[str]) -> tuple[bool, bool, bool]:
 
 
 def headers_of(rows: tuple[Row, ...]) -> tuple[Row, tuple[Row, ...]]:
-    """The names of the columns (empty ones where there are none) and the rows below them."""
+    """Return the names of the columns (empty if there are none) and the rows below them."""
     named = bool(rows) and any(rows[0])
     rows = tuple(row for row in rows if any(row))
     if len(rows) > 1 and (named or _names_columns(rows[0])):
@@ -67,7 +67,7 @@ def headers_of(rows: tuple[Row, ...]) -> tuple[Row, tuple[Row, ...]]:
 
 
 def records(headers: Row, rows: tuple[Row, ...]) -> list[Record]:
-    """The rows; one that leaves its first cell empty belongs to the row above."""
+    """Return the rows as records; a row with an empty first cell belongs to the row above."""
     found: list[Record] = []
     group = 0
     for row in rows:
@@ -77,17 +77,17 @@ def records(headers: Row, rows: tuple[Row, ...]) -> list[Record]:
 
 
 def pairs(rows: tuple[Row, ...]) -> list[tuple[str, str]]:
-    """The labels and values of a table without names of columns; a row may hold two or more of them."""
+    """Return the labels and values of a table without column names; a row may hold two or more of them."""
     return [pair for row in rows for pair in _row_pairs([cell for cell in row if cell], is_named=bool(row[0]))]
 
 
 def _names_columns(first: Row) -> bool:
-    """Whether a row heads the columns though it is not marked so: nothing above the names of the rows, no digits."""
+    """Return whether an unmarked row is a header: its first cell is empty and no cell has digits."""
     return not first[0] and sum(map(bool, first)) > 1 and not any(map(_NO_LABEL.search, first))
 
 
 def _goes_on_below(first: Row, second: Row) -> bool:
-    """Whether the second row heads the columns too: a name of the first reaches over several that it tells apart."""
+    """Return whether the second row is a header too: it distinguishes columns that share a name in the first."""
     if len(first) != len(second) or not all(second) or any(map(_NO_LABEL.search, second)):
         return False
     over_several = [column for column, name in enumerate(first) if name and first.count(name) > 1]

@@ -1,7 +1,7 @@
-"""What is asked of whole tables: all rows, those of a kind or beyond a bound, how many, a total, the highest.
+"""Questions about whole tables: all rows, rows of a kind or beyond a bound, a count, a total, the highest value.
 
-A table answers where it explains every word of the request that matters: by the name of a column, by cells (then only
-their rows count) or by what it stands under. Whatever else is asked is none of its business.
+A table answers only if it explains every significant word of the request: by the name of a column, by cells (then only
+their rows count) or by the headings above it. Any other question is left to the passages.
 """
 
 import re
@@ -21,10 +21,10 @@ from poweron_services.models.builtin.vocabulary import stem, terms
 
 Task = Literal["all", "count", "sum", "mean", "highest", "lowest", "cell"]
 
-MOST_WINNERS: Final = 5  # that share the highest value; more of them decide nothing
-MOST_COLUMNS: Final = 8  # of a table that is listed whole
-STEM, ENDING = 4, 2  # letters at least that two forms of a word share, and of their endings at most
-MOST_NAMED: Final = 12  # rows that are named behind how many there are
+MOST_WINNERS: Final = 5  # rows that share the highest value; with more of them there is no answer
+MOST_COLUMNS: Final = 8  # columns of a table that is listed in full
+STEM, ENDING = 4, 2  # letters: the fewest that two forms of a word share, and the most that their endings have
+MOST_NAMED: Final = 12  # rows that are named after their count
 
 _HIGHEST: Final = (
     r"highest|largest|biggest|greatest|maximum|max|most expensive|oldest|longest|latest|most"
@@ -84,19 +84,19 @@ _LEADING_DIGITS: Final = re.compile(r"\d+(?:[.,']\d+)*")
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What tables answer: a value with its label, or rows of cells below the names of columns."""
+    """The answer of a table: values with labels, or rows of cells below the names of columns."""
 
     place: Place
     rows: tuple[Row, ...]
-    """Label and value of each, or the cells of each."""
+    """The label and the value of each row, or its cells."""
     columns: Row = ()
-    """The names of the columns where rows are shown; empty where values are."""
+    """The names of the columns if the answer is rows; empty if it is values."""
     is_worked_out: bool = False
-    """Whether the value stands nowhere: a document may name it itself, and that comes first."""
+    """Whether the value is calculated, not in any cell: a document that states it takes precedence."""
 
 
 def asked_of_tables(tables: Sequence[Table], question: Question) -> Told | None:
-    """What the tables answer to a question for all, how many, a sum, the highest or those beyond a bound."""
+    """Answer a question for all rows, a count, a sum, the highest or rows beyond a bound; None if no table can."""
     task, intent = _task(question.text)
     bound = _BOUND.search(question.text)
     if task is None:
@@ -108,7 +108,7 @@ def asked_of_tables(tables: Sequence[Table], question: Question) -> Told | None:
 
 
 def _task(text: str) -> tuple[Task | None, str]:
-    """What is to be done with the rows, and the words that say so."""
+    """Return what to do with the rows, and the words that say so."""
     listed = _LIST.search(text)
     if listed and not any(_TASKS[task].search(text) for task in ("lowest", "highest")):
         return "all", listed[0]
@@ -119,7 +119,7 @@ def _task(text: str) -> tuple[Task | None, str]:
 
 
 def _joined(tables: Sequence[Table]) -> list[Table]:
-    """Tables of one document that go on from one page to the next as one."""
+    """Join the tables of one document that continue from page to page."""
     found: list[Table] = []
     for (_, headers), same in groupby(tables, key=lambda one: (one.place.document, one.headers)):
         parts = list(same)
@@ -131,7 +131,7 @@ def _joined(tables: Sequence[Table]) -> list[Table]:
 
 
 class _Asked:
-    """A table and a question that may be asked of it."""
+    """A table and a question that it may be able to answer."""
 
     def __init__(self, table: Table, question: Question, task: Task, intent: str, bound: re.Match[str] | None) -> None:
         self.table, self.question, self.task, self.intent, self.bound = table, question, task, intent, bound
@@ -149,21 +149,21 @@ class _Asked:
         self.chosen = self._chosen()
 
     def _naming(self, term: Term) -> list[int]:
-        """The columns that a word names: itself, or where it names none, by what means the same."""
+        """Return the columns that a word names: itself, in another form, or else by a synonym."""
         plain = [at for at, header in enumerate(self.headers) if term.stem in header]
         inflected = [at for at, name in enumerate(self.table.headers) if _is_form_of(term.word, name, self.language)]
         return plain or inflected or [at for at, header in enumerate(self.headers) if term.in_(header)]
 
     @property
     def closeness(self) -> tuple[int, int, int]:
-        """How many of the words name columns, themselves or by what means the same, and how many rows there are."""
+        """The numbers of words that name columns themselves, and that name them at all, and the number of rows."""
         themselves = frozenset[str]().union(*self.headers)
         plain = sum(term.stem in themselves for term in self.asked)
         return plain, sum(map(bool, self.named.values())), len(self.records)
 
     @property
     def is_explained(self) -> bool:
-        """Whether every word that matters is one of the table's, and what is to be worked out can be."""
+        """Whether the table explains every significant word, and the answer can be calculated."""
         if not self.records or (len(self.records) < 2 and self.task != "all") or not self.chosen:
             return False
         for term in self.asked:
@@ -179,18 +179,18 @@ class _Asked:
         return self.measured is not None
 
     def _is_of_rows(self, term: Term) -> bool:
-        """Whether a word is what the rows are: the name of their column, what stands above them, or in their names."""
+        """Return whether a word denotes the rows: it names their column, is above the table, or is in their names."""
         is_name = self._name_column in self.named[term] or term.in_(self._column(self._name_column))
         return is_name or (term.in_(self.table.near) and not self.named[term])
 
     def _names_row(self) -> bool:
-        """Whether a word that names no column stands in a name of the row that was chosen."""
+        """Return whether a word that names no column appears in a name of the chosen row."""
         names = [self.chosen[0].cells[at] for at in self.table.name_columns]
         words = frozenset(word for name in names for word in terms(name, self.language))
         return any(term.in_(words) for term in self.asked if term.weight == 1 and not self.named[term])
 
     def _named_columns(self) -> list[int]:
-        """The columns that the words name, but for what names the row: by all of the words, where one column does."""
+        """Return the columns that the words name, except for the row; prefer a column that all words name."""
         naming = [set(columns) for term in self.asked if (columns := self.named[term])]
         together = set[int]().union(*naming).intersection(*naming)
         found = sorted(together or set[int]().union(*naming))
@@ -209,11 +209,11 @@ class _Asked:
 
     @cached_property
     def _words(self) -> list[frozenset[str]]:
-        """The words of each row, found once."""
+        """The words of each row, computed once."""
         return [frozenset(word for cell in one.cells for word in terms(cell, self.language)) for one in self.records]
 
     def _chosen(self) -> list[Record]:
-        """The rows that are asked for: those that say the words which nothing else explains, and keep the bound."""
+        """Return the requested rows: they contain the words that nothing else explains, and are within the bound."""
         left = [one for one in self.asked if not self.named[one] and not one.in_(self.table.near)]
         matter = [one for one in left if one.weight == 1 or self._is_in_cells(one)]
         rows = zip(self.records, self._words, strict=True)
@@ -221,7 +221,7 @@ class _Asked:
         return said if self.bound is None else self._within(said, self.bound)
 
     def _within(self, records: list[Record], bound: re.Match[str]) -> list[Record]:
-        """The rows beyond the bound, which is a number or another column."""
+        """Return the rows within the bound, which is a number or another column."""
         limits: Sequence[Number | None]
         if leading := _LEADING_DIGITS.search(bound["bound"]):
             written_as = bound["bound"].strip()
@@ -246,11 +246,11 @@ class _Asked:
         ]
 
     def _numbers(self, cells: Sequence[str]) -> list[Number | None]:
-        """What cells are worth; where `38,400` may be two things, the language of the question tells."""
+        """Parse cells as numbers; the question's language decides what an ambiguous `38,400` means."""
         return column_numbers(cells, "." if self.language == "en" else ",")
 
     def _column_of(self, written_as: str) -> int | None:
-        """The column that a bound is about: one of numbers that is named, or the only one that may be meant."""
+        """Return the column that a bound is about: the numeric one that is named, or the only possible one."""
         of_numbers = [at for at, numeric in enumerate(self.numeric) if numeric]
         named = [at for at in of_numbers if any(at in columns for columns in self.named.values())]
         unit = re.sub(r"[\d.,'\s]", "", written_as)
@@ -258,7 +258,7 @@ class _Asked:
         return next((found[0] for found in (named, of_unit, of_numbers) if len(found) == 1), None)
 
     def _beside(self, other: int) -> int | None:
-        """The column that is compared with another one: one that is named, that of what there is, the one before."""
+        """Return the column to compare with another: one that is named, one that counts stock, or the one before it."""
         of_numbers = [at for at, numeric in enumerate(self.numeric) if numeric and at != other]
         named = [at for at in of_numbers if any(at in columns for columns in self.named.values())]
         counts = [at for at in self._of_stock() if at in of_numbers]
@@ -266,13 +266,13 @@ class _Asked:
         return next((found[0] for found in (named, counts, before) if found), None)
 
     def _of_stock(self) -> list[int]:
-        """The columns that say how many there are of what a row is about."""
+        """Return the columns that say how many there are of a row's item."""
         stock = frozenset(stem(word, self.language) for word in _STOCK.split())
         return [at for at, numeric in enumerate(self.numeric) if numeric and self.headers[at] & stock]
 
     @property
     def measured(self) -> int | None:
-        """The column of numbers that a sum or the highest is taken of: the one that is named best."""
+        """The numeric column for a sum or for the highest value: the one that the words name best."""
         of_numbers = [at for at, numeric in enumerate(self.numeric) if numeric]
         if self.measures:
             of_numbers = [at for at in of_numbers if self.headers[at] & self.measures]
@@ -310,7 +310,7 @@ class _Asked:
 
     @property
     def _name_column(self) -> int:
-        """The column that names the rows: one of words that the request names or takes from, or the first."""
+        """The column that names the rows: the one that the request names or takes cells from, or else the first."""
         of_words = [at for at, numeric in enumerate(self.numeric) if not numeric]
         names = [at for at in of_words if not any(_DIGIT.match(one.cells[at]) for one in self.records)]
         named = [at for at in names if any(at in columns for columns in self.named.values())]
@@ -321,7 +321,7 @@ class _Asked:
         return frozenset(word for one in self.records for word in terms(one.cells[at], self.language))
 
     def _cell(self) -> Told:
-        """What stands where the row and the columns cross that the words name."""
+        """Return the cells where the named row and the named columns cross."""
         row = self.chosen[0]
         name = self.table.name_of(row)
         told = ((f"{name}, {self.table.headers[at]}", row.cells[at]) for at in self._named_columns())
@@ -330,10 +330,10 @@ class _Asked:
     def _counted(self) -> Told | None:
         named = [at for term in self.asked for at in self.named[term] if self.numeric[at]]
         if named and self.bound is None:
-            return None  # a column says it
+            return None  # a column holds the number
         name = self._name_column
         if self.bound is None and name not in self.named[self.asked[0]] and (counted := self._of_stock()):
-            columns = (name, counted[0])  # each row says how many there are of it
+            columns = (name, counted[0])  # each row says how many there are
             rows = tuple(tuple(one.cells[at] for at in columns) for one in self.chosen)
             return Told(self.table.place, rows, tuple(self.table.headers[at] for at in columns))
         names = [one.cells[name] for one in self.chosen]
@@ -369,7 +369,7 @@ class _Asked:
         values = self._numbers(cells)
         known = [one for one in values if one is not None]
         if len(known) < len(cells) or len({one.unit for one in known}) != 1:
-            return None  # a cell that nobody can read, or of another unit, makes every total wrong
+            return None  # an unreadable cell, or one of another unit, makes every total wrong
         total = sum((one.value for one in known), Decimal(0))
         decimals = max(one.decimals for one in known)
         if self.task == "mean":
@@ -381,7 +381,7 @@ class _Asked:
 
 
 def _is_form_of(word: str, name: str, language: str) -> bool:
-    """Whether a word is one of the name's with another ending, which stemmers often miss: `Kurse` and `Kurs`."""
+    """Return whether a word is in the name with another ending, which stemmers often miss: `Kurse` and `Kurs`."""
     others = name.casefold().split() if language != "en" else []
     return any(_differ_in_ending(word.casefold(), other) for other in others)
 

@@ -1,4 +1,4 @@
-"""After an action: whether to go on, and in the end whether the task is done."""
+"""The built-in model's judgement after an action: whether to continue, and in the end whether the task is done."""
 
 from typing import Final
 
@@ -33,18 +33,18 @@ PAGES_UNREAD: Final = frozenset(
         "robots_disallowed",
     }
 )
-"""Why pages that were found could not be read: the search engine may still show what matters of them."""
+"""Why pages that were found could not be read; the search engine's excerpts may still show what matters."""
 
 Progress = tuple[CriterionProgress, ...]
 
 
 def refine(prompt: RefinementPrompt) -> str:
-    """Continue or stop."""
+    """Decide whether to continue or stop."""
     return _refined(prompt).model_dump_json(by_alias=True)
 
 
 def review(prompt: ReviewPrompt) -> str:
-    """What the task came to."""
+    """Review the result of the task."""
     return _reviewed(prompt).model_dump_json(by_alias=True)
 
 
@@ -79,7 +79,7 @@ def _refined(prompt: RefinementPrompt) -> RefinementAnswer:
 
 
 def _other_way(prompt: RefinementPrompt) -> str | None:
-    """What may lead to an answer after an action failed; None where nothing may."""
+    """Suggest what may lead to an answer after an action failed; None if nothing may."""
     match prompt.selected_action:
         case "ai.process" | "web.search":
             return None
@@ -110,7 +110,7 @@ def _reviewed(prompt: ReviewPrompt) -> ReviewAnswer:
 
 
 def _has_another_way(prompt: ReviewPrompt) -> bool:
-    """Whether the documents may still be read directly; what a person denied is not done by a detour."""
+    """Return whether the documents may still be read directly; a detour must not bypass a denied approval."""
     if prompt.last_observation is not None and prompt.last_observation.code in UNAPPROVED:
         return False
     tried = {message.action for message in prompt.history}
@@ -120,13 +120,13 @@ def _has_another_way(prompt: ReviewPrompt) -> bool:
 
 
 def _only_listed(prompt: ReviewPrompt) -> bool:
-    """Whether the newest step says what there is and nothing else."""
+    """Return whether the newest step only listed what is available."""
     newest = _newest(prompt)
     return newest is not None and newest.success is True and lists(newest.action or "")
 
 
 def _has_result(prompt: ReviewPrompt) -> bool:
-    """Whether the newest step wrote a result."""
+    """Return whether the newest step wrote a result."""
     newest = _newest(prompt)
     return newest is not None and newest.action in WRITING and newest.success is True
 

@@ -1,4 +1,4 @@
-"""Planning: what a request wants, as one task that finds the answer and, where wanted, one that writes a file."""
+"""The built-in model's plan: one task that finds the answer and, if the request wants it, one that writes a file."""
 
 import re
 from typing import Literal
@@ -79,7 +79,7 @@ _ANALYSIS = re.compile(
 
 
 def plan(prompt: PlanningPrompt) -> str:
-    """The tasks of the round; the last, of one step, writes the report or the file that the request asks for."""
+    """Plan the tasks of the round; a last one, of one step, writes the report or the file that the request asks for."""
     request, kind = prompt.user_prompt, _task_type(prompt.user_prompt)
     tools = wanted_tools(prompt, prompt.actions)
     is_web = not tools and wants_web(prompt, {line.name for line in prompt.actions})
@@ -95,48 +95,48 @@ def plan(prompt: PlanningPrompt) -> str:
 
 
 def wants_summary(request: str) -> bool:
-    """Whether the texts are to be summed up, as an answer or as a report."""
+    """Return whether the request asks for a summary, as an answer or as a report."""
     return bool(_SUMMARY.search(request) or _REPORT.search(request))
 
 
 def wants_report(request: str) -> bool:
-    """Whether a document of its own is to be written."""
+    """Return whether the request asks for a document of its own."""
     return bool(_REPORT.search(request) or wished_formats(request))
 
 
 def wants_text(request: str) -> bool:
-    """Whether the text of the documents is wanted as it stands."""
+    """Return whether the request asks for the unchanged text of the documents."""
     return bool(_TEXT.search(request))
 
 
 def is_beyond(request: str) -> bool:
-    """Whether something new is to be written, which takes a language model: a translation, a reply, better words."""
+    """Return whether the request needs new text, such as a translation or a reply, which takes a language model."""
     return bool(_BEYOND.search(request))
 
 
 def question_of(request: str) -> str:
-    """A request without the format of its answer, which no document says."""
+    """Remove the format of the answer from a request, since no document contains it."""
     return _AS_FORMAT.sub("", request) if wished_formats(request) or wanted_format(request) else request
 
 
 def topic_of(request: str) -> str:
-    """What a summary is to be about, in words; "" where it is about all."""
+    """Return the topic of a summary, in words; "" if it covers everything."""
     about = _ABOUT.search(request)
     return about["topic"] if about else ""
 
 
 def wants_comparison(request: str) -> bool:
-    """Whether documents are to be put side by side."""
+    """Return whether the request asks for documents side by side."""
     return bool(_COMPARISON.search(request))
 
 
 def wants_conversion(request: str) -> bool:
-    """Whether the data is to be given as it is in another format."""
+    """Return whether the request asks for the same data in another format."""
     return bool(_CONVERSION.search(request))
 
 
 def wanted_format(request: str) -> Literal["json", "csv"] | None:
-    """The format that a file or the answer is to have."""
+    """Return the format that the file or the answer must have; None if the request names none."""
     named = _FORMAT.search(request)
     if named is None:
         return None

@@ -1,7 +1,7 @@
-"""Tools of others, chosen by the words of their names: list what there is, read what may matter, then answer from it.
+"""The choice of external tools by their names: list what is available, read what may matter, then answer from it.
 
-Nothing is known of a tool but its name and those of its parameters. Only such are chosen whose name says that they
-read; which files there are stands in the results, whose beginning the history shows.
+Only the name of a tool and the names of its parameters are known, so a tool is chosen only if its name says that it
+reads. File names come from the results of tools, of which the history shows the beginning.
 """
 
 import re
@@ -16,7 +16,7 @@ from poweron_services.models.builtin.vocabulary import terms
 from poweron_services.models.builtin.web_choice import has_documents, query
 from poweron_services.models.prompts import CatalogLine, KnownPrompt, SelectionPrompt
 
-MAX_FILES: Final = 40  # that are read at once
+MAX_FILES: Final = 40  # files that are read at once
 OURS: Final = frozenset(name.partition(".")[0] for name in CATALOG)
 
 _LISTING: Final = frozenset({"list", "ls", "tree", "browse"})
@@ -26,19 +26,19 @@ _SEVERAL: Final = frozenset({"paths", "files", "filenames", "filepaths"})
 _ONE: Final = frozenset({"path", "file", "filename", "filepath"})
 _FOLDER: Final = frozenset({"path", "folder", "directory", "dir", "root"})
 _QUERY: Final = frozenset({"query", "q", "question", "text", "search", "keywords", "term"})
-_TEXTS: Final = frozenset({"text", "multiple", "content", "contents"})  # what a tool that reads is best called
-_SIZES: Final = frozenset({"media", "info", "size", "sizes", "metadata", "stat"})  # of files, not what they say
+_TEXTS: Final = frozenset({"text", "multiple", "content", "contents"})  # words in the name of the best tool for reading
+_SIZES: Final = frozenset({"media", "info", "size", "sizes", "metadata", "stat"})  # of files, not content
 _SAME: Final = {"folder": "directory", "dir": "directory", "document": "file", "directories": "directory"}
 
 _WORD: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|\d+")
 _MARK: Final = re.compile(r"^\s*(?:[-*•]\s+)?(?:\[(?P<kind>FILE|DIR)\]\s+)?(?P<name>\S.*?)\s*$", re.IGNORECASE)
 _ABSOLUTE: Final = re.compile(r"(?:/|~/|[A-Za-z]:[\\/])[^\s\"'`<>|]*[^\s\"'`<>|.,;:!?)]")
-_ABOVE: Final = re.compile(r"#|<!--")  # what stands above the text of a document
+_ABOVE: Final = re.compile(r"#|<!--")  # lines above the text of a document
 _FILE: Final = re.compile(r"[^/\\:]+\.[A-Za-z0-9]{1,8}")
 
 
 class ToolStep(NamedTuple):
-    """A tool, why, and what it is given."""
+    """A tool, the reason to use it, and its arguments."""
 
     action: str
     objective: str
@@ -46,14 +46,14 @@ class ToolStep(NamedTuple):
 
 
 class _Places(NamedTuple):
-    """The folders and files that the request and the results name, each once."""
+    """The folders and files that the request and the results name, without duplicates."""
 
     folders: tuple[str, ...]
     files: tuple[str, ...]
 
 
 def wanted_tools(prompt: KnownPrompt, offered: Iterable[CatalogLine]) -> tuple[CatalogLine, ...]:
-    """The tools of the server that the request speaks of, as far as they read; none where documents came with it."""
+    """Return the reading tools of the server that the request mentions; none if documents came with the request."""
     if has_documents(prompt):
         return ()
     reading = [line for line in offered if _method(line) not in OURS and _verb(line)]
@@ -65,7 +65,7 @@ def wanted_tools(prompt: KnownPrompt, offered: Iterable[CatalogLine]) -> tuple[C
 
 
 def next_tool(prompt: SelectionPrompt) -> ToolStep | None:
-    """The tool that is next; None where none is wanted, or what is to be read was read."""
+    """Choose the next tool; None if no tool is needed, or if the content was already read."""
     tools = wanted_tools(prompt, prompt.catalog)
     tried = {message.action for message in prompt.history}
     left = [line for line in tools if line.name not in tried]
@@ -77,17 +77,17 @@ def next_tool(prompt: SelectionPrompt) -> ToolStep | None:
 
 
 def result_labels(tools: Iterable[CatalogLine]) -> frozenset[str]:
-    """What the labels of the results end with that an answer is written from."""
+    """Return the endings of the labels of those results that an answer is written from."""
     return frozenset(action_label(line.name) for line in tools if _answers(line))
 
 
 def lists(action: str) -> bool:
-    """Whether it is a tool of others that only says what there is: what is to be read next stands in its result."""
+    """Return whether an action is an external tool that only lists; its result names what to read next."""
     return action.partition(".")[0] not in OURS and _verb(CatalogLine(action, ())) == "list"
 
 
 def only_names_places(text: str) -> bool:
-    """Whether a text is a list of files and folders, of which nothing says what stands in them."""
+    """Return whether a text is a list of files and folders, without any of their content."""
     lines = [line for line in text.splitlines() if line.strip() and not _ABOVE.match(line)]
     named = [line for line in lines if _names_place(line)]
     return bool(named) and len(lines) - len(named) == sum(line.rstrip().endswith(":") for line in lines)
@@ -105,18 +105,18 @@ def _was_read(tools: Iterable[CatalogLine], history: Iterable[ChatMessage]) -> b
 
 
 def _was_listed(tools: Iterable[CatalogLine], history: Iterable[ChatMessage]) -> bool:
-    """Whether it is known what is in a folder: other tools would say the same again in another form."""
+    """Return whether a folder was already listed; other tools would list it again in another form."""
     listing = {line.name for line in tools if _verb(line) == "list" and _parameter(line, _FOLDER)}
     return any(message.success and message.action in listing for message in history)
 
 
 def _answers(line: CatalogLine) -> bool:
-    """Whether its result is what was looked for, and not only where it is."""
+    """Return whether the result of a tool is the content itself, not only where it is."""
     return bool(_file_parameter(line)) or (_verb(line) != "list" and not _parameter(line, _FOLDER))
 
 
 def _read(tools: Sequence[CatalogLine], places: _Places) -> ToolStep | None:
-    """All files at once where a tool takes several, else the first."""
+    """Read all files at once if a tool takes several, or else the first file."""
     readers = [line for line in tools if _file_parameter(line) and _verb(line) == "read"]
     if not readers or not places.files:
         return None
@@ -128,7 +128,7 @@ def _read(tools: Sequence[CatalogLine], places: _Places) -> ToolStep | None:
 
 
 def _list(tools: Sequence[CatalogLine], places: _Places) -> ToolStep | None:
-    """What is in the first folder that is known, else which folders there are."""
+    """List the first known folder, or else the available folders."""
     listing = sorted(
         (line for line in tools if _verb(line) == "list"), key=lambda line: (len(line.parameters), line.name)
     )
@@ -142,7 +142,7 @@ def _list(tools: Sequence[CatalogLine], places: _Places) -> ToolStep | None:
 
 
 def _search(tools: Sequence[CatalogLine], prompt: SelectionPrompt) -> ToolStep | None:
-    """A tool that takes the question itself, or none."""
+    """Choose a tool that takes the question itself, or one without parameters."""
     said = _meanings(prompt.user_prompt.casefold())
     asking = [line for line in tools if _parameter(line, _QUERY) and not _parameter(line, _FOLDER)]
     plain = [line for line in tools if not line.parameters and _verb(line) == "read"]
@@ -154,7 +154,7 @@ def _search(tools: Sequence[CatalogLine], prompt: SelectionPrompt) -> ToolStep |
 
 
 def _places(prompt: SelectionPrompt) -> _Places:
-    """What the request names, then what results name, the newest first; a bare name is in the last folder."""
+    """Collect places from the request, then from results, oldest first; a bare name is in the last folder."""
     folders = [each for each in _absolute(prompt.user_prompt) if not _is_file(each)]
     files = [each for each in _absolute(prompt.user_prompt) if _is_file(each)]
     for message in reversed(prompt.history):
@@ -170,7 +170,7 @@ def _places(prompt: SelectionPrompt) -> _Places:
 
 
 def _listed(text: str, folder: str) -> Iterator[tuple[bool, str]]:
-    """The places that a listing names, and of each whether it is a file."""
+    """Yield the places that a listing names, and whether each is a file."""
     for line in text.splitlines():
         found = _MARK.match(line)
         absolute = _absolute(line)
@@ -195,7 +195,7 @@ def _method(line: CatalogLine) -> str:
 
 
 def _verb(line: CatalogLine) -> str:
-    """What the tool does by the first word of its name: list or read; nothing where it may do something else."""
+    """Return what a tool does by its name: "list", "search" or "read"; "" if it may do something else."""
     words = _words_in_order(line)
     first = words[0] if words else ""
     if first in _SEARCHING or _SIZES & set(words):
@@ -214,7 +214,7 @@ def _words(line: CatalogLine) -> frozenset[str]:
 
 
 def _overlap(line: CatalogLine, said: frozenset[str]) -> int:
-    """How many words of the request stand for what the tool is about."""
+    """Count the words of the request that match the subject of the tool."""
     verbs = _LISTING | _SEARCHING | _READING
     about = _meanings(" ".join([_method(line), *(_words(line) - verbs)]))
     return len(about & said)

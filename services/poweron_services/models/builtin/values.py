@@ -1,4 +1,4 @@
-"""Whether a text holds a value of a kind: a date, a sum of money, somebody's name."""
+"""Detection of values of a kind in a text: a date, a sum of money, a person's name."""
 
 import re
 from collections.abc import Collection, Sequence
@@ -7,7 +7,7 @@ from typing import Final, Literal
 Kind = Literal["uuid", "email", "phone", "address", "percent", "amount", "count", "date", "person", "done", "thing"]
 
 TELLTALE: Final[frozenset[Kind]] = frozenset({"uuid", "email", "phone", "address"})
-"""Kinds whose values show by themselves what they are."""
+"""Kinds whose values are recognisable on their own."""
 
 _MONTH = (
     r"(?:jan(?:uary|uar)?|feb(?:ruary|ruar)?|mar(?:ch)?|märz|apr(?:il)?|may|mai|june?|juni|july?|juli|aug(?:ust)?"
@@ -58,25 +58,25 @@ MEASURED: Final = re.compile(
     r"|meters?|metres?|metern?|m|cm|km|feet|ft|inch(?:es)?|miles?)\b",
     re.IGNORECASE,
 )
-"""How long something lasts or is."""
+"""A duration or a length."""
 LASTS: Final = re.compile(
     rf"{MEASURED.pattern}|\b(?:until|till|unlimited|indefinitely|permanent(?:ly)?|forever|for life)\b"
     r"|\b(?:bis|unbefristet|jusqu)\b",
     re.IGNORECASE,
 )
-"""The same, or how far it reaches."""
+"""A duration, a length, or how long something remains valid."""
 _VALUES: Final = {kind: re.compile(pattern, re.IGNORECASE) for kind, pattern in _PATTERNS.items()}
 _IN_NAME: Final = re.compile(r"(?:\A(?:19|20)\d\d|\b(?:Spring|Summer|Autumn|Winter)) (?=[A-Z])")
-"""A year or a season that a name begins with, as that of a car or of a color does."""
+"""A year or a season at the beginning of a name, such as that of a car or a colour."""
 MONEY: Final = re.compile(_MONEY, re.IGNORECASE)
 """A sum of money."""
 _ADDRESS = re.compile(rf"\\?[<(]?{_PATTERNS['email']}\\?[>)]?")
 _WORD = re.compile(r"[\w'\u2019.-]+")
-SHORT = 5  # words; so few are a name or none
+SHORT = 5  # words; a text with no more is a name as a whole, or none
 
 
 def holds(kind: Kind, text: str, question: str) -> bool:
-    """Whether a text holds a value of the kind that the question does not itself bring."""
+    """Return whether a text contains a value of the kind that the question does not already contain."""
     if kind == "person":
         return _names_somebody(text, question)
     pattern = _VALUES.get(kind)
@@ -89,9 +89,9 @@ def holds(kind: Kind, text: str, question: str) -> bool:
 
 
 def _names_somebody(text: str, question: str) -> bool:
-    """Whether a text names somebody: a few words are a name as a whole, of a sentence any word but the first.
+    """Return whether a text names a person: a few words as a whole, a sentence by any word but the first.
 
-    An address beside a name makes it no less a name.
+    An email address beside a name does not matter.
     """
     text = _ADDRESS.sub("", text).strip() or text
     asked = {word.strip(".") for word in _WORD.findall(question.casefold())}
@@ -104,7 +104,7 @@ def _names_somebody(text: str, question: str) -> bool:
 
 
 def names_within(text: str, question: str) -> bool:
-    """Whether a text of one sentence names somebody behind its first word, however short it is."""
+    """Return whether a sentence of any length names a person after its first word."""
     asked = {word.strip(".") for word in _WORD.findall(question.casefold())}
     return _names_in(_WORD.findall(text)[1:], asked)
 

@@ -1,7 +1,6 @@
-"""Words as the built-in model compares them: stems, names and numbers, and which mean the same.
+"""Words as the built-in model compares them: stems, names and numbers, and synonyms.
 
-Everything is general vocabulary of English and German business language; nothing is about a
-particular document.
+The lists hold general vocabulary of English and German business language; none is about a particular document.
 """
 
 import re
@@ -11,8 +10,8 @@ from typing import Any, Final
 
 from poweron_services.decider.language_detection import SMALL_WORDS, detect
 
-MAX_TEXT = 5_000  # characters that tell the language
-MAX_WORD = 100  # characters; what is longer is no word
+MAX_TEXT = 5_000  # characters used to detect the language
+MAX_WORD = 100  # characters; the rest of a longer word is ignored
 STEMMERS: Final = {
     "ar": "arabic",
     "da": "danish",
@@ -27,7 +26,7 @@ STEMMERS: Final = {
     "ru": "russian",
     "sv": "swedish",
 }
-"""The languages whose endings are known, as the stemmers name them."""
+"""The languages that have a stemmer, and the names of the stemmers."""
 
 _TOKEN = re.compile(r"\w+(?:[-./@'\u2019,:&+]\w+)*")
 _PART = re.compile(r"[^\W_]+")
@@ -36,7 +35,7 @@ _E_MAIL = re.compile(r"\be-mail", re.IGNORECASE)
 
 
 def words_in(text: str) -> frozenset[str]:
-    """The words of a table."""
+    """Split a list of words into a set, in lower case."""
     return frozenset(text.casefold().split())
 
 
@@ -66,7 +65,7 @@ STOP_WORDS: Final = {
 }
 
 KEPT_APART: Final = words_in("insurer insured employer employee payer payee lessor lessee founder organ organization")
-"""Words of different meaning that a stemmer would make one."""
+"""Words of different meaning that a stemmer would merge."""
 
 SAME_MEANING: Final = """
     total sum altogether owed gesamt summe gesamtbetrag gesamtsumme endbetrag rechnungsbetrag; subtotal zwischensumme;
@@ -113,7 +112,7 @@ SAME_MEANING: Final = """
     sell sold seller verkauft; grow grew grown growth wachstum; open opened opening eröffnung eröffnet;
     close closed closing geschlossen
 """
-"""Words that mean the same in the labels of documents."""
+"""Words that mean the same in the labels of documents, in groups separated by semicolons."""
 
 GENERIC: Final = words_in(
     """accepted acht actually aktuell allow already amount angabe angaben anything appear apply approximately article
@@ -133,11 +132,11 @@ GENERIC: Final = words_in(
     three title today told took twelve two type units usage use value version verwendet vier vorgesehen way went
     wert whole work workbook written years zehn zeile zwei absatz footnote fußnote paragraph satz sentence"""
 )
-"""Words that say little in any form."""
+"""Words that carry little meaning, in any form."""
 
 
 def language_of(text: str, beside: str = "") -> str:
-    """The language whose small words a text uses; in doubt that of the text beside it, or English."""
+    """Return the language whose stop words a text uses; in doubt that of the text beside it, or English."""
     if (told := detect(text[:MAX_TEXT])) in STEMMERS and told not in STOP_WORDS:
         return str(told)
     words = [word.casefold() for word in _PART.findall(text[:MAX_TEXT])]
@@ -149,23 +148,23 @@ def language_of(text: str, beside: str = "") -> str:
 
 
 def known_language(language: str | None, text: str) -> str:
-    """The language that was said, in two letters, else the one of the text."""
+    """Return the given language, in two letters, or else that of the text."""
     return (language or detect(text) or language_of(text)).casefold()[:2]
 
 
 def tokens(text: str) -> list[str]:
-    """The words of a text as they stand; `SKU-9201`, `12/20/24` and `a@b.example` are one word each."""
+    """Split a text into its words; `SKU-9201`, `12/20/24` and `a@b.example` are one word each."""
     return [token[:MAX_WORD] for token in _TOKEN.findall(_E_MAIL.sub("email", unicodedata.normalize("NFKC", text)))]
 
 
 def terms(text: str, language: str) -> list[str]:
-    """What of a text is compared: stems without the small words; a composite also by its parts."""
+    """Return the terms by which a text is compared: stems without stop words; a compound also by its parts."""
     return [term for token in tokens(text) for term in token_terms(token, language)]
 
 
 @lru_cache(maxsize=100_000)
 def token_terms(token: str, language: str) -> tuple[str, ...]:
-    """A word's terms, the whole first; none for a small word."""
+    """Return the terms of a word, the whole word first; none for a stop word."""
     if is_small(token, language):
         return ()
     plain = token.casefold()
@@ -180,7 +179,7 @@ def token_terms(token: str, language: str) -> tuple[str, ...]:
 
 
 def is_small(token: str, language: str) -> bool:
-    """Whether a word carries no meaning of its own."""
+    """Return whether a word is a stop word, without a meaning of its own."""
     word = token.casefold()
     known = word in STOP_WORDS["en"] or word in STOP_WORDS.get(language, frozenset())
     return known or not _without_small(language).analyze(token.lower())
@@ -188,7 +187,7 @@ def is_small(token: str, language: str) -> bool:
 
 @lru_cache(maxsize=50_000)
 def stem(word: str, language: str) -> str:
-    """A word without its endings."""
+    """Return a word without its endings."""
     if word in KEPT_APART:
         return word
     stemmed: list[str] = _analyzer(language).analyze(word)
@@ -197,7 +196,7 @@ def stem(word: str, language: str) -> str:
 
 @cache
 def meanings(language: str) -> dict[str, frozenset[str]]:
-    """For a stem the stems that mean the same."""
+    """Return the synonyms of each stem, as stems."""
     groups: dict[str, set[str]] = {}
     for group in SAME_MEANING.split(";"):
         stems = {stem(word, language) for word in group.split()}
@@ -208,7 +207,7 @@ def meanings(language: str) -> dict[str, frozenset[str]]:
 
 @cache
 def _without_small(language: str) -> Any:
-    """Gives nothing for the small words of a language, where they are known."""
+    """Return an analyzer that drops the stop words of a language, if they are known."""
     import tantivy  # noqa: PLC0415 - other models never need it
 
     builder = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.raw())

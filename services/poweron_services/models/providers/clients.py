@@ -1,6 +1,6 @@
-"""The clients of the providers: where they are, and who we are.
+"""The clients of the providers: their addresses, and our credentials.
 
-A client library takes seconds to import, so each is imported only where its provider is named.
+A client library takes seconds to import, so each is imported only if its provider is configured.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,7 +17,7 @@ from poweron_services.config import KEY_VARIABLES, PLACE_VARIABLES, Provider, Pr
 from poweron_services.models.providers.http_client import Access
 from poweron_services.setting_addresses import wrong_address
 
-NO_KEY: Final = "no-key"  # servers of one's own often want none, their client libraries always do
+NO_KEY: Final = "no-key"  # self-hosted servers often need no key, but their client libraries always do
 OPENAI: Final = "https://api.openai.com/v1"
 ANTHROPIC: Final = "https://api.anthropic.com"
 MISTRAL: Final = "https://api.mistral.ai"
@@ -25,10 +25,10 @@ OLLAMA: Final = "http://localhost:11434/v1"
 
 
 def access(provider: Provider, known: ProviderSettings) -> Access:
-    """What the provider's variables say.
+    """Read the address and the credentials of a provider from its variables.
 
     Raises:
-        Refused: a variable must be set first; the sentence names it.
+        Refused: a variable must be set first; the message names it.
     """
     found = _ACCESS[provider](known)
     if (wrong := wrong_address(found.place)) is not None:
@@ -37,15 +37,15 @@ def access(provider: Provider, known: ProviderSettings) -> Access:
 
 
 def is_own_server(provider: Provider, way: Access) -> bool:
-    """Whether the models are served by somebody's own server, such as llama.cpp, vLLM or Ollama.
+    """Return whether the models run on a self-hosted server, such as llama.cpp, vLLM or Ollama.
 
-    Those hold a model to a schema only where it is the form of the whole answer, not that of a tool.
+    Such a server enforces a schema only for the whole answer, not for the arguments of a tool.
     """
     return provider == "ollama" or (provider == "openai" and way.place != OPENAI)
 
 
 def _taken_apart(way: Access) -> Access:
-    """With login and query beside the place, of which they are no part any more."""
+    """Move login and query from the address into fields of their own."""
     url = urlsplit(way.place)
     user, _, host = url.netloc.rpartition("@")
     name, _, password = user.partition(":")
@@ -55,7 +55,7 @@ def _taken_apart(way: Access) -> Access:
 
 
 def pydantic_model(provider: Provider, name: str, way: Access, client: httpx2.AsyncClient) -> Model:
-    """The model as pydantic-ai knows it."""
+    """Return the pydantic-ai model."""
     return _MODELS[provider](name, way, client)
 
 
@@ -108,7 +108,7 @@ def _openai_responses(name: str, way: Access, client: httpx2.AsyncClient) -> Mod
     from pydantic_ai.providers.openai import OpenAIProvider  # noqa: PLC0415 - as above
 
     provider = OpenAIProvider(way.place, way.key, http_client=client)
-    kept_nowhere = OpenAIResponsesModelSettings(openai_store=False)  # unless told so, OpenAI keeps prompt and answer
+    kept_nowhere = OpenAIResponsesModelSettings(openai_store=False)  # by default, OpenAI stores prompt and answer
     return OpenAIResponsesModel(name, provider=provider, settings=kept_nowhere)
 
 
@@ -142,7 +142,7 @@ def _ollama(name: str, way: Access, client: httpx2.AsyncClient) -> Model:
     from pydantic_ai.providers.ollama import OllamaProvider  # noqa: PLC0415 - as above
 
     class LimitedOllama(OllamaProvider):
-        """Ollama as it is told how long an answer may be: nothing comes of `max_completion_tokens` there."""
+        """Ollama with the old name for the limit of an answer: it ignores `max_completion_tokens`."""
 
         @staticmethod
         def model_profile(model_name: str) -> ModelProfile | None:

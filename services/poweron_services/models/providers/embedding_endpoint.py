@@ -1,4 +1,4 @@
-"""An embedder behind the interface of OpenAI: of a provider, or a server of one's own."""
+"""An embedder with OpenAI's interface, at a provider or on a self-hosted server."""
 
 import asyncio
 import math
@@ -14,17 +14,17 @@ from poweron_services.models.embedding.embedder import Vector
 from poweron_services.models.providers.clients import access
 from poweron_services.models.providers.http_client import http_client
 
-AT_ONCE: Final = 64  # texts of one request
-TIMEOUT: Final = 30.0  # seconds of a request
+AT_ONCE: Final = 64  # texts per request
+TIMEOUT: Final = 30.0  # seconds per request
 
 
 class EmbeddingEndpoint:
-    """Asks for vectors, from a thread without an event loop. What is asked counts towards no budget."""
+    """Requests vectors, from a thread without an event loop. Its requests count towards no budget."""
 
     near = None
 
     def __init__(self, provider: Provider, model: str) -> None:
-        """Ask the provider for the vectors of its model.
+        """Use the vectors of a provider's model.
 
         Raises:
             Refused: a variable of the provider must be set first.
@@ -37,10 +37,10 @@ class EmbeddingEndpoint:
         return self.passages([text])[0]
 
     def passages(self, texts: Sequence[str]) -> list[Vector]:
-        """Their vectors, in their order.
+        """Return the vectors of the texts, in the same order.
 
         Raises:
-            Unavailable: the server cannot be reached, or answers with something else.
+            Unavailable: the server cannot be reached, or its answer has another form.
         """
         return asyncio.run(self._asked(texts))
 

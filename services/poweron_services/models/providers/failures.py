@@ -1,7 +1,7 @@
-"""What can go wrong with a provider, in our words: what it means for the prompt, and whether another try may help.
+"""Failures of providers, translated into our errors: what they mean for the prompt, and whether a retry may help.
 
-Whatever a provider says about an error may hold the key that it was shown, so it is scrubbed, and foreign
-errors are never chained: their texts would reach the log.
+A provider's message about an error may contain the key that it received, so it is scrubbed, and foreign errors are
+never chained: their texts would reach the log.
 """
 
 import base64
@@ -25,16 +25,16 @@ from poweron_services.models.providers.response_body import MAX_BODY, TooMuch, U
 
 Kind = TypeVar("Kind", bound=BaseException)
 
-MAX_SAID = 300  # characters of what a provider says about an error
-SHORT = 6  # characters; what is shorter is no secret
+MAX_SAID = 300  # characters of a provider's message about an error
+SHORT = 6  # characters; a shorter text is not a secret
 LONG = 12  # characters; a secret that is shorter may be an ordinary word
 LOOKS_LIKE_A_KEY: Final = re.compile(r"\b(?:sk|pk|key)-[\w*.-]{4,}|(?i:\bbearer)\s+\S+")
-REFUSING: Final = frozenset(range(400, 500)) - {408, 409, 425, 429}  # statuses that another try does not change
+REFUSING: Final = frozenset(range(400, 500)) - {408, 409, 425, 429}  # statuses for which a retry does not help
 HIDDEN: Final = "[hidden]"
 FLAGGED: Final = frozenset({"invalid_prompt", "content_policy_violation", "content_filter"})
-"""The codes by which providers refuse a prompt for what it says."""
+"""The codes with which providers refuse a prompt for its content."""
 NEXT_REFUSED: Final = "Other words, or another model, may help."
-LONGEST_WAIT: Final = 366 * 24 * 3600.0  # seconds; who asks for more asks for nothing that anybody waits for
+LONGEST_WAIT: Final = 366 * 24 * 3600.0  # seconds; a longer wait that a provider asks for is cut to this
 NEXT_BUSY: Final = "Wait {}, or have the limits of the account raised."
 NEXT_TROUBLE: Final = "The provider's status page, or the log of a server of your own, may say more."
 SAYS_TOO_LONG: Final = re.compile(
@@ -44,21 +44,21 @@ SAYS_TOO_LONG: Final = re.compile(
 )
 
 TOO_LONG: Final = b"context_length_exceeded"
-"""The code of OpenAI, which gateways wrap in the errors of other providers, too."""
+"""OpenAI's code, which gateways also wrap in the errors of other providers."""
 SAYS_LIMIT: Final = re.compile(r"max_(?:completion_|output_)?tokens", re.IGNORECASE)
-"""The names of the setting for the longest answer, as providers call it where they refuse its value."""
+"""The names that providers use for the limit of an answer when they refuse its value."""
 
 
 @dataclass(frozen=True)
 class Scrubber:
-    """Takes secrets out of what others say."""
+    """Removes secrets from the texts of third parties."""
 
     secrets: tuple[str, ...]
-    """The longest first."""
+    """Longest first."""
 
     @classmethod
     def of(cls, known: ProviderSettings) -> "Scrubber":
-        """One that knows every key, and the names, passwords and queries within addresses and those of proxies."""
+        """Create a scrubber that knows every key, and the names, passwords and queries in addresses and proxy URLs."""
         values = [value.get_secret_value() for _, value in known if isinstance(value, SecretStr)]
         parts = {part for value in (*values, *proxies().values()) for part in _secrets_in(value)}
         found = {form for part in parts for form in (part, unquote(part), quote(part, safe="")) if len(form) >= SHORT}
@@ -68,7 +68,7 @@ class Scrubber:
         return redacted(LOOKS_LIKE_A_KEY.sub(HIDDEN, _hidden(text, self.secrets)))
 
     def known(self, text: str) -> str:
-        """The text of an answer, which may well speak of keys: only what is long enough to be no word is taken out."""
+        """Scrub the text of an answer, which may mention keys: remove only secrets too long to be a word."""
         return _hidden(text, [secret for secret in self.secrets if len(secret) >= LONG])
 
 
@@ -79,7 +79,7 @@ def _hidden(text: str, secrets: Iterable[str]) -> str:
 
 
 def _secrets_in(value: str) -> Iterable[str]:
-    """A key as it stands; of an address who asks there, also as a header says it, and each value of the query."""
+    """Return a key as it is; for an address, its login, also encoded as in a header, and the values of its query."""
     if "://" not in value:
         return [value]
     try:
@@ -94,7 +94,7 @@ def _secrets_in(value: str) -> Iterable[str]:
 
 
 def failure(error: Exception, provider: str, name: str, scrub: Scrubber, response: Response) -> PowerOnError:
-    """What an error of a request means, in our words: `Unavailable` where another try may help."""
+    """Translate an error of a request into ours: `Unavailable` if a retry may help."""
     named = f"{provider}:{name}"
     if _cause(error, TooMuch):
         return Refused(
@@ -110,7 +110,7 @@ def failure(error: Exception, provider: str, name: str, scrub: Scrubber, respons
 
 
 def _redirected(response: Response, named: str, scrub: Scrubber) -> Refused:
-    """A redirect is not followed: the key would go to another place."""
+    """Refuse a redirect: following it would send the key to another place."""
     to = scrub(response.redirected_to)[:MAX_SAID]
     return Refused(
         f"{named} answered with a redirect ({response.status}) to {to!r}, which is not followed, since the key "
@@ -120,7 +120,7 @@ def _redirected(response: Response, named: str, scrub: Scrubber) -> Refused:
 
 
 def _final(error: Exception, provider: str, name: str, scrub: Scrubber) -> Refused | None:  # noqa: PLR0911 - one case per kind
-    """What fails again however often it is tried."""
+    """Translate an error that no retry helps against; None for any other."""
     match error:
         case ai.ModelAuthenticationError():
             return Refused(
@@ -150,7 +150,7 @@ def _final(error: Exception, provider: str, name: str, scrub: Scrubber) -> Refus
 
 
 def _passing(error: Exception, named: str, scrub: Scrubber, response: Response) -> Unavailable:
-    """What may pass by itself."""
+    """Translate an error that may pass."""
     if (damaged := _cause(error, Unreadable)) is not None:
         return _unreadable(named, str(damaged))
     match error:
@@ -173,12 +173,12 @@ def _unreadable(named: str, why: str) -> UnreadableAnswer:
 
 
 def _wait(error: ai.ModelAPIError) -> float | None:
-    """In how many seconds the provider asks to be asked again."""
+    """Return the number of seconds that the provider asks to wait before a retry."""
     return None if error.retry_after is None else min(error.retry_after, LONGEST_WAIT)
 
 
 def told_usage(answered: bytes) -> RequestUsage:
-    """The tokens that a provider says to have used, in an answer that is of no use."""
+    """Return the tokens that a provider reports in an unusable answer."""
     body = parsed(answered)
     usage = _inside(body, "usage") or _inside(_inside(body, "error"), "usage")
     return RequestUsage(
@@ -197,7 +197,7 @@ def _count(usage: object, *names: str) -> int:
 
 
 def _is_too_long(error: Exception, body: bytes) -> bool:
-    """Whether the prompt is too long: servers of one's own say it in words only."""
+    """Return whether the prompt is too long; self-hosted servers say so only in words."""
     if isinstance(error, ai.ModelContextWindowExceededError) or _status(error) == 413:
         return True
     if not isinstance(error, ai.ModelHTTPError):
@@ -210,15 +210,15 @@ def _status(error: Exception) -> int | None:
 
 
 def _said(error: ai.ModelAPIError, scrub: Scrubber) -> str:
-    """The status and what the provider says, as the end of a sentence."""
+    """Return the status and the provider's message, as the end of a sentence."""
     status = _status(error)
-    told = error.message if status is None else _message(error.body)  # of an error that came as an answer
+    told = error.message if status is None else _message(error.body)  # from an error that came as an answer
     message = " ".join(scrub(told).split())[:MAX_SAID].rstrip(".")
     return (f" ({status})" if status else "") + (f": {message}." if message else ".")
 
 
 def _message(body: object) -> str:
-    """The message within the body of an error, as each provider wraps it."""
+    """Return the message in the body of an error, however the provider wraps it."""
     if isinstance(body, str):
         try:
             body = orjson.loads(body)
@@ -231,7 +231,7 @@ def _message(body: object) -> str:
 
 
 def _cause(error: BaseException, kind: type[Kind]) -> Kind | None:
-    """The error of this kind that led to this one."""
+    """Return the error of this kind that led to the given one."""
     seen: BaseException | None = error
     while seen is not None:
         if isinstance(seen, kind):

@@ -1,6 +1,6 @@
-"""The HTTP client for the providers: how much of an answer is read at most, and what of an address nobody is told.
+"""The HTTP client for the providers: it limits the size of answers and hides credentials in addresses from logs.
 
-The client libraries log the address of each request: what it says beside the place, they never learn.
+Client libraries log the address of each request, so they are never given its login and its query.
 """
 
 import base64
@@ -22,13 +22,13 @@ CONNECT_TIMEOUT = 10.0  # seconds
 
 @dataclass(slots=True)
 class Response:
-    """What a provider sent, kept for the case that the client library cannot use it."""
+    """A provider's response, kept in case the client library cannot use it."""
 
     status: int | None = None
     content_type: str = ""
     body: bytes = b""
     redirected_to: str = ""
-    """The host that it names in place of an answer."""
+    """The host that it redirects to instead of answering."""
 
 
 _RESPONSE: ContextVar[Response | None] = ContextVar("response", default=None)
@@ -36,7 +36,7 @@ _RESPONSE: ContextVar[Response | None] = ContextVar("response", default=None)
 
 @contextmanager
 def receiving() -> Generator[Response, None, None]:
-    """While this holds, the last response to a request of this task is kept here."""
+    """Keep the last response to a request of this task while the context is open."""
     token = _RESPONSE.set(response := Response())
     try:
         yield response
@@ -46,22 +46,22 @@ def receiving() -> Generator[Response, None, None]:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Where a provider is, who we are there, and the version of its interface where it wants one named."""
+    """A provider's address, our credentials there, and the version of its interface if it needs one."""
 
     place: str
     key: str = field(repr=False)
     version: str | None = None
     login: str | None = field(default=None, repr=False)
-    """`user:password` of its address, which comes in place of the key; None where it has none."""
+    """`user:password` of the address, sent instead of the key; None if it has none."""
     query: str = field(default="", repr=False)
-    """That of its address."""
+    """The query of the address."""
 
 
 def http_client(timeout: float, way: Access) -> httpx2.AsyncClient:
-    """A client that reads a bounded answer and follows no redirect; the proxies of the environment are used.
+    """Return a client that limits the size of answers, follows no redirects and uses the environment's proxies.
 
     Raises:
-        Refused: the proxy cannot be used; the sentence names its variable.
+        Refused: the proxy is unusable; the message names its variable.
     """
     return httpx2.AsyncClient(
         timeout=httpx2.Timeout(timeout, connect=min(timeout, CONNECT_TIMEOUT)),
@@ -73,7 +73,7 @@ def http_client(timeout: float, way: Access) -> httpx2.AsyncClient:
 
 
 def proxies() -> Mapping[str, str]:
-    """The URLs of the environment's proxies, by the scheme of what is asked through them."""
+    """Return the URLs of the environment's proxies, by the scheme of the requests that go through them."""
     found = {scheme: url for scheme, url in getproxies().items() if scheme in ("http", "https", "all")}
     return {scheme: url if "://" in url else f"http://{url}" for scheme, url in found.items()}
 
@@ -85,7 +85,7 @@ def _transport(place: str) -> httpx2.AsyncHTTPTransport:
         return httpx2.AsyncHTTPTransport()
     try:
         return httpx2.AsyncHTTPTransport(proxy=known[scheme])
-    except (ValueError, ImportError, httpx2.InvalidURL):  # untold: the URL may hold a password
+    except (ValueError, ImportError, httpx2.InvalidURL):  # not chained: the URL may hold a password
         variable = f"{scheme.upper()}_PROXY"
         raise Refused(
             f"{variable} names no proxy that can be used: set it to a URL such as `http://proxy:3128`, or unset it."
@@ -93,7 +93,7 @@ def _transport(place: str) -> httpx2.AsyncHTTPTransport:
 
 
 class _Completing(httpx2.AsyncBaseTransport):
-    """Completes each request to the provider's place with the login and the query of its address, unseen by logs."""
+    """A transport that adds the login and query of a provider's address to its requests, so that no log shows them."""
 
     def __init__(self, way: Access, transport: httpx2.AsyncBaseTransport) -> None:
         self._way = way
@@ -127,7 +127,7 @@ def _origin(url: httpx2.URL) -> tuple[str, str, int | None]:
 
 
 def _host(location: str) -> str:
-    """The host of a redirect, as far as it can be read."""
+    """Return the host of a redirect, as far as it is readable."""
     try:
         return urlsplit(location).hostname or "a place on the same server"
     except ValueError:
@@ -135,7 +135,7 @@ def _host(location: str) -> str:
 
 
 async def _receive(response: httpx2.Response) -> None:
-    """Read and correct the body before the client library does; an error gets a status of its own."""
+    """Read and correct the body before the client library does; an error sent as a success gets its own status."""
     status = response.status_code
     outgoing.answered(status)
     kept = _RESPONSE.get() or Response()

@@ -1,4 +1,4 @@
-"""What goes out to a provider: measured just before it is sent, so that budgets hold for what is really sent."""
+"""Requests to a provider, measured just before they are sent, so that budgets apply to what is really sent."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -13,45 +13,45 @@ from poweron_services.decider.rules import Allowance, BudgetUsedUp, Cost
 from poweron_services.models.call_reservations import reserve_call
 
 WRAPPING: Final = 1_000  # tokens
-"""What a provider puts around messages, tools and schemas on its own.
+"""What a provider adds around messages, tools and schemas on its own.
 
-Most is told by Anthropic: 530 tokens for the system prompt that goes with a tool ("Pricing", "Tool use"). OpenAI puts
-3 around each message and 3 before the answer (its cookbook, "How to count tokens with tiktoken"); the templates of
-open models stay below both.
+The largest documented number is Anthropic's: 530 tokens for the system prompt that comes with a tool ("Pricing", "Tool
+use"). OpenAI adds 3 around each message and 3 before the answer (its cookbook, "How to count tokens with tiktoken");
+the templates of open models stay below both.
 """
 
 _OUTGOING: ContextVar["Outgoing | None"] = ContextVar("outgoing", default=None)
 
 
 class NotSent(Exception):
-    """The request was held back: with this limit for its answer it could take more than the budgets leave."""
+    """The request was held back: with its limit for the answer it could use more than the budgets leave."""
 
 
 @dataclass(slots=True)
 class Outgoing:
-    """One request for a prompt, made anew with a lower limit where it would not fit the allowance.
+    """One request for a prompt, rebuilt with a lower limit if it would not fit the allowance.
 
-    No token is shorter than one byte of UTF-8: tokenizers cut bytes into pieces. So a request has at most as many
-    tokens as its body has bytes, and those that the provider adds.
+    No token is shorter than one byte of UTF-8, since tokenizers cut bytes into pieces. So a request has at most as many
+    tokens as its body has bytes, plus those that the provider adds.
     """
 
     allowance: Allowance | None
     cost: Cost
     limit: int
-    """Tokens that the answer may have."""
+    """The most tokens that the answer may have."""
     sent: bytes | None = None
-    """The body that was sent last, without headers and so without keys."""
+    """The body that was sent last, without headers and therefore without keys."""
     paid: bool = False
-    """Whether what was sent last may have been charged for."""
+    """Whether the last request may have been charged."""
     held: BudgetUsedUp | NotSent | None = None
-    """Why nothing was sent at last."""
+    """Why the last request was not sent."""
 
     async def check(self, body: bytes) -> None:
-        """Look at a request that is about to be sent, and reserve the most that it can take.
+        """Check a request that is about to be sent, and reserve the most that it can use.
 
         Raises:
-            NotSent: it must not go; the limit is lower now.
-            BudgetUsedUp: neither may any other.
+            NotSent: it must not be sent; the limit is now lower.
+            BudgetUsedUp: no request may be sent any more.
         """
         if self.allowance is not None:
             await self._reserve(self.allowance, len(body) + WRAPPING)
@@ -76,13 +76,13 @@ class Outgoing:
         return Used(prompt, self.limit, self.cost(prompt, self.limit))
 
     def failed(self, error: BaseException) -> None:
-        """What was sent came to nothing; what it may have cost all the same is not there for another try."""
+        """Record that the request failed; the most that it may have cost is no longer available for another try."""
         if self.allowance is not None and self.sent is not None and self.paid and not _unreached(error):
             self.allowance.take_unknown(self._most(len(self.sent) + WRAPPING))
 
     @contextmanager
     def watched(self) -> Generator[None, None, None]:
-        """While this holds, every request of this task is one of these."""
+        """Check every request of this task while the context is open."""
         token, self.held = _OUTGOING.set(self), None
         try:
             yield
@@ -91,19 +91,19 @@ class Outgoing:
 
 
 async def look(request: httpx2.Request) -> None:
-    """The hook of the client for each request: raises what `Outgoing.check` does."""
+    """Check each request of the client, as its hook; raises what `Outgoing.check` does."""
     if (outgoing := _OUTGOING.get()) is not None:
         await outgoing.check(await request.aread())
 
 
 def answered(status: int) -> None:
-    """A provider has answered: for an error or a redirect it charges nothing."""
+    """Record that a provider answered; it charges nothing for an error or a redirect."""
     if (outgoing := _OUTGOING.get()) is not None:
         outgoing.paid = httpx2.codes.is_success(status)
 
 
 def _unreached(error: BaseException | None) -> bool:
-    """Whether nobody got the request."""
+    """Return whether the request never reached a server."""
     while error is not None:
         if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.PoolTimeout):
             return True

@@ -29,15 +29,15 @@ from poweron_services.models.providers.reported_usage import Usage, usage_of
 from poweron_services.models.providers.schema_dialects import told
 from poweron_services.models.providers.server_window import server_window
 
-MAX_NAME = 200  # characters of a model's name, as its provider tells it
+MAX_NAME = 200  # characters of a model's name, as its provider reports it
 FULL: Final = frozenset({"model_context_window_exceeded", "model_length"})
-"""The reasons by which providers end an answer because prompt and answer fill all that the model takes."""
+"""The reasons with which providers end an answer because prompt and answer fill the window of the model."""
 CLOSED_ONLY: Final[frozenset[Provider]] = frozenset({"anthropic"})
-"""Who answers in a form natively only where every field is known before; a tool may have others."""
+"""Providers that enforce a schema natively only if it is closed; a tool may have an open one."""
 
 
 class ProviderModel:
-    """A `ChatModel` at a provider. It holds connections: whoever opens it closes it."""
+    """A `ChatModel` at a provider. It holds connections, which its owner must close."""
 
     def __init__(
         self,
@@ -46,10 +46,10 @@ class ProviderModel:
         settings: Settings,
         known: ProviderSettings,
     ) -> None:
-        """Know the model; nothing is asked yet.
+        """Set up the model; no request is sent yet.
 
         Raises:
-            Refused: a variable must be set first; the sentence names it.
+            Refused: a variable must be set first; the message names it.
         """
         self._provider = provider
         self._name = name
@@ -70,7 +70,7 @@ class ProviderModel:
         await self._http.aclose()
 
     async def prompt_tokens(self) -> int | None:
-        """As `Windowed` says; a server of one's own is asked how much the model takes, once it can be reached."""
+        """Return the most tokens of a prompt; a self-hosted server is asked for its window once it can be reached."""
         if self._asks_window:
             with suppress(Unavailable):
                 self._window = await server_window(self._http, self._way, self._name) or self._window
@@ -82,7 +82,7 @@ class ProviderModel:
         return answer_limit(self._window, self._settings.model_max_tokens)
 
     async def complete(self, prompt: Prompt) -> Completion:
-        await self.prompt_tokens()  # by which the answer is limited
+        await self.prompt_tokens()  # the window limits the answer
         outgoing = self._outgoing(prompt)
         with receiving() as received:
             try:
@@ -96,12 +96,12 @@ class ProviderModel:
                 return self._failed(error, outgoing, received)
 
     def _outgoing(self, prompt: Prompt) -> Outgoing:
-        """What will be sent for the prompt."""
+        """Prepare the request for the prompt."""
         cost = free if self._price is None else self._price.most
         return Outgoing(prompt.allowance, cost, self._answer_limit)
 
     async def _asked(self, prompt: Prompt, outgoing: Outgoing) -> ModelResponse:
-        """The answer to a request whose limit is what the budgets leave beside it, as it is sent."""
+        """Send the request, with a lower limit for the answer until the budgets allow it, and return the answer."""
         while True:
             try:
                 with outgoing.watched():
@@ -113,7 +113,7 @@ class ProviderModel:
                     raise
 
     def _failed(self, error: Exception, outgoing: Outgoing, received: Response) -> Completion:
-        """What failed after the provider reported that it was paid for it; any other failure is raised."""
+        """Return the completion of a failed request whose usage was reported; raise any other failure."""
         failed = failure(error, self._provider, self._name, self._scrub, received)
         usage = told_usage(received.body)
         if usage.has_values() and isinstance(failed, Refused | Unavailable) and not isinstance(failed, TooLong):
@@ -135,12 +135,12 @@ class ProviderModel:
 
     def _limits(self, limit: int) -> ModelSettings:
         limits = ModelSettings(max_tokens=limit, request_timeout=self._settings.model_timeout, max_retries=0)
-        if self._temperature is not None:  # a small model that is left to chance errs more; some large ones take none
+        if self._temperature is not None:  # small models err more when sampling; some large ones accept no temperature
             limits["temperature"] = self._temperature
         return limits
 
     def _form(self, prompt: Prompt) -> ModelRequestParameters:
-        """The form of the answer: the schema of a stage that is answered with JSON, else none."""
+        """Return the form of the answer: the schema of a stage that is answered with JSON, or else none."""
         if prompt.answer_schema is None:
             return ModelRequestParameters()
         mode, name = self._output, f"answer_{prompt.stage}"
@@ -184,7 +184,7 @@ class ProviderModel:
         )
 
     def _cost(self, response: ModelResponse, usage: Usage) -> int:
-        """What the call cost, at the highest price where its usage is estimated; 0 where no price is known."""
+        """Return the cost of the call: at the highest price if its usage is estimated, 0 if no price is known."""
         if self._price is not None and usage.is_estimated:
             return min(self._price.most(usage.input_tokens, usage.output_tokens), MAX_NANO_USD)
         if self._price is not None:
@@ -195,7 +195,7 @@ class ProviderModel:
             return 0
 
     def _refusal(self, response: ModelResponse, outgoing: Outgoing, text: str) -> Refused | Unavailable | None:
-        """Why the answer is none, and what may help."""
+        """Return why the answer is unusable, and what may help; None if it is usable."""
         named = f"{self._provider}:{self._name}"
         if response.finish_reason == "content_filter":
             said = self._refusing_words(response)[:MAX_NAME].rstrip(".")
@@ -217,12 +217,12 @@ class ProviderModel:
         return Refused(said, code="answer_cut_off")
 
     def _refusing_words(self, response: ModelResponse) -> str:
-        """What the model says instead of an answer, where its provider tells the two apart."""
+        """Return what the model says instead of an answer, if its provider reports refusals separately."""
         return self._scrub(str((response.provider_details or {}).get("refusal") or ""))
 
 
 def _text(response: ModelResponse) -> str:
-    """What was answered: the text, or what the tool for the answer was called with. Several calls are a list."""
+    """Return the answer: the text, or the arguments of the call of the answer tool; several calls become a list."""
     calls = [part.args for part in response.parts if isinstance(part, ToolCallPart)]
     if calls:
         written = [args if isinstance(args, str) else _json(args or {}) for args in calls]
@@ -234,4 +234,4 @@ def _json(arguments: Mapping[str, Any]) -> str:
     try:
         return orjson.dumps(arguments).decode()
     except orjson.JSONEncodeError as error:
-        return f"These arguments cannot be written as JSON: {error}"  # which is no JSON, and refused as such
+        return f"These arguments cannot be written as JSON: {error}"  # not JSON, and therefore refused

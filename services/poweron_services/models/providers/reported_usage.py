@@ -1,4 +1,4 @@
-"""What a call used: as its provider reports it, or an estimate that is never too low."""
+"""The usage of a call, as its provider reports it, or an estimate that is never too low."""
 
 import re
 from dataclasses import dataclass
@@ -10,9 +10,9 @@ from poweron_events.event import MAX_TOKENS
 from poweron_services.models.providers.outgoing import WRAPPING, Outgoing
 
 BYTES_PER_TOKEN: Final = 16
-"""More than any text has on average: prose has about four. Fewer tokens than this implies are not believed."""
+"""More than any text has on average: prose has about four. A report of fewer tokens than this implies is rejected."""
 RUN: Final = re.compile(rb"(.)\1{3,}", re.DOTALL)
-"""The same byte again and again, such as the spaces of a table: one token may stand for all of them."""
+"""A run of the same byte, such as the spaces of a table: one token may cover all of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,20 +27,20 @@ class Usage:
 
 
 def usage_of(reported: RequestUsage, outgoing: Outgoing, *, text: str, received: int) -> Usage:
-    """The reported usage; an estimate of what is not reported, or is far below what was sent or received.
+    """Return the reported usage; estimate what is missing or far below what was sent or received.
 
-    No token is shorter than a byte, so the bytes bound the tokens of the prompt and of the answer; the limit of the
-    answer bounds it, too. What a provider answered with an error costs what it reports, or nothing.
+    No token is shorter than a byte, so the bytes limit the tokens of the prompt and of the answer; the limit of the
+    answer applies as well. A request that a provider answered with an error costs what it reports, or nothing.
 
     Args:
-        reported: by the provider.
+        reported: the usage that the provider reports.
         outgoing: the request.
-        text: what was answered.
-        received: the bytes of the body that it was answered in.
+        text: the answer.
+        received: the size of the response body, in bytes.
     """
     read, written = _tokens(reported.input_tokens), _tokens(reported.output_tokens)
     cached = _tokens(reported.cache_read_tokens)
-    if cached > read:  # it reports the cached ones beside the others
+    if cached > read:  # the provider reports cached tokens separately
         read = _tokens(read + cached)
     sent, is_estimated = outgoing.sent or b"", False
     if outgoing.paid and _is_implausible(read, sent):
@@ -52,7 +52,7 @@ def usage_of(reported: RequestUsage, outgoing: Outgoing, *, text: str, received:
 
 
 def _is_implausible(tokens: int, content: bytes) -> bool:
-    """Whether the content cannot have so few tokens."""
+    """Return whether the content must have more tokens than this."""
     if tokens > len(content) // BYTES_PER_TOKEN:
         return False
     return tokens <= len(RUN.sub(rb"\1", content)) // BYTES_PER_TOKEN

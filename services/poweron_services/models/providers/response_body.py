@@ -1,7 +1,7 @@
-"""The body of a provider's answer: read and decompressed within a limit, with slips corrected that do no harm.
+"""The body of a provider's answer: read and decompressed within a limit, with harmless slips corrected.
 
-Client libraries stop at a `model` that is null or a count of tokens that is text, although the answer is there. Such
-fields are corrected before a library reads the body. What cannot be corrected is reported with its cause.
+Client libraries fail on a `model` that is null or a token count that is text, although the answer is there. Such fields
+are corrected before a library reads the body. If a body cannot be corrected, the error says why.
 """
 
 import json
@@ -12,8 +12,8 @@ from typing import Any, Final, cast
 
 import httpx2
 
-MAX_BODY: Final = 4_000_000  # bytes, also of what is decompressed
-CHUNK: Final = 65_536  # bytes that are decompressed at once
+MAX_BODY: Final = 4_000_000  # bytes, also after decompression
+CHUNK: Final = 65_536  # bytes that are decompressed at a time
 PLAIN: Final = frozenset({"", "identity"})
 COMPRESSED: Final = frozenset({"gzip", "x-gzip", "deflate"})
 STATUSES: Final = {
@@ -33,7 +33,7 @@ STATUSES: Final = {
     "request_too_large": 413,
     "3051": 400,
 }
-"""The statuses that belong to the codes and types of errors, for an error that comes with a status of success."""
+"""The statuses for the codes and types of errors, for an error that comes with a status of success."""
 
 
 class TooMuch(httpx2.TransportError):
@@ -41,7 +41,7 @@ class TooMuch(httpx2.TransportError):
 
 
 class Unreadable(httpx2.TransportError):
-    """The answer cannot be decompressed; the text says why."""
+    """The answer cannot be decompressed, or has the wrong form; the text says why."""
 
 
 async def read_body(response: httpx2.Response) -> bytes:
@@ -49,7 +49,7 @@ async def read_body(response: httpx2.Response) -> bytes:
 
     Raises:
         TooMuch: it is longer than `MAX_BODY`.
-        Unreadable: it is compressed in a way that nobody asked for, or is damaged.
+        Unreadable: it is compressed in a way that was not requested, or is damaged.
     """
     encoding = response.headers.get("Content-Encoding", "").strip().lower()
     if encoding not in PLAIN | COMPRESSED:
@@ -75,7 +75,7 @@ async def _bounded(chunks: AsyncIterable[bytes]) -> bytes:
 
 
 def _decompressed(raw: bytes, encoding: str) -> bytes:
-    """The content of gzip or deflate, which some servers send without the header of zlib."""
+    """Decompress gzip or deflate; some servers send deflate without the header of zlib."""
     has_header = raw[0] & 0x0F == zlib.DEFLATED
     bits = zlib.MAX_WBITS | 16 if encoding != "deflate" else zlib.MAX_WBITS if has_header else -zlib.MAX_WBITS
     decoder, body, left = zlib.decompressobj(bits), bytearray(), raw
@@ -92,7 +92,7 @@ def _decompressed(raw: bytes, encoding: str) -> bytes:
 
 
 def parsed(body: bytes) -> Any:
-    """The JSON of a body; None where it is none."""
+    """Parse a body as JSON; None if it is not JSON."""
     try:
         return json.loads(body)
     except (ValueError, RecursionError):
@@ -100,14 +100,14 @@ def parsed(body: bytes) -> Any:
 
 
 def corrected(body: bytes, asked: bytes) -> bytes:
-    """The body with the fields corrected at which client libraries would stop.
+    """Correct the fields of a body on which client libraries would fail.
 
     Args:
-        body: JSON, or anything else, which is left as it is.
+        body: JSON; anything else is returned unchanged.
         asked: the body of the request, which names the model.
 
     Raises:
-        Unreadable: the answer has another form than its interface says, and could mean anything.
+        Unreadable: the answer does not have the form of its interface and could mean anything.
     """
     found = parsed(body)
     if not isinstance(found, dict) or not any(name in found for name in ANSWERS):
@@ -124,7 +124,7 @@ def corrected(body: bytes, asked: bytes) -> bytes:
 
 
 def _entries(value: Any, name: str) -> list[Any]:
-    """The entries of a field that holds a list; a text alone is one entry, null is none."""
+    """Return the entries of a field that holds a list; a text is one entry, null is none."""
     if value is None:
         return []
     if isinstance(value, str) and name != "choices":
@@ -135,7 +135,7 @@ def _entries(value: Any, name: str) -> list[Any]:
 
 
 def _choice(choice: Any) -> dict[str, Any]:
-    """A choice of a chat completion; without a message it is empty."""
+    """Correct a choice of a chat completion; without a message it is empty."""
     found = _object(choice, "choices")
     message = {"role": "assistant", "content": ""} if found.get("message") is None else found["message"]
     message = dict(_object(message, "message"))
@@ -147,7 +147,7 @@ def _choice(choice: Any) -> dict[str, Any]:
 
 
 def _tool_call(call: Any) -> Any:
-    """A call of the tool that takes the answer, its arguments as text."""
+    """Correct a call of the tool that takes the answer: its arguments become text."""
     function = call.get("function") if isinstance(call, dict) else None
     if not isinstance(function, dict) or not isinstance(function.get("arguments"), dict):
         return call
@@ -155,12 +155,12 @@ def _tool_call(call: Any) -> Any:
 
 
 def _block(block: Any) -> dict[str, Any]:
-    """A block of an answer of Anthropic."""
+    """Correct a block of an Anthropic answer."""
     return _with_text({"type": "text", "text": block} if isinstance(block, str) else _object(block, "content"))
 
 
 def _item(item: Any) -> dict[str, Any]:
-    """An item of an answer of Responses: a message has a list of parts, a call its arguments as text."""
+    """Correct an item of a Responses answer: a message has a list of parts, a call its arguments as text."""
     found = {"type": "message", "content": item} if isinstance(item, str) else _object(item, "output")
     if isinstance(found.get("arguments"), dict):
         return {**found, "arguments": json.dumps(found["arguments"])}
@@ -176,7 +176,7 @@ def _part(part: Any) -> dict[str, Any]:
 
 
 def _with_text(found: dict[str, Any]) -> dict[str, Any]:
-    """A part of an answer whose text is text: null is none."""
+    """Correct the text of a part of an answer: null becomes an empty text."""
     if found.get("type") not in ("text", "output_text"):
         return found
     text = found.get("text")
@@ -194,7 +194,7 @@ def _object(value: Any, name: str) -> dict[str, Any]:
 
 
 def _wrong(name: str, value: Any, expected: str) -> Unreadable:
-    """That a field has no form which can be read; without a word of the answer itself."""
+    """Return the error for a field of the wrong form, without a word of the answer itself."""
     kind = {str: "text", list: "a list", dict: "an object", bool: "a truth value"}.get(type(value), "a number")
     return Unreadable(f"it is JSON, but its {name!r} holds {kind} where {expected} belongs")
 
@@ -204,11 +204,11 @@ ANSWERS: Final[Mapping[str, Callable[[Any], dict[str, Any]]]] = {
     "content": _block,
     "output": _item,
 }
-"""The fields that hold an answer: of chat completions, of Anthropic, of Responses; and how their entries are read."""
+"""The fields that hold the answer of chat completions, Anthropic and Responses, and how their entries are corrected."""
 
 
 def _chat(found: dict[str, Any]) -> dict[str, Any]:
-    """The fields of a chat completion that no answer depends on, and an empty answer in place of no choice."""
+    """Return the fields of a chat completion that no answer depends on, and an empty answer if there is no choice."""
     nothing = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": ""}}
     return {
         "id": found["id"] if isinstance(found.get("id"), str) else "",
@@ -219,7 +219,7 @@ def _chat(found: dict[str, Any]) -> dict[str, Any]:
 
 
 def _usage(found: dict[str, Any]) -> dict[str, Any]:
-    """The usage with whole numbers alone; zeros where it is not reported, in place of which it is estimated."""
+    """Return the usage with whole numbers only; a count that is not reported is zero, and estimated later."""
     told = _counts(found["usage"]) if isinstance(found.get("usage"), dict) else {}
     chat = "choices" in found
     names = ("prompt_tokens", "completion_tokens") if chat else ("input_tokens", "output_tokens")
@@ -233,7 +233,7 @@ def _usage(found: dict[str, Any]) -> dict[str, Any]:
 
 
 def _counts(usage: dict[str, Any]) -> dict[str, Any]:
-    """Each count of tokens as a whole number, also one that is written as text; others are left out."""
+    """Return each count of tokens as a whole number, even if it is written as text; drop invalid counts."""
     kept: dict[str, Any] = {}
     for name, value in usage.items():
         if isinstance(value, dict):
@@ -258,10 +258,10 @@ def _count(value: object) -> int | None:
 
 
 def error_status(body: bytes) -> int | None:
-    """The status that belongs to an error which came with a status of success; None where the body is none."""
+    """Return the status of an error that came with a status of success; None if the body is not an error."""
     found = parsed(body)
     if not isinstance(found, dict) or found.get("object") == "response" or any(found.get(name) for name in ANSWERS):
-        return None  # a failed response of Responses says so itself
+        return None  # a failed Responses answer reports its own failure
     error = found.get("error") or (found if "error" in (found.get("object"), found.get("type")) else None)
     if not error:
         return None
@@ -274,14 +274,14 @@ def _status_names(error: dict[str, Any]) -> Iterable[str]:
 
 
 def _status(name: str) -> int | None:
-    """The status of a code or type; gateways write the status itself as the code."""
+    """Return the status for a code or a type; gateways write the status itself as the code."""
     if name.isdecimal() and len(name) == 3 and 400 <= int(name) < 600:
         return int(name)
     return STATUSES.get(name)
 
 
 def why_unreadable(body: bytes, content_type: str) -> str:
-    """Why no client library could read the body, as the end of a sentence; without a word of the body itself."""
+    """Say why no client library can read the body, as the end of a sentence, without a word of the body itself."""
     start = body.lstrip()[:200].lower()
     if not start:
         return "it is empty"

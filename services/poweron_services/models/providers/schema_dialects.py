@@ -1,13 +1,13 @@
-"""What each provider takes of a schema that it holds a model to, and how a schema is told in its dialect.
+"""The schema dialects of providers: what each can enforce of a JSON Schema, and how a schema is translated.
 
-Nothing may be left out, since no strict mode allows it: what may be is written as its empty value, or as null where
-the schema says so. What a dialect cannot say is dropped, in this order; the check of the answer stays authoritative:
+Strict modes allow no optional members, so an absent value is written as its empty value, or as null if the schema
+allows it. What a dialect cannot express is dropped, in this order; the validation of the answer remains authoritative:
 
-1. Words that it does not know: a bound is told in the description instead, "at most 10 items".
-2. Alternatives, where there are too many properties or alternatives, or too deep ones: they are joined, so that each
-   value may be what it may be in any of them.
-3. Listed values, the longest list first, where there are too many: any text may stand there.
-4. Strictness, where an object is open or the schema is still too large.
+1. Keywords that it does not know: the description mentions the bound instead, "at most 10 items".
+2. Alternatives, if there are too many properties or alternatives, or too deep ones: they are joined, so that each value
+   may be what any of them allows.
+3. Listed values, the longest list first, if there are too many: any text is then allowed.
+4. Strictness, if an object is open or the schema is still too large.
 
 The limits are those that the providers publish (November 2026); `tests/provider_rules.py` holds them as rules.
 """
@@ -37,15 +37,15 @@ _BOUNDS: Final[Mapping[str, str]] = {
     "format": "in the format {}",
 }
 _PLAIN_PATTERN: Final = re.compile(r"\^(?:[^\\{?]|\\x[0-9a-fA-F]{2}|(?<!\()\?)*\$")
-"""A pattern of which every server can make a grammar: anchored, without escapes but of bytes, without counted
-repetition, which llama.cpp unrolls, and without look-around. Of another one, llama.cpp refuses the whole request."""
-FEW: Final = 20  # whole numbers that are listed in place of their bounds
-LONG: Final = 1_000  # characters; that a text may have so many is not told
+"""A pattern that every server can turn into a grammar: anchored, with no escapes except of bytes, no counted
+repetition, which llama.cpp unrolls, and no look-around. For any other pattern, llama.cpp refuses the whole request."""
+FEW: Final = 20  # whole numbers that are listed instead of their bounds
+LONG: Final = 1_000  # characters; a limit of this length is not mentioned
 
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """What a provider takes. The numbers count within one whole schema."""
+    """What a provider accepts. The numbers apply to one whole schema."""
 
     bounds: frozenset[str] = frozenset()
     most_properties: int = 5_000
@@ -60,7 +60,7 @@ _OPENAI: Final = Dialect(
         {"minItems", "maxItems", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "pattern"}
     )
 )
-"""Also for servers of one's own behind `OPENAI_BASE_URL`: llama.cpp and vLLM take all that OpenAI does."""
+"""Also for self-hosted servers behind `OPENAI_BASE_URL`: llama.cpp and vLLM accept all that OpenAI does."""
 DIALECTS: Final[Mapping[Provider, Dialect]] = {
     "openai": _OPENAI,
     "openai-responses": _OPENAI,
@@ -72,14 +72,14 @@ DIALECTS: Final[Mapping[Provider, Dialect]] = {
 
 
 class Told(NamedTuple):
-    """A schema in a dialect, and whether a provider can hold a model to it."""
+    """A schema in a dialect, and whether the provider can enforce it."""
 
     schema: Schema
     strict: bool
 
 
 def told(schema: Mapping[str, Any], provider: Provider) -> Told:
-    """The schema as the provider takes it."""
+    """Translate a schema into the dialect of a provider."""
     dialect = DIALECTS[provider]
     sent = _in_words(_rooted(schema), dialect)
     if _too_large(sent, dialect):
@@ -92,14 +92,14 @@ def told(schema: Mapping[str, Any], provider: Provider) -> Told:
 
 
 def _rooted(schema: Mapping[str, Any]) -> Schema:
-    """The schema as that of one object; alternatives stand within it."""
+    """Wrap alternatives at the top level, so that the schema is that of one object."""
     if "anyOf" not in schema:
         return dict(schema)
     return {"type": "object", "properties": {ANSWER: schema}, "required": [ANSWER], "additionalProperties": False}
 
 
 def _rooted_again(schema: Schema) -> Schema:
-    """Alternatives that were joined need nothing around them."""
+    """Remove the wrapper around alternatives that were joined."""
     inner: Schema = schema["properties"].get(ANSWER, schema)
     return inner if inner.get("type") == "object" else schema
 
@@ -116,7 +116,7 @@ def _in_words(schema: Any, dialect: Dialect) -> Schema:
     if (few := _few_numbers(schema)) and "minimum" not in dialect.bounds:
         sent["enum"] = few
     if all(isinstance(each, str) for each in sent.get("enum", [None])):
-        sent["type"] = "string"  # strict modes want each value to have a type
+        sent["type"] = "string"  # strict modes require a type for each value
     if isinstance(sent.get("type"), list):
         sent = {"anyOf": [{**sent, "type": kind} for kind in sent["type"]]}
     alternatives = schema.get("anyOf", schema.get("oneOf"))
@@ -130,7 +130,7 @@ def _in_words(schema: Any, dialect: Dialect) -> Schema:
 
 
 def _few_numbers(schema: Schema) -> list[int]:
-    """The whole numbers between the bounds, where there are few."""
+    """Return the whole numbers between the bounds, if there are few."""
     least, most = schema.get("minimum"), schema.get("maximum")
     if schema.get("type") != "integer" or not (isinstance(least, int) and isinstance(most, int)):
         return []
@@ -146,7 +146,7 @@ def _distinct(schemas: Iterator[Schema]) -> list[Schema]:
 
 
 def _members(schema: Schema, dialect: Dialect) -> Schema:
-    """The members of an object, all required; one without any takes all, since nobody knows them before."""
+    """Return the members of an object, all required; an object without known members accepts any."""
     properties = schema.get("properties", {})
     if not properties:
         return {"additionalProperties": True}
@@ -156,7 +156,7 @@ def _members(schema: Schema, dialect: Dialect) -> Schema:
 
 def _bounds(schema: Schema, dialect: Dialect) -> Schema:
     known = {word: schema[word] for word in _BOUNDS if word in schema and word in dialect.bounds}
-    if known.get("minItems", 0) > 1 and "maxItems" not in dialect.bounds:  # Anthropic's takes 0 and 1
+    if known.get("minItems", 0) > 1 and "maxItems" not in dialect.bounds:  # Anthropic accepts 0 and 1
         known["minItems"] = 1
     if not _PLAIN_PATTERN.fullmatch(str(known.get("pattern", "^$"))):
         del known["pattern"]
@@ -207,7 +207,7 @@ def _too_large(schema: Schema, dialect: Dialect) -> bool:
 
 
 def _is_closed(schema: Schema) -> bool:
-    """Whether every value is described and every member of an object known: no strict mode takes another one."""
+    """Return whether every value is described and every member of an object known, as strict modes require."""
     if not schema or schema.get("additionalProperties"):
         return False
     inside = (*schema.get("properties", {}).values(), *schema.get("anyOf", ()))
@@ -219,12 +219,12 @@ def _is_closed(schema: Schema) -> bool:
 
 
 def _joined_alternatives(schema: Schema) -> Schema:
-    """The schema with alternatives that are objects made one, inside first."""
+    """Join alternatives that are objects into one, inner schemas first."""
     return _rewritten(schema, _join)
 
 
 def _rewritten(schema: Schema, change: Callable[[Schema], Schema]) -> Schema:
-    """The schema with every schema in it changed, the inner ones first."""
+    """Change every schema within a schema, inner ones first."""
     inside = dict(schema)
     if "properties" in schema:
         inside["properties"] = {name: _rewritten(each, change) for name, each in schema["properties"].items()}
@@ -247,7 +247,7 @@ def _join(schema: Schema) -> Schema:
 
 
 def _either(one: Schema, other: Schema) -> Schema:
-    """A schema that admits what either admits, and no more than it must."""
+    """Return a schema that admits what either one admits, and as little else as possible."""
     if one == other:
         return one
     if "enum" in one and "enum" in other and one.get("type") == other.get("type"):
@@ -281,7 +281,7 @@ def _either_list(one: Schema, other: Schema) -> Schema:
 
 
 def _flat(one: Schema, other: Schema) -> list[Schema]:
-    """The alternatives of both; objects among them are one."""
+    """Return the alternatives of both schemas; objects among them are joined into one."""
     alternatives = [each for schema in (one, other) for each in schema.get("anyOf", [schema])]
     joined = _join({"anyOf": _distinct(iter(alternatives))})
     found: list[Schema] = joined.get("anyOf", [joined])
@@ -289,7 +289,7 @@ def _flat(one: Schema, other: Schema) -> list[Schema]:
 
 
 def _without_longest_list(schema: Schema) -> Schema:
-    """The schema with any text in place of its longest list of values."""
+    """Allow any text instead of the longest list of values in a schema."""
     longest = max(_lists(schema), key=lambda values: sum(len(str(each)) + 1 for each in values), default=None)
 
     def opened(each: Schema) -> Schema:

@@ -1,8 +1,8 @@
-"""How many tokens a model takes at once, as the server says that serves it.
+"""The context window of a model, in tokens, as reported by the server that runs it.
 
-The interface of OpenAI has no such field, so every kind of server says it somewhere else: vLLM and SGLang as
-`max_model_len` of `/models`, LM Studio, Groq and OpenRouter there under other names, llama.cpp in `/props`, Ollama in
-`/api/ps` for a model that is loaded and in `/api/show` where the model sets `num_ctx`.
+OpenAI's interface has no such field, so every kind of server reports it elsewhere: vLLM and SGLang as `max_model_len`
+of `/models`, LM Studio, Groq and OpenRouter there under other names, llama.cpp in `/props`, Ollama in `/api/ps` for a
+model that is loaded and in `/api/show` if the model sets `num_ctx`.
 """
 
 import asyncio
@@ -17,15 +17,15 @@ import orjson
 from poweron_events.errors import Refused, Unavailable
 from poweron_services.models.providers.http_client import Access
 
-PATIENCE: Final = 5.0  # seconds, for all questions together
+PATIENCE: Final = 5.0  # seconds, for all requests together
 NAMES: Final = ("max_model_len", "loaded_context_length", "context_length", "context_window", "max_context_length")
-"""What servers call the window of a model, in its entry of `/models`."""
-LEAST, MOST = 256, 100_000_000  # tokens; what is not between them is no window
+"""The names that servers use for the window of a model, in its entry of `/models`."""
+LEAST, MOST = 256, 100_000_000  # tokens; a number outside this range is not a window
 _NUM_CTX: Final = re.compile(r"^num_ctx\s+(\d+)", re.MULTILINE)
 
 
 async def server_window(client: httpx2.AsyncClient, way: Access, model: str) -> int | None:
-    """The tokens of the model's window, prompt and answer together; None where the server does not say.
+    """Return the tokens of the model's window, prompt and answer together; None if the server does not report it.
 
     Raises:
         Unavailable: the server cannot be reached.
@@ -53,7 +53,7 @@ async def server_window(client: httpx2.AsyncClient, way: Access, model: str) -> 
 
 
 class _Server:
-    """Asks for JSON; a server that does not know the question answers with None."""
+    """Requests JSON from a server; the result is None if the answer is anything else."""
 
     def __init__(self, client: httpx2.AsyncClient, key: str) -> None:
         self._client = client
@@ -71,7 +71,7 @@ class _Server:
 
 
 def _listed(listed: Any, model: str) -> int | None:
-    """The window in the entry of the model, or in the only one there is."""
+    """Return the window in the entry of the model, or in the only entry."""
     for entry in _entries(listed, "data", model):
         meta = entry.get("meta")
         values = [*map(entry.get, NAMES), _at(meta, "n_ctx")]

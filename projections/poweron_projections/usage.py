@@ -1,19 +1,15 @@
 """What model calls cost, as rows: all calls that an event reports, also if the event is superseded."""
 
-from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from poweron_events.envelope import Recorded
 from poweron_events.event import Event, FailedCalls, ModelCall
-from poweron_events.execution import ActionCompleted
 from poweron_events.fold.costs import failed_calls, model_calls
 from poweron_events.fold.state import Verdict
-from poweron_events.observation import ObservationRecorded
-from poweron_events.outcome import AnswerRejected, StageFailed, TaskReviewed
-from poweron_events.parameters import ParametersRejected, ParametersSet
-from poweron_events.planning import ActionsPlanned, TasksPlanned
-from poweron_events.refinement import RefinementDecided
-from poweron_events.selection import ActionSelected, SelectionRejected
+from poweron_events.outcome import AnswerRejected
+from poweron_events.parameters import ParametersRejected
+from poweron_events.selection import SelectionRejected
+from poweron_events.stages import stage_of
 from poweron_projections.table_spec import Table, Uuid, text
 
 
@@ -50,20 +46,6 @@ class UsageRow(NamedTuple):
     usage_estimated: bool
 
 
-STAGES: Final[Mapping[type[Event], str]] = {
-    TasksPlanned: "plan",
-    ActionsPlanned: "plan_actions",
-    ActionSelected: "select",
-    SelectionRejected: "select",
-    ParametersSet: "parameterize",
-    ParametersRejected: "parameterize",
-    ActionCompleted: "execute",
-    ObservationRecorded: "observe",
-    RefinementDecided: "refine",
-    TaskReviewed: "review",
-}
-"""The stages by their events; calls of other events are for the final message."""
-
 USAGE = Table("usage", UsageRow, key=("workflow_id", "seq", "position"))
 
 
@@ -91,8 +73,7 @@ def usage_rows(recorded: Recorded, seq: int, verdict: Verdict) -> list[UsageRow]
 def _purpose(event: Event) -> tuple[str, bool]:
     """Return the stage that an event's calls are for, and whether their answers were refused."""
     refused = isinstance(event, SelectionRejected | ParametersRejected | AnswerRejected)
-    stage: str = event.stage if isinstance(event, AnswerRejected | StageFailed) else STAGES.get(type(event), "message")
-    return stage, refused
+    return stage_of(event).name, refused
 
 
 def _place(event: Event) -> tuple[int, int, int, int]:

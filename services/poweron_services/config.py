@@ -13,6 +13,7 @@ from pydantic import Field, SecretStr, ValidationInfo, field_validator, model_va
 from pydantic_settings import SettingsConfigDict
 
 from poweron_events.log.kafka_settings import KafkaSettings
+from poweron_events.stages import PROMPT_STAGES
 from poweron_services.action_variables import ActionVariables
 from poweron_services.search_variables import SearchVariables
 from poweron_services.secret_settings import SecretSettings, setting_variables
@@ -41,7 +42,6 @@ Provider = Literal["openai", "openai-responses", "anthropic", "mistral", "azure"
 EMBEDDING_PROVIDERS: tuple[Provider, ...] = ("openai", "mistral", "ollama")
 """Those whose models can tell how near texts are in meaning, by the interface of OpenAI."""
 MODEL_KINDS: Final = frozenset({*get_args(Provider), "scripted"})
-MODEL_STAGES: Final = ("plan", "plan_actions", "select", "parameterize", "refine", "review", "process", "message")
 OCR_EXAMPLE: Final = "tesseract - - -l eng"
 TOPIC_PREFIX: Final = re.compile("[A-Za-z0-9._-]{0,100}")
 NEXT_MODEL: Final = re.compile(rf",\s*(?=builtin\b|(?:{'|'.join(sorted(MODEL_KINDS))}):)")
@@ -269,7 +269,7 @@ class Settings(SecretSettings, ActionVariables, SearchVariables, WebVariables):
             raise ValueError(wrong)
         return tag
 
-    @field_validator("model", *[f"model_{stage}" for stage in MODEL_STAGES])
+    @field_validator("model", *[f"model_{stage}" for stage in PROMPT_STAGES])
     @classmethod
     def _are_models(cls, models: str | None) -> str | None:
         if models is None:
@@ -305,13 +305,13 @@ class Settings(SecretSettings, ActionVariables, SearchVariables, WebVariables):
         Raises:
             ValidationError: it cannot be the name of a model, as for POWERON_MODEL.
         """
-        stages = {f"model_{stage}": None for stage in (*MODEL_STAGES, "parameters")}
+        stages = {f"model_{stage}": None for stage in (*PROMPT_STAGES, "parameters")}
         return self.model_copy(update={"model": Settings(model=name).model, **stages})
 
     @property
     def models(self) -> dict[str, tuple[str, ...]]:
         """The models of every stage in the order in which they are asked, by the stage's name."""
-        return {stage: _in_turn(getattr(self, f"model_{stage}") or self.model) for stage in MODEL_STAGES}
+        return {stage: _in_turn(getattr(self, f"model_{stage}") or self.model) for stage in PROMPT_STAGES}
 
     @property
     def named_models(self) -> list[str]:

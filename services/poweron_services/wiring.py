@@ -18,6 +18,7 @@ from poweron_events.content import ContentStore
 from poweron_events.errors import LogLost, PowerOnError
 from poweron_events.event import Role
 from poweron_events.retry import Backoff, Failure, retry
+from poweron_events.stages import PromptStage
 from poweron_projections import projector
 from poweron_projections.guarded_log import GuardedLog
 from poweron_services import telemetry
@@ -31,7 +32,6 @@ from poweron_services.models.chat_model import ChatModel
 from poweron_services.models.embedding.embedder import Embedder, Remembering
 from poweron_services.models.embedding.packaged import packaged_embedder
 from poweron_services.models.model_choice import FallbackModel, StagedModel
-from poweron_services.models.prompts import PromptStage
 from poweron_services.opened_actions import OpenedActions, opened_actions
 from poweron_services.postgres_ports import PostgresPorts
 from poweron_services.roles.executor import Executor

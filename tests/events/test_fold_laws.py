@@ -16,7 +16,7 @@ from poweron_events.execution import ActionCompleted, ActionStarted
 from poweron_events.fold.evolve import evolve
 from poweron_events.fold.history import reverse_chronological
 from poweron_events.fold.state import MAX_REFUSALS, Round, Workflow
-from poweron_events.fold.turn import STAGES, due, turn
+from poweron_events.fold.turn import due, turn
 from poweron_events.outcome import RoundEnd
 from poweron_events.request import (
     CancellationRequested,
@@ -28,6 +28,7 @@ from poweron_events.request import (
 )
 from poweron_events.reservation import CallReserved
 from poweron_events.selection import ActionSelected, SelectionRejected
+from poweron_events.stages import TIMED_PHASES
 
 WORKFLOW = workflow_id(SOURCE, "0")
 WITHOUT_EFFECT = RequestRefused | DocumentErased
@@ -208,7 +209,7 @@ def test_while_a_round_is_open_somebody_is_next_and_it_has_an_end_in_time(partit
             whats = {each.what for each in due(state)}
             assert ("round" in whats) == (state.phase not in ("closing", "draining", "approve"))
             assert ("approval" in whats) == (state.phase == "approve")
-            assert ("stage" in whats) == (state.phase in STAGES)
+            assert ("stage" in whats) == (state.phase in TIMED_PHASES)
             assert ("claim" in whats) == (state.phase in ("started", "draining"))
         elif not state.is_open:
             assert turn(state) is None

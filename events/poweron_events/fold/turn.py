@@ -1,31 +1,12 @@
 """Which role's turn it is, and what is due when: pure functions of the folded workflow (E-06, E-16)."""
 
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Literal
 
 from poweron_events.event import Role
-from poweron_events.fold.state import Phase, Workflow
+from poweron_events.fold.state import Workflow
 from poweron_events.request import LAWS
-
-TURNS: Final[dict[Phase, Role]] = {
-    "plan": "planner",
-    "plan_actions": "planner",
-    "select": "selector",
-    "parameterize": "parameterizer",
-    "ready": "executor",
-    "approve": "executor",
-    "started": "executor",
-    "draining": "executor",
-    "observe": "observer",
-    "refine": "refiner",
-    "review": "reviewer",
-    "closing": "reviewer",
-}
-
-STAGES: Final[frozenset[Phase]] = frozenset(
-    {"plan", "plan_actions", "select", "parameterize", "observe", "refine", "review"}
-)
-"""The phases in which a role decides; each has its own deadline and can end in StageFailed."""
+from poweron_events.stages import TIMED_PHASES, TURNS
 
 
 def turn(workflow: Workflow) -> Role | None:
@@ -58,7 +39,7 @@ def due(workflow: Workflow) -> tuple[Due, ...]:
     phase, found = workflow.phase, list[Due]()
     if (round_ms := round_due_ms(workflow)) is not None:
         found.append(Due("round", "reviewer", round_ms))
-    if phase in STAGES:
+    if phase in TIMED_PHASES:
         found.append(Due("stage", TURNS[phase], workflow.head_ms + workflow.current.opening.stage_timeout_ms))
     if phase in ("started", "draining"):
         found.append(Due("claim", "executor", workflow.step.starts[-1].due_ms))

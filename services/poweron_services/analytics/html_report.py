@@ -5,25 +5,18 @@ from collections.abc import Sequence
 from html import escape
 from typing import Final
 
+from poweron_events.stages import STAGES
 from poweron_services.analytics.report_figures import Figures, Row
 from poweron_services.analytics.svg_charts import Bar, bars, columns, legend
 
 BEGINNING: Final = '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>PowerOn, '
 """How every report begins."""
 
-STAGES: Final = {
-    "plan": "Planning",
-    "plan_actions": "Planning the actions",
-    "select": "Choosing an action",
-    "parameterize": "Setting parameters",
-    "approve": "Waiting for people",
-    "claim": "Waiting for a worker",
-    "execute": "Doing the action",
-    "observe": "Looking at the result",
-    "refine": "Deciding how to go on",
-    "review": "Reviewing the task",
-    "message": "Writing the answer",
+STAGE_LABELS: Final = {stage.name: stage.label for stage in STAGES} | {
+    "approve": "Waiting for an approval",
+    "claim": "Waiting for a process",
 }
+"""Labels of the stages, and of the two waits that `bi` counts apart."""
 FATES: Final = {
     "used": "Used",
     "retried": "Tried again later",
@@ -247,7 +240,7 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def _stage(row: Row) -> str:
     stage: str = row["stage"]
-    return STAGES.get(stage, stage)
+    return STAGE_LABELS.get(stage, stage)
 
 
 def money(value: float) -> str:

@@ -11,12 +11,13 @@ from rich.text import Text
 
 from poweron_events.errors import PowerOnError
 from poweron_events.event import NANO
+from poweron_events.stages import PROMPT_STAGES
 from poweron_services import wiring
 from poweron_services.cli.code_advice import advice_for_model
 from poweron_services.cli.context import FAILED
 from poweron_services.cli.error_messages import load_settings, run_work, sentences
 from poweron_services.cli.output import and_joined, one_line, print_json, stdout
-from poweron_services.config import MODEL_STAGES, Settings
+from poweron_services.config import Settings
 from poweron_services.model_check.cases import STAGES
 from poweron_services.model_check.check import StageResult, checked
 from poweron_services.models.answers import PlanningAnswer, parse
@@ -160,7 +161,7 @@ def _object(checked: Checked) -> dict[str, Any]:
 
 def _print(checked: Checked) -> None:
     used = checked.completion
-    stages = "all stages" if len(checked.stages) == len(MODEL_STAGES) else ", ".join(checked.stages)
+    stages = "all stages" if len(checked.stages) == len(PROMPT_STAGES) else ", ".join(checked.stages)
     row = Text(f"{one_line(checked.model)}  ")
     row.append("fails" if checked.code else "works", style="bold red" if checked.code else "bold green")
     tokens = used.input_tokens + used.output_tokens if used else 0

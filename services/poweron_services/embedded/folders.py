@@ -1,4 +1,4 @@
-"""Where the pair keeps its things, and whether that place can hold them."""
+"""The folders of the servers, and checks that their location is suitable."""
 
 import errno
 import os
@@ -14,12 +14,12 @@ from poweron_events.errors import Refused
 
 PRIVATE = 0o700
 PRIVATE_FILE = 0o600
-SPACE_NEEDED = 500  # MB: jars, Java's start-up cache, Postgres' first files and some room for the log
+SPACE_NEEDED = 500  # MB: jars, Java's start-up cache, Postgres' initial files and some room for the log
 
 
 @dataclass(frozen=True, slots=True)
 class Folders:
-    """All paths of the pair; everything lies in `servers`, which only its owner can enter."""
+    """All paths of the servers. Everything is in `servers`, which only its owner can enter."""
 
     home: Path
 
@@ -61,7 +61,11 @@ class Folders:
 
 
 def prepare(home: Path) -> Folders:
-    """Make the folders, or say why this place will not do."""
+    """Create the folders.
+
+    Raises:
+        Refused: the location is unsuitable; the message says why.
+    """
     folders = Folders.of(home)
     with explained(folders.home):
         for folder in (folders.servers, folders.users, folders.software, folders.kafka, folders.postgres):
@@ -82,9 +86,9 @@ def expect_space(folders: Folders) -> None:
 
 
 def aside(folder: Path) -> Path:
-    """A new name for something in the making, which gets its own when it is whole; what killed makers left is swept.
+    """Return a temporary name for something that is renamed once complete, and remove what killed processes left.
 
-    A killed process may leave a tool behind that still works on its own unfinished piece: so no two have one name.
+    A killed process may leave a tool that still works on its unfinished piece, so every name is unique.
     """
     for left_over in folder.glob("new-*"):
         shutil.rmtree(left_over, ignore_errors=True)
@@ -92,7 +96,7 @@ def aside(folder: Path) -> Path:
 
 
 def write_private(path: Path, text: str) -> None:
-    """Put a file in place in one step and for good, which at no moment anybody else can read."""
+    """Replace a file atomically and durably; other users cannot read it at any moment."""
     fresh = path.with_name(f"{path.name}.new")
     fresh.unlink(missing_ok=True)
     descriptor = os.open(fresh, os.O_CREAT | os.O_EXCL | os.O_WRONLY, PRIVATE_FILE)
@@ -105,7 +109,7 @@ def write_private(path: Path, text: str) -> None:
 
 @contextmanager
 def explained(home: Path) -> Generator[None]:
-    """Turn what the file system answers into a sentence."""
+    """Translate errors of the file system into `Refused` with a message for the user."""
     try:
         yield
     except OSError as error:

@@ -1,6 +1,7 @@
-"""A process of its own that fetches the broker's jars: `python -m poweron_services.embedded.jar_download <repository>`.
+"""The process that downloads the broker's jars: `python -m poweron_services.embedded.jar_download <repository>`.
 
-Every jar is downloaded aside, hashed and only then moved to its place, so a killed download leaves nothing half done.
+Each jar is downloaded to a temporary folder, hashed and only then moved into place, so a killed download leaves nothing
+half done.
 """
 
 import hashlib
@@ -18,16 +19,16 @@ from jgo.maven import MavenContext
 from poweron_services.embedded.jars import WRONG_HASH, Jar, missing
 
 AT_ONCE = 6
-TIMEOUT = 30  # seconds of silence
+TIMEOUT = 30  # seconds without data
 ASIDE = "download-"
 
 
 class WrongHashError(Exception):
-    """What came is not what was pinned."""
+    """A downloaded jar does not have its pinned hash."""
 
 
 def main(repository: Path) -> None:
-    truststore.inject_into_ssl()  # the machine's certificates: a company's proxy may have one of its own
+    truststore.inject_into_ssl()  # use the machine's certificates: a company proxy may have its own
     for left_over in repository.glob(f"{ASIDE}*"):
         shutil.rmtree(left_over, ignore_errors=True)
     with (
@@ -38,7 +39,7 @@ def main(repository: Path) -> None:
 
 
 def maven(cache: Path) -> MavenContext:
-    """Repositories that the user has configured for jgo (a mirror, say) are asked first."""
+    """Create a Maven context that first asks the repositories configured by the user for jgo, such as a mirror."""
     context = MavenContext(repo_cache=cache, timeout=TIMEOUT)
     context.remote_repos = {**GlobalSettings.load().repositories, **context.remote_repos}
     return context

@@ -1,4 +1,4 @@
-"""Writes `jars.sha256` anew after a change of version: `python -m poweron_services.embedded.jar_pins`."""
+"""Rewrites `jars.sha256` after a version change: `python -m poweron_services.embedded.jar_pins`."""
 
 import hashlib
 import tempfile

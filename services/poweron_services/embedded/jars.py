@@ -1,4 +1,4 @@
-"""The broker's jars: fetched once, each checked against the hash that ships with this package."""
+"""The broker's jars: downloaded once, each checked against the hash that ships with this package."""
 
 import asyncio
 import subprocess
@@ -13,21 +13,21 @@ from poweron_services.embedded.server_process import last_lines
 PINNED = Path(__file__).with_name("jars.sha256")
 SIZE = 43  # MB, all jars together
 DOWNLOAD_DEADLINE = 900.0  # seconds
-TOLD_EVERY = 10  # megabytes
+TOLD_EVERY = 10  # megabytes between two progress messages
 LOOK_EVERY = 0.5  # seconds
 WRONG_HASH = 3  # exit code of `jar_download`
 
 
 @dataclass(frozen=True, slots=True)
 class Jar:
-    """One pinned file; its path is that of a Maven repository."""
+    """One pinned file, with its path in a Maven repository."""
 
     sha256: str
     path: str
 
 
 def pinned() -> list[Jar]:
-    """The list that ships with the package, in the format of `sha256sum`."""
+    """Read the list that ships with the package, in the format of `sha256sum`."""
     return [Jar(*line.split("  ", 1)) for line in PINNED.read_text().splitlines()]
 
 
@@ -36,12 +36,12 @@ def class_path(repository: Path) -> str:
 
 
 def missing(repository: Path) -> list[Jar]:
-    """A jar gets its name only after its hash was found right, so being there is enough."""
+    """List the missing jars. A jar gets its name only after its hash was checked, so it is enough that it exists."""
     return [jar for jar in pinned() if not (repository / jar.path).exists()]
 
 
 async def download(repository: Path, progress: Callable[[str], None]) -> None:
-    """Fetch what is missing, in a process of its own that Ctrl-C can end at any time."""
+    """Download the missing jars in a separate process, which Ctrl-C can end at any time."""
     if not missing(repository):
         return
     progress(f"Downloading Kafka ({SIZE} MB, once)…")
@@ -96,5 +96,5 @@ def _megabytes(folder: Path) -> int:
         try:
             total += file.stat().st_size
         except FileNotFoundError:
-            continue  # moved to its place while we looked
+            continue  # moved into place in the meantime
     return total // 1_000_000

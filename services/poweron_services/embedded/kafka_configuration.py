@@ -1,4 +1,4 @@
-"""The file of settings that the embedded broker starts with: how it is written, and what is read back from it."""
+"""The settings file of the embedded broker: writing it, and reading values back from it."""
 
 import re
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from poweron_services.embedded import kafka_password
 
 MESSAGE_BYTES: Final = 1_100_000
 
-# A killed broker may return only when its session has ended, hence the short one.
+# A killed broker can rejoin only after its session has expired, hence the short session timeout.
 _SETTINGS: Final = """\
 process.roles=broker,controller
 node.id=1
@@ -39,8 +39,8 @@ share.coordinator.state.topic.min.isr=1
 """
 EACH_RECORD_TO_DISK: Final = "log.flush.interval.messages=1\n"
 
-# Whom the broker lets in stands in its metadata; whom the controller lets in, which holds them, stands here. A login
-# that fails is told so at once: the first of ours may be one, and nobody guesses such passwords.
+# The broker's users are stored in its metadata. The users of the controller, which holds that metadata, are set here.
+# A failed login is reported without delay: our first one may fail, and such passwords cannot be guessed anyway.
 _LOGINS: Final = """\
 connection.failed.authentication.delay.ms=0
 sasl.mechanism.inter.broker.protocol=SCRAM-SHA-256
@@ -59,7 +59,7 @@ _OWN_PASSWORD: Final = re.compile(rf'^listener\.name\.controller\..* user_{kafka
 
 @dataclass(frozen=True, slots=True)
 class Configured:
-    """With what the broker was started last. Without a password of its own, as before 0.3, it lets everybody in."""
+    """The settings of the last start. A broker without its own password, as before 0.3, accepts all clients."""
 
     broker: int
     controller: int
@@ -67,14 +67,14 @@ class Configured:
 
 
 def configuration(data: str, *, broker: int, controller: int, password: str, fsync: bool) -> str:
-    """The text of the file: with these ports, this password for clients, and a new one for the broker itself."""
+    """Return the text of the file, with these ports, this client password and a new password for the broker itself."""
     settings = _SETTINGS.format(data=data, broker=broker, controller=controller, message_bytes=MESSAGE_BYTES)
     logins = _LOGINS.format(user=kafka_password.USER, password=password, own_password=kafka_password.fresh())
     return settings + logins + (EACH_RECORD_TO_DISK if fsync else "")
 
 
 def configured(path: Path) -> Configured | None:
-    """What the file says; None where there is none that can be read."""
+    """Read the file; return None if it is missing or names no ports."""
     try:
         text = path.read_text(errors="replace")
     except FileNotFoundError:

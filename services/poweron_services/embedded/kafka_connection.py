@@ -1,7 +1,7 @@
-"""What the embedded Kafka is asked before any client is: who lives there, and to let in who has the password.
+"""Requests to the embedded Kafka before any client connects: whether it is alive, and to add our user.
 
-Clients log in by SCRAM (RFC 5802): each side proves that it knows the password, and neither tells it. So nobody who
-takes the port of a Kafka that is down learns it, or is believed to be Kafka.
+Clients log in with SCRAM (RFC 5802): each side proves that it knows the password without revealing it. A process that
+takes the port of a stopped Kafka therefore cannot learn the password or pass for Kafka.
 """
 
 import hashlib
@@ -17,12 +17,12 @@ from dataclasses import dataclass
 from typing import Final
 
 MECHANISM: Final = "SCRAM-SHA-256"
-ITERATIONS: Final = 4_096  # the least that Kafka takes: they make guessing slow, and nobody guesses ours
-PROBE_TIMEOUT: Final = 2.0  # seconds, for all that is said
+ITERATIONS: Final = 4_096  # the least that Kafka accepts: more would only slow down guessing, which is hopeless here
+PROBE_TIMEOUT: Final = 2.0  # seconds for the whole exchange
 LEAST_TIMEOUT: Final = 0.001  # seconds
 LONGEST_ANSWER: Final = 100_000  # bytes
 
-# What is asked, by Kafka's number and version of it.
+# The requests, by Kafka's API key and version.
 METADATA, HANDSHAKE, AUTHENTICATE, ALTER_USERS = (3, 1), (17, 1), (36, 1), (51, 0)
 NO_TOPICS: Final = struct.pack(">i", 0)
 NOT_KAFKA: Final = (OSError, KeyError, ValueError)
@@ -30,14 +30,14 @@ NOT_KAFKA: Final = (OSError, KeyError, ValueError)
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """A connection to a port of this machine, where anybody may listen."""
+    """A connection to a port of this machine, on which any process may be listening."""
 
     socket: socket.socket
     deadline: float
-    """In the seconds of `time.monotonic`, whatever comes."""
+    """In seconds of `time.monotonic`, for the whole exchange."""
 
     def ask(self, what: tuple[int, int], body: bytes, tags: bytes = b"") -> bytes:
-        """The answer without its first field, the correlation id."""
+        """Send a request; return the answer without its first field, the correlation id."""
         correlation, no_client_id = 1, -1
         request = struct.pack(">hhih", *what, correlation, no_client_id) + tags + body
         self.socket.sendall(struct.pack(">i", len(request)) + request)
@@ -58,10 +58,10 @@ class Connection:
 
 
 def living_brokers(port: int, user: str, password: str) -> int:
-    """How many living brokers the one on this port knows; 0 too where nothing, or something else, listens.
+    """Return how many live brokers the broker on this port knows; 0 also if nothing or something else listens.
 
     Raises:
-        PermissionError: it does not know this user with this password.
+        PermissionError: the broker rejects this user and password.
     """
     try:
         with _connected(port) as connection:
@@ -74,13 +74,13 @@ def living_brokers(port: int, user: str, password: str) -> int:
 
 
 def add_user(port: int, own_password: str, user: str, password: str) -> None:
-    """Let the broker know a user and the user's password, if its controller, on this port, answers.
+    """Add a user to the broker through its controller. If the controller does not answer, nothing happens.
 
     Args:
-        port: the controller's.
-        own_password: with which the broker itself logs in there.
-        user: who shall be let in.
-        password: and with which password.
+        port: the controller's port.
+        own_password: the password with which the broker itself logs in to the controller.
+        user: the user to add.
+        password: the user's password.
     """
     try:
         with _connected(port) as connection:
@@ -92,7 +92,7 @@ def add_user(port: int, own_password: str, user: str, password: str) -> None:
 
 
 def _with_user(user: str, password: str) -> bytes:
-    """Nobody is deleted, one is added; this request counts from one, and its parts end with their tags."""
+    """The request to delete no user and add one. Its lengths are encoded plus one, and its parts end with tags."""
     deleted, added, no_tags = b"\x01", b"\x02", b"\0"
     salt, sha_256 = secrets.token_bytes(16), 1
     texts = [bytes([len(text) + 1]) + text for text in (user.encode(), salt, _salted(password, salt))]
@@ -133,11 +133,11 @@ def _choose(connection: Connection, mechanism: str) -> None:
 
 
 def _say(connection: Connection, message: str) -> str:
-    """One step of a login: what the other side says to it."""
+    """Send one message of a login and return the reply."""
     answer = connection.ask(AUTHENTICATE, struct.pack(">i", len(message)) + message.encode())
     if int.from_bytes(answer[:2]):
         raise PermissionError
-    no_complaint = 4  # bytes, with the code before it
+    no_complaint = 4  # bytes: the error code and the empty error message
     size = int.from_bytes(answer[no_complaint : no_complaint + 4])
     return answer[no_complaint + 4 :][:size].decode()
 
@@ -151,12 +151,12 @@ def _salted(password: str, salt: bytes) -> bytes:
 
 
 def _proof(salted: bytes, said: bytes) -> str:
-    """That we know the password, to whoever knows it too."""
+    """The proof that we know the password, for a server that knows it too."""
     key = hmac.digest(salted, b"Client Key", "sha256")
     signature = hmac.digest(hashlib.sha256(key).digest(), said, "sha256")
     return b64encode(bytes(one ^ other for one, other in zip(key, signature, strict=True))).decode()
 
 
 def _signature(salted: bytes, said: bytes) -> str:
-    """That the other side knows it."""
+    """The proof that the server knows the password."""
     return b64encode(hmac.digest(hmac.digest(salted, b"Server Key", "sha256"), said, "sha256")).decode()

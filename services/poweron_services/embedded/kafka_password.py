@@ -1,6 +1,6 @@
-"""The password of the embedded Kafka: made at its first start, in a file that its owner alone can read.
+"""The password of the embedded Kafka: created at its first start, in a file that only its owner can read.
 
-Nothing else depends on it: where the file is gone, the next start makes another one and tells it to the broker.
+Nothing else depends on it: if the file is gone, the next start creates another password and sets it in the broker.
 """
 
 import re
@@ -13,21 +13,21 @@ from poweron_events.errors import Refused
 from poweron_services.embedded.folders import PRIVATE_FILE, write_private
 
 USER: Final = "poweron"
-BYTES: Final = 32  # of chance
+BYTES: Final = 32  # of randomness
 
 _PASSWORD: Final = re.compile(r"[A-Za-z0-9_-]{43}")
 
 
 def fresh() -> str:
-    """A password that nobody can guess, of letters that need no quotes anywhere."""
+    """Create a password that cannot be guessed, from characters that need no quoting anywhere."""
     return secrets.token_urlsafe(BYTES)
 
 
 def ensure(path: Path, *, renew: bool) -> str:
-    """The password: a new one where there is none, and where a new one is wanted.
+    """Return the password; create one if there is none or `renew` is set.
 
     Raises:
-        Refused: there is something else; nothing that we did not make is overwritten.
+        Refused: the file holds something else. A file that we did not create is never overwritten.
     """
     if path.exists():
         known = read(path)
@@ -38,10 +38,10 @@ def ensure(path: Path, *, renew: bool) -> str:
 
 
 def read(path: Path) -> str:
-    """The password; the file is closed to others if it is not.
+    """Read the password, and make the file private if it is not.
 
     Raises:
-        Refused: there is none, or something else; the message says what to do.
+        Refused: the file is missing or holds something else; the message says what to do.
     """
     try:
         text = path.read_text(errors="replace").strip()

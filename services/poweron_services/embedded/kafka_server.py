@@ -1,6 +1,6 @@
-"""One Kafka broker in KRaft mode, as a Java process of this machine.
+"""One Kafka broker in KRaft mode, as a Java process on this machine.
 
-It listens on the loopback interface, where every account of this machine can connect, and lets in who has the password.
+It listens on the loopback interface, which every local account can reach, and accepts only clients with the password.
 """
 
 import base64
@@ -33,11 +33,11 @@ from poweron_services.embedded.server_process import (
 from poweron_services.embedded.start_cache import StartCache
 from poweron_services.embedded.tcp_ports import free_port, is_free
 
-START_TRIES = 3  # somebody else may take a port between our look and the broker's
+START_TRIES = 3  # another process may take a port between our check and the broker's start
 STOP_DEADLINE = 30.0  # seconds
-DYING_DEADLINE = 1.5  # seconds until the system has taken everything from a killed process
+DYING_DEADLINE = 1.5  # seconds until the system has released the resources of a killed process
 
-SOFTWARE = Path("../software")  # seen from the broker's folder: a data directory may have a colon in its path
+SOFTWARE = Path("../software")  # relative to the broker's folder: the path of a data directory may contain a colon
 JVM = (
     "-Xmx512m",
     "-XX:+UseSerialGC",
@@ -60,10 +60,10 @@ class Kafka:
 
     @property
     def client_settings(self) -> KafkaSettings:
-        """How clients are let in.
+        """The settings with which clients connect.
 
         Raises:
-            Refused: the file with the password is not as we left it.
+            Refused: the password file is missing or was changed.
         """
         return KafkaSettings(
             bootstrap=f"127.0.0.1:{self._remembered_port()}",
@@ -77,12 +77,12 @@ class Kafka:
         return Program("java", str(self._properties)).find(written_pid(self._pid))
 
     def asks_for_password(self) -> bool:
-        """Whether it was started so that only who has the password is let in, as a release before 0.3 did not."""
+        """Return whether the broker was started to require the password; releases before 0.3 did not do so."""
         written = configured(self._properties)
         return written is not None and written.own_password is not None
 
     def answers(self) -> bool:
-        """Whether the broker lets us in and lists itself as living: only then do clients get anywhere."""
+        """Return whether the broker accepts our login and lists itself as alive: clients can work only then."""
         try:
             return self._lives()
         except PermissionError:
@@ -117,7 +117,7 @@ class Kafka:
         return port is not None and living_brokers(port, kafka_password.USER, password) > 0
 
     def _answers_or_learns(self) -> bool:
-        """Whether it answers; where it does not know our password yet, it is told, and soon does."""
+        """Return whether the broker answers. If it does not know our password yet, set it, so that it soon does."""
         try:
             return self._lives()
         except PermissionError:
@@ -160,7 +160,7 @@ class Kafka:
         return StartCache.of(self.folders.software)
 
     async def _refuse_locked_data(self) -> None:
-        """A broker locks its data; if it is not ours, it runs out of our sight, in a container perhaps."""
+        """Refuse data that is locked by a broker: we cannot see its process, so it may run in a container."""
         lock = self._data / ".lock"
         if not await true_within(DYING_DEADLINE, lambda: not _is_locked(lock)):
             raise Refused(
@@ -181,7 +181,10 @@ class Kafka:
         shutil.rmtree(workshop)
 
     async def _configure(self) -> None:
-        """A new address gets a new password: who took the old one could pass on there what clients say to log in."""
+        """Choose ports and write the settings.
+
+        A new port gets a new password: a process that took the old port could relay clients' logins to the new one.
+        """
         old = self._remembered_port()
         stays = old is not None and await true_within(DYING_DEADLINE, lambda: is_free(old))
         broker = old if old is not None and stays else free_port()
@@ -198,7 +201,7 @@ class Kafka:
 
 
 def _cluster_id() -> str:
-    """Kafka's own form of an id: 22 characters, the first of which may not look like an option."""
+    """Create an id in Kafka's format: 22 characters, the first of which must not look like an option."""
     return "P" + base64.urlsafe_b64encode(uuid4().bytes).decode()[1:22]
 
 

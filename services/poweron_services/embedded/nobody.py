@@ -1,4 +1,4 @@
-"""Postgres where we are root: its programs as the user nobody, from a folder that nobody may enter."""
+"""Postgres under root: its programs run as an unprivileged user, from a folder that this user can enter."""
 
 import hashlib
 import os
@@ -16,7 +16,7 @@ from poweron_services import unprivileged
 from poweron_services.embedded import wheels
 from poweron_services.embedded.server_process import clean_env
 
-COPIES = Path("/var/cache/poweron")  # only root can write on the way there, so nobody can plant a program for others
+COPIES = Path("/var/cache/poweron")  # only root can write along this path, so no other user can plant a program
 OPEN = 0o755
 NOT_NEEDED = shutil.ignore_patterns("include", "pkgconfig", "*.a")
 
@@ -32,7 +32,7 @@ NOT_ON_THIS_SYSTEM = (
 
 
 def command(program: Sequence[str]) -> list[str]:
-    """What runs the program; as nobody where we are root."""
+    """Return the command that runs the program, as the unprivileged user if we are root."""
     if os.geteuid() != 0:
         return [*program]
     if sys.platform != "linux":
@@ -49,7 +49,7 @@ def command(program: Sequence[str]) -> list[str]:
 
 
 def programs() -> Path:
-    """The folder of Postgres' programs to start them from: where they are installed, or else a copy, made once."""
+    """Return the folder to start Postgres' programs from: the installed one, or else a copy, which is made once."""
     installed = wheels.postgres()
     if os.geteuid() != 0 or _may_run(installed):
         return installed
@@ -71,7 +71,7 @@ def _may_run(folder: Path) -> bool:
 
 
 def _copy(installed: Path) -> Path:
-    """Named by what is copied, so that another version gets a copy of its own."""
+    """Copy the programs to a folder named after their content, so that another version gets its own copy."""
     with (installed / "postgres").open("rb") as postgres:
         name = f"postgres-{hashlib.file_digest(postgres, 'sha256').hexdigest()[:12]}"
     whole, parts = wheels.parts_of_postgres()
@@ -82,7 +82,7 @@ def _copy(installed: Path) -> Path:
 
 
 def _place(installed: Path) -> Path:
-    """The folder of all copies, in which nobody but root can have put anything."""
+    """The folder of all copies, in which only root can have put anything."""
     if not COPIES.exists():
         COPIES.mkdir()
         COPIES.chmod(OPEN)
@@ -98,13 +98,13 @@ def _others_write(folder: Path) -> bool:
 
 
 def _others_replace_in(folder: Path) -> bool:
-    """What belongs to root, that is; in a folder such as /tmp they cannot."""
+    """Return whether other users can replace root's files in the folder; in a folder such as /tmp they cannot."""
     found = folder.stat()
     return found.st_uid != 0 or (_others_write(folder) and not found.st_mode & stat.S_ISVTX)
 
 
 def _make(copy: Path, whole: Path, parts: list[str]) -> None:
-    """Whole from the moment that it has its name."""
+    """Make a copy, which is complete as soon as it has its name."""
     with tempfile.TemporaryDirectory(prefix="new-", dir=copy.parent) as making:
         fresh = Path(making) / copy.name
         for part in parts:
@@ -114,13 +114,13 @@ def _make(copy: Path, whole: Path, parts: list[str]) -> None:
         try:
             fresh.rename(copy)
         except OSError:
-            if not copy.exists():  # else somebody was quicker
+            if not copy.exists():  # otherwise another process was faster
                 raise
 
 
 def _reason(error: OSError) -> str:
     if isinstance(error, shutil.Error):
-        return str(error.args[0][0][2])  # of many files the first
+        return str(error.args[0][0][2])  # the first of many files
     return f"{error.strerror} ({error.filename})"
 
 

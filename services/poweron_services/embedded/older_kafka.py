@@ -1,4 +1,4 @@
-"""A Kafka that a release before 0.3 left running: it lets everybody in, until it is started again with a password."""
+"""A Kafka that a release before 0.3 left running: it accepts all clients until it is restarted with a password."""
 
 import asyncio
 from collections.abc import Callable
@@ -11,20 +11,20 @@ from poweron_services.embedded.users import living
 
 
 def refuse(kafka: Kafka, folders: Folders) -> None:
-    """Say that it runs, if it does.
+    """Refuse to continue if it is running.
 
     Raises:
-        Refused: it runs.
+        Refused: it is running.
     """
     if _running(kafka) is not None:
         raise Refused(f"{_said(folders)} The next command that uses it starts it again, with a password.")
 
 
 async def stop(kafka: Kafka, folders: Folders, progress: Callable[[str], None]) -> None:
-    """Stop it, if it runs and nobody else uses it. Call it under the lock, as a user.
+    """Stop it if it is running and has no other user. Call this under the lock, as a user.
 
     Raises:
-        Refused: others use it.
+        Refused: it has other users.
     """
     process = await asyncio.to_thread(_running, kafka)
     if process is None:

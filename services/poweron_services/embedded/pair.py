@@ -1,8 +1,8 @@
-"""The pair, shared: the first user starts it, the last one stops it, unless somebody said `up`.
+"""The shared pair of servers: the first user starts it and the last one stops it, unless someone ran `up`.
 
-No daemon watches. Whoever comes next looks at the processes themselves and mends what is broken: half started or
-killed servers are started again on the same data, and a killed user no longer counts. A user who stays, as a service
-does, looks again and again.
+There is no daemon. The next user checks the processes themselves and repairs what is broken: half-started or killed
+servers are restarted on the same data, and a killed user no longer counts. A long-lived user, such as a service, keeps
+checking.
 """
 
 import asyncio
@@ -30,9 +30,9 @@ from poweron_services.embedded.users import User, join, living, locked
 
 log = structlog.get_logger()
 
-WATCH_PERIOD: Final = 1.0  # seconds between two looks of a user who mends
-LONGEST_PAUSE: Final = 60.0  # seconds until one who could not mend tries again
-SILENT_FOR: Final = 5.0  # seconds that a running server may take to answer before the user is told
+WATCH_PERIOD: Final = 1.0  # seconds between two checks by a user that restarts servers
+LONGEST_PAUSE: Final = 60.0  # seconds at most until a failed restart is retried
+SILENT_FOR: Final = 5.0  # seconds that a running server may take to answer before a message is shown
 SILENT: Final = (
     f"{{}} is running but does not answer. If it has not answered after {START_DEADLINE:g} s, it is started again."
 )
@@ -40,7 +40,7 @@ SILENT: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Servers:
-    """A running pair: how clients of Kafka are let in, a DSN for asyncpg, and the data directory of both."""
+    """A running pair: settings for Kafka clients, a DSN for asyncpg, and the data directory of both servers."""
 
     kafka: KafkaSettings
     postgres: str
@@ -52,10 +52,10 @@ class Servers:
 
 
 class Server(Protocol):
-    """What Kafka and Postgres have in common.
+    """The interface that Kafka and Postgres share.
 
     `find` looks for the process, `answers` asks the server itself. `start` and `comes_up` return when it answers;
-    `start` raises `Refused` or `Unavailable` with a sentence for the user if it never does.
+    `start` raises `Refused` or `Unavailable` with a message for the user if it never does.
     """
 
     def find(self) -> Running | None: ...
@@ -69,13 +69,13 @@ class Server(Protocol):
 async def lease(
     home: Path, progress: Callable[[str], None], *, fsync: bool = False, mend: bool = False
 ) -> AsyncGenerator[Servers, None]:
-    """Use the pair of this data directory, started if need be; the last user to leave stops it.
+    """Use the pair of this data directory, and start it if needed; the last user to leave stops it.
 
     Args:
         home: the data directory.
-        progress: told in sentences what is going on.
-        fsync: let a broker that is started now force each record to the disk, at some 60 % of its throughput.
-        mend: start again what dies meanwhile; what was stopped by `down` stays so.
+        progress: receives progress messages in whole sentences.
+        fsync: make a broker that is started now force each record to disk, which leaves some 60 % of its throughput.
+        mend: restart servers that die in the meantime; servers that `down` stopped stay stopped.
     """
     folders = await asyncio.to_thread(prepare, home)
     user = await _join(folders, progress)
@@ -89,7 +89,7 @@ async def lease(
 
 
 async def up(home: Path, progress: Callable[[str], None], *, fsync: bool = False) -> Servers:
-    """Start the pair if need be and let it run until `down`, also without users."""
+    """Start the pair if needed and keep it running until `down`, even without users."""
     async with lease(home, progress, fsync=fsync) as servers:
         folders = prepare(home)
         async with locked(folders.lock, progress):
@@ -98,7 +98,7 @@ async def up(home: Path, progress: Callable[[str], None], *, fsync: bool = False
 
 
 async def down(home: Path, progress: Callable[[str], None] = lambda _: None) -> bool:
-    """Stop the pair, whoever uses it; that is what was asked. False if nothing ran."""
+    """Stop the pair, even if it has users. Return False if nothing was running."""
     if not Folders.of(home).servers.exists():
         return False
     folders = await asyncio.to_thread(prepare, home)
@@ -108,9 +108,9 @@ async def down(home: Path, progress: Callable[[str], None] = lambda _: None) -> 
 
 
 def status(home: Path) -> tuple[Servers | None, Collection[str]]:
-    """The pair, None if neither answers at this moment, and which of both (`Kafka`, `Postgres`) do not.
+    """Return the pair, or None if neither server answers, and the names (`Kafka`, `Postgres`) of those that do not.
 
-    A stale file proves nothing.
+    This asks the servers themselves, because a state file may be stale.
     """
     folders = Folders.of(home)
     with explained(folders.home):
@@ -136,7 +136,7 @@ async def _leave(folders: Folders, user: User, progress: Callable[[str], None]) 
 
 
 def _kill_unused(folders: Folders, user: User) -> None:
-    """Kill the pair unless others use it, when the time to stop it has passed; the next start repairs what is open."""
+    """Kill the pair when the time to stop it has passed, unless it is kept or in use; the next start recovers it."""
     if not user.is_alone() or load(folders.state).kept:
         return
     for server in _pair(folders, load(folders.state)):
@@ -152,7 +152,7 @@ async def _run(folders: Folders, progress: Callable[[str], None], *, fsync: bool
 
 
 async def _ensured(folders: Folders, state: State, progress: Callable[[str], None], *, fsync: bool) -> Servers:
-    """Both run. Call it under the lock."""
+    """Make sure that both servers are running. Call this under the lock."""
     kafka, postgres = _pair(folders, state, fsync=fsync)
     with explained(folders.home):
         await older_kafka.stop(kafka, folders, progress)
@@ -172,7 +172,7 @@ async def _mending(
 
 
 async def _mend(servers: Servers, folders: Folders, progress: Callable[[str], None], *, fsync: bool) -> None:
-    """Look whether both servers live, and start what does not; who cannot says so at each try, later and later."""
+    """Keep checking that both servers are alive and restart any that died; report failures, with growing pauses."""
     pause, before, outage = WATCH_PERIOD, "well", Outage()
     while True:
         await asyncio.sleep(pause)
@@ -199,7 +199,7 @@ def _log_failed_start(error: PowerOnError) -> None:
 
 
 async def _mended(folders: Folders, progress: Callable[[str], None], *, fsync: bool) -> Servers:
-    """Start what died; nothing after `down`. The pair is kept if it was: it did not end by anybody's will."""
+    """Restart what died, unless `down` was run. A pair that was kept stays kept, since no user stopped it."""
     async with locked(folders.lock, progress):
         state = load(folders.state)
         if await asyncio.to_thread(_condition, folders) == "died":
@@ -210,7 +210,7 @@ async def _mended(folders: Folders, progress: Callable[[str], None], *, fsync: b
 
 
 def _condition(folders: Folders) -> Literal["well", "died", "down"]:
-    """Whether both live, one of them died, or somebody said `down`."""
+    """Return whether both servers are alive, one of them died, or `down` was run."""
     with explained(folders.home):
         state = load(folders.state)
         if state.down:
@@ -219,7 +219,7 @@ def _condition(folders: Folders) -> Literal["well", "died", "down"]:
 
 
 def _current_state(folders: Folders) -> State:
-    """What is true before we start anything. A pair that somebody wants to be kept is so until `down`."""
+    """Save and return the state before anything is started. A pair that is kept stays so until `down`."""
     state = replace(load(folders.state), down=False)
     if not any(server.find() for server in _pair(folders, state)):
         short = short_folder(folders, state.socket_folder)
@@ -256,7 +256,7 @@ async def _stop(folders: Folders) -> bool:
 
 
 async def _both(*steps: Coroutine[None, None, None]) -> None:
-    """Do both at a time; the first error ends the other step and is raised as it is."""
+    """Run the steps concurrently; the first error cancels the others and is raised unwrapped."""
     try:
         async with asyncio.TaskGroup() as tasks:
             for step in steps:

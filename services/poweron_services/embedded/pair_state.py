@@ -1,6 +1,6 @@
-"""What one process tells the next about the running pair.
+"""What one process records about the running pair for the next.
 
-Only hints: whoever reads them asks the processes themselves before believing anything.
+These are only hints: a reader checks the processes themselves before relying on them.
 """
 
 import json
@@ -11,9 +11,10 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Kept means that somebody said `up`: the pair stays when its last user leaves.
+    """The recorded state.
 
-    Down means that somebody said so: users who are left do not start it again, the next one does.
+    `kept` means that `up` was run: the pair keeps running when its last user leaves. `down` means that `down` was run:
+    the remaining users do not restart the pair, but the next user does.
     """
 
     socket_folder: str | None = None
@@ -22,7 +23,7 @@ class State:
 
 
 def load(path: Path) -> State:
-    """The last saved state; the empty one where there is none, or none that can be read."""
+    """Return the last saved state, or an empty one if it is missing or unreadable."""
     try:
         found = json.loads(path.read_bytes())
     except (FileNotFoundError, ValueError):
@@ -32,7 +33,7 @@ def load(path: Path) -> State:
 
 
 def save(path: Path, state: State) -> None:
-    """Replace the file in one step, so that nobody reads half of it."""
+    """Replace the file atomically, so that no process reads half of it."""
     fresh = path.with_suffix(".new")
     fresh.write_text(json.dumps(asdict(state)))
     os.replace(fresh, path)  # noqa: PTH105 - said like this it is the one atomic rename

@@ -1,6 +1,6 @@
 """One PostgreSQL server, reached through a Unix socket in a folder that only its owner can enter.
 
-So nobody else on this machine gets in, and no port and no password are needed.
+No other user of this machine can connect, and no port or password is needed.
 """
 
 import asyncio
@@ -31,10 +31,10 @@ from poweron_services.embedded.server_process import (
     written_pid,
 )
 
-PORT = 5432  # no more than the ending of the socket's name
+PORT = 5432  # used only as the suffix of the socket's name
 DATABASE = "poweron"
 ROLE = "poweron"
-SOCKET_PATH_LIMIT = 107  # bytes, the kernel's
+SOCKET_PATH_LIMIT = 107  # bytes, a limit of the kernel
 STOP_DEADLINE = 30.0  # seconds
 PROBE_TIMEOUT = 5.0  # seconds
 LEFT_OVER_DEADLINE = 10.0  # seconds
@@ -43,13 +43,13 @@ INITDB = (
     "--username=postgres", "--auth=trust", "--encoding=UTF8",
     "--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8",
 )  # fmt: skip
-SINGLE_USER = ("--single", "-c", "exit_on_error=true")  # reads statements, one a line, from its input and ends
+SINGLE_USER = ("--single", "-c", "exit_on_error=true")  # reads one statement per line from its input and exits
 FIRST_WORDS = f"CREATE ROLE {ROLE} LOGIN CREATEDB\nCREATE DATABASE {DATABASE} OWNER {ROLE}\n"
 
 
 @dataclass(frozen=True, slots=True)
 class Postgres:
-    """The server of one data directory; `short` is where its socket goes if the path of its own folder is too long."""
+    """The server of one data directory; `short` is the folder for its socket if the usual path is unsuitable."""
 
     folders: Folders
     short: Path | None = None
@@ -69,7 +69,7 @@ class Postgres:
             return False
 
     async def start(self, progress: Callable[[str], None]) -> None:
-        """Start the server on its data, made now if need be, and wait until it answers."""
+        """Start the server on its data, which is created if needed, and wait until it answers."""
         progress("Starting Postgres…")
         programs = await asyncio.to_thread(nobody.programs)
         await self._create_once(programs)
@@ -101,7 +101,7 @@ class Postgres:
             "port": str(PORT),
             "timezone": "UTC",
             "log_timezone": "UTC",
-            "synchronous_commit": "off",  # all rows are made from the log: what a crash takes is made again
+            "synchronous_commit": "off",  # all rows are derived from the log: what a crash loses is rebuilt
         }
         return [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
 
@@ -117,7 +117,7 @@ class Postgres:
         fresh.rename(self._data)
 
     async def _end_left_overs(self) -> None:
-        """A killed server leaves workers that hold its memory, and locks with an id that may be another's now."""
+        """End the workers of a killed server, which hold its memory, and remove its locks, whose id may be reused."""
         for process in working_in(self._data, "postgres"):
             await process.stop(signal.SIGKILL, LEFT_OVER_DEADLINE)
         for lock in (self._data / "postmaster.pid", self.socket_folder() / f".s.PGSQL.{PORT}.lock"):
@@ -125,7 +125,7 @@ class Postgres:
 
 
 def short_folder(folders: Folders, remembered: str | None) -> Path | None:
-    """A private folder with a short path, where our own is too long for a socket or has a comma; else None."""
+    """Return a private folder with a short path if ours is too long for a socket or has a comma or quote; else None."""
     path = str(folders.postgres)
     if len(os.fsencode(f"{path}/.s.PGSQL.{PORT}")) <= SOCKET_PATH_LIMIT and not set(path) & set(',"'):
         return None
@@ -140,7 +140,7 @@ def forget_short_folder(remembered: str | None) -> None:
 
 
 def _expect_name() -> None:
-    """In containers a user may be no more than a number."""
+    """Check that the user has a name: in a container, a user may be only a number."""
     try:
         pwd.getpwuid(os.geteuid())
     except KeyError as error:

@@ -1,7 +1,7 @@
-"""The servers as processes: started apart from ours, found again by their command line, stopped for certain.
+"""The servers as processes: started detached from ours, found again by their command line, and reliably stopped.
 
-A process id alone proves nothing: after a reboot it may belong to somebody else. Ours is a living process of the
-right program that has our own file on its command line.
+A process id alone proves nothing: after a reboot it may belong to another process. Ours is a live process of the right
+program with our own file on its command line.
 """
 
 import asyncio
@@ -19,17 +19,17 @@ from typing import Any
 from poweron_events.errors import PowerOnError, Refused, Unavailable
 from poweron_events.task_cancellation import finish
 
-START_DEADLINE = 90.0  # seconds that a server has to answer; recovery after a crash included
-PAUSE = 0.02  # seconds between two looks at something we wait for
+START_DEADLINE = 90.0  # seconds for a server to answer, including recovery after a crash
+PAUSE = 0.02  # seconds between two checks of a condition
 KILL_DEADLINE = 10.0  # seconds until a killed process is gone
 
-# The shell ends at once, so the server belongs to no one who could drag it along, and is never our zombie.
+# The shell exits at once, so the server has no parent that could take it down, and never becomes our zombie.
 APART = '"$@" </dev/null >>"$POWERON_LOG" 2>&1 & echo $!'
 
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A process that was found living; its id is never mistaken for that of a later one."""
+    """A process that was found alive; it is never confused with a later process that has the same id."""
 
     handle: Any
 
@@ -48,7 +48,7 @@ class Running:
             await true_within(KILL_DEADLINE, self.is_gone)
 
     def kill(self) -> None:
-        """Kill the process and its children at once, also frozen ones."""
+        """Kill the process and its children at once, even if they are frozen."""
         with suppress(_psutil().NoSuchProcess):
             for process in (self.handle, *self.handle.children(recursive=True)):
                 with suppress(_psutil().NoSuchProcess):
@@ -61,13 +61,13 @@ class Running:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """How one of our servers is told from all other processes of this machine."""
+    """The features that distinguish one of our servers from all other processes on this machine."""
 
     name: str
     argument: str
 
     def find(self, hint: int | None) -> Running | None:
-        """The running server: the process with the remembered id, else any that looks like it."""
+        """Find the running server: the process with the remembered id if it matches, or else any that does."""
         return next((Running(process) for process in _candidates(hint) if self._is(process)), None)
 
     def _is(self, process: Any) -> bool:
@@ -76,13 +76,13 @@ class Program:
 
 
 def working_in(folder: Path, name: str) -> list[Running]:
-    """The processes of this name that have this folder as their working directory."""
+    """Return the processes with this name that have this folder as their working directory."""
     found = _psutil().process_iter(["name", "cwd"])
     return [Running(process) for process in found if process.info == {"name": name, "cwd": str(folder)}]
 
 
 def written_pid(path: Path) -> int | None:
-    """The process id in the first line of a file; None where there is none to read."""
+    """Return the process id in the first line of a file, or None if it cannot be read."""
     try:
         return int(path.read_text().split("\n", 1)[0])
     except (FileNotFoundError, PermissionError, ValueError):
@@ -90,7 +90,7 @@ def written_pid(path: Path) -> int | None:
 
 
 async def start_apart(command: Sequence[str], *, folder: Path, log: Path, env: Mapping[str, str]) -> int:
-    """Start a server in its own session, without our terminal and our files; the answer is its process id."""
+    """Start a server in its own session, detached from our terminal and files, and return its process id."""
     shell = await asyncio.create_subprocess_exec(
         *("/bin/sh", "-c", APART, "sh", *command),
         cwd=folder,
@@ -98,14 +98,14 @@ async def start_apart(command: Sequence[str], *, folder: Path, log: Path, env: M
         stdout=subprocess.PIPE,
         start_new_session=True,
     )
-    written, _ = await finish(shell.communicate())  # else a server would start that nobody knows of
+    written, _ = await finish(shell.communicate())  # otherwise a server could start unnoticed
     if not written:
         raise Unavailable(f"No process could be started for {Path(command[0]).name!r}; this machine may have no room")
     return int(written)
 
 
 async def run(command: Sequence[str], *, folder: Path, env: Mapping[str, str], typed: str = "") -> None:
-    """Run a tool of a server to its end; what it wrote is the error if it fails."""
+    """Run a tool of a server until it exits. If it fails, the error contains its output."""
     tool = await asyncio.create_subprocess_exec(
         *command,
         cwd=folder,
@@ -126,13 +126,13 @@ async def run(command: Sequence[str], *, folder: Path, env: Mapping[str, str], t
 
 
 async def comes_up(pid: int, answers: Callable[[], bool]) -> bool:
-    """Wait until a started server answers; no longer than it lives, or until its time is up."""
+    """Return whether a started server answers. This waits until it does, dies, or reaches the deadline."""
     await true_within(START_DEADLINE, lambda: answers() or not _lives(pid))
     return await asyncio.to_thread(answers)
 
 
 async def true_within(deadline: float, question: Callable[[], bool]) -> bool:
-    """Ask in a thread, again and again, until the answer is yes or the time is up."""
+    """Poll a condition in a thread until it is true or the deadline passes; return whether it became true."""
     give_up = time.monotonic() + deadline
     while not await asyncio.to_thread(question):
         if time.monotonic() > give_up:
@@ -142,20 +142,20 @@ async def true_within(deadline: float, question: Callable[[], bool]) -> bool:
 
 
 def failure(what: str, said: str) -> PowerOnError:
-    """Why something did not start, in its own last words."""
+    """Return the error for a failed start, with the last lines of its output."""
     if "No space left on device" in said:
         return Refused(f"{what} found the disk full. Free some space and try again.\n{last_lines(said)}")
     return Unavailable(f"{what} failed. Its last words:\n{last_lines(said)}")
 
 
 def last_lines(text: str, count: int = 12) -> str:
-    """The end of a log, without the places in Java's code that its errors came by."""
+    """Return the last lines of a log, without Java's stack frames."""
     lines = [line for line in text.strip().splitlines() if not line.startswith("\tat ")]
     return "\n".join(lines[-count:])
 
 
 def fresh_log(path: Path) -> Path:
-    """Begin a new log file and keep the one before."""
+    """Start a new log file and keep the previous one."""
     if path.exists():
         path.replace(path.with_suffix(".log.before"))
     path.touch(mode=0o600)
@@ -163,7 +163,7 @@ def fresh_log(path: Path) -> Path:
 
 
 def clean_env() -> dict[str, str]:
-    """Nothing of the user's environment reaches a server: no Java options, no Postgres settings, no proxies."""
+    """Return an environment without the user's variables, such as Java options, Postgres settings and proxies."""
     return {"PATH": os.defpath, "LANG": "C.UTF-8"}
 
 
@@ -176,7 +176,7 @@ def _candidates(hint: int | None) -> Iterable[Any]:
 
 
 def _command_line(process: Any) -> list[str]:
-    """Empty for the dead, for zombies and for whatever we may not look at."""
+    """The command line; empty for dead processes, zombies and processes that we may not inspect."""
     try:
         return list(process.cmdline())
     except _psutil().Error:
@@ -192,5 +192,5 @@ def _lives(pid: int) -> bool:
 
 
 def _psutil() -> Any:
-    """Imported late: it costs more than the rest of the package, and `--help` needs none of it."""
+    """Import psutil late: it takes longer than the rest of the package, and `--help` does not need it."""
     return import_module("psutil")

@@ -1,7 +1,7 @@
-"""Java's ahead-of-time cache: with it the broker starts in a third of the time.
+"""Java's ahead-of-time cache, with which the broker starts in a third of the time.
 
-The first broker records what it loads. When it has stopped, a process of low priority makes the cache out of that;
-nobody waits for it. It is tried once, and a cache that Java does not like is ignored by Java.
+The first broker records what it loads. After it has stopped, a low-priority background process builds the cache from
+the recording. This is attempted only once, and Java ignores a cache that does not suit it.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ class StartCache:
         return cls(folder / f"start-{key}.aot")
 
     def options(self, folder: Path) -> list[str]:
-        """What the broker's Java is told; `folder` is the cache's, as the broker sees it."""
+        """The Java options for the broker; `folder` is the cache's folder, as the broker sees it."""
         if self.path.exists():
             return [f"-XX:AOTCache={folder / self.path.name}", "-Xlog:disable", "-Xlog:all=error:stderr"]
         if self._step("recorded").exists() or self._step("used").exists():
@@ -39,7 +39,7 @@ class StartCache:
         return self._step("recorded").exists()
 
     def command(self, java: Sequence[str], folder: Path) -> list[str]:
-        """Makes the cache; `java` is the broker's command up to its class path."""
+        """The command that builds the cache; `java` is the broker's command up to its class path."""
         name = str(folder / self.path.name)
         mode = ["-XX:AOTMode=create", f"-XX:AOTConfiguration={name}.used", f"-XX:AOTCache={name}.new"]
         return ["/bin/sh", "-c", MAKE, name, java[0], *mode, *java[1:]]

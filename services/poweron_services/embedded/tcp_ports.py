@@ -1,10 +1,10 @@
-"""Ports of this machine that nobody listens on."""
+"""Free ports on this machine."""
 
 import errno
 import random
 import socket
 
-PORTS = range(20_000, 32_000)  # below those that the system gives to outgoing connections
+PORTS = range(20_000, 32_000)  # below the range that the system uses for outgoing connections
 
 
 def free_port(apart_from: int | None = None) -> int:

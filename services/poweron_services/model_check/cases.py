@@ -11,9 +11,9 @@ from poweron_events.outcome import RoundCompleted
 from poweron_events.parameters import ParametersSet
 from poweron_events.planning import TasksPlanned
 from poweron_events.selection import ActionSelected
+from poweron_events.stages import PromptStage
 from poweron_services.model_check.facts import FACTS, Fact
 from poweron_services.model_check.stories import Story
-from poweron_services.models.prompts import PromptStage
 
 READING: Final = frozenset({"ai.process", "document.extract"})
 OBJECTIVE: Final = {"en": "Find out: {}", "de": "Finde heraus: {}"}

@@ -2,9 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
 
 from poweron_events.catalog import CATALOG
 from poweron_events.content import ContentStore
@@ -13,23 +12,16 @@ from poweron_events.event import Role
 from poweron_events.outcome import AnswerRejected, RoundCompleted
 from poweron_events.parameters import ParametersRejected
 from poweron_events.selection import SelectionRejected
+from poweron_events.stages import PromptStage, role_of
 from poweron_services import wiring
 from poweron_services.actions.process_prompts import DocumentTask, process_prompt
 from poweron_services.model_check.cases import Case, cases
 from poweron_services.models.call import Caller
 from poweron_services.models.chat_model import ChatModel, Completion
 from poweron_services.models.context_window import Windowed
-from poweron_services.models.prompts import Prompt, PromptStage, SourceText
+from poweron_services.models.prompts import Prompt, SourceText
 from poweron_services.runtime.stages import StageFunction
 
-ROLES: Final[Mapping[PromptStage, Role]] = {
-    "plan": "planner",
-    "select": "selector",
-    "parameterize": "parameterizer",
-    "refine": "refiner",
-    "review": "reviewer",
-    "message": "reviewer",
-}
 GOOD_FORM, GOOD_SUBSTANCE = 0.8, 0.6  # shares of the cases; a model below either is too weak for the stage
 
 
@@ -130,7 +122,7 @@ async def _answered(case: Case, caller: Caller, content: ContentStore) -> object
     if case.stage == "process":
         return await _processed(case, caller)
     functions: dict[Role, StageFunction] = wiring.stage_functions(caller, content, CATALOG)
-    *_, event = await functions[ROLES[case.stage]](case.workflow)
+    *_, event = await functions[role_of(case.stage)](case.workflow)
     match event:
         case AnswerRejected() | SelectionRejected() | ParametersRejected():
             return None

@@ -16,6 +16,7 @@ from poweron_events.errors import PowerOnError, Refused
 from poweron_events.event import AnyCall, ModelCall
 from poweron_events.fold.state import MAX_REFUSALS, Workflow, rejections
 from poweron_events.retry import Failure, retry
+from poweron_events.stages import PromptStage
 from poweron_services import telemetry
 from poweron_services.decider.rules import allowance, check_budget, price_unknown
 from poweron_services.models.answers import Answer, Unacceptable, read
@@ -24,7 +25,7 @@ from poweron_services.models.chat_model import ChatModel, Completion, TooLong
 from poweron_services.models.context_window import fitted
 from poweron_services.models.model_choice import next_model, prompt_tokens
 from poweron_services.models.normalisation import with_normalised
-from poweron_services.models.prompts import Prompt, PromptStage
+from poweron_services.models.prompts import Prompt
 from poweron_services.models.time_limit import current_limit, failed_calls
 
 log = structlog.get_logger()

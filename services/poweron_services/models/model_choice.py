@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from poweron_events.stages import PromptStage
 from poweron_services.models.chat_model import ChatModel, Completion
 from poweron_services.models.context_window import Windowed
-from poweron_services.models.prompts import Prompt, PromptStage
+from poweron_services.models.prompts import Prompt
 
 
 @dataclass(frozen=True, slots=True)

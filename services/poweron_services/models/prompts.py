@@ -23,6 +23,7 @@ from poweron_events.fold.state import ChatMessage
 from poweron_events.observation import Observation
 from poweron_events.request import TaskType
 from poweron_events.selection import SchemaField
+from poweron_events.stages import PromptStage
 from poweron_services.decider.rules import Allowance
 from poweron_services.models.template_filters import FILTERS, LONGEST, cut
 
@@ -36,7 +37,6 @@ Extent = Literal["whole", "excerpts", "part", "answers"]
 answers from the parts."""
 NOTHING = "NOTHING"
 """The answer from a part that contains nothing about the question."""
-PromptStage = Literal["plan", "plan_actions", "select", "parameterize", "refine", "review", "process", "message"]
 """The purpose of a model call: a stage of a workflow, an action (`process`) or the final message.
 
 Each may have a model of its own.

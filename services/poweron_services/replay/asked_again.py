@@ -10,7 +10,7 @@ from poweron_events.content import ContentStore
 from poweron_events.errors import PowerOnError, Refused
 from poweron_events.fold.costs import model_calls
 from poweron_events.fold.state import Workflow
-from poweron_events.fold.turn import TURNS
+from poweron_events.stages import TURNS
 from poweron_events.stream import WorkflowEvent
 from poweron_services.models.call import Caller
 from poweron_services.models.chat_model import ChatModel, Completion

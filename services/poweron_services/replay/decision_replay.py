@@ -15,7 +15,6 @@ from poweron_events.event import ModelCall
 from poweron_events.execution import ActionCompleted, ApprovalRequested
 from poweron_events.fold.costs import model_calls, without_reservations
 from poweron_events.fold.state import Workflow, step_place
-from poweron_events.fold.turn import TURNS
 from poweron_events.observation import ObservationRecorded
 from poweron_events.outcome import (
     AnswerRejected,
@@ -30,6 +29,7 @@ from poweron_events.parameters import ParametersRejected, ParametersSet
 from poweron_events.planning import ActionsPlanned, TasksPlanned
 from poweron_events.refinement import RefinementDecided
 from poweron_events.selection import ActionSelected, SelectionRejected
+from poweron_events.stages import TURNS
 from poweron_events.stream import WorkflowEvent
 from poweron_services.models.call import Caller
 from poweron_services.models.time_limit import TimeLimit

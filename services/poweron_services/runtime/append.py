@@ -12,11 +12,11 @@ from poweron_events.execution import ActionCompleted, ActionStarted, ApprovalReq
 from poweron_events.fold.costs import failed_calls, model_calls
 from poweron_events.fold.expected import expected
 from poweron_events.fold.state import Workflow
-from poweron_events.fold.turn import STAGES
 from poweron_events.log import Message
 from poweron_events.observation import ObservationRecorded
 from poweron_events.outcome import DeadlinePassed, RoundCancelled, RoundCompleted, RoundFailed
 from poweron_events.reservation import CallReserved
+from poweron_events.stages import TIMED_PHASES
 from poweron_events.stream import WorkflowEvent
 from poweron_services import telemetry
 from poweron_services.runtime.stages import stage_failed
@@ -86,7 +86,7 @@ class EventWriter:
 
 def _instead(workflow: Workflow, events: Sequence[WorkflowEvent], error: Refused) -> WorkflowEvent:
     """The replacement for events that cannot be written, since every wait must end in an event."""
-    if workflow.phase in STAGES:
+    if workflow.phase in TIMED_PHASES:
         calls = [call for event in events for call in model_calls(event)]
         failed = [each for event in events for each in failed_calls(event)]
         return stage_failed(workflow, error, 1 + sum(each.count for each in failed), calls, failed)

@@ -11,9 +11,9 @@ from poweron_events.codec import writable
 from poweron_events.errors import PowerOnError, Unavailable
 from poweron_events.event import FailedCalls, ModelCall
 from poweron_events.fold.state import Workflow, step_place
-from poweron_events.fold.turn import STAGES
 from poweron_events.outcome import Stage, StageFailed
 from poweron_events.retry import Backoff, Failure, retry
+from poweron_events.stages import TIMED_PHASES
 from poweron_events.stream import WorkflowEvent
 from poweron_services import telemetry
 from poweron_services.decider.size_limits import fitting_calls
@@ -32,7 +32,7 @@ async def stage_events(
     workflow: Workflow, function: StageFunction, now_ms: Callable[[], int]
 ) -> Sequence[WorkflowEvent]:
     """Run the role and return its events; a stage that cannot be done at all is itself an event."""
-    if workflow.phase not in STAGES:
+    if workflow.phase not in TIMED_PHASES:
         return await _ending(workflow, function)
     stage = _Stage(workflow, function, now_ms)
     return _telling(await stage.events(), stage.limit.failed_calls)

@@ -18,11 +18,12 @@ from poweron_events.envelope import Recorded, source
 from poweron_events.event import Role
 from poweron_events.fold.state import Workflow
 from poweron_events.fold.superseded import answers_head
-from poweron_events.fold.turn import STAGES, TURNS, turn
+from poweron_events.fold.turn import turn
 from poweron_events.log import EventLog, Follower
 from poweron_events.outcome import DeadlinePassed
 from poweron_events.reservation import CallReserved
 from poweron_events.retry import Failure, retry
+from poweron_events.stages import TIMED_PHASES, TURNS
 from poweron_events.stream import WorkflowEvent
 from poweron_services import telemetry
 from poweron_services.background_tasks import BackgroundTasks
@@ -240,7 +241,7 @@ class Worker:
 
     def _next_ahead(self, work: Work, after: Workflow | None) -> Role | None:
         """Return the role that works ahead on events not read back yet; no action, approval or ending may result."""
-        if after is None or after.phase not in STAGES or not work.may_go_on(after.id):
+        if after is None or after.phase not in TIMED_PHASES or not work.may_go_on(after.id):
             return None
         role = turn(after)
         return role if role in self._stage_functions else None

@@ -9,17 +9,13 @@ from typing import Final, Literal
 
 from poweron_events.envelope import Recorded
 from poweron_events.fold.costs import used_by
-from poweron_events.fold.state import Phase, Place, Used, Workflow
+from poweron_events.fold.state import Place, Used, Workflow
 from poweron_events.observation import ObservationRecorded
 from poweron_events.outcome import RoundCancelled, RoundFailed, StageFailed, TaskReviewed
 from poweron_events.refinement import RefinementDecided
+from poweron_events.stages import STEP_PHASES, TASK_PHASES
 from poweron_services.telemetry.log_events import Milestone
 from poweron_services.telemetry.spans import Context, Span, Value, context_of
-
-IN_A_TASK: Final[frozenset[Phase]] = frozenset({"plan_actions", "review"})
-IN_A_STEP: Final[frozenset[Phase]] = frozenset(
-    {"select", "parameterize", "ready", "approve", "started", "draining", "observe", "refine"}
-)
 
 What = Literal["step", "task", "workflow"]
 _MILESTONES: Final[Mapping[What, Milestone]] = {
@@ -49,10 +45,10 @@ class Ended:
 
 def place_of_work(workflow: Workflow) -> Place:
     """The place that the workflow's next event is about; a round is planned and ended outside of its tasks."""
-    if workflow.phase in IN_A_STEP:
+    if workflow.phase in STEP_PHASES:
         return workflow.place
     round_number, task, attempt, _ = workflow.place
-    return (round_number, task, attempt, 0) if workflow.phase in IN_A_TASK else (round_number, 0, 0, 0)
+    return (round_number, task, attempt, 0) if workflow.phase in TASK_PHASES else (round_number, 0, 0, 0)
 
 
 def place_fields(place: Place) -> dict[str, int]:
@@ -66,9 +62,9 @@ def ended(before: Workflow, after: Workflow, recorded: Recorded) -> list[Ended]:
     if not before.is_open:
         return []
     found, over = list[Ended](), after.phase in ("closing", "ended")
-    if before.phase in IN_A_STEP or before.phase in IN_A_TASK:
+    if before.phase in STEP_PHASES or before.phase in TASK_PHASES:
         was, now = before.place, after.place
-        if before.phase in IN_A_STEP and (over or after.phase == "review" or was != now):
+        if before.phase in STEP_PHASES and (over or after.phase == "review" or was != now):
             found.append(_step(before, after, recorded))
         if over or was[:3] != now[:3]:
             found.append(_attempt(before, recorded))
@@ -113,7 +109,7 @@ def _upstream(workflow: Workflow, own: Context) -> Context | None:
 
 def _step(before: Workflow, after: Workflow, recorded: Recorded) -> Ended:
     event, step = recorded.envelope.event, before.step
-    goes_on = after.phase in IN_A_STEP and before.place[:3] == after.place[:3]
+    goes_on = after.phase in STEP_PHASES and before.place[:3] == after.place[:3]
     facts: dict[str, Value] = {"decision": "continue" if goes_on else "stop"}
     if step.selection is not None:
         facts["action"] = step.selection.action

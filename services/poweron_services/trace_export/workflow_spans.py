@@ -7,7 +7,7 @@ actions have ids of their own that follow from their place in the log, so that t
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import Final, Literal
+from typing import Literal
 
 from poweron_events.client import Heard
 from poweron_events.codec import dumps
@@ -16,23 +16,12 @@ from poweron_events.execution import ActionCompleted
 from poweron_events.fold.costs import failed_calls, model_calls
 from poweron_events.fold.state import Workflow
 from poweron_events.outcome import RoundEnd
+from poweron_events.stages import stage_of
 from poweron_services.telemetry import gen_ai
 from poweron_services.telemetry.milestones import MILLISECOND, Ended, ended, span
 from poweron_services.telemetry.spans import Context, Span, Value, context_of, derived_context
 
 SpanKind = Literal["AGENT", "CHAIN", "LLM", "TOOL"]
-STAGES: Final = {
-    "TasksPlanned": "plan",
-    "ActionsPlanned": "plan_actions",
-    "ActionSelected": "select",
-    "SelectionRejected": "select",
-    "ParametersSet": "parameterize",
-    "ParametersRejected": "parameterize",
-    "RefinementDecided": "refine",
-    "TaskReviewed": "review",
-    "ActionCompleted": "process",
-}
-"""The stage whose model an event tells of; the end of a round tells of the message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,7 +136,7 @@ def _calls(before: Workflow, heard: Heard, event: Event, parent: Context) -> Ite
             kind="client",
             attributes={
                 gen_ai.OPERATION: gen_ai.CHAT,
-                "poweron.stage": _stage(event),
+                "poweron.stage": stage_of(event).prompt or stage_of(event).name,
                 "poweron.verdict": heard.verdict,
                 **attributes,
             },
@@ -166,11 +155,6 @@ def _beginnings(before: Workflow, heard: Heard, event: Event, calls: Sequence[An
         if first + together > ended_ms:
             return [first] * len(calls)
     return list(accumulate(lengths[:-1], initial=first)) if lengths else []
-
-
-def _stage(event: Event) -> str:
-    asked: str | None = event.__dict__.get("stage")
-    return asked or STAGES.get(type(event).__name__, "message")
 
 
 def _of_failure(calls: FailedCalls) -> dict[str, Value]:

@@ -23,6 +23,7 @@ from poweron_events.fold.history import reverse_chronological
 from poweron_events.fold.state import ChatMessage, Workflow
 from poweron_events.outcome import RoundEnd, RoundFailed
 from poweron_events.request import Spent, workflow_id
+from poweron_events.stages import PromptStage
 from poweron_services.actions.action import Done
 from poweron_services.connectors.document_reader import (
     ExtractedDocument,
@@ -35,7 +36,7 @@ from poweron_services.decider.approval import Approval
 from poweron_services.decider.model_reasons import NEUTRAL, SAID
 from poweron_services.intake.earlier_rounds import summarise_rounds
 from poweron_services.models.chat_model import Completion
-from poweron_services.models.prompts import Prompt, PromptStage
+from poweron_services.models.prompts import Prompt
 from poweron_services.roles import content_retry
 
 pytestmark = pytest.mark.usefixtures("logged")

@@ -9,12 +9,13 @@ import pytest
 
 from poweron_events.content import ContentStore
 from poweron_events.errors import Refused
+from poweron_events.stages import PromptStage
 from poweron_services.model_check.cases import STAGES, cases
 from poweron_services.model_check.check import StageResult, checked
 from poweron_services.model_check.facts import FACTS
 from poweron_services.models.builtin import BuiltinModel
 from poweron_services.models.chat_model import ChatModel, Completion
-from poweron_services.models.prompts import Prompt, PromptStage
+from poweron_services.models.prompts import Prompt
 
 WRONG: dict[PromptStage, Any] = {
     "plan": {

@@ -14,6 +14,7 @@ from werkzeug import Response
 
 from poweron_events.catalog import ActionSpec
 from poweron_events.event import Model
+from poweron_events.stages import PromptStage
 from poweron_services.config import Provider, Settings
 from poweron_services.decider.answer_schemas import parameters_schema
 from poweron_services.decider.validation import fields_of
@@ -26,7 +27,7 @@ from poweron_services.models.answers import (
     SelectionAnswer,
     read,
 )
-from poweron_services.models.prompts import ParametersPrompt, PromptStage
+from poweron_services.models.prompts import ParametersPrompt
 from poweron_services.models.providers.provider_model import ProviderModel
 from poweron_services.models.providers.schema_dialects import told
 

@@ -16,10 +16,11 @@ from pytest_httpserver import HTTPServer
 from builders import Told, requested
 from poweron_events.catalog import CATALOG
 from poweron_events.errors import Refused
-from poweron_services.config import MODEL_STAGES, Provider, ProviderSettings, Settings
+from poweron_events.stages import PROMPT_STAGES, PromptStage
+from poweron_services.config import Provider, ProviderSettings, Settings
 from poweron_services.decider.answer_schemas import planning_schema
 from poweron_services.models.answers import PlanningAnswer, parse
-from poweron_services.models.prompts import MessagePrompt, PlanningPrompt, PromptStage
+from poweron_services.models.prompts import MessagePrompt, PlanningPrompt
 from poweron_services.models.providers.provider_model import ProviderModel
 from poweron_services.roles.planner import TEMPLATE
 from poweron_services.roles.round_ending import MESSAGE_TEMPLATE
@@ -217,7 +218,7 @@ async def test_two_calls_of_the_tool_are_two_answers_of_which_none_counts(httpse
 
 
 def test_every_stage_may_have_a_model_of_its_own() -> None:
-    assert get_args(PromptStage) == MODEL_STAGES
+    assert get_args(PromptStage) == PROMPT_STAGES
 
 
 def test_only_the_client_of_the_provider_that_is_named_is_imported() -> None:

@@ -13,7 +13,7 @@ from poweron_services.connectors.web.web_address import WebAddress
 ROBOT: Final = "PowerOn"
 """Our name in the rules."""
 PLACE: Final = "/robots.txt"
-MAX_BYTES: Final = 500_000  # of the rules, about the least that the RFC requires
+MAX_BYTES: Final = 512_000  # of the rules; RFC 9309 (2.5) asks for at least 500 KiB
 BUSY: Final = 429
 UNREADABLE: Final = 500  # from this status on, and if the host is busy, the rules are unknown
 

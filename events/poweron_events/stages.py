@@ -1,0 +1,125 @@
+"""The stages of the loop: one table from which turns, deadlines, prompts, spans and reports are derived.
+
+To add a stage, add a row here; docs/architecture.md lists what else it needs.
+"""
+
+from collections.abc import Mapping
+from typing import Final, Literal, NamedTuple
+
+from poweron_events.event import Event, Role
+from poweron_events.execution import ActionCompleted, ActionStarted, ApprovalRequested
+from poweron_events.fold.state import Phase
+from poweron_events.observation import ObservationRecorded
+from poweron_events.outcome import (
+    AnswerRejected,
+    RoundCancelled,
+    RoundCompleted,
+    RoundFailed,
+    Stage,
+    StageFailed,
+    TaskReviewed,
+)
+from poweron_events.parameters import ParametersRejected, ParametersSet
+from poweron_events.planning import ActionsPlanned, TasksPlanned
+from poweron_events.refinement import RefinementDecided
+from poweron_events.selection import ActionSelected, SelectionRejected
+
+PromptStage = Literal["plan", "plan_actions", "select", "parameterize", "process", "refine", "review", "message"]
+"""The kinds of prompts, each of which may have its own model."""
+
+
+class StageSpec(NamedTuple):
+    """All facts about one stage that more than one module needs."""
+
+    name: Stage | Literal["message"]
+    """Its name in events, in the views of `bi` and in spans."""
+    label: str
+    """Its name in reports."""
+    role: Role
+    phases: tuple[Phase, ...]
+    """The phases in which the workflow waits for this stage."""
+    events: tuple[type[Event], ...]
+    """The events that report its outcome, and with it its model calls."""
+    scope: Literal["round", "task", "step"]
+    """What its work is part of."""
+    prompt: PromptStage | None = None
+    """The prompt that it sends to a model; None if it asks none."""
+    is_timed: bool = True
+    """Whether `stageTimeoutMs` limits it, so that it can end in `StageFailed`."""
+
+
+STAGES: Final = (
+    StageSpec("plan", "Planning", "planner", ("plan",), (TasksPlanned,), "round", "plan"),
+    StageSpec(
+        "plan_actions",
+        "Planning the actions",
+        "planner",
+        ("plan_actions",),
+        (ActionsPlanned,),
+        "task",
+        "plan_actions",
+    ),
+    StageSpec(
+        "select",
+        "Choosing an action",
+        "selector",
+        ("select",),
+        (ActionSelected, SelectionRejected),
+        "step",
+        "select",
+    ),
+    StageSpec(
+        "parameterize",
+        "Setting parameters",
+        "parameterizer",
+        ("parameterize",),
+        (ParametersSet, ParametersRejected),
+        "step",
+        "parameterize",
+    ),
+    StageSpec(
+        "execute",
+        "Executing the action",
+        "executor",
+        ("ready", "approve", "started", "draining"),
+        (ApprovalRequested, ActionStarted, ActionCompleted),
+        "step",
+        "process",
+        is_timed=False,
+    ),
+    StageSpec("observe", "Observing the result", "observer", ("observe",), (ObservationRecorded,), "step"),
+    StageSpec("refine", "Deciding whether to continue", "refiner", ("refine",), (RefinementDecided,), "step", "refine"),
+    StageSpec("review", "Reviewing the task", "reviewer", ("review",), (TaskReviewed,), "task", "review"),
+    StageSpec(
+        "message",
+        "Writing the answer",
+        "reviewer",
+        ("closing",),
+        (RoundCompleted, RoundFailed, RoundCancelled),
+        "round",
+        "message",
+        is_timed=False,
+    ),
+)
+
+TURNS: Final[Mapping[Phase, Role]] = {phase: stage.role for stage in STAGES for phase in stage.phases}
+TIMED_PHASES: Final = frozenset(phase for stage in STAGES if stage.is_timed for phase in stage.phases)
+"""The phases in which a role decides; each has its own deadline and can end in `StageFailed`."""
+STEP_PHASES: Final = frozenset(phase for stage in STAGES if stage.scope == "step" for phase in stage.phases)
+TASK_PHASES: Final = frozenset(phase for stage in STAGES if stage.scope == "task" for phase in stage.phases)
+PROMPT_STAGES: Final[tuple[PromptStage, ...]] = tuple(stage.prompt for stage in STAGES if stage.prompt is not None)
+
+_BY_NAME: Final = {stage.name: stage for stage in STAGES}
+_BY_EVENT: Final[Mapping[type[Event], StageSpec]] = {event: stage for stage in STAGES for event in stage.events}
+
+
+def stage_of(event: Event) -> StageSpec:
+    """Return the stage whose outcome, and whose model calls, an event reports."""
+    if isinstance(event, AnswerRejected | StageFailed):
+        return _BY_NAME[event.stage]
+    return _BY_EVENT.get(type(event), _BY_NAME["message"])
+
+
+def role_of(prompt: PromptStage) -> Role:
+    """Return the role that sends this kind of prompt."""
+    return next(stage.role for stage in STAGES if stage.prompt == prompt)

@@ -16,7 +16,7 @@ END: Final = "    # The settings end here.\n"
 IN_THE_CONTAINER: Final = {
     "POWERON_HOME": "/var/lib/poweron",
 }
-"""What is the same wherever the image runs, whatever `.env` says."""
+"""The variables that are the same wherever the image runs, regardless of `.env`."""
 
 DEFAULTS: Final = {
     "POWERON_KAFKA": "kafka:9092",
@@ -27,7 +27,7 @@ DEFAULTS: Final = {
     "POWERON_POSTGRES_FILE": "/run/secrets/poweron_postgres",
     "POWERON_CONTENT": "/var/lib/poweron/content",
 }
-"""What the servers of compose.yaml need. `.env` can replace each of them, also by nothing."""
+"""The variables that the servers of compose.yaml need. `.env` can override each of them, even with an empty value."""
 
 OF_LIBRARIES: Final = (
     "AWS_ACCESS_KEY_ID",
@@ -44,7 +44,7 @@ OF_LIBRARIES: Final = (
     "OTEL_EXPORTER_OTLP_CERTIFICATE",
     "OTEL_RESOURCE_ATTRIBUTES",
 )
-"""What the libraries for buckets and traces read by themselves."""
+"""The variables that the libraries for buckets and traces read themselves."""
 
 
 def variables() -> list[str]:
@@ -55,12 +55,12 @@ def variables() -> list[str]:
 
 
 def environment() -> str:
-    """Return the lines of compose.yaml that pass all variables to a service: without a value, only where it is set."""
+    """Return the lines of compose.yaml that pass all variables to a service; those without a value only if set."""
     return "".join(f"    {name}: {_value(name)}".rstrip() + "\n" for name in variables())
 
 
 def written(compose: str) -> str:
-    """Return compose.yaml with the variables of today."""
+    """Return compose.yaml with the current variables."""
     before, _, rest = compose.partition(BEGIN)
     _, _, after = rest.partition(END)
     return before + BEGIN + environment() + END + after

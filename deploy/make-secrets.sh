@@ -1,6 +1,7 @@
 #!/bin/sh
-# Makes the passwords of compose.yaml in deploy/secrets, each only if it is not there yet.
-# The folder is closed to other users of this machine; the files are open, since each container has a user of its own.
+# Creates the passwords of compose.yaml in deploy/secrets, each only if it does not exist yet.
+# Other users of this machine cannot enter the folder; its files are readable by all, since each container has its own
+# user.
 set -eu
 cd "$(dirname "$0")"
 mkdir -p secrets

@@ -1,9 +1,9 @@
-"""How sure the built-in model has to be: asks it the questions of `tests/answers`, and writes `docs/answers.md`.
+"""Measures how sure the built-in model must be: asks the questions of `tests/answers` and writes `docs/answers.md`.
 
     uv run docs/answers.py
 
-For every threshold it says how many questions are answered right, and how many of those that the documents do not
-answer are answered all the same.
+For every threshold, the page says how many questions are answered right, and how many of those that the documents do
+not answer are answered anyway.
 """
 
 import json
@@ -30,7 +30,7 @@ THRESHOLDS = [number / 4 for number in range(14, 25)]
 
 @dataclass(frozen=True)
 class Answered:
-    """How a question was answered, and how sure that is."""
+    """A question and how it was answered."""
 
     document: str
     prompt: str
@@ -49,7 +49,7 @@ class Answered:
 
 
 def answered(embedder: Embedder | None, sure: float = meaning.SURE) -> list[Answered]:
-    """The answers of the table, where an answer has to be that sure."""
+    """Return the answers to all questions if an answer must be this sure."""
     meaning.SURE = sure  # type: ignore[misc] # the only place that tries others
     return [*map(partial(_answered, embedder), (FOLDER / "questions.jsonl").read_text(encoding="utf-8").splitlines())]
 

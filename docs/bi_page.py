@@ -43,7 +43,7 @@ Every view whose name ends in `_by_day` is there as `_by_hour` too, with `hour` 
 
 
 def page() -> str:
-    """All views and columns, for analysts to read."""
+    """Return the page with all views and columns, for analysts."""
     return _HEAD + "".join(_section(view) for view in views() if not view.name.endswith("_by_hour"))
 
 

@@ -21,7 +21,7 @@ What events say on Kafka stands in [the events](events.md), how to run PowerOn i
 
 
 def page() -> str:
-    """All log events with level, meaning and remedy, for operators to read."""
+    """Return the page of all log events with level, meaning and remedy, for operators."""
     rows = (
         f"| `{name}` | {each.levels} | {each.meaning} | {each.remedy} |\n" for name, each in sorted(LOG_EVENTS.items())
     )

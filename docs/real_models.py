@@ -1,10 +1,10 @@
-"""Asks real language models 40 requests and writes down what came of them: `docs/measured/real-models.md`.
+"""Sends 40 requests to real language models and writes the results to `docs/measured/real-models.md`.
 
     uv run docs/real_models.py builtin qwen=openai:qwen@http://127.0.0.1:18811/v1
 
-Every answer is kept as soon as it is there, so a run that was stopped goes on where it ended. `--release` names the
-release that `--poweron` runs, so that one page shows two of them. The documents are those of the repository and,
-for some requests, samples that a clone does not have: their requests are left out, and the page says how many.
+Every answer is saved as soon as it arrives, so an interrupted run continues where it stopped. `--release` names the
+release that `--poweron` runs, so that one page can show two releases. The documents are those of the repository and,
+for some requests, samples that a clone does not have: such requests are left out, and the page says how many were made.
 """
 
 import argparse
@@ -39,7 +39,7 @@ NOT_SAID = (
 
 @dataclass(frozen=True)
 class Request:
-    """A line of the table: a `|` parts texts of which one suffices."""
+    """A line of the table; `|` separates texts of which one suffices."""
 
     line: int
     kind: str
@@ -54,7 +54,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Result:
-    """What came of a request."""
+    """The result of a request."""
 
     release: str
     model: str
@@ -86,7 +86,7 @@ def found(document: str) -> Path | None:
 
 
 class Poweron:
-    """Runs the commands of a release, with the settings of a model."""
+    """Runs the commands of a release with the settings of a model."""
 
     def __init__(self, command: str, model: str, url: str) -> None:
         self.command = command
@@ -106,7 +106,7 @@ class Poweron:
 
 
 def asked(poweron: Poweron, release: str, name: str, request: Request, before: str | None) -> Result:
-    """The result of one request, asked as a person does."""
+    """Send one request as a user would and return its result."""
     with tempfile.TemporaryDirectory() as folder:
         documents = [argument for each in request.documents for argument in ("--document", str(found(each)))]
         follow = ["--workflow", before] if before else []
@@ -144,7 +144,7 @@ def calls_of(data: dict[str, Any]) -> Iterable[dict[str, Any]]:
 
 
 def misses(request: Request, answer: dict[str, Any], texts: Sequence[str], formats: set[str]) -> Iterator[str]:
-    """What the answer lacks, by rule."""
+    """Yield what the answer lacks, according to fixed rules."""
     if answer["status"] != "completed":
         yield f"it {answer['status']} ({answer.get('code')})"
     read = [answer.get("message") or "", *(texts if request.formats else ())]
@@ -167,7 +167,7 @@ def kept(folder: Path) -> list[Result]:
 
 
 def measure(folder: Path, release: str, command: str, model: str, lines: set[int]) -> None:
-    """Ask what this model was not asked yet."""
+    """Send the requests that this model has not answered yet."""
     name, _, rest = model.rpartition("=")
     spec, _, url = rest.partition("@")
     name = name or spec
@@ -188,7 +188,7 @@ def measure(folder: Path, release: str, command: str, model: str, lines: set[int
 
 
 def page(results: Sequence[Result]) -> str:
-    """The page: a row for each release and model, and one for each of their kinds of request."""
+    """Return the page, with a row per release and model, and the right answers of each by kind of request."""
     groups: dict[Group, list[Result]] = {}
     for each in results:
         groups.setdefault((each.release, each.model), []).append(each)

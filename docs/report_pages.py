@@ -1,6 +1,6 @@
 """Draws the first page of each kind of report: `uv run docs/report_pages.py` writes `docs/reports/*.png`.
 
-The reports are what the built-in model makes of the examples, with no server and no model key.
+The built-in model writes the reports from the examples, with no server and no model key.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ async def text_of(name: str) -> str:
 
 
 def page(request: str, names: tuple[str, ...], typesetter: Typesetter) -> bytes:
-    """The first page as PNG."""
+    """Return the first page as PNG."""
     documents = tuple(SourceText(f"docItem:{name}", name, asyncio.run(text_of(name))) for name in names)
     prompt = ProcessPrompt(
         template=Template("report_pages.v1", ""),

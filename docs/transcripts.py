@@ -1,6 +1,6 @@
 """Runs the commands that the README and the pages of `docs` show, on an empty data directory, and records their output.
 
-`make transcripts` does it; the tests run the same commands and compare.
+`make transcripts` runs this; the tests run the same commands and compare.
 """
 
 import os
@@ -26,14 +26,14 @@ _FETCHING = re.compile(r"^Downloading Kafka: .*\n", re.MULTILINE)
 
 @dataclass
 class Shell:
-    """Runs commands as the README writes them; workflow ids there stand for those that come up here."""
+    """Runs commands as the README writes them; workflow ids in the README stand for those that occur here."""
 
     folder: Path
     environment: Mapping[str, str]
     ids: dict[str, str] = field(default_factory=dict)
 
     def run(self, command: str, shown: str) -> str:
-        """What the command prints, with the ids that `shown` has."""
+        """Run the command and return what it prints, with the ids of `shown`."""
         done = subprocess.run(  # noqa: S603 - the commands of our own pages
             [self._poweron(), *shlex.split(self._said(command, self.ids))],
             cwd=self.folder,
@@ -67,7 +67,7 @@ def _unique_ids(text: str) -> list[str]:
 
 
 def conversation(block: str) -> Iterator[tuple[str, str]]:
-    """The commands of a block, each with what it prints."""
+    """Yield the commands of a block, each with its output."""
     for part in re.split(rf"^(?={re.escape(COMMAND)})", block, flags=re.MULTILINE):
         if part:
             command, _, printed = part.partition("\n")

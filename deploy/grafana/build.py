@@ -1,4 +1,4 @@
-"""Writes the dashboards beside it: `uv run deploy/grafana/build.py`. They read the schema `bi` and nothing else."""
+"""Writes the dashboards next to this file: `uv run deploy/grafana/build.py`. They read only the schema `bi`."""
 
 import json
 from pathlib import Path
@@ -13,7 +13,7 @@ Panel = dict[str, Any]
 
 
 def panel(kind: str, title: str, sql: str, *, width: int = 12, unit: str = "short", **options: Any) -> Panel:
-    """A panel with one query; `kind` is a Grafana panel."""
+    """Return a panel with one query; `kind` is a type of Grafana panel."""
     form = "time_series" if kind == "timeseries" else "table"
     target = {"refId": "A", "datasource": SOURCE, "format": form, "rawQuery": True, "editorMode": "code", "rawSql": sql}
     return {
@@ -32,7 +32,7 @@ def number(title: str, sql: str, unit: str = "short") -> Panel:
 
 
 def over_time(title: str, sql: str, unit: str = "short") -> Panel:
-    """Columns upon each other over days; the query gives time, metric and value."""
+    """Return stacked columns over days; the query returns time, metric and value."""
     custom = {"drawStyle": "bars", "fillOpacity": 80, "lineWidth": 0, "stacking": {"mode": "normal"}}
     return panel("timeseries", title, sql, unit=unit, defaults={"custom": custom})
 
@@ -247,7 +247,7 @@ WORKFLOWS = {
 
 
 def dashboards() -> dict[str, dict[str, Any]]:
-    """All dashboards by the names of their files."""
+    """Return all dashboards by file name."""
     return {
         "overview.json": _dashboard("PowerOn: overview", "poweron-overview", OVERVIEW),
         "workflow.json": _dashboard("PowerOn: one workflow", "poweron-workflow", WORKFLOW, [WORKFLOWS]),
@@ -257,7 +257,7 @@ def dashboards() -> dict[str, dict[str, Any]]:
 
 
 def queries() -> list[str]:
-    """The SQL of every panel and of every variable."""
+    """Return the SQL of every panel and of every variable."""
     return [
         each
         for board in dashboards().values()
@@ -285,7 +285,7 @@ def _dashboard(
 
 
 def _placed(panels: list[Panel]) -> list[Panel]:
-    """The panels beside and below each other, in their order."""
+    """Return the panels arranged in rows, in their order."""
     placed, x, y, high = [], 0, 0, 0
     for number_, each in enumerate(panels, 1):
         size = each["gridPos"]

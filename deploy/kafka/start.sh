@@ -19,7 +19,7 @@ properties=${KAFKA_RUN_FOLDER:-/tmp}/server.properties
         org.apache.kafka.common.security.scram.ScramLoginModule required username=\"poweron\" password=\"$password\";"
 } >"$properties"
 
-# What `format` prints holds the verifiers of the password.
+# The output of `format` contains the verifiers of the password.
 "$kafka/bin/kafka-storage.sh" format --ignore-formatted --cluster-id "$CLUSTER_ID" --config "$properties" \
     --add-scram "SCRAM-SHA-512=[name=poweron,password=$password]" >/dev/null
 exec "$kafka/bin/kafka-server-start.sh" "$properties"

@@ -5,11 +5,11 @@ from typing import Any, NamedTuple
 from poweron_events.envelope import Recorded
 from poweron_events.event import Event, FailedCalls, ModelCall
 from poweron_events.fold.costs import failed_calls, model_calls
+from poweron_events.fold.stage_specs import stage_of
 from poweron_events.fold.state import Verdict
 from poweron_events.outcome import AnswerRejected
 from poweron_events.parameters import ParametersRejected
 from poweron_events.selection import SelectionRejected
-from poweron_events.stages import stage_of
 from poweron_projections.table_spec import Table, Uuid, text
 
 

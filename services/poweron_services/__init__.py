@@ -1,6 +1,6 @@
 """The roles, actions, models and commands of PowerOn.
 
-`execute_unified_workflow(request)` is the way in from Python; it is imported when it is first used,
+`execute_unified_workflow(request)` is the entry point from Python; it is imported when it is first used,
 so that the commands start fast.
 """
 

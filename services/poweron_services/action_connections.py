@@ -1,6 +1,6 @@
-"""Connections that actions work on: labels and what stands beside them in a file, secrets where the file says.
+"""Connections for actions: a file has their labels and settings, and says where their secrets are.
 
-The file is TOML and holds no secret itself:
+The file is TOML and contains no secret itself:
 
     [crm]
     kind = "crm"
@@ -9,7 +9,7 @@ The file is TOML and holds no secret itself:
     token = { env = "CRM_TOKEN" }
     certificate = { file = "/run/secrets/crm.pem" }
 
-A label can be named by a request. Secrets are read by the process that runs an action, at the moment of its call.
+A request can name a label. The process that runs an action reads the secrets at the moment of the call.
 """
 
 import re
@@ -38,14 +38,14 @@ Plain = str | int | float | bool
 
 
 class UnusableConnection(Refused):
-    """A connection cannot be used; the sentence says why, and where to look."""
+    """A connection cannot be used; the message says why, and where to look."""
 
     code = "connection_unusable"
 
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """A connection at the moment of a call. Its secrets show themselves to nobody but who asks for their value."""
+    """A connection at the moment of a call. Its secrets are masked unless code asks for their values."""
 
     label: str
     kind: str = ""
@@ -56,16 +56,16 @@ class Connection:
 
 @dataclass(frozen=True, slots=True)
 class SecretPlace:
-    """Where a secret is: in a variable of the environment, or in a file."""
+    """The location of a secret: an environment variable or a file."""
 
     env: str | None = None
     file: str | None = None
 
     def read(self, environment: Mapping[str, str]) -> str:
-        """The secret that stands there now.
+        """Return the current value of the secret.
 
         Raises:
-            ValueError: there is none that can be used.
+            ValueError: there is no usable value.
         """
         if self.env is not None:
             value, place = environment.get(self.env, ""), f"the variable {self.env}"
@@ -79,7 +79,7 @@ class SecretPlace:
 
 @dataclass(frozen=True, slots=True)
 class ConfiguredConnection:
-    """A connection as the file has it."""
+    """A connection as configured in the file."""
 
     label: str
     kind: str
@@ -90,17 +90,17 @@ class ConfiguredConnection:
 
 @dataclass(frozen=True, slots=True)
 class ActionConnections:
-    """The connections of one process, with the environment in which their secrets are looked for."""
+    """The connections of one process, with the environment in which their secrets are looked up."""
 
     configured: Mapping[str, ConfiguredConnection] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @classmethod
     def read(cls, path: Path | None, environment: Mapping[str, str]) -> "ActionConnections":
-        """Those of a file; none where there is no file.
+        """Read the connections of a file; without a file, there are none.
 
         Raises:
-            UnusableConnection: the file cannot be used; no secret is looked for yet.
+            UnusableConnection: the file is unusable; secrets are not looked up yet.
         """
         if path is None:
             return cls({}, environment)
@@ -112,21 +112,21 @@ class ActionConnections:
             raise UnusableConnection(f"{SETTING}: {str(path)!r} cannot be used: {error}.") from error
 
     def labels(self, kind: str | None = None) -> tuple[str, ...]:
-        """The labels of all connections, or of those of a kind."""
+        """Return the labels of all connections, or of those of one kind."""
         return tuple(label for label, each in self.configured.items() if kind in (None, each.kind))
 
     def check(self) -> None:
         """Refuse a connection whose secrets cannot be read here.
 
         Raises:
-            UnusableConnection: says what is missing.
+            UnusableConnection: the message says what is missing.
         """
         for found in self.resolve_all().values():
             if isinstance(found, UnusableConnection):
                 raise UnusableConnection(found.detail)
 
     def resolve_all(self) -> Mapping[str, "Connection | UnusableConnection"]:
-        """Every connection with its secrets as they stand now, or why it cannot be used."""
+        """Return every connection with its current secrets, or why it is unusable."""
         return {label: self._resolved(label, each) for label, each in self.configured.items()}
 
     def _resolved(self, label: str, found: ConfiguredConnection) -> "Connection | UnusableConnection":
@@ -149,7 +149,7 @@ NO_CONNECTIONS: Final = ActionConnections()
 
 
 def secrets_in(found: Iterable[Connection | UnusableConnection]) -> Iterator[str]:
-    """The values of all secrets of these connections."""
+    """Yield the values of all secrets of these connections."""
     for each in found:
         if isinstance(each, Connection):
             yield from (secret.get_secret_value() for secret in each.secrets.values())

@@ -1,4 +1,4 @@
-"""The settings of what tasks may use (X-01), as `POWERON_ALLOW_…` and `POWERON_DENY` in the environment."""
+"""The settings of the actions that tasks may use (X-01): `POWERON_ALLOW_…` and `POWERON_DENY` in the environment."""
 
 from collections.abc import Collection
 from typing import Final, get_args
@@ -10,19 +10,19 @@ from poweron_events.request import MAX_PATTERNS, TaskType
 from poweron_services.setting_lists import action_patterns, listed
 
 OURS: Final = "ai.*,document.*,web.*"
-"""The actions of PowerOn itself: what else there is runs once a setting names it."""
+"""PowerOn's own actions; any others run only if a setting names them."""
 
 
 class ActionVariables(BaseSettings):
-    """Which actions tasks may use, as patterns with commas between: `web.*`, `ai.process`, or `*` for all."""
+    """The actions that tasks may use, as patterns separated by commas: `web.*`, `ai.process`, or `*` for all."""
 
     allow_lookup: str = OURS
-    """What tasks of this type may use at most, whatever a request allows; so are the following."""
+    """The most that tasks of this type may use, even if a request allows more; the next fields work the same way."""
     allow_analysis: str = OURS
     allow_report: str = OURS
     allow_transform: str = "ai.*,document.*,web.crawl,web.scrape"
     deny: str = ""
-    """What no task may use, whatever the other settings or a request allow."""
+    """Actions that no task may use, even if other settings or a request allow them."""
 
     @field_validator("allow_lookup", "allow_analysis", "allow_report", "allow_transform", "deny")
     @classmethod
@@ -35,14 +35,14 @@ class ActionVariables(BaseSettings):
 
     @property
     def allowed_patterns(self) -> dict[TaskType, tuple[str, ...]]:
-        """What each type of task may use."""
+        """The actions that each type of task may use."""
         kinds: tuple[TaskType, ...] = get_args(TaskType)
         return {kind: listed(getattr(self, f"allow_{kind}")) for kind in kinds}
 
     def allowed_with(self, methods: Collection[str]) -> dict[TaskType, tuple[str, ...]]:
-        """What each type of task may use, where servers of tools with these methods are named.
+        """Return what each type of task may use if tool servers with these methods are configured.
 
-        A list that somebody set is as it was set; the others allow what is named.
+        A list that was set explicitly stays as it is; the others also allow the tools of these servers.
         """
         named = tuple(f"{method}.*" for method in methods)
         return {

@@ -1,4 +1,4 @@
-"""Tasks that somebody holds, so that none is lost: one that raises is logged, all are cancelled together."""
+"""Background tasks with an owner, so that none is lost: exceptions are logged, and all are cancelled together."""
 
 import asyncio
 from collections.abc import Coroutine

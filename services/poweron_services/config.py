@@ -12,8 +12,8 @@ from typing import Any, Final, Literal, Self, get_args
 from pydantic import Field, SecretStr, ValidationInfo, field_validator, model_validator
 from pydantic_settings import SettingsConfigDict
 
+from poweron_events.fold.stage_specs import PROMPT_STAGES
 from poweron_events.log.kafka_settings import KafkaSettings
-from poweron_events.stages import PROMPT_STAGES
 from poweron_services.action_variables import ActionVariables
 from poweron_services.search_variables import SearchVariables
 from poweron_services.secret_settings import SecretSettings, setting_variables
@@ -24,7 +24,7 @@ from poweron_services.web_variables import WebVariables
 
 PREFIX: Final = "POWERON_"
 PROTOCOL: Final = "POWERON_KAFKA_SECURITY_PROTOCOL"
-CLOSE: Final = 0.85  # of 1: how much a name has in common with that of a setting which it stands for
+CLOSE: Final = 0.85  # the similarity, of at most 1, from which a name counts as a misspelled setting
 UNITS: Final = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}  # milliseconds
 LANGUAGE: Final = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{1,8})*")
 PRICE: Final = re.compile(r"([^=,]+)=\s*([0-9]{1,6}(?:\.[0-9]{1,9})?)\s*,\s*([0-9]{1,6}(?:\.[0-9]{1,9})?)\s*(?:,|$)")
@@ -33,14 +33,14 @@ DURATION: Final = re.compile(r"[1-9][0-9]{0,4}[smhd]")
 
 
 def default_home() -> Path:
-    """Where PowerOn keeps its data unless told otherwise."""
+    """Return the folder in which PowerOn keeps its data by default."""
     data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
     return Path(data) / "poweron"
 
 
 Provider = Literal["openai", "openai-responses", "anthropic", "mistral", "azure", "ollama"]
 EMBEDDING_PROVIDERS: tuple[Provider, ...] = ("openai", "mistral", "ollama")
-"""Those whose models can tell how near texts are in meaning, by the interface of OpenAI."""
+"""Providers of embedding models with OpenAI's interface."""
 MODEL_KINDS: Final = frozenset({*get_args(Provider), "scripted"})
 OCR_EXAMPLE: Final = "tesseract - - -l eng"
 TOPIC_PREFIX: Final = re.compile("[A-Za-z0-9._-]{0,100}")
@@ -64,18 +64,18 @@ PLACE_VARIABLES: Final[dict[str, str]] = {
     "azure": "AZURE_OPENAI_ENDPOINT",
     "ollama": "OLLAMA_BASE_URL",
 }
-"""Where each provider's key is set, and where its address."""
+"""The variables with each provider's key and address."""
 
 
 class ProviderSettings(SecretSettings):
-    """Where the providers of language models are and how we show who we are, in the variables that are usual for it."""
+    """The addresses and credentials of language model providers, in their usual variables."""
 
     model_config = SettingsConfigDict(env_ignore_empty=True, frozen=True, extra="ignore", str_strip_whitespace=True)
 
     openai_api_key: SecretStr | None = None
     openai_base_url: SecretStr | None = None
     openai_api_version: str | None = None
-    """Of Azure."""
+    """The API version of Azure."""
     anthropic_api_key: SecretStr | None = None
     anthropic_base_url: SecretStr | None = None
     mistral_api_key: SecretStr | None = None
@@ -87,7 +87,7 @@ class ProviderSettings(SecretSettings):
 
 
 class Settings(SecretSettings, ActionVariables, SearchVariables, WebVariables):
-    """Everything that can be set, as `POWERON_…` in the environment."""
+    """All settings, as `POWERON_…` in the environment."""
 
     model_config = SettingsConfigDict(
         env_prefix=PREFIX, env_ignore_empty=True, frozen=True, extra="forbid", secrets_dir=None
@@ -98,9 +98,9 @@ class Settings(SecretSettings, ActionVariables, SearchVariables, WebVariables):
     """Bootstrap servers; unset: an embedded Kafka."""
     kafka_prefix: str = ""
     kafka_session_timeout_ms: int = Field(default=6_000, ge=1_000, le=10_000)
-    """After this the partitions of a killed process move on; the broker has a lower limit of its own."""
+    """The time until the partitions of a killed process are reassigned; the broker has its own lower limit."""
     kafka_replication_factor: int | None = Field(default=None, ge=1)
-    """Of the topics that PowerOn creates; unset: the default of the brokers."""
+    """The replication of topics that PowerOn creates; unset: the brokers' default."""
     kafka_security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
     kafka_sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = "PLAIN"
     kafka_sasl_username: str | None = None
@@ -111,18 +111,18 @@ class Settings(SecretSettings, ActionVariables, SearchVariables, WebVariables):
     postgres: SecretStr | None = None
     """DSN; unset: an embedded Postgres."""
     postgres_statement_cache: int = Field(default=100, ge=0)
-    """0 where a connection pooler such as PgBouncer stands before Postgres."""
+    """Must be 0 if Postgres is behind a connection pooler such as PgBouncer."""
     bi_role: str | None = None
-    """A role of Postgres that may read the views of `bi` and nothing else; unset: only their owner may."""
+    """A Postgres role that may read the views of `bi` and nothing else; unset: only their owner may."""
     content: str | None = None
     """Folder or URL of the content store; unset: a folder in `home`."""
     connections: Path | None = None
-    """A file of TOML with the connections that actions may work on, the same for all processes."""
+    """A TOML file with the connections that actions may use, the same for all processes."""
     model: str = "builtin"
-    """`builtin`, `PROVIDER:MODEL`, or `scripted:FILE` to answer from a script; of several with commas between, each
-    answers where those before it cannot."""
+    """`builtin`, `PROVIDER:MODEL`, or `scripted:FILE` to answer from a script; of several, separated by commas, each is
+    the fallback for those before it."""
     model_plan: str | None = None
-    """In place of `model` for this stage; so are the following."""
+    """Overrides `model` for this stage, as the next fields do for theirs."""
     model_plan_actions: str | None = None
     model_select: str | None = None
     model_parameterize: str | None = None
@@ -133,42 +133,42 @@ class Settings(SecretSettings, ActionVariables, SearchVariables, WebVariables):
     model_parameters: str | None = None
     """The old name of `model_parameterize`, for this release only."""
     embeddings: str = "packaged"
-    """By whose vectors the built-in model compares what texts mean: `packaged`, `none`, or `PROVIDER:MODEL` of one with
-    the interface of OpenAI."""
+    """The embeddings with which the built-in model compares the meanings of texts: `packaged`, `none`, or
+    `PROVIDER:MODEL` with OpenAI's interface."""
     model_output: Literal["native", "tool", "prompted"] | None = None
-    """How a model is told the form of its answer; unset: as is known to work best for it."""
+    """How the form of the answer is given to a model; unset: the way that is known to work best for it."""
     model_timeout: float = Field(default=120, gt=0, le=3_600)
-    """Seconds that a model has to answer one request.
+    """Seconds in which a model must answer one request.
 
-    Longer than the time limit of a stage (of the request: 300 s unless it says otherwise), of an action that asks
-    (of the catalog: 1,800 s) or of the final message (60 s) it lets nothing take.
+    It does not extend the time limit of a stage (from the request, 300 s by default), of an action that calls a model
+    (from the catalog, 1,800 s) or of the final message (60 s).
     """
     model_max_tokens: int = Field(default=16_000, ge=100, le=1_000_000)
-    """The most tokens that a model may write at once, also where a budget would leave more."""
+    """The most tokens that a model may write at once, even if a budget leaves more."""
     model_window: int | None = Field(default=None, ge=1_000, le=100_000_000)
-    """The tokens that a model takes at once, prompt and answer together; unset: as is known of it, else 32,000."""
+    """The tokens that a model accepts at once, prompt and answer together; unset: the known value, else 32,000."""
     model_price: str = ""
-    """Prices of models in US dollars for a million tokens, as `MODEL=PROMPT,ANSWER`, with commas between."""
+    """Prices of models in US dollars per million tokens, as `MODEL=PROMPT,ANSWER`, separated by commas."""
     unpriced_models: Literal["refuse", "allow"] = "refuse"
-    """Whether a budget of money is taken where a model in use has no price: it then counts as costing nothing."""
+    """Whether a money budget is accepted if a model in use has no price, which then counts as free."""
     language: str | None = None
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     concurrency: int = Field(default=64, ge=1)
-    """How many pieces of work, and how many actions, one process does at a time."""
+    """The number of work items, and also of actions, that one process handles at a time."""
     document_readers: int | None = Field(default=None, ge=1)
-    """How many documents one process reads at a time; unset: as many as the machine bears."""
+    """The number of documents that one process reads at a time; unset: as many as the machine can afford."""
     ocr: str = ""
-    """A command that reads a picture and writes its text: `tesseract - - -l eng`; unset: pictures stay unread."""
+    """A command that reads a picture and writes its text: `tesseract - - -l eng`; unset: pictures are not read."""
     max_open: int = Field(default=1_000, ge=1)
-    """How many workflows may be open before further requests wait in Kafka."""
+    """The number of workflows that may be open before further requests wait in Kafka."""
     otel_endpoint: str | None = Field(default=None, validation_alias="OTEL_EXPORTER_OTLP_ENDPOINT")
-    """A collector that takes spans over HTTP; unset: there are no spans."""
+    """A collector that accepts spans over HTTP; unset: there are no spans."""
     approve: str = ""
-    """Which actions wait for a person's approval, with commas between: `web.*`, `ai.process`, or `*` for all."""
+    """The actions that wait for a user's approval, separated by commas: `web.*`, `ai.process`, or `*` for all."""
     mcp: Path | None = None
-    """A file that names servers of tools as other MCP clients' files do; unset: there are none."""
+    """A file with tool servers, in the format of other MCP clients; unset: there are none."""
     approval_expires: str = "7d"
-    """How long an approval is waited for: a whole number of `s`, `m`, `h` or `d`."""
+    """How long to wait for an approval: a whole number of `s`, `m`, `h` or `d`."""
 
     @model_validator(mode="before")
     @classmethod
@@ -222,7 +222,7 @@ class Settings(SecretSettings, ActionVariables, SearchVariables, WebVariables):
     @field_validator("postgres")
     @classmethod
     def _is_a_database(cls, dsn: SecretStr | None) -> SecretStr | None:
-        if dsn is not None and not dsn.get_secret_value().startswith(("postgresql://", "postgres://")):  # untold
+        if dsn is not None and not dsn.get_secret_value().startswith(("postgresql://", "postgres://")):  # not shown
             raise ValueError("that is no address of Postgres; write it like `postgresql://user@host:5432/database`")
         if dsn is not None and not has_usable_ports(dsn.get_secret_value()):
             raise ValueError(
@@ -258,7 +258,7 @@ class Settings(SecretSettings, ActionVariables, SearchVariables, WebVariables):
     @field_validator("otel_endpoint")
     @classmethod
     def _is_a_collector(cls, endpoint: str | None) -> str | None:
-        if endpoint is not None and wrong_address(endpoint):  # untold: it may hold a password
+        if endpoint is not None and wrong_address(endpoint):  # not shown: it may hold a password
             raise ValueError("that is no address of a collector; write it like `http://localhost:4318`")
         return endpoint
 
@@ -294,16 +294,16 @@ class Settings(SecretSettings, ActionVariables, SearchVariables, WebVariables):
 
     @property
     def deprecated(self) -> str | None:
-        """That a setting has a new name, as a sentence; None where none is given by its old one."""
+        """A sentence that says that a setting has a new name; None if no old name is in use."""
         if self.model_parameters is None:
             return None
         return "POWERON_MODEL_PARAMETERS is now called POWERON_MODEL_PARAMETERIZE; the next release takes that only."
 
     def with_model(self, name: str) -> Self:
-        """These settings with one model for every stage.
+        """Return these settings with one model for every stage.
 
         Raises:
-            ValidationError: it cannot be the name of a model, as for POWERON_MODEL.
+            ValidationError: it is not a valid model name, as for POWERON_MODEL.
         """
         stages = {f"model_{stage}": None for stage in (*PROMPT_STAGES, "parameters")}
         return self.model_copy(update={"model": Settings(model=name).model, **stages})
@@ -315,17 +315,17 @@ class Settings(SecretSettings, ActionVariables, SearchVariables, WebVariables):
 
     @property
     def named_models(self) -> list[str]:
-        """All models in use, each once."""
+        """All models in use, without duplicates."""
         return list(dict.fromkeys(name for names in self.models.values() for name in names))
 
     @property
     def provided_models(self) -> list[str]:
-        """Those of providers, each once."""
+        """All models of providers in use, without duplicates."""
         return [name for name in self.named_models if name.partition(":")[0] in get_args(Provider)]
 
     @property
     def prices(self) -> dict[str, tuple[Decimal, Decimal]]:
-        """The prices that are set, by the model's name: US dollars for a million tokens of prompt and of answer."""
+        """The configured prices by model name: US dollars per million tokens of prompt and of answer."""
         return _priced(self.model_price)
 
     @property
@@ -346,11 +346,11 @@ class Settings(SecretSettings, ActionVariables, SearchVariables, WebVariables):
 
     @property
     def named_kafka(self) -> KafkaSettings | None:
-        """The settings of every Kafka client, where a Kafka is named."""
+        """The settings of every Kafka client; None if no Kafka is configured."""
         return None if self.kafka is None else self.clients_of(self._login(self.kafka))
 
     def clients_of(self, kafka: KafkaSettings) -> KafkaSettings:
-        """The settings of every client of this Kafka: how to be let in comes with it, all else from here."""
+        """Return the settings of every client of this Kafka: the login is its own, all else comes from here."""
         return replace(
             kafka,
             replication_factor=self.kafka_replication_factor,
@@ -373,7 +373,7 @@ class Settings(SecretSettings, ActionVariables, SearchVariables, WebVariables):
 
 
 def misspelled(environment: Iterable[str]) -> list[str]:
-    """What looks like a setting and is none, each as a sentence that names the one it is closest to."""
+    """Return a sentence for each variable that resembles a setting but is none, naming the closest setting."""
     known = set(setting_variables(Settings))
     unknown = sorted(name for name in environment if name.startswith(PREFIX) and name not in known)
     closest = {name: get_close_matches(name, known, n=1, cutoff=CLOSE) for name in unknown}
@@ -381,7 +381,7 @@ def misspelled(environment: Iterable[str]) -> list[str]:
 
 
 def _in_turn(models: str) -> tuple[str, ...]:
-    """The models that a setting names; a comma in the path of a script parts nothing."""
+    """Return the models in a setting; a comma in the path of a script does not separate models."""
     return tuple(dict.fromkeys(name.strip() for name in NEXT_MODEL.split(models)))
 
 
@@ -390,7 +390,7 @@ def _priced(prices: str) -> dict[str, tuple[Decimal, Decimal]]:
 
 
 def wrong_language(tag: str) -> str | None:
-    """What keeps it from naming a language, as a sentence without its full stop."""
+    """Return why this is not a language tag, as a sentence without its full stop; None if it is one."""
     if LANGUAGE.fullmatch(tag):
         return None
     return f"{tag!r} is not the tag of a language. Examples are en, de and pt-BR"

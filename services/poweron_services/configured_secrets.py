@@ -1,4 +1,4 @@
-"""The secrets that the settings name, hidden in what a process tells from its beginning on."""
+"""Hides the secrets in the settings from everything that a process logs, from its start."""
 
 import os
 from collections.abc import Iterator
@@ -15,16 +15,15 @@ from poweron_services.secret_redaction import SecretRedaction
 
 
 def hide_configured_secrets(settings: Settings) -> None:
-    """Take them out of every log line from here on, long before anything is handed one.
+    """Remove the secrets from every log line from now on, long before any code receives one.
 
-    A file of connections or of tool servers that cannot be used names no secrets here: whoever needs it says what is
-    wrong with it.
+    An unusable file of connections or tool servers adds no secrets here; the code that needs it reports what is wrong.
     """
     telemetry.hide_secrets(SecretRedaction([*own_secrets(settings), *_of_connections(settings), *_of_tools(settings)]))
 
 
 def own_secrets(settings: Settings) -> Iterator[str]:
-    """What this process itself knows that nobody may be told: an action may repeat all of its environment."""
+    """Yield the secrets of this process itself, because an action may repeat all of its environment."""
     from poweron_services.search_variables import SearchKeys  # noqa: PLC0415 - takes time to import
 
     login = (settings.kafka_sasl_password, settings.postgres)
@@ -43,7 +42,7 @@ def _of_connections(settings: Settings) -> Iterator[str]:
 
 
 def _of_tools(settings: Settings) -> tuple[str, ...]:
-    """What stands in `env` and `headers` of tool servers."""
+    """Return the secrets in `env` and `headers` of tool servers."""
     if settings.mcp is None:
         return ()
     from poweron_services.connectors.mcp.server_list import read_servers, secrets_of  # noqa: PLC0415 - where asked for

@@ -1,6 +1,6 @@
-"""Slots for which the senders of requests take turns: one of each after the other, however much one of them waits for.
+"""Slots that the senders of requests take in turn, one each, however much work one of them has waiting.
 
-The worker names the sender of the workflow in hand in `current_sender`; every task that it starts inherits the name.
+The worker sets `current_sender` to the sender of the current workflow; every task that it starts inherits the value.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 Item = TypeVar("Item")
 
 current_sender: ContextVar[str] = ContextVar("current_sender", default="")
-"""The CloudEvent `source` of the request in hand; empty where there is none."""
+"""The CloudEvent `source` of the current request; empty if there is none."""
 
 
 class SenderTurns(Generic[Item]):
@@ -39,7 +39,7 @@ class SenderTurns(Generic[Item]):
         line = self._lines.pop(sender)
         item = line.popleft()
         if line:
-            self._lines[sender] = line  # its next turn is after everybody else's
+            self._lines[sender] = line  # its next turn is after all other senders'
         return item
 
 
@@ -77,7 +77,7 @@ class FairSlots:
             raise
 
     def release(self) -> None:
-        """Hand the slot to the next waiter, or keep it free if nobody waits."""
+        """Hand the slot to the next waiter, or keep it free if there is none."""
         while (turn := self._waiting.next()) is not None:
             if not turn.done():
                 turn.set_result(None)

@@ -1,4 +1,4 @@
-"""What steps can do in one process: the actions that are there, what they work with, and what holds them back."""
+"""The actions of one process: those available, the resources that they use, and the rules that restrict them."""
 
 import os
 from collections.abc import AsyncGenerator, Collection, Mapping
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class OpenedActions:
-    """The actions of a process, and the web as they reach it."""
+    """The actions of a process, and the web as they can access it."""
 
     settings: Settings
     actions: Mapping[str, Action]
@@ -48,41 +48,41 @@ class OpenedActions:
 
     @property
     def names(self) -> frozenset[str]:
-        """The actions that a pattern can mean: those that there are, and those of ours that do not run here."""
+        """The actions that a pattern can mean: those available, and also PowerOn's own that do not run here."""
         return frozenset({*CATALOG, *self.actions})
 
     @property
     def methods(self) -> tuple[str, ...]:
-        """Those of the servers of tools that are named: which tools they have, may be unknown."""
+        """The methods of the configured tool servers, whose tools may be unknown."""
         return self.tools.methods if self.tools else ()
 
     @property
     def configured_places(self) -> ConfiguredPlaces:
-        """The places that the settings of servers of tools name."""
+        """The places named in the settings of tool servers."""
         return self.tools.configured_places if self.tools else {}
 
     @property
     def lists(self) -> ActionLists:
-        """Which actions tasks may use."""
+        """The actions that tasks may use."""
         return ActionLists(self.settings.allowed_with(self.methods), self.settings.denied_patterns)
 
     @property
     def approval(self) -> Approval:
-        """What the settings mark, and what may change something of which nobody here knows what it is."""
+        """The actions to approve: those marked in the settings, and those that may have effects unknown here."""
         unasked = {name for name, spec in self.specs.items() if spec.needs_approval}
         return Approval(self.settings.approve_patterns | unasked, self.settings.approval_expires_ms)
 
     @property
     def secrets(self) -> ActionSecrets:
-        """What is hidden in whatever an action says."""
+        """The secrets to hide in everything that an action returns."""
         tools = self.tools.secrets if self.tools else ()
         return ActionSecrets.of(self.connections, (*own_secrets(self.settings), *tools))
 
     def check_patterns(self) -> None:
-        """Refuse a setting with a pattern that means no action: with a slip in it, what it was to hold back would run.
+        """Refuse a setting with a pattern that means no action: after a typo, the action to restrict would run.
 
         Raises:
-            Refused: names the setting and the pattern.
+            Refused: the message names the setting and the pattern.
         """
         settings = self.settings
         lists = {"POWERON_APPROVE": sorted(settings.approve_patterns), "POWERON_DENY": settings.denied_patterns}
@@ -97,17 +97,17 @@ class OpenedActions:
 async def opened_actions(
     open_actions: OpenActions, connections: Connections, roles: Collection[str]
 ) -> AsyncGenerator[OpenedActions, None]:
-    """The actions, with what they need handed in, for as long as the context lasts; who only projects has none.
+    """Open the actions with their resources while the context lasts; a process that only projects has none.
 
     Raises:
-        Refused: the settings or the actions must be mended first; the message says what.
+        Refused: the settings or the actions must be fixed first; the message says what.
     """
     settings = connections.settings
     linked = ActionConnections.read(settings.connections, os.environ)
     if {*roles} <= {"projector"}:
         yield OpenedActions(settings, {}, None, linked, None)
         return
-    if "executor" in roles:  # the secrets are there where actions run, or it is said at once
+    if "executor" in roles:  # where actions run, a missing secret is reported at once
         linked.check()
     async with AsyncExitStack() as opened:
         engine = await opened.enter_async_context(_search_engine(settings))
@@ -139,7 +139,7 @@ def _resources(
 
 @asynccontextmanager
 async def _tools(settings: Settings) -> AsyncGenerator["OpenedTools | None", None]:
-    """The tools of servers that the settings name."""
+    """Open the tools of the servers in the settings."""
     if settings.mcp is None:
         yield None
         return
@@ -158,7 +158,7 @@ def _search_engine(settings: Settings) -> AbstractAsyncContextManager["SearchEng
 
 def _web(connections: Connections, engine: "SearchEngine | None") -> AbstractAsyncContextManager[Web]:
     from poweron_services.connectors.kept_web import no_search, open_web  # noqa: PLC0415
-    from poweron_services.connectors.web.kept_pages import no_local_pages  # noqa: PLC0415 - likewise
+    from poweron_services.connectors.web.kept_pages import no_local_pages  # noqa: PLC0415 - takes time to import
     from poweron_services.connectors.web.web_settings import WebSettings  # noqa: PLC0415
 
     return open_web(

@@ -1,4 +1,4 @@
-"""What intake and the workers ask of Postgres, asked of the rows (`intake.intake_ports`, `runtime.worker_ports`)."""
+"""The queries of intake and the workers, answered from Postgres (`intake.intake_ports`, `runtime.worker_ports`)."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
@@ -20,10 +20,10 @@ PAGE = 500  # messages read at a time
 
 @dataclass(frozen=True, slots=True)
 class PostgresPorts:
-    """What the roles ask of Postgres.
+    """The roles' queries to Postgres.
 
-    Nobody waits for ever for a connection that has fallen silent; and a Postgres that refuses, for example
-    because rights are missing, counts as unavailable: that says nothing against the work for which it was asked.
+    Every query has a time limit, in case a connection falls silent. A Postgres that refuses a query, for example
+    because privileges are missing, counts as unavailable: the work that needs the query is not at fault.
     """
 
     pool: Pool

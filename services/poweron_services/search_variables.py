@@ -1,4 +1,4 @@
-"""The settings of the search engine: `POWERON_SEARCH` in the environment, and the keys where engines have theirs."""
+"""The settings of the search engine: `POWERON_SEARCH` in the environment, and keys in the engines' own variables."""
 
 from urllib.parse import urlsplit
 
@@ -9,7 +9,7 @@ from poweron_services.secret_settings import SecretSettings
 
 
 class SearchVariables(BaseSettings):
-    """Which search engine is asked."""
+    """The search engine to use."""
 
     search: str | None = None
     """`searxng:URL`, `tavily`, `brave` or `folder:PATH`; unset: the web is not searched."""
@@ -17,7 +17,7 @@ class SearchVariables(BaseSettings):
     @field_validator("search")
     @classmethod
     def _is_a_search_engine(cls, search: str | None) -> str | None:
-        if search is not None and not _is_an_engine(search):  # untold: an address may hold a password
+        if search is not None and not _is_an_engine(search):  # not shown: an address may hold a password
             raise ValueError(
                 "that is no search engine; write `tavily`, `brave`, `folder:PATH`, or `searxng:URL` with an address "
                 "such as `http://localhost:8080`, without name, password and question"
@@ -26,7 +26,7 @@ class SearchVariables(BaseSettings):
 
 
 class SearchKeys(SecretSettings):
-    """How engines are told who we are, and where they are, in the variables that are usual for it."""
+    """The credentials and addresses of search engines, in their usual variables."""
 
     model_config = SettingsConfigDict(env_ignore_empty=True, frozen=True, extra="ignore", str_strip_whitespace=True)
 

@@ -1,7 +1,7 @@
-"""Secrets are taken out of whatever an action says, in every form that it is likely to say them in.
+"""Redacts secrets in everything that an action returns, in every form in which they are likely to appear.
 
-What is put in their place is never longer than they are: what fitted into an event fits afterwards. Compressed or
-encrypted bytes are not looked into, and a secret that is told piece by piece is not found.
+The replacement is never longer than the secret, so that what fitted into an event still fits. Compressed or encrypted
+bytes are not searched, and a secret that appears in pieces is not found.
 """
 
 import base64
@@ -16,16 +16,16 @@ from pydantic import BaseModel
 
 from poweron_events.redaction import HIDDEN
 
-MIN_SECRET: Final = len(HIDDEN)  # characters; what is shorter stands in too many harmless texts
-MIN_LINE: Final = 16  # characters of a line of a secret that has several, such as a key in PEM
-ANY_PLACE: Final = 3  # the bytes that four characters of Base64 stand for: a secret may begin at each of them
+MIN_SECRET: Final = len(HIDDEN)  # characters; anything shorter appears in too many harmless texts
+MIN_LINE: Final = 16  # characters of a line of a multi-line secret, such as a key in PEM
+ANY_PLACE: Final = 3  # the bytes that four characters of Base64 encode: a secret may begin at any of them
 _SCHEMES: Final = frozenset({"basic", "bearer", "token", "apikey", "api-key", "key"})
 
 Value = TypeVar("Value")
 
 
 class SecretRedaction:
-    """Replaces secrets by `[hidden]`; the values themselves can be read back from nowhere."""
+    """Replaces secrets with `[hidden]`, without a way to read the values back."""
 
     def __init__(self, values: Iterable[str] = ()) -> None:
         forms = {form for value in values for secret in _secrets(value) for form in _forms(secret)}
@@ -34,25 +34,25 @@ class SecretRedaction:
         self._wide = tuple(sorted({form.encode(code, "surrogatepass") for form in forms for code in _WIDE}))
 
     def __bool__(self) -> bool:
-        """Whether there are any secrets."""
+        """Return whether there are any secrets."""
         return bool(self._texts)
 
     def redacted(self, text: str) -> str:
-        """The text without the secrets; the same one where there are none in it."""
+        """Return the text without the secrets; the same object if it contains none."""
         found = _joined(_places(text, self._texts))
         return HIDDEN.join(_rests(text, found)) if found else text
 
     def redacted_bytes(self, data: bytes) -> bytes:
-        """Bytes without the secrets, in UTF-8 or UTF-16; the same ones where there are none in them."""
+        """Return bytes without the secrets, in UTF-8 or UTF-16; the same object if they contain none."""
         forms = (*self._bytes, *self._wide) if b"\0" in data else self._bytes
         found = _joined(_places(data, forms))
         return HIDDEN.encode().join(_rests(data, found)) if found else data
 
     def redacted_in(self, value: Value) -> Value:
-        """The value with every text and all bytes in it redacted, however deep; itself where there is no secret.
+        """Return the value with all texts and bytes in it redacted, at any depth; itself if it contains no secret.
 
         Raises:
-            ValueError: what is left does not fit where the secret stood.
+            ValueError: the redacted value is not valid where the secret was.
         """
         return cast("Value", self._redacted_in(value)) if self else value
 
@@ -82,7 +82,7 @@ class SecretRedaction:
         changed = [self._redacted_in(each) for each in value]
         if all(new is old for new, old in zip(changed, value, strict=True)):
             return value
-        return getattr(type(value), "_make", type(value))(changed)  # a tuple with names has a way of its own
+        return getattr(type(value), "_make", type(value))(changed)  # a named tuple has its own constructor
 
     def _mapping(self, value: Mapping[Any, Any]) -> Mapping[Any, Any]:
         changed = {self._redacted_in(name): self._redacted_in(each) for name, each in value.items()}
@@ -99,7 +99,7 @@ _WIDE: Final = ("utf-16-le", "utf-16-be")
 
 
 def _secrets(value: str) -> Iterator[str]:
-    """What has to be hidden of a value: all of it, and what somebody else may repeat alone."""
+    """Yield what must be hidden of a value: all of it, and the parts that another program may repeat alone."""
     yield from (each for each in (value, value.strip()) if len(each) >= MIN_SECRET)
     yield from (line.strip() for line in value.splitlines()[1:-1] if len(line.strip()) >= MIN_LINE)
     for part in (*_credentials(value.strip()), *_of_address(value.strip())):
@@ -107,7 +107,7 @@ def _secrets(value: str) -> Iterator[str]:
 
 
 def _credentials(value: str) -> Iterator[str]:
-    """What a header says after its scheme, and of a login the password, too."""
+    """Yield the part of a header after its scheme, and for a login also the password."""
     scheme, _, said = value.partition(" ")
     if scheme.casefold() not in _SCHEMES:
         return
@@ -121,7 +121,7 @@ def _credentials(value: str) -> Iterator[str]:
 
 
 def _of_address(value: str) -> Iterator[str]:
-    """The password and what is asked for in an address."""
+    """Yield the password and the query values of a URL."""
     if "://" not in value:
         return
     try:
@@ -133,7 +133,7 @@ def _of_address(value: str) -> Iterator[str]:
 
 
 def _forms(secret: str) -> Iterator[str]:
-    """How a secret may stand in a text: as it is, escaped, or encoded alone or together with what is around it."""
+    """Yield the forms of a secret in a text: as it is, escaped, or encoded alone or together with its surroundings."""
     yield secret
     for quoted in (quote(secret, safe=""), quote(secret, errors="replace"), quote_plus(secret, errors="replace")):
         yield from (quoted, _lower_escapes(quoted))
@@ -152,7 +152,7 @@ def _lower_escapes(quoted: str) -> str:
 
 
 def _in_base64(data: bytes, before: int) -> Iterator[str]:
-    """The characters that stand for these bytes alone, where so many bytes stand before them."""
+    """Yield the characters that encode only these bytes, if this many bytes precede them."""
     first, end = -(-before * 8 // 6), (before + len(data)) * 8 // 6
     padded = b"\0" * before + data
     for encoded in (base64.b64encode(padded), base64.urlsafe_b64encode(padded)):
@@ -160,7 +160,7 @@ def _in_base64(data: bytes, before: int) -> Iterator[str]:
 
 
 def _places(said: Any, forms: Iterable[Any]) -> Iterator[tuple[int, int]]:
-    """Where the forms stand in a text, or in bytes; they may overlap."""
+    """Yield where the forms occur in a text or in bytes; the places may overlap."""
     for form in forms:
         at = said.find(form)
         while at >= 0:
@@ -169,7 +169,7 @@ def _places(said: Any, forms: Iterable[Any]) -> Iterator[tuple[int, int]]:
 
 
 def _joined(places: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The places in their order, those that overlap or touch as one."""
+    """Return the places in order, with those that overlap or touch merged."""
     joined = list[tuple[int, int]]()
     for begin, end in sorted(places):
         if joined and begin <= joined[-1][1]:
@@ -180,7 +180,7 @@ def _joined(places: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _rests(said: Any, found: list[tuple[int, int]]) -> Iterator[Any]:
-    """What stands between the places."""
+    """Yield what is between the places."""
     begin = 0
     for at, end in found:
         yield said[begin:at]

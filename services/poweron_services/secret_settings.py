@@ -10,7 +10,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource
 
 from poweron_events.secret_files import SUFFIX, secret_from_file
 
-TITLE: Final = "Settings"  # of every error about a setting, whichever class has it
+TITLE: Final = "Settings"  # of every error about a setting, regardless of its class
 
 
 class SecretSettings(BaseSettings):
@@ -30,7 +30,7 @@ class SecretSettings(BaseSettings):
 
 
 def setting_variables(settings: type[BaseSettings]) -> list[str]:
-    """Return the variables of all fields, that of a secret's file after that of the secret."""
+    """Return the variables of all fields; the one of a secret is followed by the one of its file."""
     found: list[str] = []
     for name, field in settings.model_fields.items():
         variable = _variable(settings, name, field)

@@ -9,21 +9,21 @@ NO_PORT: Final = f"is a URL with a wrong port: set it to one whose port is a num
 
 
 def is_broker(address: str) -> bool:
-    """Whether it is `host` or `host:port`, of which the port is a number from 1 to 65535."""
+    """Return whether this is `host` or `host:port`, with a port from 1 to 65535."""
     host, colon, port = address.strip().rpartition(":")
-    if not colon or address.endswith("]"):  # of IPv6, or of a name, without a port
+    if not colon or address.endswith("]"):  # an IPv6 address or a name, without a port
         return bool(address.strip())
     return bool(host) and port.isascii() and port.isdecimal() and 0 < int(port[:6]) <= MAX_PORT
 
 
 def has_usable_ports(dsn: str) -> bool:
-    """Whether the hosts of an address of Postgres have usable ports, where they have any."""
+    """Return whether all ports in an address of Postgres are usable; hosts may have none."""
     hosts = urlsplit(dsn).netloc.rpartition("@")[2]
     return not hosts or all(is_broker(host) for host in hosts.split(","))
 
 
 def wrong_address(url: str) -> str | None:
-    """What keeps a client from taking it for an address, and what to do; most raise errors of their own for it."""
+    """Return why clients cannot use this address, and what to do; most clients would raise errors of their own."""
     try:
         parts = urlsplit(url)
     except ValueError:

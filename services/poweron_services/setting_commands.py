@@ -1,4 +1,4 @@
-"""Programs in settings, with their arguments, as a shell takes them apart."""
+"""Programs in settings, with their arguments, split as a shell would."""
 
 import os
 import shlex
@@ -6,10 +6,10 @@ import shutil
 
 
 def command_of(line: str, *, like: str) -> tuple[str, ...]:
-    """The program, by its whole path, and its arguments.
+    """Return the program, with its absolute path, and its arguments.
 
     Raises:
-        ValueError: it cannot be run on this machine; the message says why, and shows one that could, `like`.
+        ValueError: it cannot be run on this machine; the message says why, and shows the example `like`.
     """
     try:
         words = shlex.split(line)

@@ -1,4 +1,4 @@
-"""Lists in settings: one line with commas between its entries."""
+"""Lists in settings: one line with its entries separated by commas."""
 
 from typing import Final
 
@@ -10,15 +10,15 @@ _PATTERN: Final = TypeAdapter[str](ActionPattern)
 
 
 def listed(entries: str) -> tuple[str, ...]:
-    """The entries, without the blanks around them and without empty ones."""
+    """Return the entries, without surrounding blanks and without empty ones."""
     return tuple(entry.strip() for entry in entries.split(",") if entry.strip())
 
 
 def action_patterns(patterns: str) -> tuple[str, ...]:
-    """The patterns of actions that are listed.
+    """Return the action patterns in a list.
 
     Raises:
-        ValueError: one is none; which actions there are is known only where they are opened.
+        ValueError: an entry is not a pattern; whether its actions exist is known only once they are opened.
     """
     found = listed(patterns)
     for pattern in found:

@@ -1,7 +1,7 @@
 """Shutdown on SIGTERM and Ctrl-C: from the first instant of a command, and within one deadline for all that it closes.
 
-Before a command has opened anything, a signal ends the process at once. From then on the first signal cancels the
-command, and a thread ends the process at the deadline, whatever is still being closed: the log has all that matters.
+Before a command has opened anything, a signal ends the process at once. From then on, the first signal cancels the
+command, and a thread ends the process at the deadline, even if something is still open: the log has all that matters.
 The entry point imports this module before anything else, so it imports nothing slow.
 """
 
@@ -13,15 +13,15 @@ from collections.abc import Callable, Coroutine, Generator
 from contextlib import contextmanager, suppress
 from typing import Any, Final, TypeVar
 
-CLOSE_DEADLINE: Final = 3.5  # seconds from the signal until what is still open is given up
-LAST_ACTIONS_TIMEOUT: Final = 1.0  # seconds for what has to be done then, such as ending servers of our own
+CLOSE_DEADLINE: Final = 3.5  # seconds from the signal until anything still open is abandoned
+LAST_ACTIONS_TIMEOUT: Final = 1.0  # seconds for the last actions, such as ending our own servers
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 Result = TypeVar("Result")
 
 
 class Shutdown:
-    """How far the end of this process is."""
+    """The state of this process's shutdown."""
 
     def __init__(self, exit_code: Callable[[int], int], stopped: Callable[[bool], None]) -> None:
         self.received: int | None = None
@@ -61,7 +61,7 @@ class Shutdown:
                 action()
 
 
-_shutdown: Shutdown | None = None  # of this process, once its entry point has asked for it
+_shutdown: Shutdown | None = None  # of this process, set by its entry point
 
 
 def handle_signals(exit_code: Callable[[int], int], stopped: Callable[[bool], None]) -> None:
@@ -69,8 +69,8 @@ def handle_signals(exit_code: Callable[[int], int], stopped: Callable[[bool], No
 
     Args:
         exit_code: the exit code of the process after a signal.
-        stopped: says that the process was stopped while nothing was open. It runs inside the signal handler, and is
-            told whether a command has run before.
+        stopped: reports that the process was stopped while nothing was open. It runs inside the signal handler and
+            receives whether a command has run before.
     """
     global _shutdown  # noqa: PLW0603 - signal handlers belong to the process
     _shutdown = Shutdown(exit_code, stopped)
@@ -81,19 +81,19 @@ def handle_signals(exit_code: Callable[[int], int], stopped: Callable[[bool], No
 
 
 def ignore_signals() -> None:
-    """Ignore further signals while the interpreter ends, which would else restore their deadly defaults first."""
+    """Ignore further signals while the interpreter ends, as it would otherwise restore their fatal defaults first."""
     for signum in SIGNALS:
         signal.signal(signum, signal.SIG_IGN)
 
 
 def exit_code() -> int:
-    """The exit code after the signal that was received; that of Ctrl-C where this process handles none."""
+    """Return the exit code for the received signal; that of Ctrl-C if this process handles no signals."""
     return 128 + signal.SIGINT if _shutdown is None else _shutdown.exit_code
 
 
 @contextmanager
 def at_deadline(action: Callable[[], object]) -> Generator[None, None, None]:
-    """Do this in a thread if the deadline passes inside the block, just before the process ends."""
+    """Run an action in a thread if the deadline passes inside the block, just before the process ends."""
     actions = [] if _shutdown is None else _shutdown.last_actions
     actions.append(action)
     try:
@@ -131,7 +131,7 @@ async def _cancellable(work: Coroutine[Any, Any, Result]) -> Result:
 
 
 def _restore_defaults() -> None:
-    """A forked child ends as processes do; the end of its parent is not its business."""
+    """Restore the default signal handlers in a forked child, which takes no part in its parent's shutdown."""
     global _shutdown  # noqa: PLW0603 - see above
     _shutdown = None
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -1,6 +1,6 @@
 """Everything in one process: the servers of this machine, all roles, and a request followed to its end.
 
-`poweron ask` and `execute_unified_workflow` are this.
+`poweron ask` and `execute_unified_workflow` use this module.
 """
 
 import asyncio
@@ -37,15 +37,15 @@ from poweron_services.configured_secrets import hide_configured_secrets
 log = structlog.get_logger()
 
 
-REACH_TIMEOUT = 5.0  # seconds that a server has to answer, before anything is asked of it
-STARTED_WITHIN = 3.0  # seconds until it is told what the start of our own service waits for
+REACH_TIMEOUT = 5.0  # seconds in which a server must answer before it is used
+STARTED_WITHIN = 3.0  # seconds until the user is informed what our own service waits for at its start
 WAITING_FOR_TOOLS = (
     "Waiting for the configured tool servers: they are asked which tools they have. A first start may download what "
     "they need. The request is sent then."
 )
 Result = TypeVar("Result")
-RESOLVED_WITHIN = 60.0  # seconds in which the name of a server that is waited for must resolve
-RETRY_PERIOD = 1.0  # seconds between two tries to reach a server that is waited for
+RESOLVED_WITHIN = 60.0  # seconds in which the name of a server must resolve while we wait for it
+RETRY_PERIOD = 1.0  # seconds between two tries to reach a server while we wait for it
 
 
 async def execute_unified_workflow(
@@ -59,23 +59,23 @@ async def execute_unified_workflow(
     requested: Callable[[str], None] = lambda _: None,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Outcome:
-    """Request a workflow, or a further round of one, follow the round to its end, return the outcome (L-01).
+    """Request a workflow, or a further round of one, follow the round to its end and return the outcome (L-01).
 
     Args:
-        request: what is asked for; a `RequestRound` follows up on a workflow whose rounds have ended.
-        files: documents to hand over beside those that the request names.
+        request: the request; a `RequestRound` follows up on a workflow whose rounds have ended.
+        files: documents to send in addition to those that the request names.
         settings: read from the environment if not given.
-        identity: the sender's source and own id of this request, never used before; made up if not given.
-        serving: play all roles in this process; else some other process must do it.
-        heard: told of every event as it happens.
-        requested: told the workflow's id once the request is in the log.
-        progress: told in sentences what is going on around the workflow.
+        identity: the sender's source and own id of this request, never used before; generated if not given.
+        serving: play all roles in this process; otherwise another process must play them.
+        heard: called with every event as it happens.
+        requested: called with the workflow's id once the request is in the log.
+        progress: called with sentences about the progress around the workflow.
 
     Raises:
-        Unavailable: a server cannot be reached or started, or somebody did not do in time what they must.
-        Refused: something must be mended first; the message says what. So it is where the workflow that a
-            `RequestRound` names is unknown, or one of its rounds still runs.
-            Those of `poweron_services.client.client_errors`, of both kinds, have a code and facts.
+        Unavailable: a server cannot be reached or started, or another process did not act in time.
+        Refused: something must be fixed first; the message says what. This includes a `RequestRound` whose workflow
+            is unknown or still has a running round.
+            The errors of `poweron_services.client.client_errors`, of both kinds, have a code and facts.
     """
     telemetry.configure_for_library()
     settings = settings or Settings()
@@ -105,7 +105,7 @@ async def run_request(
     callbacks: Callbacks,
     progress: Callable[[str], None],
 ) -> Outcome:
-    """The same over connections that are open already, and a content store that was seen to answer."""
+    """Run a request over connections that are already open, with a content store that has been checked."""
     asking = partial(ask, connections, request, files, identity=identity, callbacks=callbacks)
     return await (while_serving(connections, asking, progress) if serving else asking())
 
@@ -118,17 +118,17 @@ async def run_fork(
     callbacks: Callbacks,
     progress: Callable[[str], None],
 ) -> Forked:
-    """Fork a workflow and follow the fork to its end; errors as `run_request` and `plan_fork` have them."""
+    """Fork a workflow and follow the fork to its end; raises the errors of `run_request` and `plan_fork`."""
     plan = await plan_fork(connections, wish)
     forking = partial(fork, connections, wish, plan, identity=local_identity(), callbacks=callbacks)
     return await (while_serving(connections, forking, progress) if serving else forking())
 
 
 def check_files(settings: Settings) -> None:
-    """See that the files that the settings name can be used, before servers are started for work that needs them.
+    """Check that the files in the settings are usable, before servers are started for work that needs them.
 
     Raises:
-        Refused: one cannot; the message says why.
+        Refused: a file is unusable; the message says why.
     """
     ActionConnections.read(settings.connections, os.environ)
     if settings.mcp is not None:
@@ -138,7 +138,7 @@ def check_files(settings: Settings) -> None:
 
 
 async def check_content(settings: Settings) -> None:
-    """See that a content store elsewhere can be used, before servers are started for work that needs it.
+    """Check that an external content store is usable, before servers are started for work that needs it.
 
     Raises:
         Refused: something must be set first; the message says what.
@@ -150,7 +150,7 @@ async def check_content(settings: Settings) -> None:
 async def while_serving(
     connections: Connections, asking: Callable[[], Coroutine[Any, Any, Result]], progress: Callable[[str], None]
 ) -> Result:
-    """What comes of asking while this process plays all roles; nothing is asked before it can."""
+    """Return the result of `asking` while this process plays all roles; it is called once the roles have started."""
     from poweron_services.wiring import ROLES, open_model, serve  # noqa: PLC0415 - who only follows needs no roles
 
     if names := connections.settings.provided_models:
@@ -173,7 +173,7 @@ async def while_serving(
 async def _asked_once(
     started: asyncio.Event, asking: Callable[[], Coroutine[Any, Any, Result]], tell_wait: Callable[[], None]
 ) -> Result:
-    """What comes of asking once our own service has started; what it waits for is told where that takes long."""
+    """Return the result of `asking` once our own service has started; report what it waits for if that takes long."""
     hint = asyncio.get_running_loop().call_later(STARTED_WITHIN, tell_wait)
     try:
         await started.wait()
@@ -183,12 +183,12 @@ async def _asked_once(
 
 
 def local_identity() -> RequestIdentity:
-    """The identity of a new request of whoever uses this machine."""
+    """Return an identity for a new request by the user of this machine."""
     return RequestIdentity(source=f"/poweron/cli/{local_user()}", id=secrets.token_hex(16))
 
 
 def local_user() -> str:
-    """Who is asking, as this machine knows them."""
+    """Return the login name of the user of this machine."""
     with suppress(OSError, KeyError, ImportError):
         return getpass.getuser()
     return "unknown"
@@ -198,18 +198,18 @@ def local_user() -> str:
 async def open_connections(
     settings: Settings, progress: Callable[[str], None], *, wait: bool = False, recreate_events: bool = False
 ) -> AsyncGenerator[Connections, None]:
-    """Everything open, on the servers that the settings name, else on embedded ones.
+    """Open all connections, to the servers in the settings or else to embedded ones.
 
     Args:
-        settings: which servers.
-        progress: told in sentences what is going on.
-        wait: whether servers that are unavailable are waited for, as a service does.
-        recreate_events: whether the topic of the events is made again where it was deleted.
+        settings: which servers to use.
+        progress: called with sentences that describe the progress.
+        wait: whether to wait for unavailable servers, as a service does.
+        recreate_events: whether to recreate the topic of the events if it was deleted.
 
     Raises:
         Unavailable: a server cannot be reached or started.
-        Refused: something must be mended first; the message says what.
-        WorkflowPending: what is done with them meets a workflow that is only requested yet.
+        Refused: something must be fixed first; the message says what.
+        WorkflowPending: the block uses a workflow whose request is still pending.
     """
     async with _servers(settings, progress) as (kafka, postgres), AsyncExitStack() as stack:
 
@@ -225,10 +225,10 @@ async def open_connections(
 
 
 async def _waited_for(connecting: Callable[[], Awaitable[Connections]]) -> Connections:
-    """What is open once the servers answer; why they do not is said at the 1st try, the 2nd, the 4th and so on.
+    """Connect once the servers answer; log why they do not at the 1st try, the 2nd, the 4th and so on.
 
     Raises:
-        Refused: what the servers answer will not change by itself, or a name has not resolved for a minute.
+        Refused: the servers' answer will not change by itself, or a name has not resolved for a minute.
     """
     unresolved = _Unresolved()
 
@@ -241,13 +241,13 @@ async def _waited_for(connecting: Callable[[], Awaitable[Connections]]) -> Conne
 
 
 class _Unresolved:
-    """Since when the name of a server does not resolve."""
+    """How long the name of a server has not resolved."""
 
     def __init__(self) -> None:
         self._since: float | None = None
 
     def check(self, error: BaseException) -> None:
-        """Raise `Refused` if this error says that a name does not resolve, as those of the last minute did."""
+        """Raise `Refused` if this error, like all those of the last minute, says that a name does not resolve."""
         now, cause = asyncio.get_running_loop().time(), _resolution_error(error)
         if cause is None:
             self._since = None
@@ -267,7 +267,7 @@ def _resolution_error(error: BaseException | None) -> socket.gaierror | None:
 async def _servers(
     settings: Settings, progress: Callable[[str], None]
 ) -> AsyncGenerator[tuple[KafkaSettings, str], None]:
-    """Kafka and the address of Postgres."""
+    """Yield the settings of Kafka and the address of Postgres."""
     kafka, postgres = settings.named_kafka, settings.postgres.get_secret_value() if settings.postgres else None
     if kafka and postgres:
         yield kafka, postgres
@@ -277,7 +277,7 @@ async def _servers(
 
 
 async def _reached(kafka: KafkaSettings, postgres: str) -> None:
-    """Ask both servers at once, so that neither is waited for in vain later."""
+    """Check that both servers answer, in parallel, so that no later call waits for one in vain."""
     met = await asyncio.gather(
         _answers(f"Kafka at {kafka.bootstrap}", reach_kafka(kafka, REACH_TIMEOUT)),
         _answers("Postgres", reach_postgres(postgres, REACH_TIMEOUT)),

@@ -1,12 +1,13 @@
-"""How a process comes to do with less: another user, fewer capabilities, never new ones; all of it only on Linux.
+"""Drops privileges of a process: switches to another user, keeps few capabilities and gains no new ones; Linux only.
 
-As a program it becomes another user and then the given one: `python unprivileged.py <uid> <gid> <program> <argument>…`.
-That is for Postgres, which refuses to run as root. It runs as nobody, but our folders, and often the folder where it
-is installed, are closed to everybody but root. So nobody keeps, of all that root may, the one right to pass closed
-doors; the folders stay closed to other processes of nobody. It is started as a file, so it imports nothing of ours.
+As a program, it switches users and executes a program: `python unprivileged.py <uid> <gid> <program> <argument>…`.
+That is for Postgres, which refuses to run as root. It runs as an unprivileged user, but our folders, and often its
+installation folder, are accessible only to root. So that user keeps one capability of root, which bypasses file
+permissions; other processes of the same user still have no access. It is started as a file, so it imports nothing of
+ours.
 
-Postgres asks with access(2) whether it may run its own programs, and that leaves out the rights of whoever is not
-root, unless the process was told beforehand that they do not depend on its user (SECBIT_NO_SETUID_FIXUP).
+Postgres checks with access(2) whether it may run its own programs, and that check ignores the capabilities of any user
+other than root, unless the process has set SECBIT_NO_SETUID_FIXUP first: it makes them independent of the user.
 """
 
 import ctypes
@@ -20,8 +21,8 @@ PR_SET_NO_NEW_PRIVS = 38
 PR_CAP_AMBIENT = 47
 PR_CAP_AMBIENT_RAISE = 2
 SECBIT_NO_SETUID_FIXUP = 1 << 2
-CAP_DAC_OVERRIDE = 1  # CAP_DAC_READ_SEARCH is not enough: data and socket are made in folders of root
-CAP_KILL = 5  # root itself needs it to end a process of somebody else
+CAP_DAC_OVERRIDE = 1  # CAP_DAC_READ_SEARCH is not enough: data and socket are created in root's folders
+CAP_KILL = 5  # even root needs it to end another user's process
 CAP_SETGID = 6
 CAP_SETUID = 7
 CAPABILITY_VERSION_3 = 0x20080522
@@ -46,7 +47,7 @@ def main(uid: int, gid: int, program: list[str]) -> None:
 
 
 def expect_rights(*rights: int) -> None:
-    """Raises `PermissionError` where one is lacking, before anything is done that would need it later."""
+    """Raise `PermissionError` if a capability is missing, before doing anything that needs it later."""
     effective_permitted_inheritable = (ctypes.c_uint32 * 6)()
     succeeded(ctypes.CDLL(None).capget(_header(), effective_permitted_inheritable))
     if not all(effective_permitted_inheritable[0] >> right & 1 for right in rights):
@@ -54,26 +55,26 @@ def expect_rights(*rights: int) -> None:
 
 
 def become(uid: int, gid: int) -> None:
-    """Another user, in no group besides."""
+    """Switch to another user, without supplementary groups."""
     os.setgroups([])
     os.setgid(gid)
     os.setuid(uid)
 
 
 def keep_rights(*rights: int) -> None:
-    """These capabilities and none besides."""
+    """Keep only these capabilities."""
     kept = sum(1 << right for right in rights)
     effective_permitted_inheritable = (ctypes.c_uint32 * 6)(kept, kept, kept, 0, 0, 0)
     succeeded(ctypes.CDLL(None).capset(_header(), effective_permitted_inheritable))
 
 
 def get_no_new_rights() -> None:
-    """Neither this process nor any that it becomes or starts gets a right that it does not have now."""
+    """Keep this process, and any that it becomes or starts, from ever gaining new privileges."""
     succeeded(prctl(PR_SET_NO_NEW_PRIVS, 1))
 
 
 def prctl(option: int, *values: int) -> int:
-    """The kernel expects five words, and nothing in those that are not needed."""
+    """Call the system call `prctl`; the kernel expects five words, with zero in those that are not needed."""
     words = [ctypes.c_ulong(word) for word in (*values, 0, 0, 0, 0)[:4]]
     return int(ctypes.CDLL(None).prctl(option, *words))
 
@@ -84,7 +85,7 @@ def succeeded(answer: int) -> None:
 
 
 def _keep_rights_as_another_user() -> None:
-    """Those of root, until they are taken away; `main` finds out whether access(2) heeds what is left."""
+    """Keep root's capabilities until they are dropped; `main` checks whether access(2) respects the remaining one."""
     succeeded(prctl(PR_SET_KEEPCAPS, 1))
     prctl(PR_SET_SECUREBITS, prctl(PR_GET_SECUREBITS) | SECBIT_NO_SETUID_FIXUP)  # fails without CAP_SETPCAP
 

@@ -11,32 +11,32 @@ from poweron_services.setting_lists import listed
 
 HOST: Final = re.compile(r"([\w*.-]{1,253}|\[[0-9A-Fa-f:.]+\])")
 HOST_AND_PORT: Final = re.compile(rf"(?=[^:]*\w|\[){HOST.pattern}(:[1-9][0-9]{{0,4}})?")
-CONTACT: Final = re.compile(r"[!-'*-~]{0,200}")  # what may stand in parentheses in a header
+CONTACT: Final = re.compile(r"[!-'*-~]{0,200}")  # characters allowed in parentheses in a header
 
 
 class WebVariables(BaseSettings):
-    """Which hosts of the web may be asked, and how much of them is read."""
+    """Which web hosts may be accessed, and how much is read from them."""
 
     web_allow: str = ""
-    """Hosts that may be asked, with commas between: `example.com`, `*.example.com`; unset: every public one."""
+    """Hosts that may be accessed, separated by commas: `example.com`, `*.example.com`; unset: every public host."""
     web_deny: str = ""
-    """Hosts that may not be asked, whatever the other settings say."""
+    """Hosts that may not be accessed, regardless of the other settings."""
     web_private_hosts: str = ""
-    """Hosts that may be asked although their IP addresses are not public: `wiki.internal`, `127.0.0.1:8080`."""
+    """Hosts that may be accessed although their IP addresses are not public: `wiki.internal`, `127.0.0.1:8080`."""
     web_ports: str = ""
-    """Ports that may be asked beside 80 and 443, with commas between."""
+    """Ports that may be accessed in addition to 80 and 443, separated by commas."""
     web_max_bytes: int = Field(default=10_000_000, ge=10_000, le=100_000_000)
-    """The most that is read of one page, decompressed."""
+    """The most bytes to read of one page, decompressed."""
     web_timeout: float = Field(default=30, gt=0, le=600)
-    """Seconds that a page has to be answered, with all its redirects."""
+    """Seconds in which a page must be answered, including all redirects."""
     web_max_pages: int = Field(default=50, ge=1, le=1_000)
     """The most pages that one action fetches."""
     web_pause: float = Field(default=0.25, ge=0, le=10)
-    """Seconds between two requests to one host, after the first four; hosts that are named as private need none."""
+    """Seconds between two requests to one host, after the first four; none for hosts in `web_private_hosts`."""
     web_enrich: bool = False
-    """Whether a model judges the pages that an action read: their order, key points and entities."""
+    """Whether a model assesses the pages that an action has read: their order, key points and entities."""
     web_contact: str = ""
-    """A URL or an e-mail address for whoever runs a server that is asked; it stands in the User-Agent."""
+    """A URL or an e-mail address for the operators of the servers accessed; it is part of the User-Agent."""
 
     @field_validator("web_allow", "web_deny")
     @classmethod

@@ -1,4 +1,4 @@
-"""The wiring: what is opened, in which order, and who gets what."""
+"""The wiring: what is opened, in which order, and what each part receives."""
 
 import asyncio
 import os
@@ -17,8 +17,8 @@ from poweron_events.catalog import ActionSpec
 from poweron_events.content import ContentStore
 from poweron_events.errors import LogLost, PowerOnError
 from poweron_events.event import Role
+from poweron_events.fold.stage_specs import PromptStage
 from poweron_events.retry import Backoff, Failure, retry
-from poweron_events.stages import PromptStage
 from poweron_projections import projector
 from poweron_projections.guarded_log import GuardedLog
 from poweron_services import telemetry
@@ -62,24 +62,24 @@ __all__ = [
 ]
 
 ROLES: Final[tuple[str, ...]] = (*get_args(Role), "projector")
-"""What a process can be told to do."""
+"""The roles that a process can play."""
 
 FOLDING: Final = frozenset(get_args(Role)) - {"intake"}
-CHECK_PERIOD = 5.0  # seconds between looks whether the log holds what the rows were made of
+CHECK_PERIOD = 5.0  # seconds between checks that the log still has the events that the rows were made from
 
 
 @asynccontextmanager
 async def open_model(settings: Settings) -> AsyncGenerator[ChatModel, None]:
-    """The model that the settings name, or one for every stage; its connections are closed in the end."""
+    """Open the configured model, or one per stage, and close its connections at the end."""
     async with AsyncExitStack() as opened:
         yield build_model(settings, opened)
 
 
 def build_model(settings: Settings, opened: AsyncExitStack) -> ChatModel:
-    """The model that the settings name, or one for every stage; what has to be closed is put on the stack.
+    """Build the configured model, or one per stage; anything that must be closed is pushed onto the stack.
 
     Raises:
-        Refused: a setting is missing that the model needs; the sentence names it.
+        Refused: a setting that the model needs is missing; the message names it.
     """
     built = {name: _built(name, settings, opened) for name in settings.named_models}
     chosen = {names: _first_of({name: built[name] for name in names}) for names in settings.models.values()}
@@ -110,7 +110,7 @@ def _built(name: str, settings: Settings, opened: AsyncExitStack) -> ChatModel:
 
 
 def _embedder(settings: Settings) -> Embedder | None:
-    """What the built-in model compares texts by; None where only words are to be compared, or can be."""
+    """Return the embedder of the built-in model; None if it should compare only words, or can do no more."""
     kind, _, rest = settings.embeddings.partition(":")
     if kind == "none":
         return None
@@ -122,7 +122,7 @@ def _embedder(settings: Settings) -> Embedder | None:
 
 
 def unpriced_models(settings: Settings) -> tuple[str, ...]:
-    """The models in use that have no price, where a budget of money must not do without."""
+    """Return the models in use that have no price, unless a money budget is allowed without it."""
     if not settings.provided_models:
         return ()
     from poweron_services.models import prices  # noqa: PLC0415 - the list of prices takes time to import
@@ -131,7 +131,7 @@ def unpriced_models(settings: Settings) -> tuple[str, ...]:
 
 
 def process_name() -> str:
-    """How the instances of this process begin, whose names stand in all that they write."""
+    """Return the prefix of this process's instance names, which appear in everything that they write."""
     return f"{socket.gethostname()}-{os.getpid()}"
 
 
@@ -147,13 +147,13 @@ async def serve(
     *,
     started: Callable[[], None] = lambda: None,
 ) -> None:
-    """Play the roles until cancelled, with these actions, which are closed in the end; servers may be unavailable.
+    """Play the roles until cancelled, with these actions, which are closed at the end; servers may be unavailable.
 
-    `started` is called once the actions are there, which may take as long as a tool server's first start.
+    `started` is called once the actions are open, which may take as long as a tool server's first start.
 
     Raises:
-        LogLost: events are missing that the rows were made of; all that was held in memory is gone.
-        Refused: the settings or the actions must be mended first; the message says what.
+        LogLost: events that the rows were made from are missing; everything held in memory is discarded.
+        Refused: the settings or the actions must be fixed first; the message says what.
     """
     instance = f"{process_name()}-{secrets.token_hex(4)}"
     resource = {"service.instance.id": instance, "poweron.roles": ",".join(sorted(roles))}
@@ -167,10 +167,10 @@ async def serve(
 
 
 async def keep_serving(connections: Connections, roles: Collection[str], model: ChatModel) -> None:
-    """Play the roles until cancelled; where events are missing, stop and begin again once the log is whole.
+    """Play the roles until cancelled; if events are missing, stop and start again once the log is complete.
 
     Raises:
-        Refused: the settings or the actions must be mended first; the message says what.
+        Refused: the settings or the actions must be fixed first; the message says what.
     """
     while True:
         approve = connections.settings.approve_patterns
@@ -187,7 +187,7 @@ async def _begin_again(guarded: GuardedLog) -> None:
 
 
 def _still_lost(failure: Failure) -> None:
-    """Say it at the 1st try, the 2nd, the 4th and so on."""
+    """Log the failure at the 1st try, the 2nd, the 4th and so on."""
     if failure.tries.bit_count() == 1 and isinstance(failure.error, LogLost):
         log.error("log_lost", error=str(failure.error))
     elif failure.tries.bit_count() == 1:
@@ -202,7 +202,7 @@ async def _until_lost(guarded: GuardedLog, services: Iterable[Coroutine[Any, Any
             raise await _loss(guarded)
     except BaseExceptionGroup as errors:
         ours = asyncio.current_task()
-        if ours is not None and ours.cancelling():  # whatever ends with an error while it is told to stop
+        if ours is not None and ours.cancelling():  # overrides any error raised while stopping
             raise asyncio.CancelledError from errors
         if errors.split(LogLost)[1] is not None:
             raise
@@ -210,7 +210,7 @@ async def _until_lost(guarded: GuardedLog, services: Iterable[Coroutine[Any, Any
 
 
 def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The first error of a group, however deep it is in groups of groups."""
+    """Return the first error of a group, at any depth of nested groups."""
     error: BaseException = errors
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
@@ -218,20 +218,20 @@ def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:
 
 
 async def _loss(guarded: GuardedLog) -> LogLost:
-    """Look again and again whether the log holds what the rows were made of; what is wrong once it does not."""
+    """Check repeatedly that the log has the events that the rows were made from; return the error once it does not."""
     while True:
         try:
             await guarded.check()
         except LogLost as error:
             return error
         except PowerOnError:
-            pass  # the roles tell of a server that does not answer
+            pass  # the roles report a server that does not answer
         await asyncio.sleep(CHECK_PERIOD)
 
 
 @dataclass(frozen=True, slots=True)
 class _Process:
-    """What every role of a process has."""
+    """The parts that all roles of a process share."""
 
     connections: Connections
     instance: str
@@ -273,7 +273,7 @@ def _intake(process: _Process, work: OpenedActions) -> Intake:
 
 
 def group_of(roles: frozenset[str]) -> str:
-    """The consumer group: the set of roles, so that no partition is left without one of them (E-06)."""
+    """Return the consumer group of this set of roles, so that no partition lacks one of them (E-06)."""
     return "poweron.all" if roles == FOLDING else f"poweron.{'+'.join(sorted(roles))}"
 
 
@@ -283,7 +283,7 @@ def stage_functions(
     specs: Mapping[str, ActionSpec],
     configured_places: ConfiguredPlaces | None = None,
 ) -> dict[Role, StageFunction]:
-    """What every role but the executor does when it is its turn."""
+    """Return the function of each role except the executor, called when it is the role's turn."""
     return {
         "planner": Planner(caller, content, specs),
         "selector": Selector(caller, content, specs),

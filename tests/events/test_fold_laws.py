@@ -15,6 +15,7 @@ from poweron_events.envelope import Cause, envelop
 from poweron_events.execution import ActionCompleted, ActionStarted
 from poweron_events.fold.evolve import evolve
 from poweron_events.fold.history import reverse_chronological
+from poweron_events.fold.stage_specs import TIMED_PHASES
 from poweron_events.fold.state import MAX_REFUSALS, Round, Workflow
 from poweron_events.fold.turn import due, turn
 from poweron_events.outcome import RoundEnd
@@ -28,7 +29,6 @@ from poweron_events.request import (
 )
 from poweron_events.reservation import CallReserved
 from poweron_events.selection import ActionSelected, SelectionRejected
-from poweron_events.stages import TIMED_PHASES
 
 WORKFLOW = workflow_id(SOURCE, "0")
 WITHOUT_EFFECT = RequestRefused | DocumentErased

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from poweron_events.event import Role
+from poweron_events.fold.stage_specs import TIMED_PHASES, TURNS
 from poweron_events.fold.state import Workflow
 from poweron_events.request import LAWS
-from poweron_events.stages import TIMED_PHASES, TURNS
 
 
 def turn(workflow: Workflow) -> Role | None:

@@ -35,38 +35,38 @@ class InputDocument:
     content: str
     """The commitment of its bytes."""
     load: LoadBytes
-    """Its bytes, which may be many: whoever loads them lets go of them before the next document's."""
+    """Loads its bytes, which may be many: release them before loading those of the next document."""
     unread: UnreadDocument | None = None
-    """What an earlier step of the round said of it, if that could read nothing of it."""
+    """The report of an earlier step of the round that could read nothing of it."""
     page: WebPage | None = None
-    """The page of the web whose text it is."""
+    """The web page whose text it is."""
     sources: tuple[CitedSource, ...] = ()
-    """What its `[n]` mean, where a model wrote it."""
+    """What its `[n]` mean, if a model wrote it."""
     written_by_model: bool = False
-    """Whether a model wrote it: an address in it may be made up."""
+    """Whether a model wrote it, so that an address in it may be made up."""
 
 
 class Ask(Protocol):
-    """How an action asks the model: the call is counted and kept like every other one."""
+    """Asks the model for an action; the call is counted and recorded like any other."""
 
     async def __call__(self, prompt: Prompt) -> Called: ...
 
 
 class TellProgress(Protocol):
-    """How an action says how far it is: nobody waits for it, and it may be lost."""
+    """Reports the progress of an action: nothing waits for the report, and it may be lost."""
 
     def __call__(self, unit: ProgressUnit, done: int, total: int | None = None) -> None: ...
 
 
 def told_nobody(unit: ProgressUnit, done: int, total: int | None = None) -> None:
-    """Where nobody looks on."""
+    """Discard the progress."""
 
 
 class ReadDocument(Protocol):
-    """How the text and tables of a document are read.
+    """Reads the text and tables of a document.
 
-    Raises `UnreadableDocument` with a sentence where nothing of it can be read, `Unavailable` where this machine can
-    read nothing now. `on_page` is told on the way how many pages are read.
+    Raises `UnreadableDocument` with a sentence if nothing of it can be read, and `Unavailable` if this machine
+    cannot read anything now. `on_page` is called with the number of pages read so far.
     """
 
     async def __call__(
@@ -75,10 +75,10 @@ class ReadDocument(Protocol):
 
 
 class RenderReport(Protocol):
-    """How texts of any origin become the files of a report that can be handed to a customer.
+    """Renders texts of any origin as the files of a report that can be given to a customer.
 
-    A format that cannot be written is left out and noted. Raises `Unavailable` where this machine can write
-    nothing now.
+    A format that cannot be written is left out and noted. Raises `Unavailable` if this machine cannot write
+    anything now.
     """
 
     async def __call__(self, draft: Draft) -> Rendered: ...
@@ -86,20 +86,20 @@ class RenderReport(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What is handed to the actions when they are opened: the wiring decides, no action looks for itself."""
+    """What actions are given when they are opened: the wiring decides, and no action looks for resources itself."""
 
     read_document: ReadDocument
     render_report: RenderReport
     open_pages: OpenPages | None = None
-    """How pages of the web are read."""
+    """Opens what reads web pages; None if the web cannot be read."""
     searches: bool = False
-    """Whether there is a search engine: without one `web.search` and `web.scrape` are not there."""
+    """Whether there is a search engine; without one, `web.search` and `web.scrape` are not offered."""
     enrich: bool = False
     """Whether a model judges the pages that were read."""
     tools: Sequence[ApprovedTool] = ()
-    """The tools of other servers that were approved."""
+    """The approved tools of third-party servers."""
     window: int = 1_000_000
-    """How many characters of documents the model takes that answers from them."""
+    """How many characters of documents fit in the prompt of the model that answers from them."""
 
 
 async def _nothing_fetched(_: str) -> FetchedPage:
@@ -112,7 +112,7 @@ async def _nothing_searched(_: SearchQuery) -> SearchResults:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What an action is told to do. The parameters fit the schema of its spec."""
+    """What an action must do. The parameters match the schema of its spec."""
 
     parameters: Mapping[str, JsonValue]
     documents: Sequence[InputDocument]
@@ -120,60 +120,60 @@ class Order:
     idempotency_key: str
     ask: Ask
     objective: str = ""
-    """What the step is for, in the words of whoever selected it."""
+    """The purpose of the step, as its selection words it."""
     request: str = ""
     """What the user asked for."""
     fetch: FetchPage = _nothing_fetched
     search: Search = _nothing_searched
     known_addresses: frozenset[str] = frozenset()
-    """Those that stand verbatim in a request of the workflow or in a link field of an observation (S4)."""
+    """The addresses that appear verbatim in a request of the workflow or in a link field of an observation (S4)."""
     max_pages: int = 50
     """How many pages the step may fetch."""
     tell_progress: TellProgress = told_nobody
     requester: str = ""
-    """The name of whoever asked; "" where nobody said it."""
+    """The name of the requester; "" if it is unknown."""
     asked_ms: int = 0
-    """When the round began, by the broker; no clock is asked for it."""
+    """When the round began, by the broker's timestamp; no clock is read."""
     connection: Connection | None = None
-    """What `connectionReference` names, with its secrets as they are now."""
+    """The connection that `connectionReference` names, with its current secrets."""
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a document of the result is from."""
+    """Where a document of the result comes from."""
 
     page: WebPage | None = None
     findings: PageFindings | None = None
     sources: tuple[CitedSource, ...] = ()
     by_model: bool = False
-    """Whether a model wrote it or what it was taken from, where the action is one that reads what others wrote."""
+    """Whether a model wrote it or its source, if the action is one that reads what others wrote."""
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """An action's result, with notes for the observation: short facts, whole sentences."""
+    """An action's result, with notes for the observation: short facts in whole sentences."""
 
     result: ActionResult
     origins: tuple[Origin, ...] = field(default=(), kw_only=True)
-    """Of the documents of the result, in their order; empty where there is nothing to say of them."""
+    """The origins of the documents of the result, in their order; empty if there is nothing to say."""
     coverage: tuple[DocumentCoverage, ...] = field(default=(), kw_only=True)
-    """How much of each document a model was shown, where that was not all of it at once; the least comes first."""
+    """How much of each document a model was shown, if not everything at once; the least covered comes first."""
     links: tuple[str, ...] = field(default=(), kw_only=True)
-    """Addresses that stand in the result and may be read next, the most promising first."""
+    """Addresses in the result that may be read next, the most promising first."""
     notes: tuple[str, ...] = ()
     unread: tuple[UnreadDocument, ...] = ()
     code: Code | None = None
-    """Why there is no success; None where there is."""
+    """Why the action failed; None on success."""
     detail: str = ""
-    """More of the error, for the log only."""
+    """Details of the error, for the log only."""
 
 
 class Action(Protocol):
     """One of the things a step can do.
 
-    It may be run again with the same idempotency key. What cannot be done is told as a result with
+    It may run again with the same idempotency key. A failure is returned as a result with
     `success=False` and a sentence, or raised as `Refused`; `Unavailable` is raised too and also ends
-    the action: the loop decides whether to try again.
+    the action: the loop decides whether to retry.
     """
 
     @property
@@ -183,12 +183,12 @@ class Action(Protocol):
 
 
 def document(name: str, data: str, mime_type: str) -> ActionDocument:
-    """A text as result document."""
+    """Create a document of the result from a text."""
     return ActionDocument(document_name=name[:255], document_data=data.encode(), mime_type=mime_type)
 
 
 class Failed(Refused):
-    """The action could not do its work; the sentence says why, the notes and the unread documents more of it."""
+    """The action could not do its work; the sentence says why, the notes and the unread documents give details."""
 
     code = "action_failed"
 
@@ -199,7 +199,7 @@ class Failed(Refused):
 
 
 def none_read(unread: Sequence[UnreadDocument], otherwise: str) -> Failed:
-    """That there is nothing to work on: no document could be read, or there is none."""
+    """Create the error for an action with nothing to work on: no document could be read, or there is none."""
     if not unread:
         return Failed(otherwise, code="nothing_to_read")
     return Failed(unread[0].reason, code="documents_unreadable", unread=unread)

@@ -15,11 +15,11 @@ from poweron_services.models.prompts import OutputFormat
 
 @dataclass(frozen=True, slots=True)
 class AiProcess:
-    """Shows the model what matters of the documents' texts and keeps what it writes, checked for its format."""
+    """Shows the model the relevant text of the documents and keeps what it writes, after checking the format."""
 
     read: ReadDocument
     window: int
-    """Characters that the model takes."""
+    """How many characters the model accepts."""
     spec: ActionSpec = CATALOG["ai.process"]
 
     async def __call__(self, order: Order) -> Done:

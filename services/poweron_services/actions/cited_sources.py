@@ -1,6 +1,6 @@
-"""Sources: the pages of the web that texts are from, under the numbers that an answer cites them by.
+"""Sources: the web pages that texts come from, under the numbers by which an answer cites them.
 
-Whatever takes texts together gives each page one number, whatever it had in them.
+When texts are combined, each page gets one number, regardless of its number in each text.
 """
 
 import re
@@ -20,7 +20,7 @@ from poweron_services.models.prompts import OutputFormat, SourceText
 
 MARKDOWN: Final = "text/markdown"
 JSON: Final = "application/json"
-SHORT_TITLE: Final = 60  # characters, where whole ones would take too much
+SHORT_TITLE: Final = 60  # characters, if full titles would take too much room
 MAX_UNKNOWN: Final = 10  # numbers named in a note
 
 _JSON_TEXT: Final = re.compile(r'"(?:[^"\\]|\\.)*+"')
@@ -28,13 +28,13 @@ _JSON_TEXT: Final = re.compile(r'"(?:[^"\\]|\\.)*+"')
 
 @dataclass(slots=True)
 class SourceNumbers:
-    """The pages that texts are from or cite: each has one number, whatever it had before."""
+    """The pages that texts come from or cite, each with one number, regardless of its number before."""
 
     sources: list[CitedSource] = field(default_factory=list)
-    """In the order of their numbers, which begin at 1."""
+    """In the order of their numbers, which start at 1."""
 
     def number(self, page: WebPage, text: str) -> int:
-        """The number of a page; `text` is the commitment of its text, and another text has another number."""
+        """Return the number of a page; `text` is the commitment of its text, and each text has its own number."""
         key = (page.url, page.sha256, text)
         same = (one.n for one in self.sources if (one.page.url, one.page.sha256, one.text) == key)
         if (known := next(same, None)) is not None:
@@ -43,7 +43,7 @@ class SourceNumbers:
         return len(self.sources)
 
     def taken_over(self, text: str, sources: Sequence[CitedSource], mime_type: str) -> str:
-        """A text that cites these sources, without its list of them and with the numbers that they have here."""
+        """Return a text that cites these sources, without its list of them and with the numbers that they have here."""
         numbers = {source.n: self.number(source.page, source.text) for source in sources}
         if not numbers:
             return text
@@ -53,7 +53,7 @@ class SourceNumbers:
 
 
 def _renumbered_json(text: str, numbers: Mapping[int, int]) -> str:
-    """JSON with other numbers in its texts; outside of them a number in brackets is a list of one number."""
+    """Renumber citations in the strings of JSON; outside strings, a number in brackets is a list of one number."""
 
     def changed(found: re.Match[str]) -> str:
         value = orjson.loads(found[0])
@@ -64,7 +64,7 @@ def _renumbered_json(text: str, numbers: Mapping[int, int]) -> str:
 
 
 def numbered(read: Iterable[tuple[InputDocument, SourceText]]) -> tuple[list[SourceText], tuple[CitedSource, ...]]:
-    """The texts of documents with the numbers of their sources, pages first; and what the numbers mean."""
+    """Return the texts of documents with the numbers of their sources, pages first, and what the numbers mean."""
     numbers, read = SourceNumbers(), list(read)
     for given, _ in read:
         if given.page is not None:
@@ -83,7 +83,7 @@ def _numbered(given: InputDocument, text: SourceText, numbers: SourceNumbers) ->
 
 
 class CitedAnswer(NamedTuple):
-    """What a model wrote, with the list of the sources that it cites."""
+    """What a model wrote, with the sources that it cites."""
 
     text: str
     sources: tuple[CitedSource, ...]
@@ -93,7 +93,7 @@ class CitedAnswer(NamedTuple):
 def cited_answer(
     written: str, sources: Sequence[CitedSource], output_format: OutputFormat, language: str | None
 ) -> CitedAnswer:
-    """What a model wrote from pages; only markdown takes a list, and numbers from 1 on in the order of the text."""
+    """Return what a model wrote from pages; only markdown gets a list, and numbers from 1 in the order of the text."""
     if not sources:
         return CitedAnswer(written, (), ())
     numbers = cited_numbers("\n\n".join(strings_in(written)) if output_format == "json" else written)
@@ -123,7 +123,7 @@ def _remarks(numbers: Sequence[int], cited: Sequence[CitedSource], sources: Sequ
 
 
 def with_short_titles(sources: Sequence[CitedSource]) -> Sequence[CitedSource]:
-    """The sources as an event has room for them, with shorter titles where that lets more of them in."""
+    """Return the sources, with shorter titles if that lets more of them fit into an event."""
     if len(fitting(sources, SOURCES_BUDGET)) == len(sources):
         return sources
     pages = (source.page.model_copy(update={"title": source.page.title[:SHORT_TITLE]}) for source in sources)

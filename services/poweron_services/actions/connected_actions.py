@@ -1,4 +1,4 @@
-"""Actions that work on a connection: they are there where such a connection is, and only for its labels."""
+"""Actions that work on a connection: offered only if such a connection is configured, and only for its labels."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -12,7 +12,7 @@ from poweron_services.decider.validation import CONNECTION, CONNECTION_KIND
 
 @dataclass(frozen=True, slots=True)
 class ConnectedAction:
-    """An action whose schema names the connections that it may be given."""
+    """An action whose schema lists the connections that it accepts."""
 
     action: Action
     labels: tuple[str, ...]
@@ -26,7 +26,7 @@ class ConnectedAction:
 
 
 def offered(actions: Mapping[str, Action], connections: ActionConnections) -> dict[str, Action]:
-    """The actions that can be done here: those that need a connection only where one of their kind is configured."""
+    """Return the actions to offer; those that need a connection only if one of their kind is configured."""
     return {name: each for name, action in actions.items() if (each := _offered(action, connections)) is not None}
 
 

@@ -1,4 +1,4 @@
-"""The addresses of the web that stand in documents, and which of them may be read."""
+"""The web addresses in documents, and which of them may be read."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -14,25 +14,25 @@ from poweron_services.connectors.document_reader import ExtractedDocument, LoadB
 
 HTML: Final = ("text/html", "application/xhtml+xml")
 PLAIN: Final = ("text/markdown", "text/plain")
-MAX_MARKUP: Final = 10_000_000  # characters of a page that are looked at
-MAX_ADDRESSES: Final = 10_000  # of a document
+MAX_MARKUP: Final = 10_000_000  # characters of a page that are searched
+MAX_ADDRESSES: Final = 10_000  # addresses of a document
 
 
 @dataclass(slots=True)
 class FoundAddresses:
-    """What documents name."""
+    """The addresses that documents name."""
 
     pages: list[str] = field(default_factory=list)
-    """Pages whose text a document is: they were read already, what they link to was not."""
+    """Pages whose text is one of the documents: they were already read, but not the pages that they link to."""
     addresses: list[str] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
-    """Those that only a model wrote, who may have made them up (S4)."""
+    """Addresses that only a model wrote and may have made up (S4)."""
     unread: Sequence[UnreadDocument] = ()
     notes: Sequence[str] = ()
 
 
 async def addresses_of(order: Order, read: ReadDocument) -> FoundAddresses:
-    """The addresses of all documents of an order, in their order, each once."""
+    """Return the addresses in all documents of an order, in their order, each once."""
     linked: dict[LoadBytes, Sequence[str]] = {}
 
     async def reading_links(
@@ -70,7 +70,11 @@ def _found(
 
 
 def _addresses(given: InputDocument, text: str, markup: bytes | None) -> Sequence[str]:
-    """Of a page that was read none, of one that was found where it is: its text may say "fetch this" of anything."""
+    """Return the addresses that a document names.
+
+    The text of a web page could say "fetch this" about anything: a page that was read contributes no address from its
+    text, a page that was only found contributes its own.
+    """
     named = () if given.page else addresses_in(head_of(text) or text)
     if markup is None:
         return named

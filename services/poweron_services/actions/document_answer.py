@@ -1,8 +1,8 @@
 """A task done by a model from documents of any length.
 
-What fits the model's window is shown whole. Of more, the passages that fit the task best are shown; for a task that
-needs everything, all parts are asked for one by one. A model that takes less than is known of it makes the window
-smaller. What was shown and what not is told with the answer.
+Texts that fit the model's window are shown whole. From longer texts, the passages that fit the task best are shown; for
+a task that needs everything, the model is asked about each part separately. If a model accepts less than expected, the
+window shrinks. The answer says what was shown and what was not.
 """
 
 import asyncio
@@ -22,9 +22,9 @@ from poweron_services.actions.whole_tasks import needs_everything
 from poweron_services.models.chat_model import TooLong
 from poweron_services.models.prompts import OutputFormat, SourceText
 
-MOST_SHOWN: Final = 200_000  # characters of passages that are shown for one question, also where a model takes more
-LEAST: Final = 1_000  # characters, below which no window is made smaller
-MAX_NAMED: Final = 5  # documents in a sentence
+MOST_SHOWN: Final = 200_000  # characters of passages shown for one question, even if a model accepts more
+LEAST: Final = 1_000  # characters, below which the window never shrinks
+MAX_NAMED: Final = 5  # documents named in a sentence
 _SAID: Final = {
     "en": (
         (
@@ -68,22 +68,22 @@ class DocumentAnswer:
     text: str
     notes: tuple[str, ...]
     output_format: OutputFormat
-    """The one that was asked for; markdown, where what was answered from parts does not make it."""
+    """The requested one, or markdown if the answers from parts cannot be joined in it."""
     coverage: tuple[DocumentCoverage, ...] = ()
-    """Of each document, where not all of them were shown at once."""
+    """The coverage of each document, if not all of them were shown at once."""
 
 
 async def answer_from(order: Order, task: DocumentTask, texts: Sequence[SourceText], window: int) -> DocumentAnswer:
     """Do the task from the texts.
 
     Args:
-        order: how the model is asked.
-        task: what is to be done.
-        texts: what the documents say.
-        window: how many characters the model takes.
+        order: asks the model.
+        task: what the model must do.
+        texts: the texts of the documents.
+        window: how many characters the model accepts.
 
     Raises:
-        Refused: as `Order.ask` does, or what was written is not in the format that was asked for.
+        Refused: as for `Order.ask`, or the output is not in the requested format.
     """
     room = max(LEAST, window - len(task.prompt) - len(task.custom_instructions))
     passages: list[PassageText] | None = None
@@ -123,7 +123,7 @@ async def _from_parts(order: Order, task: DocumentTask, texts: Sequence[PassageT
 
 
 def _told(task: DocumentTask, answer: DocumentAnswer, not_joined: str = "") -> DocumentAnswer:
-    """The answer with what was not read or put together: in the notes and, where it is one in words, below it."""
+    """Add what was not read or not merged to the answer: in its notes and, if its format is prose, below the text."""
     language = "de" if (task.language or "").casefold()[:2] == "de" else "en"
     told, below = (
         [unread_sentence(answer.coverage, each), _not_joined_sentence(task, answer, each) if not_joined else ""]
@@ -136,7 +136,7 @@ def _told(task: DocumentTask, answer: DocumentAnswer, not_joined: str = "") -> D
 
 
 def _not_joined_sentence(task: DocumentTask, answer: DocumentAnswer, language: str) -> str:
-    """That answers from parts stand one after the other, and why they are not in the format that was asked for."""
+    """Say that answers from parts follow one another unmerged, and why they are not in the requested format."""
     sentence, in_words = _NOT_JOINED[language]
     if answer.output_format == task.output_format:
         return sentence
@@ -144,7 +144,7 @@ def _not_joined_sentence(task: DocumentTask, answer: DocumentAnswer, language: s
 
 
 def coverage_of(texts: Sequence[PassageText], shown: Sequence[Sequence[Passage]]) -> tuple[DocumentCoverage, ...]:
-    """How much of each text was shown; those that were shown least come first."""
+    """Return how much of each text was shown, the least covered first."""
     told = [
         DocumentCoverage(
             document_name=text.source.name[:255] or "document",
@@ -160,7 +160,7 @@ def coverage_of(texts: Sequence[PassageText], shown: Sequence[Sequence[Passage]]
 
 
 def _kind(text: PassageText) -> PlaceKind:
-    """What the places of a text are, by the heading of the last."""
+    """Return the kind of the places of a text, by the heading of the last one."""
     match text.places[-1].removeprefix("## ").partition(" ")[0]:
         case "page" | "sheet" | "slide" as kind:
             return kind
@@ -168,7 +168,7 @@ def _kind(text: PassageText) -> PlaceKind:
 
 
 def unread_sentence(coverage: Sequence[DocumentCoverage], language: str) -> str:
-    """What was not shown of the documents, as a sentence; empty where all of it was."""
+    """Say in a sentence what was not shown of the documents; empty if everything was."""
     missing = [one for one in coverage if one.characters_shown < one.characters]
     if not missing:
         return ""
@@ -180,7 +180,7 @@ def unread_sentence(coverage: Sequence[DocumentCoverage], language: str) -> str:
 
 
 def _share(one: DocumentCoverage, language: str) -> str:
-    """How much of a document was shown: its pages and the like, else how much of its text."""
+    """Say how much of a document was shown: how many of its pages or other places, else how much of its text."""
     _, part, share, _ = _SAID[language]
     if one.places > 1:
         places = _PLACES[language][one.place]
@@ -190,7 +190,7 @@ def _share(one: DocumentCoverage, language: str) -> str:
 
 
 def with_sentence(text: str, sentence: str, output_format: OutputFormat) -> str:
-    """The text with a sentence below it, where it is one for people and there is one to say."""
+    """Add a sentence below the text, if there is one and the format is for readers."""
     if not sentence:
         return text
     match output_format:

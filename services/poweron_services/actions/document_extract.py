@@ -13,11 +13,11 @@ from poweron_services.actions.texts import read_texts
 
 @dataclass(frozen=True, slots=True)
 class DocumentExtract:
-    """Reads each document; one that cannot be read is noted, not fatal to the others."""
+    """Reads each document; one that cannot be read is noted, and the others are still read."""
 
     read: ReadDocument
     window: int
-    """Characters that the model takes."""
+    """How many characters the model accepts."""
     spec: ActionSpec = CATALOG["document.extract"]
 
     async def __call__(self, order: Order) -> Done:

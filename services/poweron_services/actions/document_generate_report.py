@@ -1,4 +1,4 @@
-"""`document.generateReport`: one report from several documents, in every format that was asked for."""
+"""`document.generateReport`: one report from several documents, in every requested format."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -36,7 +36,7 @@ NO_TABLES: Final = "The report has no tables, so there is no Excel workbook of t
 
 @dataclass(frozen=True, slots=True)
 class DocumentGenerateReport:
-    """Makes one report of the listed documents; markdown is always there, as later steps read that."""
+    """Makes one report from the listed documents; markdown is always included, since later steps read it."""
 
     read: ReadDocument
     render: RenderReport
@@ -67,7 +67,7 @@ class DocumentGenerateReport:
 
 
 def _parts(found: Reading, order: Order) -> tuple[Part, ...]:
-    """The texts as the report takes them, and what each of them is."""
+    """Return the texts as parts of the report, each with its kind."""
     written = {given.reference for given in order.documents if given.written_by_model and given.mime_type == MARKDOWN}
     texts = zip(found.texts, found.marked(), strict=True)
     return tuple(Part(text.name, _kind(text.reference in written, marked), marked) for text, marked in texts)
@@ -87,7 +87,7 @@ def _draft(title: str, parts: tuple[Part, ...], pages: Sequence[CitedSource], or
 
 
 def _formatted(draft: Draft, asked: tuple[ReportFormat, ...]) -> Draft:
-    """The draft in the formats asked for, in all of them where none is."""
+    """Return the draft in the requested formats, or in all of them if none is requested."""
     wanted = tuple(name for name in FILES if not asked or name in asked or name == "markdown")
     return replace(draft, formats=wanted)
 

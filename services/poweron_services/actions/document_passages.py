@@ -1,7 +1,7 @@
-"""A long text cut into passages that know where they stand: page, sheet or section, heading, and row of a table.
+"""A long text cut into passages that know their position: page, sheet or section, heading, and row of a table.
 
-A passage is a stretch of the text, not a copy of it. What is shown of a text is made of such stretches, each below the
-heading of its place, so that an answer can name the page; a stretch of a table is shown below the table's own head.
+A passage is a range of the text, not a copy of it. An excerpt consists of such ranges, each below the heading of its
+place, so that an answer can name the page; a range of a table is shown below the table's own header.
 """
 
 import re
@@ -17,7 +17,7 @@ LONGEST: Final = 2_000  # characters, after which a line is cut
 MAX_HEADING: Final = 200  # characters of a heading that are repeated
 MAX_TAIL: Final = 4_000  # characters
 GAP: Final = "[…]"
-"""What stands where something is left out."""
+"""Marks omitted text."""
 
 _LINE: Final = re.compile(r"[^\n]*\n|[^\n]+")
 _EXTRACTED: Final = re.compile(r"\A# ?[^\n]*\n\s*<!-- [^\n]*-->\n?")
@@ -31,43 +31,43 @@ _SPACE: Final = re.compile(r"\s")
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A stretch of a text."""
+    """A range of a text."""
 
     number: int
-    """Among the passages of its text."""
+    """Its number among the passages of its text."""
     start: int
     end: int
     place: int
     """The number of its place within the text."""
     heading: str = ""
-    """The one below that of the place under which it begins."""
+    """The heading under which it begins, below that of its place."""
     table: tuple[int, int] | None = None
-    """Where the head of the table stands that it begins within."""
+    """The range of the header of the table within which it begins."""
     row: int = 0
-    """The row of that table that it begins with; the head is row 1."""
+    """The row of that table with which it begins; the header is row 1."""
 
 
 @dataclass(slots=True)
 class PassageText:
-    """A text with the passages that it consists of, in reading order."""
+    """A text and the passages that it consists of, in reading order."""
 
     source: SourceText
     head: str = ""
-    """What stands before its first place and is always shown."""
+    """The text before its first place, which is always shown."""
     tail: str = ""
-    """What is told of the document and its reading behind its text, and is always shown, too."""
+    """The metadata and notes after the text of the document, which are also always shown."""
     places: list[str] = field(default_factory=lambda: [""])
     """The headings of its pages, sheets, slides or headed sections."""
     passages: list[Passage] = field(default_factory=list)
 
     def words(self, passage: Passage) -> str:
-        """What a passage is found by: its own text, what it stands below, and the name of the document."""
+        """Return the words by which a passage is found: its own text, its headings, and the name of the document."""
         head = self.source.text[slice(*passage.table)] if passage.table else ""
         above = f"{self.source.name} {self.places[passage.place]} {passage.heading} {head}"
         return f"{above} {self.source.text[passage.start : passage.end]}"
 
     def shown(self, chosen: Sequence[Passage]) -> str:
-        """The text made of these passages, which stand in reading order."""
+        """Render an excerpt of these passages, which are in reading order."""
         written = [self.head] if self.head else []
         before: Passage | None = None
         for run in _runs(chosen):
@@ -79,7 +79,7 @@ class PassageText:
         return "\n\n".join(part.strip("\n") for part in written) + "\n"
 
     def _run(self, run: Sequence[Passage], before: Passage | None) -> Iterator[str]:
-        """Passages of one place that follow one another."""
+        """Yield the excerpt of consecutive passages of one place."""
         first, text = run[0], self.source.text[run[0].start : run[-1].end]
         if first.number > (before.number + 1 if before else 0):
             yield GAP
@@ -96,9 +96,9 @@ class PassageText:
 
 
 def of_rows(heading: str, first: int, last: int, *, has_head: bool = True) -> str:
-    """The heading of a place with the rows of its table that are shown; it may itself begin with a later row.
+    """Return the heading of a place with the shown rows of its table; the place may itself begin with a later row.
 
-    Rows are counted as a spreadsheet program does: the head is row 1. It stands again above each place that begins with
+    Rows are counted as in a spreadsheet program: the header is row 1. It is repeated above each place that begins with
     a later row, which is then the second one there.
     """
     begun = _ROWS.fullmatch(heading)
@@ -120,7 +120,7 @@ def _runs(chosen: Sequence[Passage]) -> Iterator[list[Passage]]:
 
 
 def cut(source: SourceText) -> PassageText:
-    """The text in passages, cut where a line ends and wherever a place begins."""
+    """Cut a text into passages, at ends of lines and wherever a place begins."""
     head = _EXTRACTED.match(source.text) if source.number is None else None
     end = min((at.start() for at in _TAIL.finditer(source.text)), default=None) if head else None
     tail = "" if end is None else source.text[end:].strip()[:MAX_TAIL]
@@ -131,7 +131,7 @@ def cut(source: SourceText) -> PassageText:
 
 @dataclass(slots=True)
 class _Cutter:
-    """Goes through a text line by line and remembers what it stands below."""
+    """Reads a text line by line and tracks the current heading and table."""
 
     text: str
     found: PassageText
@@ -141,10 +141,10 @@ class _Cutter:
     table: tuple[int, int] | None = None
     row: int = 0
     above: tuple[str, tuple[int, int] | None, int] = ("", None, 0)
-    """Heading, table and row that the passage at hand begins below, within and with."""
+    """The heading below, the table within and the row with which the current passage begins."""
 
     def read(self, position: int, end: int | None) -> None:
-        """Read from a position to another one, else to the end."""
+        """Read from one position to another, or to the end of the text."""
         self.start, until = position, len(self.text) if end is None else end
         for line in _LINE.finditer(self.text, position, until):
             place = self.begins_place.fullmatch(line[0])
@@ -180,12 +180,12 @@ class _Cutter:
             self._end(space.end() if space else self.start + LONGEST)
 
     def _is_rule(self, line: re.Match[str]) -> bool:
-        """Whether it is the line of dashes below the head of a table."""
+        """Return whether it is the line of dashes below the header of a table."""
         assert self.table is not None
         return self.table[1] == line.start() and self.row == 1 and _RULE.fullmatch(line[0]) is not None
 
     def _end(self, position: int) -> None:
-        """The passage ends here, if anything stands in it."""
+        """End the passage here, if it is not blank."""
         if self.text[self.start : position].strip():
             heading, table, row = self.above
             passages = self.found.passages

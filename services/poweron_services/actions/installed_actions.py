@@ -1,6 +1,6 @@
-"""The actions of packages that are installed beside ours, by their entry points in the group `poweron.actions`.
+"""Third-party actions: of installed packages, by their entry points in the group `poweron.actions`, and of servers.
 
-One that cannot be used is named and left out; the others work.
+An action that cannot be used is logged and left out; the others work.
 """
 
 from asyncio import CancelledError
@@ -23,7 +23,7 @@ GROUP: Final = "poweron.actions"
 
 
 def others(ours: Collection[str], given: Resources) -> dict[str, Action]:
-    """The actions that are not ours, by name: those of packages, then the tools of servers."""
+    """Return the third-party actions by name: those of packages, then the tools of servers."""
     found: dict[str, Action] = {}
     for source, opening in (*_of_packages(given), *_of_servers(given)):
         try:
@@ -31,7 +31,7 @@ def others(ours: Collection[str], given: Resources) -> dict[str, Action]:
                 _add(action, found, ours)
         except (KeyboardInterrupt, CancelledError):
             raise
-        except BaseException as error:  # noqa: BLE001 - whatever others wrote, `sys.exit()`, too, ours must work
+        except BaseException as error:  # noqa: BLE001 - third-party code may even call `sys.exit()`, and ours must work
             said = str(error) if isinstance(error, PowerOnError) else f"{type(error).__name__}: {error}"
             log.warning("action_left_out", source=source, error=said)
     return found
@@ -57,7 +57,7 @@ def _of_packages(given: Resources) -> Iterator[tuple[str, Callable[[], Iterable[
 
 
 def _loaded(point: EntryPoint, given: Resources) -> Iterable[Action]:
-    """What an entry point names: an action, or what makes one or several of the resources."""
+    """Return the actions of an entry point, which names an action or makes one or several from the resources."""
     named: Any = point.load()
     made = named if _is_action(named) else named(given)
     return (made,) if _is_action(made) else tuple(made)

@@ -1,4 +1,4 @@
-"""Names, dates and amounts that a text holds, by rule."""
+"""Names, dates and amounts in a text, found by rules."""
 
 import re
 from collections import Counter
@@ -10,7 +10,7 @@ from poweron_services.models.builtin.vocabulary import STOP_WORDS
 
 MAX_ENTITIES: Final = 10
 MAX_ENTITY: Final = 100  # characters
-MAX_TEXT: Final = 30_000  # characters that are looked at
+MAX_TEXT: Final = 30_000  # characters that are searched
 
 _MONTH: Final = (
     r"(?:jan(?:uary|uar)?|feb(?:ruary|ruar)?|mar(?:ch)?|märz|apr(?:il)?|may|mai|june?|juni|july?|juli|aug(?:ust)?"
@@ -37,7 +37,7 @@ _SMALL: Final = frozenset().union(*STOP_WORDS.values())
 
 
 def entities(text: str) -> tuple[str, ...]:
-    """The names, dates and amounts that a text holds most often, some of each kind."""
+    """Return the most frequent names, dates and amounts in a text, some of each kind."""
     looked_at = text[:MAX_TEXT]
     dates, amounts = (_most(_values(pattern, looked_at)) for pattern in (_DATES, _AMOUNTS))
     numbers = "\n".join([*dates, *amounts])
@@ -47,7 +47,7 @@ def entities(text: str) -> tuple[str, ...]:
 
 
 def _most(found: Iterator[str]) -> list[str]:
-    """Those that come most often, then those that come first."""
+    """Return the most frequent values; those that come first win ties."""
     return [value for value, _ in Counter(found).most_common(MAX_ENTITIES)]
 
 
@@ -57,7 +57,7 @@ def _values(pattern: re.Pattern[str], text: str) -> Iterator[str]:
 
 
 def _names(text: str) -> Iterator[str]:
-    """Words in capitals that stand together; a small word that only begins a sentence is none of the name."""
+    """Yield adjacent capitalised words; a stop word that only begins a sentence is not part of the name."""
     for found in _NAMES.finditer(text):
         words = found[0].strip(".'\u2019- ").split()
         while words and words[0].casefold() in _SMALL:

@@ -1,4 +1,4 @@
-"""The formats in which a model writes: what keeps its output from being one, and what is made of it."""
+"""The output formats of a model: how its output is checked, joined and made into documents."""
 
 import csv
 import io
@@ -38,7 +38,7 @@ ENDINGS: Final[dict[OutputFormat, str]] = {
 FENCE: Final = "```"
 FENCE_TAKEN_OFF: Final = "The code fence around the output was taken off."
 ASKED_AGAIN: Final = "The model was asked once more: {problem}"
-MOST_SHOWN: Final = 4_000  # characters of an output that was refused
+MOST_SHOWN: Final = 4_000  # characters of a refused output
 
 _FENCED: Final = re.compile(
     r"\s*(?P<fence>`{3,})[ \t]*(?P<format>\w*)[ \t]*\r?\n(?P<inside>.*?)\r?\n(?P=fence)\s*", re.DOTALL
@@ -63,11 +63,11 @@ _PAGE: Final = (
 
 
 async def written(ask: Ask, prompt: ProcessPrompt) -> tuple[str, tuple[str, ...]]:
-    """What the model writes in the format of the prompt, and notes; where it is broken, it is asked for once more.
+    """Return the model's output in the format of the prompt, and notes; invalid output is requested a second time.
 
     Raises:
-        Failed: it is broken the second time, too, and there is no other model; the sentence says what is wrong with it.
-        Refused: the model would not answer, or a budget does not hold the call.
+        Failed: the output is invalid again, and there is no other model; the sentence says what is wrong with it.
+        Refused: the model refused to answer, or a budget does not cover the call.
     """
     told: tuple[str, ...] = ()
     for tries in count(1):
@@ -92,7 +92,7 @@ def _bare(text: str, output_format: OutputFormat) -> tuple[str, tuple[str, ...]]
 
 
 def without_fence(text: str, output_format: OutputFormat) -> str:
-    """Output of a machine-readable format without the code fence around the whole of it; any other as it stands."""
+    """Remove the code fence around a whole output, unless its format is markdown; leave other output unchanged."""
     found = None if output_format == "markdown" else _FENCED.fullmatch(text)
     if found is None or found["format"].casefold() not in _NAMES.get(output_format, ("", output_format)):
         return text
@@ -100,10 +100,10 @@ def without_fence(text: str, output_format: OutputFormat) -> str:
 
 
 def check_format(text: str, output_format: OutputFormat) -> None:
-    """Refuse output that is not what was asked for.
+    """Refuse output that is not in the requested format.
 
     Raises:
-        Failed: says what is wrong with it.
+        Failed: the sentence says what is wrong with it.
     """
     if not text.strip():
         raise Failed("The model wrote nothing.", code="answer_empty")
@@ -138,10 +138,10 @@ def _check_html(text: str) -> None:
 
 
 def joined_by_rule(answers: Sequence[str], output_format: OutputFormat) -> str:
-    """Answers one after the other: as a list in JSON, as rows under their header in CSV, as sections in HTML.
+    """Join answers one after the other: as a list in JSON, as rows under one header in CSV, as sections in HTML.
 
     Raises:
-        Failed: they make no output of the format.
+        Failed: they do not form valid output in the format.
     """
     bare = [without_fence(answer, output_format).strip() for answer in answers]
     text = "\n\n".join(bare)
@@ -160,7 +160,7 @@ def joined_by_rule(answers: Sequence[str], output_format: OutputFormat) -> str:
 
 
 def _under_one_header(answers: Sequence[str]) -> str:
-    """The rows of tables with the same header, of more than one column: whatever was written is a table of one."""
+    """Join tables with the same header of at least two columns, since any text is a table of one column."""
     try:
         tables = [[row for row in csv.reader(io.StringIO(answer), strict=True) if row] for answer in answers]
     except csv.Error as error:
@@ -176,19 +176,19 @@ def _invalid(why: str) -> Failed:
 
 
 def as_document(text: str, output_format: OutputFormat, language: str | None) -> ActionDocument:
-    """The output as a document; HTML as a page that fetches nothing and runs nothing, CSV without formulas."""
+    """Return the output as a document: HTML as a page that fetches and runs nothing, CSV without formulas."""
     data = html_page(text, language) if output_format == "html" else text
     data = csv_as_text(data) if output_format == "csv" else data
     return document(f"answer.{ENDINGS[output_format]}", data, MIME_TYPES[output_format])
 
 
 def html_page(text: str, language: str | None) -> str:
-    """What is harmless of the HTML that a model wrote, as a whole page."""
+    """Return the harmless part of the HTML that a model wrote, as a whole page."""
     return _PAGE.format(language=escape(language or "en", quote=True), title="Answer", body=_harmless(text))
 
 
 def _harmless(text: str) -> str:
-    """HTML without what could run or be fetched; what it leaves open is closed."""
+    """Remove everything from HTML that could run or be fetched, and close open elements."""
     return nh3.clean(
         text,
         tags=TAGS,

@@ -1,8 +1,8 @@
-"""The schemas by which a model is held to JSON and to CSV, and its answers without the form that the schemas ask for.
+"""The schemas that hold a model to JSON and to CSV, and the unwrapping of answers in the form of the schemas.
 
-A server takes a schema of an object only. So other JSON stands within a member of its own, and a table is an object of
-columns and rows, which no quote and no line break within a cell can spoil. A model that was held to no schema, and
-writes what it was asked for, is read as well.
+Servers accept only schemas of objects. So any JSON is wrapped in a member of its own, and a table is an object of
+columns and rows, which no quote or line break within a cell can break. The output of a model without a schema that
+writes what it was asked for is read as well.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from poweron_services.models.json_objects import with_escapes
 from poweron_services.models.prompts import OutputFormat
 
 WITHIN: Final = "output_json"
-"""The member that JSON stands within: a name that no request asks for."""
+"""The member that wraps JSON: a name that no request asks for."""
 COLUMNS: Final = "columns"
 ROWS: Final = "rows"
 OUTPUT_SCHEMAS: Final[Mapping[OutputFormat, Mapping[str, Any]]] = {
@@ -42,11 +42,11 @@ FORMS: Final[Mapping[OutputFormat, str]] = {
     "no scripts, styles or pictures)",
     "csv": f' (where JSON is asked for, "{COLUMNS}" names the columns, and each of "{ROWS}" has a text for each)',
 }
-"""What prompts say of a format."""
+"""What prompts say about a format."""
 
 
 def unfolded_output(text: str, output_format: OutputFormat) -> str:
-    """What a model wrote for the format's schema as JSON or CSV; anything else as it stands."""
+    """Unwrap output in the form of the format's schema to JSON or CSV; leave anything else unchanged."""
     if output_format not in OUTPUT_SCHEMAS:
         return text
     try:

@@ -1,4 +1,4 @@
-"""Addresses of pages as actions handle them: in the form in which they are compared, and as people are shown them."""
+"""Addresses of pages as actions handle them: normalised for comparison, and shortened for display."""
 
 import html
 import re
@@ -19,30 +19,30 @@ _BEFORE_HOST: Final = re.compile(r"https?://(?:[^/?#]*@)?", re.IGNORECASE)
 
 
 def addresses_in(text: str) -> tuple[str, ...]:
-    """The addresses that stand in a text, also as links of markdown, each once."""
+    """Return the addresses in a text, including markdown links, each once."""
     return _comparable(web_addresses.addresses_in(text))
 
 
 def addresses_linked(page: str) -> tuple[str, ...]:
-    """The whole addresses that a text in HTML links to, each once."""
+    """Return the absolute addresses that an HTML text links to, each once."""
     return _comparable(html.unescape(next(filter(None, found.groups()), "")) for found in _HREF.finditer(page))
 
 
 def without_addresses(text: str) -> str:
-    """The words of a text that are no address."""
+    """Return the words of a text that are not addresses."""
     for address in web_addresses.addresses_in(text):
         text = text.replace(address, " ")
     return " ".join(text.split())
 
 
 def comparable(address: str) -> str | None:
-    """An address in the form in which addresses are compared; None where it is none of the web."""
+    """Return an address in the form in which addresses are compared; None if it is not a web address."""
     written = canonical(address)
     return written if written is not None and _WRITABLE.fullmatch(written) else None
 
 
 def divided(addresses: Iterable[str], known: AbstractSet[str]) -> tuple[list[str], list[str]]:
-    """Those of the addresses that are known, and those that are not."""
+    """Divide addresses into those that are known and those that are not."""
     kept, others = list[str](), list[str]()
     for address in addresses:
         (kept if is_known(address, known) else others).append(address)
@@ -50,17 +50,17 @@ def divided(addresses: Iterable[str], known: AbstractSet[str]) -> tuple[list[str
 
 
 def host_of(address: str) -> str:
-    """The host that an address names, and its port where it names one, without `www.`."""
+    """Return the host of an address, with its port if it has one, without `www.`."""
     return re.split(r"[/?#]", _BEFORE_HOST.sub("", address.casefold()), maxsplit=1)[0].removeprefix("www.")
 
 
 def same_site(one: str, other: str) -> bool:
-    """Whether two addresses are of one host, with or without `www.`."""
+    """Return whether two addresses have the same host, ignoring `www.`."""
     return host_of(one) == host_of(other)
 
 
 def shown(address: str) -> str:
-    """An address as people are shown it: its place, without what may be secret."""
+    """Return an address for display: its host and path, without parts that may be secret."""
     place = re.split(r"[?#]", _BEFORE_HOST.sub("", address), maxsplit=1)[0].rstrip("/")
     return place if len(place) <= MAX_SHOWN else f"{place[: MAX_SHOWN - 1]}…"
 

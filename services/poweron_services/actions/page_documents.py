@@ -1,6 +1,6 @@
-"""Pages as documents of a result: a head that says where the text is from, then the text.
+"""Pages as documents of a result: a head that says where the text comes from, then the text.
 
-The head ends with a line of three dashes; what pages say of themselves cannot bring such a line into it.
+The head ends with a line of three dashes; nothing that pages say about themselves can put such a line into it.
 """
 
 import hashlib
@@ -27,7 +27,7 @@ _UNSAFE: Final = re.compile(r"[/\\:*?\"<>|\[\]`#]+")
 
 
 def merged(pages: Sequence[GatheredPage]) -> list[GatheredPage]:
-    """Each text once, with all places where it stands; the first place is the one that counts."""
+    """Return each text once, with all its addresses; the first address is the main one."""
     known: dict[str, GatheredPage] = {}
     for page in pages:
         digest = _digest(page.text.text)
@@ -38,7 +38,7 @@ def merged(pages: Sequence[GatheredPage]) -> list[GatheredPage]:
 
 
 def page_document(page: GatheredPage, name: str, text_format: PageFormat) -> ActionDocument:
-    """The text of a page behind its head."""
+    """Create the document of a page: its head, then its text."""
     told = page.text
     head = {
         "URL": [page.page.url],
@@ -54,7 +54,7 @@ def page_document(page: GatheredPage, name: str, text_format: PageFormat) -> Act
 
 
 def hit_document(hit: SearchHit, name: str, provider: str) -> ActionDocument:
-    """What a search engine shows of a page, which nobody has fetched."""
+    """Create the document of a search hit: what the engine shows of the page, which was not fetched."""
     head = {
         "URL": [hit.url],
         "Fetched at": [f"not fetched; this is what the search engine {provider} shows of it"],
@@ -66,19 +66,19 @@ def hit_document(hit: SearchHit, name: str, provider: str) -> ActionDocument:
 
 
 def without_head(text: str) -> str:
-    """The text of a page without the head that stands above it; any other text as it is."""
+    """Return the text of a page without its head; leave any other text unchanged."""
     found = _HEAD.match(text)
     return text[found.end() :] if found else text
 
 
 def head_of(text: str) -> str:
-    """What stands above the text of a page: where it is from. Empty where the text is of no page."""
+    """Return the head of the text of a page, which says where it comes from; empty for any other text."""
     found = _HEAD.match(text)
     return found[0] if found else ""
 
 
 def names(titled: Iterable[tuple[str, str]], text_format: PageFormat) -> list[str]:
-    """Names for the documents of pages, each once: of their titles and addresses."""
+    """Return unique names for the documents of pages, from their titles and addresses."""
     found: dict[str, None] = {}
     for title, address in titled:
         plain, ending = _plain(title, address), ENDINGS[text_format]
@@ -114,7 +114,7 @@ def _line(text: str) -> str:
 
 
 def _printable(text: str) -> str:
-    """Without control characters and those that turn the direction of writing."""
+    """Remove control characters and those that change the direction of writing."""
     categories = ((character, unicodedata.category(character)) for character in text)
     return "".join("" if kind == "Cf" else " " if kind[0] == "C" else character for character, kind in categories)
 

@@ -1,7 +1,7 @@
-"""What is worth knowing of pages before anybody reads them: how well each fits, its key points, whom it names (C-07).
+"""What is worth knowing about pages before reading them: their relevance, key points and named entities (C-07).
 
-A page is as relevant as its best passage. Scores are comparable within one result: the best page has the share of the
-question's words that its best passage holds, the others as much of it as their passages score.
+A page is as relevant as its best passage. Scores are comparable within one result: the best page scores the share of
+the question's words that its best passage contains, and the others score in proportion to their passages.
 """
 
 from collections.abc import Sequence
@@ -14,16 +14,16 @@ from poweron_services.actions.page_passages import PageSentence, passages, sente
 from poweron_services.actions.page_relevance import Relevance
 from poweron_services.models.builtin.vocabulary import known_language
 
-BEST: Final = 10  # pages of which more than the relevance is found
-EXCERPT: Final = 2_000  # characters of a page that a prompt has room for
+BEST: Final = 10  # pages for which more than the relevance is determined
+EXCERPT: Final = 2_000  # characters of a page that fit into a prompt
 KEY_POINTS: Final = 3
 MAX_KEY_POINT: Final = 300  # characters
-LEAST_WORDS: Final = 4  # of a sentence that says something by itself
+LEAST_WORDS: Final = 4  # words of a sentence that is meaningful by itself
 
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What a page says."""
+    """The title and the text of a page."""
 
     title: str
     text: str
@@ -31,7 +31,7 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class FoundPage:
-    """A page by its number, and what was found in it."""
+    """A page by its number, and the findings about it."""
 
     number: int
     title: str
@@ -40,7 +40,7 @@ class FoundPage:
 
 
 def found_in(pages: Sequence[Said], question: str, language: str | None, *, as_given: bool = False) -> list[FoundPage]:
-    """What was found in each of the pages, best first or as they were given; of equals, the first comes first."""
+    """Return the findings about each page, best first or in the given order; ties keep the given order."""
     if not pages:
         return []
     spoken = known_language(language, question or pages[0].text)
@@ -59,7 +59,7 @@ def found_in(pages: Sequence[Said], question: str, language: str | None, *, as_g
 
 
 def excerpt(page: FoundPage, question: str, language: str | None) -> str:
-    """The sentences of a page that fit a question best, in their order, as many as a prompt has room for."""
+    """Return the sentences of a page that fit a question best, in their order, as many as fit into a prompt."""
     scores = Relevance((each.text for each in page.sentences), known_language(language, question)).scores(question)
     kept, size = list[int](), 0
     for place in sorted(range(len(scores)), key=lambda place: (-scores[place], place)):
@@ -71,7 +71,7 @@ def excerpt(page: FoundPage, question: str, language: str | None) -> str:
 
 
 def with_place(sentence: PageSentence) -> str:
-    """A sentence as a key point."""
+    """Return a sentence as a key point, with its place."""
     place = f" ({sentence.place})"
     room = MAX_KEY_POINT - len(place)
     text = sentence.text if len(sentence.text) <= room else f"{sentence.text[: room - 1]}…"
@@ -99,7 +99,7 @@ def _relevance(
 
 
 def _key_points(read: Sequence[tuple[PageSentence, ...]], question: str, language: str) -> list[tuple[str, ...]]:
-    """Of each page the sentences that fit best; where none does, the first ones."""
+    """Return the sentences of each page that fit best; if none fits, the first ones."""
     scores = Relevance((f"{each.heading} {each.text}" for said in read for each in said), language).scores(question)
     points, start = list[tuple[str, ...]](), 0
     for said in read:

@@ -1,4 +1,4 @@
-"""Pages are fetched and read side by side, within limits; what cannot be read is told, not fatal to the others."""
+"""Fetching and reading pages concurrently, within limits; a page that cannot be read is reported and skipped."""
 
 import asyncio
 from collections.abc import Iterable, Sequence
@@ -15,8 +15,8 @@ from poweron_services.connectors.page_reader import UnreadablePage
 from poweron_services.connectors.page_text import Obstacle, PageText, ReadPage
 from poweron_services.connectors.web.fetched_page import FetchedPage, FetchPage
 
-AT_ONCE: Final = 16  # pages that are waited for side by side; each host has limits of its own
-LEAST_BEHIND_OBSTACLE: Final = 200  # characters: less is what stands in the way, not what stands behind it
+AT_ONCE: Final = 16  # pages in flight at once; each host has limits of its own
+LEAST_BEHIND_OBSTACLE: Final = 200  # characters: a shorter text is the obstacle, not what is behind it
 UNKNOWN: Final = "Its address stands neither in the request nor among the links of an earlier result."
 MAX_TITLE: Final = 300  # characters
 
@@ -29,15 +29,15 @@ _OBSTACLES: Final[dict[Obstacle, tuple[Code, str]]] = {
 
 @dataclass(frozen=True, slots=True)
 class GatheringLimits:
-    """How much one step reads of the web."""
+    """How much one step reads from the web."""
 
     pages: int
     seconds: float
     bytes: int = 100_000_000
-    """Of all pages together, decompressed."""
+    """The bytes of all pages together, decompressed."""
 
     def within(self, pages: int) -> "GatheringLimits":
-        """These, but no more pages than so many."""
+        """Return these limits, but with at most this many pages."""
         return replace(self, pages=min(self.pages, pages))
 
 
@@ -49,17 +49,17 @@ class GatheredPage:
     text: PageText
     requested: str
     also_at: tuple[str, ...] = ()
-    """Where the same text stands, too."""
+    """Other addresses with the same text."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnreadPage:
-    """A page of which nothing was read."""
+    """A page that could not be read."""
 
     address: str
     code: Code
     why: str
-    """A sentence."""
+    """The reason, as a sentence."""
 
 
 @dataclass(slots=True)
@@ -74,12 +74,12 @@ class Gathering:
     tell_progress: TellProgress = told_nobody
     unread: list[UnreadPage] = field(default_factory=list)
     without_text: list[GatheredPage] = field(default_factory=list)
-    """Those of the unread that only link to others."""
+    """The unread pages that only link to others."""
     tried: set[str] = field(default_factory=set)
     left_out: int = 0
-    """How many addresses were not even tried, for the limits."""
+    """How many addresses were not even tried, because of the limits."""
     _done: int = 0
-    """How many addresses of those that were tried came to an end."""
+    """How many of the tried addresses are finished."""
     _bytes: int = 0
     _until: float = field(init=False)
     _places: asyncio.Semaphore = field(init=False)
@@ -98,9 +98,9 @@ class Gathering:
         return self.limits.pages - len(self.tried)
 
     async def gather(self, addresses: Sequence[str]) -> list[GatheredPage]:
-        """The pages that can be read, in the order of their addresses; one that was tried before is not tried again.
+        """Return the pages that can be read, in the order of their addresses; those tried before are skipped.
 
-        Raises `Unavailable` where this machine or the content store is in trouble.
+        Raises `Unavailable` if this machine or the content store has a problem.
         """
         wanted = [address for address in dict.fromkeys(map(_as_compared, addresses)) if address not in self.tried]
         chosen = wanted[: self._room]
@@ -151,7 +151,7 @@ class Gathering:
         return UnreadPage(address, "document_without_text", "It holds no text.")
 
     def refuse_unknown(self, addresses: Iterable[str]) -> None:
-        """Leave addresses unread that a model may have made up."""
+        """Record addresses that a model may have made up as unread."""
         self.unread += [UnreadPage(address, "address_unknown", UNKNOWN) for address in addresses]
 
 
@@ -177,7 +177,7 @@ def _as_far_as_fetched(text: PageText, fetched: FetchedPage) -> PageText:
 
 
 def _with_obstacle(text: PageText) -> PageText:
-    """What is there is used; that there may be more is said."""
+    """Keep the text of a page behind an obstacle, and note that it may be incomplete."""
     if text.obstacle is None:
         return text
     _, why = _OBSTACLES[text.obstacle]

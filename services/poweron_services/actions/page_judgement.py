@@ -1,6 +1,6 @@
-"""What a model makes of pages, where a setting asks for it: how well each fits, its key points and its entities.
+"""A model's judgement of pages, if a setting asks for it: their relevance, key points and entities.
 
-A model may say anything: what it calls a sentence or a name of a page counts only if it stands there.
+A model may say anything: a sentence or name that it attributes to a page counts only if it appears there.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ NOT_JUDGED: Final = "No model has judged the pages; they are in the order of the
 
 
 class JudgedPage(Model):
-    """What a model says of a page."""
+    """What a model says about a page."""
 
     page: int
     relevance: Annotated[int, Field(ge=0, le=1000)]
@@ -42,12 +42,12 @@ class JudgedPages(Model):
 async def judged(
     found: Sequence[FoundPage], question: str, language: str | None, ask: Ask
 ) -> tuple[list[FoundPage], tuple[str, ...]]:
-    """The pages in the order that a model finds, and a note where it finds none."""
+    """Return the pages in the order that a model gives them, and a note if it gives none."""
     shown, others = found[:BEST], found[BEST:]
     try:
         prompt = await asyncio.to_thread(_prompt, shown, question, language)
         answer = parse((await ask(prompt)).text, JudgedPages)
-    except PowerOnError:  # the pages are there all the same, and the record of the calls says why
+    except PowerOnError:  # the pages remain usable, and the record of the calls says why
         return [*found], (NOT_JUDGED,)
     said = {each.page: each for each in answer.pages}
     judged = [_told(page, said.get(number)) for number, page in enumerate(shown, start=1)]
@@ -87,7 +87,7 @@ def _told(page: FoundPage, said: JudgedPage | None) -> FoundPage:
 
 
 def _sentence(page: FoundPage, point: str) -> PageSentence | None:
-    """The sentence of the page that a model has copied."""
+    """Return the sentence of the page that a model has copied."""
     words = _plain(point)
     return next((one for one in page.sentences if words and words in _plain(one.text)), None)
 

@@ -1,4 +1,4 @@
-"""Which addresses that stand in pages may be read next, the most promising first."""
+"""The addresses in pages that may be read next, the most promising first."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import replace
@@ -11,7 +11,7 @@ from poweron_services.actions.page_gathering import GatheredPage
 from poweron_services.actions.page_relevance import Relevance
 from poweron_services.models.builtin.vocabulary import known_language
 
-MAX_LINKS: Final = 20  # of a result
+MAX_LINKS: Final = 20  # links of a result
 MAX_LOOKED_AT: Final = 2_000
 FILES: Final = frozenset({".pdf", ".docx", ".xlsx", ".pptx"})
 
@@ -19,7 +19,7 @@ FILES: Final = frozenset({".pdf", ".docx", ".xlsx", ".pptx"})
 def promising(
     pages: Iterable[GatheredPage], question: str, language: str | None, without: Collection[str] = ()
 ) -> list[str]:
-    """The addresses that pages link to, each once; those whose words fit the question come first."""
+    """Return the addresses that pages link to, each once; those whose words fit the question come first."""
     told: dict[str, str] = {}
     for page in pages:
         for link in page.text.links[:MAX_LOOKED_AT]:
@@ -33,13 +33,13 @@ def promising(
 
 
 def of_same_site(page: GatheredPage) -> GatheredPage:
-    """The page with only those links that stay on its site."""
+    """Return the page with only those links that stay on its site."""
     links = tuple(link for link in page.text.links if same_site(link.url, page.page.url))
     return replace(page, text=replace(page.text, links=links))
 
 
 def is_file(address: str) -> bool:
-    """Whether an address ends like that of a PDF or an office file."""
+    """Return whether an address ends like that of a PDF or an office file."""
     return PurePosixPath(urlsplit(address).path.casefold()).suffix in FILES
 
 

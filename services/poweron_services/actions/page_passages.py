@@ -1,4 +1,4 @@
-"""What a page says, cut into sentences with their places, and sentences that stand together as passages."""
+"""The text of a page, cut into sentences with their places, and adjacent sentences grouped into passages."""
 
 import re
 from collections.abc import Iterator
@@ -8,10 +8,10 @@ from typing import Final
 
 from poweron_services.decider.sentence_segments import segments
 
-MAX_TEXT: Final = 200_000  # characters of a page that are looked at
-MAX_SENTENCES: Final = 2_000  # of a page
+MAX_TEXT: Final = 200_000  # characters of a page that are read
+MAX_SENTENCES: Final = 2_000  # sentences of a page
 MAX_SENTENCE: Final = 1_000  # characters
-MAX_MARKED: Final = 10_000  # characters of a sentence with the marks of markdown
+MAX_MARKED: Final = 10_000  # characters of a sentence, including markdown markup
 PASSAGE: Final = 700  # characters that are enough for a passage
 MAX_PLACE: Final = 80  # characters
 
@@ -29,17 +29,17 @@ class PageSentence:
 
     text: str
     heading: str
-    """That it stands under; empty where there is none."""
+    """The heading above it; empty if there is none."""
     paragraph: int
 
     @property
     def place(self) -> str:
-        """The heading it stands under, else the number of its paragraph."""
+        """The heading above it, or the number of its paragraph if there is none."""
         return self.heading or f"paragraph {self.paragraph}"
 
 
 def sentences(text: str, language: str) -> tuple[PageSentence, ...]:
-    """The sentences of a page in reading order, as many as are looked at."""
+    """Return the sentences of a page in reading order, up to `MAX_SENTENCES`."""
     found: list[PageSentence] = []
     for sentence in _sentences(text[:MAX_TEXT], language):
         found.append(sentence)
@@ -49,7 +49,7 @@ def sentences(text: str, language: str) -> tuple[PageSentence, ...]:
 
 
 def passages(read: tuple[PageSentence, ...]) -> Iterator[str]:
-    """Sentences that stand together under one heading, with the heading before them."""
+    """Yield adjacent sentences under one heading, with the heading before them."""
     heading, together, size = "", list[str](), 0
     for sentence in read:
         if together and (sentence.heading != heading or size >= PASSAGE):
@@ -75,7 +75,7 @@ def _sentences(text: str, language: str) -> Iterator[PageSentence]:
 
 
 def _of_block(lines: list[str], language: str) -> Iterator[str]:
-    """A table or a list says something in every line, a paragraph in every sentence."""
+    """Yield the statements of a block: the lines of a table or list, or the sentences of a paragraph."""
     if any(map(_ITEM.match, lines)):
         units = _rows(lines) or [_cells(_ITEM.sub("", line, count=1)) for line in lines if not _RULE.fullmatch(line)]
     else:
@@ -84,7 +84,7 @@ def _of_block(lines: list[str], language: str) -> Iterator[str]:
 
 
 def _rows(lines: list[str]) -> list[str]:
-    """The rows of a table with headers, each cell behind its header; none where there is no such table."""
+    """Return the rows of a table with headers, each cell after its header; none if there is no such table."""
     if len(lines) < 3 or not lines[0].startswith("|") or not _RULE.fullmatch(lines[1]):
         return []
     headers = _split(lines[0])
@@ -101,5 +101,5 @@ def _cells(row: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """Without the marks of markdown."""
+    """Remove markdown markup."""
     return " ".join(_MARKS.sub("", _LINK.sub(r"\1", text[:MAX_MARKED])).split())

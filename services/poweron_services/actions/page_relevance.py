@@ -1,4 +1,4 @@
-"""How well texts fit a question: BM25 over all of them together, in stems without small words."""
+"""The relevance of texts to a question: BM25 over all of them together, on word stems without stop words."""
 
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
@@ -6,17 +6,17 @@ from typing import Any, Final
 
 from poweron_services.models.builtin.vocabulary import STEMMERS, STOP_WORDS, meanings
 
-MEMORY: Final = 15_000_000  # bytes, the least that the index takes for writing
-MAX_WORDS: Final = 100  # of a question
-NEAR_WORDS: Final = 3  # places that two words may stand apart to count as side by side
-TOGETHER: Final = 2.0  # what two words of the question count that stand side by side
-ALIKE: Final = 0.4  # what a word counts that means the same as one of the question
+MEMORY: Final = 15_000_000  # bytes, the least that the index needs for writing
+MAX_WORDS: Final = 100  # words of a question
+NEAR_WORDS: Final = 3  # positions by which two words may be separated and still count as adjacent
+TOGETHER: Final = 2.0  # weight of two adjacent words of the question
+ALIKE: Final = 0.4  # weight of a synonym of a word of the question
 
 _FIELD, _NUMBER, _ANALYZER = "text", "number", "words"
 
 
 class Relevance:
-    """An index of texts in memory, asked once for each question."""
+    """An index of texts in memory, queried with questions."""
 
     def __init__(self, texts: Iterable[str], language: str) -> None:
         import tantivy  # noqa: PLC0415 - the command line never needs it
@@ -39,7 +39,7 @@ class Relevance:
         self._index.reload()
 
     def scores(self, question: str) -> list[float]:
-        """The score of each text, in their order; 0 for one that shares no word with the question."""
+        """Return the score of each text, in their order; 0 for one that shares no word with the question."""
         import tantivy  # noqa: PLC0415 - the command line never needs it
 
         found = [0.0] * self._count
@@ -54,7 +54,7 @@ class Relevance:
         return found
 
     def best(self, question: str, most: int) -> list[int]:
-        """The numbers of the texts that fit best, best first; words of the same meaning count for less."""
+        """Return the numbers of the texts that fit best, best first; synonyms count for less."""
         import tantivy  # noqa: PLC0415 - the command line never needs it
 
         words = self.words(question)
@@ -67,7 +67,7 @@ class Relevance:
         return [number for _, number in found]
 
     def _wanted(self, words: list[str]) -> Iterator[Any]:
-        """What a text should hold: the words, those that mean the same, and words side by side as in the question."""
+        """Yield queries for what a text should contain: the words, their synonyms, and pairs of adjacent words."""
         import tantivy  # noqa: PLC0415 - the command line never needs it
 
         query = tantivy.Query
@@ -82,11 +82,11 @@ class Relevance:
                 yield query.boost_query(near, TOGETHER)
 
     def words(self, text: str) -> list[str]:
-        """The words of a text as they are compared, each once."""
+        """Return the words of a text as they are compared, each once."""
         return list(dict.fromkeys(self._analyzer.analyze(text)))[:MAX_WORDS]
 
     def share(self, question: str, text: str) -> float:
-        """Which share of the words of the question the text holds."""
+        """Return the share of the question's words that the text contains."""
         asked = self.words(question)
         return len({*asked} & {*self._analyzer.analyze(text)}) / len(asked) if asked else 0.0
 

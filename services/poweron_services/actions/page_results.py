@@ -1,4 +1,4 @@
-"""The result of reading pages: one document for each, best first, with what was found in them and what comes next."""
+"""The result of reading pages: one document for each, best first, with findings and links to read next."""
 
 import asyncio
 from collections.abc import Collection, Sequence
@@ -17,7 +17,7 @@ from poweron_services.actions.page_gathering import GatheredPage, Gathering, Unr
 from poweron_services.actions.page_judgement import judged
 from poweron_services.actions.page_links import MAX_LINKS, promising
 
-MAX_FAILURES: Final = 5  # pages that a note tells of one by one
+MAX_FAILURES: Final = 5  # pages that have a note of their own
 MAX_REASON: Final = 1_000  # characters
 PARTLY: Final = "partly_read"
 
@@ -30,7 +30,7 @@ class Asked:
     language: str | None
     text_format: PageFormat
     judge: Ask | None = None
-    """Where a model is to judge the pages: how it is asked."""
+    """Asks the model that judges the pages; None if no model judges them."""
 
 
 async def gathered_result(
@@ -42,13 +42,13 @@ async def gathered_result(
     notes: Sequence[str] = (),
     unread: Sequence[UnreadDocument] = (),
 ) -> Done:
-    """The pages as documents.
+    """Return the pages as documents.
 
-    `named` are the addresses that somebody asked for: each that is unread is told by itself, after those documents
-    that are `unread` anyway.
+    `named` are the addresses that were explicitly requested: each unread one is reported separately, after the
+    documents that are already `unread`.
 
     Raises:
-        Failed: there are none; the reason of the first one is that of the step.
+        Failed: there are no pages; the step fails for the reason of the first one.
     """
     failed = gathering.unread
     untold = [_unread_document(page) for page in failed if page.address in named]
@@ -62,7 +62,7 @@ async def gathered_result(
 
 
 async def next_links(pages: Sequence[GatheredPage], asked: Asked, without: Collection[str]) -> list[str]:
-    """The addresses that pages link to, but for some, the most promising first."""
+    """Return the addresses that pages link to, except those in `without`, the most promising first."""
     return await asyncio.to_thread(promising, pages, asked.question, asked.language, without)
 
 

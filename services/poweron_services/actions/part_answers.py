@@ -1,8 +1,7 @@
-"""A task done from all parts of long documents: each part is asked for by itself, then the answers are put together.
+"""A task done from all parts of long documents: the model answers each part separately, then merges the answers.
 
-Parts are asked for side by side. One that a model does not take is halved. Where a budget holds no more, or a model
-will not answer some part, what was answered is what there is, and it is said so. Answers that cannot be put together
-by the model stand one after the other.
+Parts are sent concurrently. A part that is too long for the model is halved. If a budget is used up, or the model
+refuses a part, the other answers are used, and a note says so. Answers that the model cannot merge follow one another.
 """
 
 import asyncio
@@ -22,54 +21,54 @@ from poweron_services.decider.rules import BudgetUsedUp
 from poweron_services.models.chat_model import TooLong
 from poweron_services.models.prompts import NOTHING, OutputFormat, SourceText
 
-AT_ONCE: Final = 8  # parts that are asked for side by side
-MAX_PARTS: Final = 200  # of all documents together; of more than these every second, third … one is read
-PART: Final = 60_000  # characters of a part, where a model takes as many and these are parts enough
-LEAST: Final = 1_000  # characters, below which nothing is halved
-AROUND: Final = 100  # characters that stand around an answer, where several are shown
+AT_ONCE: Final = 8  # parts in flight at once
+MAX_PARTS: Final = 200  # of all documents together; if there are more, only every second, third … one is read
+PART: Final = 60_000  # characters of a part, if the model accepts as many and `MAX_PARTS` parts are enough
+LEAST: Final = 1_000  # characters, below which a part is not halved
+AROUND: Final = 100  # characters around each answer when several are shown
 AFTER: Final = " and after it"
-SHRUNK: Final = 0.9  # of their size, to which answers are to come each time that they are put together in groups
+SHRUNK: Final = 0.9  # share of their size to which answers must shrink each time they are merged in groups
 BUDGET: Final = "A budget did not hold more: {done} of {total} parts were answered whole. {why}"
 UNANSWERED: Final = "{count} of {total} parts were not answered. {why}"
 OF_A_PART: Final = frozenset({"answer_refused", "answer_cut_off", "answer_empty"})
-"""Why a model did not answer one part; it may answer the others, which are paid for."""
+"""The codes of a model that did not answer one part; it may answer the others, which are paid for."""
 OF_JOINING: Final = OF_A_PART | {"output_invalid", "prompt_too_long"}
-"""Why a model did not put the answers together; they are paid for."""
+"""The codes of a model that did not merge the answers, which are paid for."""
 
 Part = list[tuple[int, list[Passage]]]
-"""Passages of texts, which are known by their numbers."""
+"""Passages of texts, which are identified by number."""
 Answered = list[tuple[Part, str]]
-"""What was answered from a part, or from each piece of it that was asked for by itself."""
+"""The answers from a part, or from each piece of it that was sent separately."""
 
 
 @dataclass(frozen=True, slots=True)
 class FromParts:
-    """What all parts together came to."""
+    """The result from all parts together."""
 
     text: str
     output_format: OutputFormat
-    """Markdown in place of one that the answers from the parts do not make by rule."""
+    """The requested one, or markdown if the answers from the parts cannot be joined in it by rule."""
     notes: tuple[str, ...]
     shown: tuple[tuple[Passage, ...], ...]
     """The passages of each text that were shown."""
     not_joined: str
-    """Why the answers from the parts stand one after the other; "" where a model put them together."""
+    """Why the answers from the parts follow one another unmerged; "" if a model merged them."""
 
 
 @dataclass(slots=True)
 class PartAnswers:
-    """Asks for one task over the parts of some texts."""
+    """Does one task over the parts of some texts."""
 
     order: Order
     task: DocumentTask
     texts: Sequence[PassageText]
     room: int
-    """Characters that a model takes at once."""
+    """How many characters the model accepts at once."""
     notes: list[str] = field(default_factory=list)
     done: int = 0
 
     async def answer(self) -> FromParts:
-        """The task's output from all parts.
+        """Return the task's output from all parts.
 
         Raises:
             Refused: no part was answered, or no model can be asked at all.
@@ -91,7 +90,7 @@ class PartAnswers:
         return [parts[number * len(parts) // kept] for number in range(kept)]
 
     async def _asked(self, parts: Sequence[Part]) -> list[Answered]:
-        """The answers from each part; none where a budget did not hold it, or the model would not answer."""
+        """Return the answers from each part; none if a budget did not cover it, or the model refused to answer."""
         places = asyncio.Semaphore(AT_ONCE)
         stopped: list[BudgetUsedUp] = []
         unanswered: list[Refused] = []
@@ -124,7 +123,7 @@ class PartAnswers:
         return answered
 
     async def _ask_part(self, part: Part, place: tuple[int, int], answered: Answered) -> None:
-        """Ask for a part, or for its halves where the model does not take it, and remember each answer at once."""
+        """Ask about a part, or about its halves if it is too long for the model, and store each answer at once."""
         texts = [replace(self.texts[text].source, text=self.texts[text].shown(passages)) for text, passages in part]
         try:
             asked = process_prompt(self.task, texts, "part", part=place)
@@ -140,7 +139,7 @@ class PartAnswers:
             await self._ask_part(half, place, answered)
 
     async def _together(self, said: Sequence[Sequence[str]]) -> tuple[str, OutputFormat, str]:
-        """What the parts said as one output, its format, and why it was made by rule; "" where a model made it."""
+        """Return the answers as one output, its format, and why it was joined by rule; "" if a model merged it."""
         found = [
             SourceText(f"part {number}", f"part {number} of {len(said)}", "\n\n".join(answers))
             for number, answers in enumerate(said, start=1)
@@ -160,11 +159,11 @@ class PartAnswers:
                 return joined_by_rule(answers, "markdown"), "markdown", str(error)
 
     async def _put_together(self, found: Sequence[SourceText], count: int) -> str:
-        """The answers as one output, put together in groups before as often as they are too long for one call.
+        """Return the answers as one output, merged in groups first for as long as they do not fit in one call.
 
         Raises:
             TooLong: they do not get short enough.
-            Refused: as `written` does.
+            Refused: as for `written`.
         """
         while True:
             while (before := _size(found)) > self.room:
@@ -189,7 +188,7 @@ class PartAnswers:
         return [*chain.from_iterable(groups)]
 
     async def _of_group(self, group: Sequence[SourceText], count: int) -> list[SourceText]:
-        """A group as one text, or as several where the model does not take it at once."""
+        """Merge a group into one text, or into several if it is too long for the model."""
         asked = process_prompt(self.task, group, "answers", part=(0, count), output_format="markdown")
         try:
             text = (await self.order.ask(asked)).text
@@ -208,7 +207,7 @@ def _is_nothing(answer: str) -> bool:
 
 
 def _pieces(text: SourceText, most: int) -> list[SourceText]:
-    """A text in pieces of so many characters at most, which end with a line or a word where one ends."""
+    """Split a text into pieces of at most this many characters, at the end of a line or a word if possible."""
     pieces, rest = [], text.text
     while len(rest) > most:
         line, word = (rest.rfind(end, most // 2, most) + 1 for end in ("\n", " "))
@@ -218,7 +217,7 @@ def _pieces(text: SourceText, most: int) -> list[SourceText]:
 
 
 def _halves(part: Part) -> list[Part]:
-    """A part as two of about the same size; one of a single passage stays as it is."""
+    """Split a part into two of about the same size; a single passage is not split."""
     every = [(number, passage) for number, passages in part for passage in passages]
     half, size = 0, sum(passage.end - passage.start for _, passage in every) // 2
     while half < len(every) - 1 and size > 0:

@@ -1,4 +1,4 @@
-"""Which passages of long texts are shown for a task: those that fit it best over all texts, with their neighbours."""
+"""Choosing the passages of long texts to show for a task: the best ones over all texts, with their neighbours."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -10,21 +10,21 @@ from poweron_services.actions.page_relevance import Relevance
 from poweron_services.models.builtin.question import searched
 from poweron_services.models.builtin.vocabulary import language_of
 
-MOST: Final = 2_000  # passages that are looked at for one question
-WITH_NEIGHBOURS: Final = 20  # of these, the best
-OPENING: Final = 2  # passages at the start of each text that has some, as far as there is room
-TOLD_AFTER: Final = 500  # passages, each time
-AROUND: Final = 120  # characters: a gap, a heading and the rows that stand with a passage
+MOST: Final = 2_000  # passages that are considered for one question
+WITH_NEIGHBOURS: Final = 20  # best passages that are shown with their neighbours
+OPENING: Final = 2  # passages at the start of each text with chosen passages, if there is room
+TOLD_AFTER: Final = 500  # passages between two reports of progress
+AROUND: Final = 120  # characters for a gap, a heading and the row numbers of a passage
 
 
 OnSearched = Callable[[int, int], None]
-"""Told how many passages were searched, and of how many."""
+"""Called with the number of passages searched, and the total."""
 
 
 def chosen(
     texts: Sequence[PassageText], task: str, room: int, on_searched: OnSearched = lambda _, __: None
 ) -> list[list[Passage]]:
-    """The passages of each text, in reading order, that are shown for the task in so many characters."""
+    """Return the passages of each text to show for the task, in reading order and within this many characters."""
     ends = [*accumulate(len(text.passages) for text in texts)]
     every = [(number, passage) for number, text in enumerate(texts) for passage in text.passages]
     language = language_of(task)
@@ -45,7 +45,7 @@ def chosen(
 def _searched(
     texts: Sequence[PassageText], every: Sequence[tuple[int, Passage]], on_searched: OnSearched
 ) -> Iterator[str]:
-    """What each passage is found by; it is told now and then how many are done."""
+    """Yield the words by which each passage is found, and report progress every `TOLD_AFTER` passages."""
     for done, (number, passage) in enumerate(every):
         if done % TOLD_AFTER == 0:
             on_searched(done, len(every))
@@ -54,7 +54,7 @@ def _searched(
 
 
 def _in_turn(rankings: Sequence[Sequence[int]]) -> Iterator[tuple[int, int]]:
-    """The best passage of each question, then the second of each, and so on."""
+    """Yield the best passage of each question, then the second of each, and so on."""
     for place, numbers in enumerate(zip_longest(*rankings)):
         yield from ((place, number) for number in numbers if number is not None)
 
@@ -68,7 +68,7 @@ class _Choice:
     begun: set[int] = field(default_factory=set)
 
     def take(self, of: int, numbers: Sequence[int]) -> None:
-        """Take these passages as far as they are of the same text and there is room."""
+        """Take those of the passages that are of the same text, while there is room."""
         for number in numbers:
             if 0 <= number < len(self.every) and self.every[number][0] == self.every[of][0]:
                 self._take(number)
@@ -91,14 +91,14 @@ class _Choice:
 
 
 def size(text: PassageText, passage: Passage) -> int:
-    """The most characters that a passage takes where it is shown by itself."""
+    """Return the most characters that a passage takes when it is shown by itself."""
     table = passage.table[1] - passage.table[0] if passage.table else 0
     place = len(text.places[passage.place]) + len(passage.heading)
     return passage.end - passage.start + table + place + AROUND
 
 
 def in_parts(texts: Sequence[PassageText], room: int) -> list[list[tuple[int, list[Passage]]]]:
-    """All passages in parts that each take at most so many characters: the texts of each, by number, in order."""
+    """Divide all passages into parts of at most this many characters; each part lists its texts by number, in order."""
     parts: list[list[tuple[int, list[Passage]]]] = []
     left = 0
     for number, passage in chain.from_iterable(

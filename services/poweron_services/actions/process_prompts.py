@@ -1,4 +1,4 @@
-"""The prompts by which a model does a task from texts: from all, from passages, from a part, from what was found."""
+"""The prompts for a task on texts: on whole texts, on passages, on a part, or on the answers from parts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,26 +11,26 @@ from poweron_services.models.prompts import Extent, OutputFormat, ProcessPrompt,
 
 TEMPLATE: Final = Template.beside(__file__, "process.v5.md")
 PAGES_TEMPLATE: Final = Template.beside(__file__, "process_pages.v3.md")
-"""Where pages of the web are among the texts: statements are to name them."""
+"""Used if web pages are among the texts: statements must name them."""
 PART_TEMPLATE: Final = Template.beside(__file__, "process_part.v1.md")
 ANSWERS_TEMPLATE: Final = Template.beside(__file__, "process_answers.v2.md")
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentTask:
-    """What a model is to do with documents."""
+    """What a model must do with documents."""
 
     prompt: str
     language: str | None
     request: str = ""
-    """What the user asked for; "" where that is the task."""
+    """What the user asked for; "" if that is the task itself."""
     output_format: OutputFormat = "markdown"
     custom_instructions: str = ""
     mode: ProcessingMode = "advanced"
 
 
 def request_beside(task: str, order: Order) -> str:
-    """The request of which the task is a part; "" where it is the same."""
+    """Return the request of which the task is a part; "" if they are the same."""
     return order.request if order.request.strip() != task.strip() else ""
 
 
@@ -42,7 +42,7 @@ def process_prompt(
     part: tuple[int, int] = (0, 0),
     output_format: OutputFormat | None = None,
 ) -> ProcessPrompt:
-    """The prompt to do the task from texts; `part` is the number of the part and how many there are."""
+    """Build the prompt to do the task from texts; `part` is the number of the part and how many there are."""
     cites = any(text.number or text.cites for text in texts)
     written_as = output_format or task.output_format
     templates = {"part": PART_TEMPLATE, "answers": ANSWERS_TEMPLATE}

@@ -17,12 +17,12 @@ from poweron_services.actions.web_search import WebSearch
 from poweron_services.decider.schema_check import check_description
 
 OpenActions: TypeAlias = Callable[[Resources], AbstractAsyncContextManager[Mapping[str, Action]]]
-"""Gives every action by its name for as long as the context lasts; what they opened is closed at its end."""
+"""Provides every action by its name while the context is open; what they opened is closed when it exits."""
 
 
 @asynccontextmanager
 async def actions(given: Resources) -> AsyncGenerator[Mapping[str, Action], None]:
-    """Our own actions, and those of others. One of ours that opens something does it here, around the `yield`."""
+    """Provide our own and third-party actions. One of ours that opens something does it here, around the `yield`."""
     ours = by_name(
         AiProcess(given.read_document, given.window),
         DocumentExtract(given.read_document, given.window),
@@ -33,7 +33,7 @@ async def actions(given: Resources) -> AsyncGenerator[Mapping[str, Action], None
 
 
 def _of_the_web(given: Resources) -> Iterator[Action]:
-    """Those that there is a search engine for, or a way to read pages."""
+    """Yield the web actions for which there is a search engine, or a way to read pages."""
     if given.searches:
         yield WebSearch()
     if given.open_pages is not None:
@@ -43,7 +43,7 @@ def _of_the_web(given: Resources) -> Iterator[Action]:
 
 
 def only(*known: Action) -> OpenActions:
-    """Just these actions, which need nothing that has to be closed."""
+    """Provide just these actions, which open nothing that must be closed."""
 
     @asynccontextmanager
     async def opened(_: Resources) -> AsyncGenerator[Mapping[str, Action], None]:
@@ -53,10 +53,10 @@ def only(*known: Action) -> OpenActions:
 
 
 def by_name(*known: Action) -> Mapping[str, Action]:
-    """The actions by their names.
+    """Map names to actions.
 
     Raises:
-        Refused: two have the same name, or the parameters of one are described by no usable schema.
+        Refused: two have the same name, or the parameters of one have no usable schema.
     """
     named: dict[str, Action] = {}
     for action in known:

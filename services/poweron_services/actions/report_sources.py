@@ -1,4 +1,4 @@
-"""The sources of a report: pages of the web under their numbers, then documents with the places that were read."""
+"""The sources of a report: web pages under their numbers, then documents with the places that were read."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,7 +10,7 @@ from poweron_services.connectors.report_renderer import Part
 from poweron_services.decider.citations import renumbered
 from poweron_services.decider.source_list import document_sources, place_in, source_list, without_document_sources
 
-MOST_PLACES: Final = 4  # of a document that are named one by one
+MOST_PLACES: Final = 4  # places of a document that are named one by one
 MOST_NAMED: Final = 200  # documents
 
 _EXTRACTED: Final = re.compile(r"\A# ?(?P<name>[^\n]*)\n\s*<!-- [^\n]* -->\n?")
@@ -18,16 +18,16 @@ _PLACE: Final = re.compile(r"^## ((?:page|sheet|slide) [^\n]+)$", re.MULTILINE)
 
 
 def is_extracted(text: str) -> bool:
-    """Whether `document.extract` wrote the text, or reads like that."""
+    """Return whether `document.extract` wrote the text, or it looks like it."""
     return _EXTRACTED.match(text) is not None
 
 
 def with_sources(
     parts: Sequence[Part], pages: Sequence[CitedSource], language: str
 ) -> tuple[tuple[Part, ...], str, int]:
-    """The parts without lists of their own, one list of all sources, and how many these are.
+    """Return the parts without their own lists of sources, one list of all sources, and their number.
 
-    Where no page of the web is among them, what parts say of documents as `[n]` is numbered through.
+    If no web page is among them, the `[n]` by which parts cite documents are renumbered throughout.
     """
     named: dict[str, int] = {}
     kept = tuple(parts) if pages else tuple(_lifted(part, named) for part in parts)
@@ -42,7 +42,7 @@ def with_sources(
 
 
 def _lifted(part: Part, named: dict[str, int]) -> Part:
-    """The part without its list of documents, whose numbers are those of the report."""
+    """Return the part without its list of documents, and with the numbers of the report."""
     if part.kind != "written":
         return part
     text, own = without_document_sources(part.text)
@@ -53,7 +53,7 @@ def _lifted(part: Part, named: dict[str, int]) -> Part:
 
 
 def _document(text: str, language: str) -> str:
-    """The name of an extracted document and the places in it."""
+    """Return the name of an extracted document and the places in it."""
     head = _EXTRACTED.match(text)
     if head is None:
         return ""

@@ -1,4 +1,4 @@
-"""What a search engine finds, in the form in which actions go on with it."""
+"""The hits of a search engine, in the form that actions use."""
 
 from dataclasses import fields, replace
 
@@ -9,7 +9,7 @@ from poweron_services.connectors.search.search_provider import SearchQuery, Sear
 
 
 async def search(order: Order, parameters: WebSearchParameters) -> SearchResults:
-    """The hits, their addresses written as all addresses are compared.
+    """Search, and return the hits with their addresses normalised for comparison.
 
     Raises:
         Failed: nothing was found.

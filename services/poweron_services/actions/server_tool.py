@@ -1,4 +1,4 @@
-"""A tool of somebody else's server as an action: called as it was approved, and what it gives becomes documents."""
+"""A tool of a third-party server as an action: called as it was approved, with its results as documents."""
 
 import asyncio
 import math
@@ -15,24 +15,24 @@ from poweron_services.connectors.mcp.tool_server import NotCalled
 if TYPE_CHECKING:
     from mcp_types import CallToolResult
 
-MAX_UNASKED: Final = 1_000  # messages during a call, from which on they are told of
+MAX_UNASKED: Final = 1_000  # unsolicited messages during a call from which on a note reports them
 MAX_STEPS: Final = 10**9
-CALLS: Final = 2  # of a tool that may run again, where its server ended meanwhile
+CALLS: Final = 2  # calls of a tool that may run again, if its server ends meanwhile
 
 
 @dataclass(frozen=True, slots=True)
 class ServerTool:
-    """A tool that was approved, as an action."""
+    """An approved tool, as an action."""
 
     tool: ApprovedTool
     spec: ActionSpec
 
     @classmethod
     def of(cls, tool: ApprovedTool) -> "ServerTool":
-        """The action.
+        """Create the action.
 
         Raises:
-            UnusableSchema: the parameters of the tool are described by no usable schema.
+            UnusableSchema: the parameters of the tool have no usable schema.
         """
         described = tool.description
         spec = ActionSpec(
@@ -48,7 +48,7 @@ class ServerTool:
     async def __call__(self, order: Order) -> Done:
         from mcp import MCPError  # noqa: PLC0415 - the SDK takes a second to import
 
-        from poweron_services.actions.tool_results import said_no  # noqa: PLC0415 - likewise
+        from poweron_services.actions.tool_results import said_no  # noqa: PLC0415 - as above
 
         try:
             result, unasked = await self._called(order)
@@ -61,13 +61,13 @@ class ServerTool:
         return replace(finished, notes=(flood, *finished.notes)) if unasked >= MAX_UNASKED else finished
 
     def _finished(self, result: "CallToolResult") -> Done:
-        """The result as documents, without secrets; megabytes of it take their time."""
+        """Return the result as documents, without secrets; this takes time for megabytes."""
         from poweron_services.actions.tool_results import done  # noqa: PLC0415 - the SDK takes a second to import
 
         return self.tool.server.redaction.redacted_in(done(self.spec, result, self.tool.description.output_schema))
 
     async def _called(self, order: Order) -> "tuple[CallToolResult, int]":
-        """What it gave; one that may run again is called again where its server ended."""
+        """Call the tool, and return its result; a tool that may run again is called again if its server ended."""
         on_progress = partial(_progress, order.tell_progress)
         calls = 1 if self.spec.effect_class == "at_most_once" else CALLS
         while True:
@@ -82,7 +82,7 @@ class ServerTool:
 
 
 def _progress(tell: TellProgress, done: float, total: float | None) -> None:
-    """As whole steps; what a server counts otherwise, or beyond all bounds, is not told."""
+    """Report progress in whole steps, and ignore numbers of a server that are not finite or out of bounds."""
     if math.isfinite(done) and 0 <= done <= MAX_STEPS:
         known = total is not None and math.isfinite(total) and done <= total <= MAX_STEPS
         tell("tool_steps", int(done), int(total) if known and total is not None else None)

@@ -1,4 +1,4 @@
-"""Work that is done side by side: all of it, or none of it goes on."""
+"""Concurrent work: all of it completes, or none of it continues."""
 
 import asyncio
 from collections.abc import Coroutine, Iterable
@@ -8,7 +8,7 @@ Result = TypeVar("Result")
 
 
 async def side_by_side(work: Iterable[Coroutine[Any, Any, Result]]) -> list[Result]:
-    """The results in the order of the work; where one raises, the others are cancelled."""
+    """Run the work concurrently and return the results in its order; if one raises, the others are cancelled."""
     tasks = [asyncio.create_task(each) for each in work]
     try:
         return [*await asyncio.gather(*tasks)]

@@ -19,32 +19,32 @@ from poweron_services.models.prompts import SourceText
 
 HELD: Final = 200_000_000  # bytes of text that one step holds in memory
 _METADATA: Final = re.compile(r"^## metadata\n\n(?:- [^\n]*\n)+\n*", re.MULTILINE)
-AT_ONCE: Final = 16  # documents that are waited for side by side; so many are read at a time as the machine bears
+AT_ONCE: Final = 16  # documents in flight at once; the machine limits how many are read at a time
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The texts of documents, and what a person should know about how they were read."""
+    """The texts of documents, and what a user should know about how they were read."""
 
     texts: Sequence[SourceText]
     unread: Sequence[UnreadDocument]
-    """Those of which nothing was read, then those of which a part was not."""
+    """The documents of which nothing was read, then those of which a part was not."""
     notes: Sequence[str]
     sources: Sequence[CitedSource] = ()
-    """The pages that are among the texts or cited in them, by their numbers; none where there are no pages."""
+    """The web pages among the texts or cited in them, ordered by number; none if there are no pages."""
 
     @property
     def shortcomings(self) -> str:
-        """What was not read of documents that were, as sentences; empty where that is nothing."""
+        """What was left out of the documents that were read, as sentences; empty if nothing was."""
         partly = [document.reason for document in self.unread if document.code == PARTLY]
         return " ".join([*self.notes, *partly])
 
     def listed(self, language: str | None) -> list[SourceText]:
-        """The texts, below each that cites pages the list of these."""
+        """Return the texts, each with a list of the pages that it cites below it."""
         return [replace(text, text=with_list(text.text, self.cited_by(text), language)) for text in self.texts]
 
     def marked(self) -> list[str]:
-        """The texts as a report joins them: each page with its number, and no other `[n]` that looks like one."""
+        """Return the texts as a report joins them: each page with its number, and no other `[n]` that could be one."""
         return [self._marked(text) if self.sources else text.text for text in self.texts]
 
     def _marked(self, text: SourceText) -> str:
@@ -57,7 +57,7 @@ class Reading:
         return f"{first} [{text.number}]\n{rest}" if first.startswith("#") else f"[{text.number}]\n\n{own}"
 
     def cited_by(self, text: SourceText) -> tuple[CitedSource, ...]:
-        """The sources that a text cites, under the numbers that it cites them by."""
+        """Return the sources that a text cites, under the numbers that it uses."""
         return tuple(self.sources[number - 1] for number in text.cites)
 
 
@@ -69,11 +69,11 @@ async def read_texts(
     with_metadata: bool = True,
     tell_progress: TellProgress = told_nobody,
 ) -> Reading:
-    """Each document that can be read as markdown; one that cannot be read is noted, not fatal to the others.
+    """Read each document as markdown; one that cannot be read is noted, and the others are still read.
 
-    What an earlier step of the round could not read is not opened again: that takes up to a minute, and ends alike.
-    `as_written` are the media types whose text is taken as it stands: an earlier action wrote it. So it did that of
-    every page, whose text is kept as the bytes that its quotes are looked for in.
+    A document that an earlier step of the round could not read is not opened again, which would take up to a minute
+    and fail the same way. `as_written` are the media types whose text is used unchanged, since an earlier action wrote
+    it. The text of a web page is also used unchanged, since quotes are looked up in exactly these bytes.
     """
     reader = _Texts(read, as_written, with_metadata, tell_progress, len(documents))
     found = await side_by_side(map(reader.text, documents))
@@ -86,7 +86,7 @@ async def read_texts(
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """What came of reading one document."""
+    """The result of reading one document."""
 
     text: SourceText | None = None
     unread: UnreadDocument | None = None
@@ -95,7 +95,7 @@ class _Read:
 
 @dataclass(slots=True)
 class _Texts:
-    """Reads documents side by side, and tells how far it is."""
+    """Reads documents concurrently, and reports progress."""
 
     read: ReadDocument
     as_written: Container[str]
@@ -142,17 +142,17 @@ class _Texts:
         return markdown if self.with_metadata else _METADATA.sub("", markdown)
 
     def _on_page(self, done: int, total: int | None) -> None:
-        """The pages of the last document that is left; before, it is told how many documents are read."""
+        """Report the pages of the last remaining document; before that, progress counts the documents read."""
         if self.count - self.done == 1:
             self.tell_progress("pages_read", done, total)
 
 
 def too_much(name: str) -> UnreadDocument:
-    """That a document is left out, since the others are all that one step holds."""
+    """Report a document as left out, since the others fill the memory that one step may use."""
     why = f"was left out: the other documents already hold {HELD // 1_000_000} MB of text; ask about it by itself."
     return UnreadableDocument(name, why, "document_too_large").document
 
 
 def _of(given: InputDocument, said: UnreadDocument) -> UnreadDocument:
-    """With the bytes of which it was said."""
+    """Return the report with the commitment of the document's bytes."""
     return said.model_copy(update={"content": given.content})

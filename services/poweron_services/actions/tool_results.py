@@ -1,4 +1,4 @@
-"""What the tool of a server gave, as the documents of a result: all of it is a stranger's, and none of it our words."""
+"""The output of a server's tool, as the documents of a result: all of it is third-party text, none of it ours."""
 
 import re
 from base64 import b64decode
@@ -29,8 +29,8 @@ from poweron_events.observation import MAX_NOTE
 from poweron_services.actions.action import Done
 from poweron_services.decider.schema_check import Unfit, check_description, check_values
 
-MAX_DOCUMENTS: Final = 50  # of the contents of one result
-MAX_TOLD: Final = 7  # notes in which a text begins
+MAX_DOCUMENTS: Final = 50  # made from the contents of one result
+MAX_TOLD: Final = 7  # notes that quote the beginning of a text
 TOLD: Final = ("text/plain", "application/json")
 UNKNOWN: Final = "application/octet-stream"
 NO_FIT: Final = "What it gave does not fit the schema that the server told."
@@ -40,7 +40,7 @@ _UNFIT: Final = re.compile(r"[\x00-\x1f\x7f/\\:]+")
 
 
 def done(spec: ActionSpec, result: CallToolResult, schema: Mapping[str, Any] | None) -> Done:
-    """The documents of a result, or that the tool said that it failed: what it said is a document then, too."""
+    """Return the documents of a result, or a failure if the tool reported one, with its words as a document."""
     links = tuple(_links(result))
     documents = tuple(_documents(spec, result))[:MAX_DOCUMENTS]
     if result.is_error:
@@ -51,7 +51,7 @@ def done(spec: ActionSpec, result: CallToolResult, schema: Mapping[str, Any] | N
 
 
 def _beginning(documents: tuple[ActionDocument, ...]) -> Iterator[str]:
-    """How the first text begins, line by line, so that a list can be chosen from: no prompt shows the document."""
+    """Yield the first lines of the first text, so that a list can be chosen from: no prompt shows the document."""
     first = next((one.document_data.decode() for one in documents if one.mime_type in TOLD), "")
     told = ""
     for line in first[: MAX_TOLD * MAX_NOTE].splitlines():
@@ -64,7 +64,7 @@ def _beginning(documents: tuple[ActionDocument, ...]) -> Iterator[str]:
 
 
 def said_no(action: str, said: str) -> Done:
-    """That the server answered with an error."""
+    """Return the failure for a server that answered with an error."""
     return _failed(action, (_text("error.txt", said),))
 
 
@@ -80,7 +80,7 @@ def _documents(spec: ActionSpec, result: CallToolResult) -> Iterator[ActionDocum
     if structured is not None and len(texts) == 1 and _says_the_same(texts[0], structured):
         texts = []
     if isinstance(structured, dict) and [*structured.values()] == ["\n".join(texts)]:
-        structured = None  # the same text once more, as the only value of an object
+        structured = None  # the same text again, as the only value of an object
     if texts:
         yield _text(f"{name}.txt", "\n\n".join(texts))
     if structured is not None:
@@ -99,7 +99,7 @@ def _documents(spec: ActionSpec, result: CallToolResult) -> Iterator[ActionDocum
 
 
 def _says_the_same(text: str, structured: JsonValue) -> bool:
-    """Whether a text is the data once more, as servers send it for clients that read texts alone."""
+    """Return whether a text only repeats the data, as servers send it for clients that read nothing but text."""
     read = _json(text)
     return structured in (read, {"result": read}, {"result": text})
 
@@ -132,7 +132,7 @@ def _media_type(told: str | None, otherwise: str) -> str:
 
 
 def _name(uri: str) -> str:
-    """The last part of an address, as a name and no path."""
+    """Return the last part of an address, as a name without a path."""
     try:
         path = unquote(urlsplit(uri).path)
     except ValueError:
@@ -141,7 +141,7 @@ def _name(uri: str) -> str:
 
 
 def _links(result: CallToolResult) -> Iterator[str]:
-    """Addresses of the web that the result names as resources."""
+    """Yield the web addresses that the result names as resources."""
     for block in result.content:
         if isinstance(block, ResourceLink) and block.uri.startswith(("http://", "https://")):
             yield block.uri
@@ -156,7 +156,7 @@ def _json(text: str) -> JsonValue:
 
 
 def _fits(spec: ActionSpec, result: CallToolResult, schema: Mapping[str, Any] | None) -> bool:
-    """Whether the result is as its server said it would be; a schema that cannot be used says nothing."""
+    """Return whether the result matches the schema of its server; an unusable schema is ignored."""
     if schema is None:
         return True
     try:

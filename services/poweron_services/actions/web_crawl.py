@@ -1,4 +1,4 @@
-"""`web.crawl`: reads the pages whose addresses stand in documents; with `advanced` also other pages of their sites."""
+"""`web.crawl`: reads the pages whose addresses are in documents; with `advanced`, also other pages of their sites."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,12 +16,12 @@ LIMITS: Final[dict[ExtractDepth, GatheringLimits]] = {
     "basic": GatheringLimits(pages=20, seconds=240.0),
     "advanced": GatheringLimits(pages=1_000, seconds=240.0),
 }
-MAX_DEPTH: Final = 2  # links that are followed from an address of a document
+MAX_DEPTH: Final = 2  # links followed from an address in a document
 
 
 @dataclass(frozen=True, slots=True)
 class WebCrawl:
-    """Follows links breadth first, to limits of depth, pages, bytes and time."""
+    """Follows links breadth first, within limits of depth, pages, bytes and time."""
 
     read_document: ReadDocument
     open_pages: OpenPages
@@ -50,7 +50,7 @@ class WebCrawl:
 
 
 async def _followed(gathering: Gathering, pages: Sequence[GatheredPage], asked: Asked) -> list[GatheredPage]:
-    """What pages link to on their own site, breadth first, the most promising of each breadth first."""
+    """Gather what pages link to on their own site, breadth first, the most promising of each level first."""
     found, level = list[GatheredPage](), pages
     for _ in range(MAX_DEPTH):
         linking = [of_same_site(page) for page in (*level, *gathering.without_text)]

@@ -1,4 +1,4 @@
-"""`web.scrape`: searches, fetches what was found and reads its main text; addresses in the query are read directly."""
+"""`web.scrape`: searches, fetches the hits and reads their main text; addresses in the query are read directly."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -13,13 +13,13 @@ from poweron_services.actions.search_hits import search
 from poweron_services.connectors.page_text import OpenPages
 
 LIMITS: Final = GatheringLimits(pages=1_000, seconds=120.0)
-MAX_FILES: Final = 10  # that are read behind the links of pages
+MAX_FILES: Final = 10  # read from the links of pages
 DIRECT: Final = "The query names addresses: these were read, and no search engine was asked."
 
 
 @dataclass(frozen=True, slots=True)
 class WebScrape:
-    """Reads pages side by side; with `extractDepth` `advanced` also the PDF and office files that they link to."""
+    """Reads pages concurrently; with `extractDepth` `advanced`, also the PDF and office files that they link to."""
 
     open_pages: OpenPages
     enrich: bool = False

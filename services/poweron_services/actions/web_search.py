@@ -1,4 +1,4 @@
-"""`web.search`: pages that a search engine finds, as it shows them; none of them is fetched."""
+"""`web.search`: the pages that a search engine finds, as it shows them; none of them is fetched."""
 
 import asyncio
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ ANSWER: Final = "search engine's answer.md"
 
 @dataclass(frozen=True, slots=True)
 class WebSearch:
-    """Asks the search engine; each hit becomes a document that says where the page is and what is shown of it."""
+    """Queries the search engine; each hit becomes a document with its address and what the engine shows of it."""
 
     spec: ActionSpec = CATALOG["web.search"]
 
@@ -39,14 +39,14 @@ class WebSearch:
 
 
 def _findings(hits: Sequence[SearchHit], question: str, language: str | None) -> list[PageFindings]:
-    """What was found in each hit; the order is that of the engine, which knows more of the pages than it shows."""
+    """Return the findings about each hit, in the order of the engine, which knows more of the pages than it shows."""
     said = [Said(hit.title, hit.raw_content or hit.snippet) for hit in hits]
     found = found_in(said, question, language, as_given=True)
     return [page.findings.model_copy(update={"url": hits[page.number].url}) for page in found]
 
 
 def _answer(found: SearchResults) -> Sequence[ActionDocument]:
-    """The engine's own answer, last: it is no page but the words of a model, and nobody can check it."""
+    """Return the engine's own answer, which comes last: it is a model's text, not a page, and cannot be verified."""
     if not found.answer.strip():
         return ()
     said = f"# Answer of the search engine {found.provider}\n\nIt names no source.\n\n---\n\n{found.answer.strip()}\n"

@@ -1,8 +1,8 @@
-"""Tasks that need everything that documents say, told by their words: sum up, list all, compare.
+"""Tasks that need everything that documents say, recognised by their words: sum up, list all, compare.
 
-In the languages that are told apart elsewhere; a task in another one is answered from what fits it best. What only
-names a place where a fact stands (“in the summary”, “on the price list”) does not count, and a question needs
-everything only where it asks for all of something, for the main points or for differences.
+This works in the languages that are detected elsewhere; a task in another one is answered from the passages that fit
+best. Words that only name the place of a fact (“in the summary”, “on the price list”) do not count, and a question
+needs everything only if it asks for all of something, for the main points or for differences.
 """
 
 import re
@@ -63,7 +63,7 @@ _CONVERT: Final = (
     r"|turn\b.{0,60}\binto|konvertier\w*|wandle\b.{0,60}\bum|exportier\w*"
 )
 _BEGINS: Final = r"(?:please |por favor,? )?(?:export|resume|résumé)\b(?! (?:of|code|number|work)\b)"
-"""What is a verb, or a whole task, only where a task begins with it."""
+"""Words that are a verb, or a whole task, only at the beginning of a task."""
 
 _QUESTION: Final = re.compile(
     r"\W*(?:(?:tell me|say|find out|sag(?:en sie)? mir|dis-moi|dites-moi|dimmi|dime|diga-me),? )?"
@@ -100,7 +100,7 @@ _ASKS: Final = re.compile(rf".*?\b(?:{_ASKED}|{_ALL})\b", re.IGNORECASE)
 
 
 def needs_everything(task: str) -> bool:
-    """Whether a task cannot be done from some passages, however well they fit."""
+    """Return whether a task cannot be done from some passages, however well they fit."""
     return any(map(_needs, _CLAUSE.split(task[:MOST_READ].replace("\u2019", "'"))))
 
 

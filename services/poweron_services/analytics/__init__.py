@@ -1,1 +1,1 @@
-"""What is made of the views of `bi` for people who have no dashboard: files to count with, and a page to hand on."""
+"""Exports of the views of `bi` for users without a dashboard: files for analysis, and a page to share."""

@@ -1,16 +1,16 @@
-"""A report as one HTML page that needs nothing else: no network, no script. Pure: from figures to text."""
+"""A report as one self-contained HTML page, without network access or scripts. Pure: turns figures into text."""
 
 import math
 from collections.abc import Sequence
 from html import escape
 from typing import Final
 
-from poweron_events.stages import STAGES
+from poweron_events.fold.stage_specs import STAGES
 from poweron_services.analytics.report_figures import Figures, Row
 from poweron_services.analytics.svg_charts import Bar, bars, columns, legend
 
 BEGINNING: Final = '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>PowerOn, '
-"""How every report begins."""
+"""The beginning of every report."""
 
 STAGE_LABELS: Final = {stage.name: stage.label for stage in STAGES} | {
     "approve": "Waiting for an approval",
@@ -30,11 +30,11 @@ ENDINGS: Final = {
     "cancelled": ("Cancelled", "#6b7280"),
     "forks_stopped": ("Fork stopped", "#c3cad4"),
 }
-"""How requests ended, and in which colour."""
+"""How requests ended, with the colour of each ending."""
 OF_LEVELS: Final = {"round": "", "action": ", an action", "model_call": ", a call"}
 GREEN: Final = "#0f8a6d"
-LEAST_SHARE: Final = 0.005  # what is less, and not nothing, would read as 0%
-MODELS: Final = 5  # that have a colour of their own
+LEAST_SHARE: Final = 0.005  # a smaller share would be rounded to 0%
+MODELS: Final = 5  # models with a colour of their own
 
 _STYLE: Final = """
 :root { color-scheme: light; }
@@ -59,7 +59,7 @@ th, td { text-align: left; padding: 4px 8px 4px 0; border-bottom: 1px solid #ece
 
 
 def report(figures: Figures, made: str) -> str:
-    """The whole page; `made` is the moment at which the figures were read."""
+    """Return the whole page; `made` is the moment at which the figures were read."""
     sections = (_outcomes, _costs, _times, _stops, _stages, _spending, _actions, _transitions, _people)
     body = "".join(section(figures) for section in sections)
     period = f"{figures.first.isoformat()} to {figures.last.isoformat()}"
@@ -244,7 +244,7 @@ def _stage(row: Row) -> str:
 
 
 def money(value: float) -> str:
-    """US dollars, with as many places as tell something."""
+    """Format US dollars, with as many decimal places as are meaningful."""
     amount = float(value)
     if amount == 0 or amount >= 1:
         return f"${amount:,.2f}"
@@ -252,7 +252,7 @@ def money(value: float) -> str:
 
 
 def duration(ms: float | None) -> str:
-    """A time as a person reads it."""
+    """Format a duration for users."""
     if ms is None:
         return "–"
     for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000)):
@@ -262,7 +262,7 @@ def duration(ms: float | None) -> str:
 
 
 def count(value: float) -> str:
-    """A large number in short."""
+    """Abbreviate a large number."""
     for unit, size in (("M", 1_000_000), ("k", 1_000)):
         if value >= size:
             return f"{value / size:.1f}".removesuffix(".0") + f" {unit}"

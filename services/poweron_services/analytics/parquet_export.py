@@ -1,7 +1,7 @@
-"""The views of rows as Parquet, a folder for each view and a file for each day on which workflows were opened.
+"""The views of rows as Parquet: a folder for each view, and a file for each day on which workflows were opened.
 
-A day is written again only where one of its workflows has a record more, so a second export writes what is new.
-Postgres writes the rows as CSV and DuckDB reads them, both without a Python object for each cell.
+A day is written again only if one of its workflows has a new record, so a second export writes only what is new.
+Postgres writes the rows as CSV and DuckDB reads them, both without creating a Python object for each cell.
 """
 
 import asyncio
@@ -55,7 +55,7 @@ SELECT told_at::date AS day, view.* FROM {view} AS view WHERE told_at::date - DA
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """One file: the rows of a view of one day."""
+    """One file: the rows of a view for one day."""
 
     view: str
     day: str
@@ -64,7 +64,7 @@ class Written:
 
 
 async def export(pool: Pool, folder: Path, since: date | None = None) -> AsyncIterator[Written]:
-    """Write every day that has changed since it was written last; those before `since` are left alone.
+    """Write every day that has changed since it was last written; days before `since` are left alone.
 
     Raises:
         Refused: DuckDB is not installed, or the folder holds an export that cannot be read.
@@ -85,7 +85,7 @@ async def export(pool: Pool, folder: Path, since: date | None = None) -> AsyncIt
 
 
 async def _marks(connection: Connection) -> Mapping[str, str]:
-    """For each day something that no change leaves as it was: records are only ever added."""
+    """Return a mark for each day that every change alters, since records are only ever appended."""
     marks = dict[str, str]()
     for day, mark in await connection.fetch(_MARKS):
         marks[day.isoformat()] = " ".join(filter(None, (marks.get(day.isoformat()), mark)))
@@ -95,7 +95,7 @@ async def _marks(connection: Connection) -> Mapping[str, str]:
 async def _write(
     connection: Connection, database: Any, view: str, days: Sequence[str], folder: Path
 ) -> Sequence[Written]:
-    """The files of one view, each put in its place once it is whole."""
+    """Write the files of one view, each moved into place once it is complete."""
     name = f"{bi.schema_beside(await schema_of(connection))}.{view}"
     numbers = [date.fromisoformat(day).toordinal() - EPOCH for day in days]
     query = (_OF_DEAD_LETTERS if view == "dead_letters" else _OF_WORKFLOWS).format(view=name, days=numbers)
@@ -108,12 +108,12 @@ async def _write(
 
 
 async def _in_thread(database: Any, rows: Path, columns: Mapping[str, str], made: Path) -> Sequence[tuple[date, int]]:
-    """Write the files; where that is cancelled, nothing is written any more once it has ended."""
+    """Write the files in a thread; if cancelled, wait until the thread has stopped writing."""
     writing = asyncio.ensure_future(asyncio.to_thread(_to_parquet, database, rows, columns, made))
     try:
         return await asyncio.shield(writing)
     except asyncio.CancelledError:
-        while not writing.done():  # between two statements nobody hears it
+        while not writing.done():  # an interrupt between two statements has no effect
             database.interrupt()
             await asyncio.wait([writing], timeout=INTERRUPTED_EVERY)
         raise
@@ -127,7 +127,7 @@ def _put(made: Path, folder: Path, view: str, day: str, count: int) -> Written:
 
 
 def _to_parquet(database: Any, rows: Path, columns: Mapping[str, str], made: Path) -> Sequence[tuple[date, int]]:
-    """Files of Parquet by day; how many rows there are of each."""
+    """Write Parquet files by day, and return the number of rows of each."""
     given = "header = false, auto_detect = false, delim = ',', quote = '\"', escape = '\"', allow_quoted_nulls = false"
     read = f"read_csv({_quoted(rows)}, {given}, columns = {dict(columns)})"
     database.execute(f"CREATE OR REPLACE TEMP TABLE rows AS FROM {read}")

@@ -1,4 +1,4 @@
-"""What a report tells: sums over some days, read from the views of `bi` at one moment."""
+"""The figures of a report: sums over some days, read from the views of `bi` at one moment."""
 
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -89,7 +89,7 @@ SELECT kind, SUM(times)::bigint AS times
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """The rows of each question, over the days from `first` to `last`."""
+    """The rows of each query, for the days from `first` to `last`."""
 
     first: date
     last: date
@@ -101,7 +101,7 @@ class Figures:
         return [(self.first + timedelta(days=place)).isoformat() for place in range(count)]
 
     def one(self, question: str) -> Row:
-        """The only row of a question that has one."""
+        """Return the only row of a query that has one."""
         return self.found[question][0]
 
     def sum(self, question: str, column: str) -> Any:
@@ -109,7 +109,7 @@ class Figures:
 
 
 async def read_figures(pool: Pool, first: date, last: date) -> Figures:
-    """All figures of these days, both included, in UTC."""
+    """Read all figures of these days, both included, in UTC."""
     async with snapshot(pool) as connection:
         await connection.execute("SET LOCAL TIME ZONE 'UTC'")
         return Figures(first, last, await _answers(connection, first, last + timedelta(days=1)))
@@ -125,7 +125,7 @@ async def _answers(connection: Connection, start: date, end: date) -> dict[str, 
 
 
 def _between(query: str, schema: str, moments: list[str]) -> str:
-    """The question of these days; dates of ours need no quoting."""
+    """Return the query for these days; our own dates need no quoting."""
     return (
         query.replace("{bi}", schema)
         .replace("{fork_stops}", bi.FORK_STOPS)

@@ -1,4 +1,4 @@
-"""Charts as SVG: columns over days, and bars beside their names. Pure; no script, no font but the reader's own."""
+"""Charts as SVG: columns over days, and bars beside their names. Pure; they use no script, and the reader's fonts."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -12,17 +12,17 @@ BOTTOM: Final = 24
 TOP: Final = 10
 COLOURS: Final = ("#2563a8", "#d97706", "#6b7280", "#0f8a6d", "#8b5cf6", "#b4235a")
 NAMES: Final = 230  # room for the names beside bars
-MOST_OF_NAME: Final = 34  # characters, as many as have room there
+MOST_OF_NAME: Final = 34  # characters that fit there
 BAR: Final = 26
-STEPS: Final = (1, 1.2, 2, 4, 6, 8, 10)  # a quarter of each reads well
-WHOLE_QUARTERS: Final = (1, 2, 3, 4, 5, 10)  # of a scale for what is counted
+STEPS: Final = (1, 1.2, 2, 4, 6, 8, 10)  # a quarter of each is easy to read
+WHOLE_QUARTERS: Final = (1, 2, 3, 4, 5, 10)  # quarters of a scale for counts
 
 Said = Callable[[float], str]
-"""How a number is written."""
+"""Formats a number."""
 
 
 class Bar(NamedTuple):
-    """A name, how long its bar is, what stands behind it, and its colour."""
+    """A name, the length of its bar, the text after the bar, and its colour."""
 
     name: str
     value: float
@@ -39,7 +39,7 @@ def columns(
     colours: Sequence[str] = COLOURS,
     is_count: bool = False,
 ) -> str:
-    """One column a day, its parts upon each other in the order of the series; a scale of counts has whole numbers."""
+    """Draw one column per day, stacked in the order of the series; a scale of counts has whole numbers."""
     most = max((sum(values) for values in zip(*series.values(), strict=True)), default=0)
     scale = 4 * _round_up(most / 4, WHOLE_QUARTERS, least=1) if is_count else _round_up(most, STEPS)
     inner, wide = HEIGHT - TOP - BOTTOM, (WIDTH - LEFT) / max(1, len(days))
@@ -60,7 +60,7 @@ def columns(
 
 
 def bars(values: Sequence[Bar], *, title: str) -> str:
-    """One bar a line."""
+    """Draw one bar per line."""
     longest = max((each.value for each in values), default=0) or 1
     room, parts = WIDTH - NAMES - 150, list[str]()
     for place, (name, value, said, colour) in enumerate(values):
@@ -81,7 +81,7 @@ def _grid(scale: float, inner: float, said: Said) -> str:
 
 
 def _days(days: Sequence[str], wide: float) -> list[str]:
-    """Every so many days their name, so that none stands on another."""
+    """Label every few days, so that labels do not overlap."""
     every = max(1, -(-len(days) // 8))
     return [
         f'<text x="{min(LEFT + (place + 0.5) * wide, WIDTH - 18):.1f}" y="{HEIGHT - 6}" text-anchor="middle">'
@@ -92,7 +92,7 @@ def _days(days: Sequence[str], wide: float) -> list[str]:
 
 
 def legend(names: Iterable[tuple[str, str]]) -> str:
-    """What each colour stands for."""
+    """Draw what each colour stands for."""
     shown = (f'<span><i style="background:{colour}"></i>{escape(name)}</span>' for name, colour in names)
     return f'<p class="legend">{"".join(shown)}</p>'
 
@@ -103,7 +103,7 @@ def _svg(height: float, title: str, parts: Sequence[str]) -> str:
 
 
 def _round_up(most: float, steps: Sequence[float], *, least: float = 0) -> float:
-    """The next of these steps, or of ten, a hundred or a tenth times as much."""
+    """Round up to the next of these steps times a power of ten."""
     if most <= least:
         return least or 1
     power = 10.0 ** math.floor(math.log10(most))

@@ -1,6 +1,6 @@
-"""How fast PowerOn is on this machine, beside what Kafka and Postgres can do at best in the same run.
+"""Benchmarks of PowerOn on this machine, compared with the best that Kafka and Postgres achieve in the same run.
 
-Ours is the real thing: real servers of its own, all roles in one process or in several, the projector in another,
-prompts and answers in the content store. Only the model and the action answer at once, so that nothing but PowerOn is
-measured.
+The measured system is real: it has its own servers, all roles in one process or in several, the projector in another
+process, and prompts and answers in the content store. Only the model and the action answer instantly, so that the
+figures measure nothing but PowerOn.
 """

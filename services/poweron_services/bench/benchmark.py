@@ -1,4 +1,4 @@
-"""The benchmark: what is measured, in which order, and how often."""
+"""The benchmark: what it measures, in which order and how often."""
 
 from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -37,16 +37,16 @@ from poweron_services.sandbox.servers import Sandbox, open_sandbox
 from poweron_services.wiring import ROLES
 
 PARTS: Final = ("ask", "documents", "latency", "throughput", "growth", "history", "rebuild")
-"""What can be measured by itself, in this order."""
+"""The parts that can be measured separately, in this order."""
 
-DIGITS: Final = 3  # of a figure, after the point
+DIGITS: Final = 3  # decimal places of a figure
 
 Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
 class BenchmarkPlan:
-    """How much is done; where something is done several times, the middle of its results counts."""
+    """The amount of work in a run; a measurement that is repeated usually reports its median."""
 
     times: int = 3
     processes: int = 1
@@ -64,7 +64,7 @@ class BenchmarkPlan:
     page_workflows: int = 100
 
     def iterations(self, parts: Collection[str], *, times: int | None = None) -> int:
-        """How many the parts make that measure the loop, those before them that are not counted included."""
+        """Return the number of loop iterations that these parts make, including the warm-up."""
         warm = self.at_once * self.steps
         latency = self.alone * self.alone_steps * ("latency" in parts)
         return warm + (times or self.times) * (latency + self.workflows * self.steps * ("throughput" in parts))
@@ -72,7 +72,7 @@ class BenchmarkPlan:
 
 @dataclass(slots=True)
 class Benchmark:
-    """One run, and the figures that it has found so far."""
+    """One run and the figures it has measured so far."""
 
     sandbox: Sandbox
     plan: BenchmarkPlan
@@ -80,12 +80,12 @@ class Benchmark:
     fsync: bool
     found: dict[str, float]
     on_iterations: Callable[[int, int], None] = lambda _, __: None
-    """Told how many iterations were made, and of how many."""
+    """Called with the number of iterations made so far and the number planned."""
     _made: int = 0
     _planned: int = 0
 
     async def measure_beside(self, peer: Sequence[str]) -> None:
-        """Take turns with a peer's command."""
+        """Measure PowerOn and a peer's command in turn."""
         self._planned = self.plan.iterations(("latency", "throughput"), times=self.plan.beside_a_peer)
         ours, alone, theirs = list[Throughput](), list[float](), list[PeerFigures]()
         await self._check()
@@ -126,7 +126,7 @@ class Benchmark:
 
     @asynccontextmanager
     async def _loop(self) -> AsyncGenerator[tuple[WorkflowRunner, CpuMeter], None]:
-        """All roles in one process, or in several that share the work, and the projector in another; all warmed up."""
+        """Run all roles in one process, or in several sharing the work, and the projector in another; warm them up."""
         self.progress("Starting the roles and the projector…")
         roles = [role for role in ROLES if role != "projector"]
         played = {"projector": ["projector"], **dict.fromkeys(_names("roles", self.plan.processes), roles)}
@@ -144,7 +144,10 @@ class Benchmark:
         self.on_iterations(self._made, max(self._made, self._planned))
 
     async def _check(self) -> None:
-        """Whether the machine is free; it is told at once, and counts where the ring is not measured again."""
+        """Measure the bare ring and report at once if the machine is busy.
+
+        Its figures are final unless a later part measures the ring again.
+        """
         self.progress("How fast the bare ring is…")
         self.found["ring_p50_ms"] = percentile(await self._lap_times(), 50)
         self.found["ring_iterations_per_second"] = await self._ring_rate()
@@ -258,7 +261,7 @@ class Benchmark:
 
 
 def _names(name: str, count: int) -> list[str]:
-    """A name for each of so many: with a number where there are several."""
+    """Return one name for each process, numbered if there are several."""
     return [name] if count == 1 else [f"{name} {number}" for number in range(1, count + 1)]
 
 
@@ -272,20 +275,20 @@ async def measure(
     plan: BenchmarkPlan | None = None,
     on_iterations: Callable[[int, int], None] = lambda _, __: None,
 ) -> Figures:
-    """Measure on servers of the run's own, below this data directory; all they wrote is removed afterwards.
+    """Measure on separate servers below this data directory, and remove everything they wrote afterwards.
 
     Args:
-        home: the user's data directory; what was fetched for its servers is used.
-        progress: told in sentences what is going on.
-        parts: what to measure, of `PARTS`.
-        fsync: let the broker force each record to the disk.
-        peer: a command that is measured in turn with us, in place of the parts.
-        plan: how much is done.
-        on_iterations: told how many iterations of the loop were made, and of how many.
+        home: the user's data directory; the server software already downloaded there is reused.
+        progress: called with sentences that describe the progress.
+        parts: the parts to measure, from `PARTS`.
+        fsync: make the broker flush each record to the disk.
+        peer: a command to measure in turn with PowerOn, instead of the parts.
+        plan: the amount of work.
+        on_iterations: called with the number of loop iterations made so far and the number planned.
 
     Raises:
-        Refused: another run is under way, or something must be mended first; the message says what.
-        Unavailable: a server or a process of the run does not come up or stay up.
+        Refused: another run is in progress, or something must be fixed first; the message says what.
+        Unavailable: a server or a process of the run does not start or stay up.
     """
     plan, found = plan or BenchmarkPlan(), dict[str, float]()
     async with run_directories(home, progress) as (asked, measured):

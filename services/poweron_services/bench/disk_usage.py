@@ -1,4 +1,4 @@
-"""What lies on the disk: Kafka's segments and Postgres' tables and indexes, without the log that Postgres recycles."""
+"""The disk space of Kafka's segments and of Postgres' tables and indexes, without the WAL that Postgres recycles."""
 
 import asyncio
 from pathlib import Path
@@ -13,7 +13,7 @@ _TOPICS: Final = ("poweron.*", "__consumer_offsets-*")
 
 
 async def occupied(connections: Connections) -> dict[str, int]:
-    """The bytes that the log with the places of its readers takes, and those of the database."""
+    """Return the bytes that the log, including its consumer offsets, and the database take up."""
     async with acquire(connections.pool) as connection:
         rows: int = await connection.fetchval(_SIZE)
     data = Folders.of(connections.settings.home).kafka / "data"

@@ -1,4 +1,4 @@
-"""How fast PDFs are read: pages for each second that a core works for it, in whichever process that is."""
+"""The speed of reading PDFs: pages per CPU second, counted over all processes involved."""
 
 import asyncio
 from typing import Final
@@ -10,20 +10,20 @@ from poweron_events.errors import Unavailable
 from poweron_services.bench.processes import CpuMeter
 from poweron_services.connectors.document_reader import DocumentReader, affordable_readers
 
-READER: Final = "reader"  # this process, with those that it starts
+READER: Final = "reader"  # this process and those that it starts
 PROSE: Final = "#lorem(700)"
 COLUMNS: Final = "#columns(2, lorem(640))"
 TABLE: Final = "#grid(columns: 6, ..range(240).map(place => rect(width: 28mm, height: 6mm)[#lorem(1) #place]))"
 KINDS: Final = {"prose": (PROSE,), "columns": (COLUMNS,), "tables": (TABLE,), "mixed": (PROSE, COLUMNS, TABLE)}
-"""What the pages of each document hold, in turn; the cells of a table are framed one by one, as many programs do."""
+"""The contents of each document's pages, repeated in turn; table cells are framed one by one, as many programs do."""
 _HEAD: Final = '#set page(paper: "a4", margin: 18mm)\n#set text(size: 10pt)\n#set par(justify: true)\n'
 
 
 async def pages_per_second(kind: str, pages: int) -> float:
-    """Read a document of so many pages, and count the work of all processes.
+    """Read a document of this many pages and return the pages per CPU second of all processes.
 
     Raises:
-        Unavailable: a page of it was left out, so the figure would say nothing.
+        Unavailable: a page was left out, so the figure would be meaningless.
     """
     data = await asyncio.to_thread(_written, kind, pages)
     meter = CpuMeter({READER: psutil.Process()})
@@ -40,7 +40,7 @@ async def pages_per_second(kind: str, pages: int) -> float:
 
 
 def _written(kind: str, pages: int) -> bytes:
-    """A PDF of so many pages."""
+    """Return a PDF of this many pages."""
     contents = KINDS[kind]
     shown = "\n#pagebreak()\n".join(contents[page % len(contents)] for page in range(pages))
     made = typst.compile(f"{_HEAD}{shown}".encode())

@@ -1,4 +1,4 @@
-"""The figures of a run, and what is wanted of them."""
+"""The figures of a run and the bounds they should meet."""
 
 import math
 from collections.abc import Sequence
@@ -7,18 +7,18 @@ from typing import Literal
 
 from poweron_events.event import Model
 
-RING_P50_MS = 9.0  # above it the machine was busy
-RING_ITERATIONS = 1_000.0  # a second; below it the machine was busy
+RING_P50_MS = 9.0  # above this, the machine was busy
+RING_ITERATIONS = 1_000.0  # per second; below this, the machine was busy
 
 
 class Figures(Model):
-    """What a run has measured; None for what it was not asked for. Rates are per second."""
+    """The measurements of a run; None for those that were not requested. Rates are per second."""
 
     iterations_per_second: float | None = None
-    """Until the rows of all iterations are in Postgres."""
+    """Measured until the rows of all iterations are in Postgres."""
     ring_iterations_per_second: float | None = None
     ring_projected_iterations_per_second: float | None = None
-    """Until each event of the ring is in Postgres."""
+    """Measured until each record of the ring is in Postgres."""
     iteration_p50_ms: float | None = None
     iteration_p99_ms: float | None = None
     ring_p50_ms: float | None = None
@@ -26,7 +26,7 @@ class Figures(Model):
     bytes_per_iteration: float | None = None
     bytes_ratio_step_40_to_4: float | None = None
     prompt_share_kept: float | None = None
-    """Of the characters of prompts, those that stand where they stood in the prompt before; of 1."""
+    """The share of prompt characters, from 0 to 1, in the prefix that a prompt has in common with the previous one."""
     rebuild_events_per_second: float | None = None
     copy_events_per_second: float | None = None
     fold_events_per_second: float | None = None
@@ -34,19 +34,19 @@ class Figures(Model):
     ask_cold_ms: float | None = None
     ask_warm_ms: float | None = None
     prose_pages_per_second: float | None = None
-    """Of a PDF, for each second that a core works for it; so are the next ones."""
+    """PDF pages per CPU second; the next three fields use the same unit."""
     columns_pages_per_second: float | None = None
     tables_pages_per_second: float | None = None
     mixed_pages_per_second: float | None = None
     peer_iterations_per_second: float | None = None
-    """Of a peer, measured in turn with ours; so are the next ones."""
+    """The peer's figure, measured in turn with ours; so are the next two fields."""
     peer_iteration_p50_ms: float | None = None
     peer_cpu_seconds_per_1000_iterations: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A value that a figure is to keep to, or one that it is to reach."""
+    """An upper or lower bound for a figure."""
 
     kind: Literal["at most", "at least"]
     value: float
@@ -57,7 +57,7 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class FigureLine:
-    """A figure beside its yardstick; `share` bounds the one divided by the other, `bound` the figure itself."""
+    """A figure and its yardstick; `share` bounds the figure divided by the yardstick, `bound` the figure itself."""
 
     name: str
     figure: str
@@ -67,7 +67,7 @@ class FigureLine:
     share: Bound | None = None
 
     def met(self, figures: Figures) -> bool | None:
-        """Whether all that is wanted is reached; None where nothing is, or where it was not measured."""
+        """Return whether all bounds are met, or None if there are no bounds or the figure was not measured."""
         ours = value(figures, self.figure)
         if ours is None:
             return None
@@ -145,31 +145,31 @@ PEER_LINES: tuple[FigureLine, ...] = (
         yardstick="peer_cpu_seconds_per_1000_iterations",
     ),
 )
-"""What is shown where a peer was measured in turn with us."""
-LEAST_WITH_FSYNC = Bound("at least", 1.5)  # of a peer's rate, where the broker waits for the disk
+"""The lines to show if a peer was measured in turn with PowerOn."""
+LEAST_WITH_FSYNC = Bound("at least", 1.5)  # times the peer's rate, if the broker waits for the disk
 
 
 def peer_lines(*, fsync: bool) -> tuple[FigureLine, ...]:
-    """What is shown beside a peer."""
+    """Return the lines to show for a comparison with a peer."""
     one, rate, cpu = PEER_LINES
     return (one, replace(rate, share=LEAST_WITH_FSYNC) if fsync else rate, cpu)
 
 
 def lines(*, fsync: bool) -> tuple[FigureLine, ...]:
-    """What is shown; where the broker waits for the disk, rates are for the yardstick to judge alone."""
+    """Return the lines to show; if the broker waits for the disk, rates are judged only against their yardsticks."""
     return tuple(replace(line, bound=None) if fsync and line.yardstick else line for line in FIGURE_LINES)
 
 
 def value(figures: Figures, name: str) -> float | None:
-    """A figure by its name."""
+    """Return a figure by its name."""
     found: float | None = getattr(figures, name)
     return found
 
 
 def why_void(figures: Figures, *, fsync: bool = False) -> str | None:
-    """Why the run says nothing about us; None for a run that counts.
+    """Return why the run says nothing about PowerOn, or None if the run counts.
 
-    Where the broker waits for the disk, a slow ring says nothing about how busy the machine was.
+    If the broker waits for the disk, a slow ring does not show that the machine was busy.
     """
     if fsync:
         return None
@@ -182,5 +182,5 @@ def why_void(figures: Figures, *, fsync: bool = False) -> str | None:
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
-    """The smallest of the values that so many percent of them do not exceed."""
+    """Return the smallest value that at least this percentage of the values does not exceed."""
     return sorted(values)[max(0, math.ceil(len(values) * percent / 100) - 1)]

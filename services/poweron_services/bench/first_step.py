@@ -1,4 +1,4 @@
-"""How long a person waits from `poweron ask` until the first step is shown."""
+"""The time that a user waits from starting `poweron ask` until the first step is shown."""
 
 import asyncio
 import subprocess
@@ -22,12 +22,12 @@ POWERON: Final = (sys.executable, "-c", "from poweron_services.cli.entry import 
 
 
 async def cold_ms(home: Path) -> float:
-    """With no server running and nothing in the data directory; only the software has been fetched."""
+    """Return the time with no server running and an empty data directory; only the software has been downloaded."""
     return await _asked(home)
 
 
 async def warm_ms(home: Path, progress: Callable[[str], None], *, times: int) -> float:
-    """With both servers running."""
+    """Return the median time with both servers running."""
     await embedded.up(home, progress)
     try:
         return median([await _asked(home) for _ in range(times)])
@@ -36,7 +36,7 @@ async def warm_ms(home: Path, progress: Callable[[str], None], *, times: int) ->
 
 
 async def _asked(home: Path) -> float:
-    """The ms from the start of the command to the line of its first step."""
+    """Return the ms from the start of the command to the line of its first step."""
     letter = home / "letter.txt"
     await asyncio.to_thread(letter.write_text, LETTER)
     began = time.perf_counter()
@@ -60,7 +60,7 @@ async def _asked(home: Path) -> float:
 
 
 async def _until_first_step(stderr: asyncio.StreamReader) -> float:
-    """When the first step was shown; raises `Unavailable` if it never is."""
+    """Return when the first step was shown; raise `Unavailable` if the command ends without one."""
     lines: list[bytes] = []
     while line := await stderr.readline():
         if line.startswith(FIRST_STEP):

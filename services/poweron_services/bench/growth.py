@@ -1,7 +1,7 @@
-"""What changes from step to step of a workflow: the bytes that it writes, and where its prompts begin to differ.
+"""Growth over the steps of a workflow: the bytes that each step writes, and where its prompts begin to differ.
 
-The bytes of its 40th step are taken beside those of its 4th. They are counted as the log and the rows hold them. A
-workflow that ends at that step stands for the rows that each step replaces, which are then as that step has left them.
+The bytes of the 40th step are compared with those of the 4th, as the log and the rows store them. Each step also
+replaces some rows, so each of the two is measured in a workflow that ends with it: the rows are then as it left them.
 """
 
 from itertools import takewhile
@@ -25,12 +25,12 @@ REPLACED: Final = ("workflows", "rounds", "tasks")
 
 
 async def growth(runner: WorkflowRunner) -> float:
-    """What the late step writes, divided by what the early one does."""
+    """Return the bytes that the late step writes, divided by those of the early step."""
     return await _written_by(runner, LATE_STEP) / await _written_by(runner, EARLY_STEP)
 
 
 async def _written_by(runner: WorkflowRunner, step: int) -> int:
-    """The bytes that the last step of a workflow of so many steps has written."""
+    """Run a workflow of this many steps and return the bytes that its last step has written."""
     workflow = await runner.run(step)
     await runner.projected()
     records = await stored_records(runner.connections.pool, workflow)
@@ -46,10 +46,10 @@ async def _written_by(runner: WorkflowRunner, step: int) -> int:
 
 
 async def prompts_kept(runner: WorkflowRunner) -> float:
-    """How many of the characters of a ten-step run's prompts stand where they stood in the prompt before, of 1.
+    """Return the share of a ten-step run's prompt characters, from 0 to 1, that repeat the previous prompt's start.
 
-    A provider that has kept a prompt reads what begins alike from its cache. The prompt before is that of the same
-    template.
+    A provider with a prompt cache reads an identical beginning from it. Each prompt is compared with the previous one
+    of the same template.
     """
     workflow = await runner.run(PROMPTED_STEPS)
     await runner.projected()

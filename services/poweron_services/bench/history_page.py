@@ -1,6 +1,6 @@
-"""How fast the newest page of a long history is read from a large table.
+"""The speed of reading the newest page of a long history from a large table.
 
-Every workflow there has a long history, and their messages lie mixed as they would have been written.
+Every workflow in the table has a long history, and their messages are interleaved as in real use.
 """
 
 import time
@@ -29,14 +29,14 @@ SELECT id, seq, {_OTHERS}
 
 
 async def page_p50_ms(runner: WorkflowRunner, dsn: str, *, rows: int, workflows: int) -> float:
-    """The time to read the newest page, of one workflow after the other."""
+    """Return the median time to read the newest page, going through the workflows in turn."""
     written = await runner.run(1)
     await runner.projected()
     ids = [workflow_id(BENCH_SOURCE, f"page {number}") for number in range(workflows)]
     async with connect(dsn, schema=PAGE_SCHEMA) as pool:
         await migrate(pool)
         async with acquire(runner.connections.pool) as connection:
-            await connection.execute(f"ALTER TABLE {PAGE_SCHEMA}.messages SET UNLOGGED")  # it is only to be read
+            await connection.execute(f"ALTER TABLE {PAGE_SCHEMA}.messages SET UNLOGGED")  # it is only read
             await connection.execute(_FILL, rows // workflows, ids, written)
             await connection.execute(f"ANALYZE {PAGE_SCHEMA}.messages")
         took: list[float] = []

@@ -1,6 +1,6 @@
-"""A model and an action that answer at once, with answers of the sizes that real ones have.
+"""A model and an action that answer instantly, with answers of realistic size.
 
-The sizes are those of what the model and the action say; what the loop adds to it in an event counts as ours.
+The sizes are those of the answers themselves; anything that the loop adds to them in an event counts as PowerOn's.
 """
 
 from itertools import count
@@ -22,20 +22,20 @@ from poweron_services.models.prompts import (
 )
 
 SELECTION, PARAMETERS, RESULT, OBSERVATION, REFINEMENT = 600, 200, 2_000, 800, 150  # bytes
-NOTE_COUNT = 4  # of a result; an observation keeps the first 200 characters of each
+NOTE_COUNT = 4  # notes of a result; an observation keeps the first 200 characters of each
 ACTION = "ai.process"
 
-NUMBER = "No. 00000000 "  # makes no two answers the same
+NUMBER = "No. 00000000 "  # makes every answer different
 WORDS = "The bumper cover was replaced, the dent in the quarter panel was repaired, and both were refinished in green. "
 
 
 def filled(start: str, size: int) -> str:
-    """A text of so many bytes that begins like this."""
+    """Return a text of this many bytes that begins with `start`."""
     return (start + WORDS * (size // len(WORDS) + 1))[:size]
 
 
 def _answer(size: int, filling: str, **answer: Any) -> str:
-    """An answer of so many bytes, one of whose fields is filled up."""
+    """Return an answer of this many bytes, with one field padded."""
     bare = len(dumps({**answer, filling: ""}))
     return dumps({**answer, filling: filled(NUMBER, size - bare)}).decode()
 
@@ -60,7 +60,7 @@ INSTANT_ANSWERS: dict[type[Prompt], str] = {
 
 
 class InstantModel:
-    """Never satisfied: it goes on until the limit of steps is reached."""
+    """A model that is never satisfied and continues until the step limit is reached."""
 
     def __init__(self) -> None:
         self._numbers = count(1)
@@ -71,14 +71,14 @@ class InstantModel:
 
 
 class InstantAction:
-    """Has always done its work already."""
+    """An action that succeeds at once without doing anything."""
 
     spec = CATALOG[ACTION]
 
     def __init__(self) -> None:
         self._numbers = count(1)
 
-    async def __call__(self, order: Order) -> Done:  # noqa: ARG002 - nothing is to be done
+    async def __call__(self, order: Order) -> Done:  # noqa: ARG002 - there is nothing to do
         number = f"{next(self._numbers):08d}"
         notes = tuple(
             filled(f"No. {number}, finding {note}: ", RESULT // NOTE_COUNT) for note in range(1, NOTE_COUNT + 1)

@@ -1,4 +1,4 @@
-"""Our own figures: workflows are requested over Kafka as any client does it, and followed to their end."""
+"""The speed of PowerOn itself: workflows are requested over Kafka, as by any client, and followed to their end."""
 
 import asyncio
 import time
@@ -26,7 +26,7 @@ from poweron_services.sandbox.polling import until
 
 BENCH_SOURCE: Final = "/poweron/bench"
 POLL_TIMEOUT: Final = 1.0  # seconds
-POSITION_PERIOD: Final = 0.005  # seconds between two questions for the projector's position
+POSITION_PERIOD: Final = 0.005  # seconds between two queries of the projector's position
 DEADLINE: Final = 300.0  # seconds for one measurement
 EVENTS_TOPIC: Final = topics.EVENTS.name
 
@@ -39,7 +39,7 @@ _OTHER_ENDS = tuple(f'"type":"{end.TYPE}"}}'.encode() for end in (RoundFailed, R
 
 @dataclass(slots=True)
 class EventListener:
-    """Reads every event, and remembers when the steps of each workflow ended."""
+    """Reads every event and remembers when the steps of each workflow ended."""
 
     follower: Follower
     ended: dict[str, "asyncio.Future[None]"] = field(default_factory=dict)
@@ -64,15 +64,15 @@ class EventListener:
 
 @dataclass(frozen=True, slots=True)
 class WorkflowRunner:
-    """Requests workflows of so many steps, and waits for their ends."""
+    """Requests workflows of a given number of steps and waits for them to end."""
 
     connections: Connections
     listener: EventListener
     on_iterations: Callable[[int], None] = lambda _: None
-    """Told how many more there are whenever a workflow has ended."""
+    """Called with the number of new iterations whenever a workflow has ended."""
 
     async def run(self, steps: int) -> str:
-        """One workflow from the request to its end; the answer is its id."""
+        """Run one workflow from its request to its end and return its id."""
         request = RequestWorkflow(prompt=filled("Name every repair. ", 200), max_steps=steps)
         request_id = uuid4().hex
         sent = await send(self.connections.log, request, source=BENCH_SOURCE, request_id=request_id, start=0)
@@ -109,7 +109,7 @@ class WorkflowRunner:
 async def workflow_runner(
     connections: Connections, on_iterations: Callable[[int], None] = lambda _: None
 ) -> AsyncGenerator[WorkflowRunner, None]:
-    """A runner whose listener reads everything from now on, while the block lasts."""
+    """Open a runner whose listener reads all events from now on, while the block lasts."""
     async with connections.log.follow(EVENTS_TOPIC, f"poweron.bench-{uuid4().hex}") as follower:
         await _seek_to_the_end(connections, follower)
         listener = EventListener(follower)
@@ -129,29 +129,29 @@ async def _seek_to_the_end(connections: Connections, follower: Follower) -> None
 
 @dataclass(frozen=True, slots=True)
 class Throughput:
-    """What a run of many workflows at once came to; seconds are counted from the first request."""
+    """The result of running many workflows at once; seconds are counted from the first request."""
 
     iterations: int
     ended: float  # seconds until the last round had ended
     projected: float  # seconds until the rows of all of them were in Postgres
     cpu: Mapping[str, float]  # seconds, by process
-    disk: Mapping[str, int]  # bytes, by what has grown
+    disk: Mapping[str, int]  # bytes, by server
 
     @property
     def cpu_per_iteration(self) -> float:
-        """Seconds, of all processes together."""
+        """CPU seconds per iteration, of all processes together."""
         return sum(self.cpu.values()) / self.iterations
 
     @property
     def bytes_per_iteration(self) -> float:
-        """Bytes, of Kafka and Postgres together."""
+        """Bytes per iteration, of Kafka and Postgres together."""
         return sum(self.disk.values()) / self.iterations
 
 
 async def throughput(
     runner: WorkflowRunner, meter: CpuMeter, *, workflows: int, steps: int, at_once: int
 ) -> Throughput:
-    """Many workflows at once."""
+    """Run many workflows at once and measure them."""
     async with asyncio.timeout(DEADLINE):
         disk = await occupied(runner.connections)
         before, began = meter.read(), time.perf_counter()
@@ -168,7 +168,7 @@ def _grown(before: Mapping[str, Amount], after: Mapping[str, Amount]) -> dict[st
 
 
 async def latencies(runner: WorkflowRunner, *, workflows: int, steps: int) -> list[float]:
-    """One workflow at a time: the ms from the end of each step to the end of the next."""
+    """Run one workflow at a time and return the ms from the end of each step to the end of the next."""
     found: list[float] = []
     async with asyncio.timeout(DEADLINE):
         for _ in range(workflows):
@@ -178,7 +178,7 @@ async def latencies(runner: WorkflowRunner, *, workflows: int, steps: int) -> li
 
 
 async def warm_up(runner: WorkflowRunner, *, workflows: int, steps: int, at_once: int) -> None:
-    """Let every process come up, and the servers and interpreters warm up."""
+    """Wait until every process is up, and warm up the servers and interpreters."""
     async with asyncio.timeout(DEADLINE):
         await runner.run_many(workflows, steps, at_once=at_once)
         await runner.projected()

@@ -1,6 +1,6 @@
 """A process of a run: `python -m poweron_services.bench.measured_process serve ROLE…`, or `… project`.
 
-The roles have a model and an action that answer at once; `project` is the yardstick of the projector.
+The roles use a model and an action that answer instantly; `project` is the yardstick for the projector.
 """
 
 import sys

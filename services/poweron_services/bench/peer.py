@@ -1,4 +1,4 @@
-"""A peer: anybody's command that runs the workload of the benchmark and prints what it came to.
+"""A peer: any command that runs the workload of the benchmark and prints its figures.
 
 The workload: 200 workflows of 5 iterations of 5 durable steps, 64 at once; then one workflow at a time.
 """
@@ -22,26 +22,26 @@ EXAMPLE: Final = '{"peer": "name", "iter_p50_ms": 8.1, "iter_per_s": 305, "cpu_s
 
 
 class PeerFigures(BaseModel):
-    """What one run of a peer came to."""
+    """The figures of one run of a peer."""
 
     peer: str = "peer"
     iteration_p50_ms: float = Field(alias="iter_p50_ms", gt=0)
-    """One workflow at a time."""
+    """Measured with one workflow at a time."""
     iterations_per_second: float = Field(alias="iter_per_s", gt=0)
     cpu_seconds_per_1000_iterations: float = Field(alias="cpu_s_per_1000_iter", gt=0)
-    """Of all its processes."""
+    """The CPU time of all its processes."""
 
     def told(self) -> str:
         return speed_told(self.peer, self.iterations_per_second, self.iteration_p50_ms)
 
 
 def speed_told(who: str, iterations_per_second: float, iteration_p50_ms: float) -> str:
-    """How fast somebody was in one turn, as a sentence."""
+    """Return one side's speed in one turn, as a sentence."""
     return f"{who}: {iterations_per_second:,.0f} iterations/s, one in {iteration_p50_ms:.1f} ms."
 
 
 def peer_command(line: str) -> tuple[str, ...]:
-    """The command that a user named.
+    """Return the command that a user has given.
 
     Raises:
         Refused: it cannot be run on this machine.
@@ -53,10 +53,10 @@ def peer_command(line: str) -> tuple[str, ...]:
 
 
 async def measured_peer(command: Sequence[str]) -> PeerFigures:
-    """Run the command once, and read the last line that tells figures.
+    """Run the command once and return the figures of the last line that has any.
 
     Raises:
-        Refused: it does not end well, or in time, or tells no figures; the message has its last words.
+        Refused: it fails, times out or prints no figures; the message includes the end of its output, if it ended.
     """
     process = await asyncio.create_subprocess_exec(*command, stdout=PIPE, stderr=PIPE, stdin=asyncio.subprocess.DEVNULL)
     try:

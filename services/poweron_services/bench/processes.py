@@ -1,4 +1,4 @@
-"""The processes of a run: how they are started and ended, and how much CPU time they take."""
+"""The processes of a run: starting and stopping them, and measuring their CPU time."""
 
 import asyncio
 import os
@@ -23,10 +23,10 @@ RUNNER: Final = "load"  # this process, which requests the workflows
 
 @asynccontextmanager
 async def running(sandbox: Sandbox, name: str, *arguments: str) -> AsyncGenerator[Process, None]:
-    """A process of this run, while the block lasts.
+    """Run a process of this run while the block lasts.
 
     Raises:
-        Unavailable: it ended before its time; in its own last words.
+        Unavailable: it ended early; the message includes the last lines of its log.
     """
     log = sandbox.home / f"{name}.log"
     module, environment = measured_process.__name__, sandbox.environment()
@@ -41,7 +41,7 @@ async def running(sandbox: Sandbox, name: str, *arguments: str) -> AsyncGenerato
 
 
 async def until_ready(process: Process) -> None:
-    """Wait until the process has said so."""
+    """Wait until the process reports that it is ready."""
     assert process.stdout is not None
     async with asyncio.timeout(READY_DEADLINE):
         await process.stdout.readline()
@@ -55,24 +55,24 @@ async def _watch(process: Process, log: Path) -> None:
 
 @dataclass(frozen=True, slots=True)
 class CpuMeter:
-    """CPU time, in seconds, of these processes by their names; of servers with all that they have started."""
+    """The CPU time of processes by name, in seconds, including their child processes except for `RUNNER`."""
 
     processes: dict[str, psutil.Process]
 
     @classmethod
     def of(cls, sandbox: Sandbox, **pids: int) -> "CpuMeter":
-        """The two servers, this process, and those named."""
+        """Return a meter for the two servers, this process and the given processes."""
         found = {"Kafka": sandbox.kafka.find(), "Postgres": sandbox.postgres.find()}
         servers = {name: server.pid for name, server in found.items() if server is not None}
         return cls({name: psutil.Process(pid) for name, pid in {**servers, **pids, RUNNER: os.getpid()}.items()})
 
     def read(self) -> dict[str, float]:
-        """What each has used so far."""
+        """Return the CPU seconds that each process has used so far."""
         return {name: _own(process) if name == RUNNER else _whole(process) for name, process in self.processes.items()}
 
 
 def _whole(process: psutil.Process) -> float:
-    """What a process has used, and all that it has started, also those that have ended."""
+    """Return the CPU seconds of a process and of all processes it has started, including those that have ended."""
     times = process.cpu_times()
     ended = float(times.children_user + times.children_system)
     return ended + _own(process) + sum(map(_own, process.children(recursive=True)))
@@ -82,5 +82,5 @@ def _own(process: psutil.Process) -> float:
     try:
         times = process.cpu_times()
     except psutil.NoSuchProcess:
-        return 0.0  # it has ended meanwhile: its parent counts it
+        return 0.0  # it has ended in the meantime, so its parent counts it
     return float(times.user + times.system)

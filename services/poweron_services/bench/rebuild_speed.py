@@ -1,6 +1,6 @@
-"""How fast rows are rebuilt from a long log, beside a bare COPY of the same bytes, and how fast the log is folded.
+"""The speed of rebuilding rows from a long log, compared with a bare COPY of the same bytes, and of folding the log.
 
-The log is that of one real workflow, repeated under many ids, as many of them at a time as usually run at once.
+The log repeats one real workflow under many ids, interleaving as many of them as usually run at once.
 """
 
 import asyncio
@@ -30,8 +30,8 @@ from poweron_projections.shadow import BATCH
 from poweron_services.bench.loop_speed import BENCH_SOURCE, EVENTS_TOPIC, WorkflowRunner
 from poweron_services.sandbox.servers import Sandbox
 
-NAME: Final = "rebuilt"  # of the schema, and before the topics
-REPEATED_STEPS: Final = 6  # of the workflow that is repeated: 40 events
+NAME: Final = "rebuilt"  # of the schema, and the prefix of the topics
+REPEATED_STEPS: Final = 6  # in the workflow that is repeated, which has 40 events
 AT_ONCE: Final = 64
 
 _PLAIN: Final = """
@@ -51,20 +51,20 @@ class LongLog:
 
 @asynccontextmanager
 async def long_log(sandbox: Sandbox, events: Sequence[Envelope], count: int) -> AsyncGenerator[LongLog, None]:
-    """A log of its own with so many events, read back as Kafka keeps them."""
+    """Write a separate log of this many events and read it back as Kafka stores it."""
     kafka = replace(sandbox.kafka_settings, prefix=f"{NAME}.")
     async with connect_kafka(kafka) as log, connect_postgres(sandbox.postgres.dsn, schema=NAME) as pool:
         for messages in _repeated(events, count):
             await log.append(EVENTS_TOPIC, messages)
         ends = await log.ends(EVENTS_TOPIC)
         records = [record async for some in log.read(EVENTS_TOPIC, {}, ends) for record in some]
-        gc.freeze()  # what is held for the run is no burden to what is measured
+        gc.freeze()  # so that garbage collection of the benchmark's own data does not slow down the measured code
         yield LongLog(log, pool, records)
         gc.unfreeze()
 
 
 async def events_of_workflow(runner: WorkflowRunner) -> list[Envelope]:
-    """The events of a workflow that is run now."""
+    """Run a workflow and return its events."""
     log, workflow = runner.connections.log, await runner.run(REPEATED_STEPS)
     partition = log.partition_of(EVENTS_TOPIC, workflow.encode())
     end = (await log.ends(EVENTS_TOPIC))[partition]
@@ -73,7 +73,7 @@ async def events_of_workflow(runner: WorkflowRunner) -> list[Envelope]:
 
 
 def _repeated(events: Sequence[Envelope], count: int) -> Iterator[list[Message]]:
-    """The events of a workflow under other ids until there are so many, some workflows at a time."""
+    """Repeat a workflow's events under other ids until there are this many, interleaving `AT_ONCE` workflows."""
     workflows = -(-count // len(events))
     for first in range(0, workflows, AT_ONCE):
         repeated = [with_request(events, str(number)) for number in range(first, min(first + AT_ONCE, workflows))]
@@ -81,7 +81,7 @@ def _repeated(events: Sequence[Envelope], count: int) -> Iterator[list[Message]]
 
 
 def with_request(events: Sequence[Envelope], request_id: str) -> list[Message]:
-    """The events as those of another request, each caused by the one that has its cause's place."""
+    """Return the events as those of another request, with each cause replaced by its counterpart."""
     identity = RequestIdentity(source=BENCH_SOURCE, id=request_id)
     name, causes, messages = workflow_id(BENCH_SOURCE, request_id), dict[str, Cause](), list[Message]()
     for envelope in events:
@@ -98,7 +98,7 @@ def with_request(events: Sequence[Envelope], request_id: str) -> list[Message]:
 
 
 async def rebuild_rate(long: LongLog) -> float:
-    """Events a second from the log to rows that are in place, where there were none."""
+    """Return the events per second when rows are rebuilt from the log into a new schema."""
     async with acquire(long.pool) as connection:
         await connection.execute(f"DROP SCHEMA IF EXISTS {NAME} CASCADE")
     began = time.perf_counter()
@@ -110,7 +110,7 @@ async def rebuild_rate(long: LongLog) -> float:
 
 
 async def copy_rate(long: LongLog) -> float:
-    """Events a second into a table without indexes, from memory and with nothing done to them."""
+    """Return the events per second when records are copied unprocessed from memory into a table without indexes."""
     rows = [(record.partition, record.offset, record.key, record.value) for record in long.records]
     async with acquire(long.pool) as connection:
         await connection.execute(_PLAIN)
@@ -123,7 +123,7 @@ async def copy_rate(long: LongLog) -> float:
 
 
 async def fold_rate(long: LongLog) -> float:
-    """Events a second from their bytes to rows, in as many processes as `poweron verify` takes for it."""
+    """Return the events per second when bytes are folded into rows in as many processes as `poweron verify` uses."""
     async with folders(len(long.records), topics.PARTITIONS) as chosen:
         shares: list[list[Record]] = [[] for _ in chosen]
         for record in long.records:
@@ -143,7 +143,7 @@ async def _never_seen(_: Collection[str]) -> Mapping[str, View]:
 
 
 async def evolve_rate(long: LongLog) -> float:
-    """Events a second that one process reads from their bytes and judges, making no rows."""
+    """Return the events per second that one process decodes and judges without making rows."""
     began = time.perf_counter()
     accepted = await asyncio.to_thread(_accepted, long.records)
     took = time.perf_counter() - began

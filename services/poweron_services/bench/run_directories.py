@@ -1,4 +1,4 @@
-"""Where a run takes place: data directories of its own beside the user's data, on the same disk, gone afterwards."""
+"""The data directories of a run: next to the user's data, on the same disk, and removed afterwards."""
 
 import asyncio
 import fcntl
@@ -18,10 +18,10 @@ NAMES: Final = ("asked", "measured")
 
 @asynccontextmanager
 async def run_directories(home: Path, progress: Callable[[str], None]) -> AsyncGenerator[tuple[Path, Path], None]:
-    """Two empty data directories, one for `poweron ask`, one for everything else.
+    """Create two empty data directories, one for `poweron ask` and one for everything else.
 
     Raises:
-        Refused: another run is under way, or the place will not do.
+        Refused: another run is in progress, or the location is unsuitable.
     """
     folders = await asyncio.to_thread(prepare, home)
     folder = folders.home / "bench"
@@ -29,7 +29,7 @@ async def run_directories(home: Path, progress: Callable[[str], None]) -> AsyncG
     with explained(home), (folders.home / "bench.lock").open("a") as lock:
         _lock(lock.fileno())
         asked, measured = (folder / name for name in NAMES)
-        await _clear(folder)  # what a killed run left
+        await _clear(folder)  # remove what a killed run has left
         try:
             for directory in (asked, measured):
                 make(directory, folders.software)

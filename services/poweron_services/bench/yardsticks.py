@@ -1,8 +1,9 @@
-"""The yardsticks: what Kafka and Postgres do at best for the same payloads, with nothing of PowerOn around them.
+"""The yardsticks: the best that Kafka and Postgres achieve with the same payloads, without PowerOn around them.
 
-The ring is five topics and five hops: each reads what has come, sends as many records to the next topic in one go
-and waits until they are confirmed. A lap is what an iteration costs at least: its topics have as many partitions as
-ours and its producers promise what ours promises, but nothing is folded, checked or kept in a content store.
+The ring has five topics and five hops: each hop reads the records that have arrived, sends as many to the next topic
+in one go and waits until they are confirmed. A lap is the minimum cost of an iteration: its topics have as many
+partitions as PowerOn's and its producers give the same guarantees, but nothing is folded, checked or kept in a content
+store.
 """
 
 import asyncio
@@ -28,7 +29,7 @@ TOPICS: Final = tuple(f"yardstick.ring.{number}" for number in range(1, len(HOPS
 RING_SCHEMA: Final = "yardstick"
 DEADLINE: Final = 120.0  # seconds for one measurement
 COUNT_PERIOD: Final = 0.005  # seconds between two counts of the rows
-LEADER_PERIOD: Final = 0.02  # seconds between two questions whether the topics are ready
+LEADER_PERIOD: Final = 0.02  # seconds between two checks that the topics are ready
 
 _CREATE: Final = """
 CREATE SCHEMA IF NOT EXISTS yardstick;
@@ -42,11 +43,11 @@ _COUNT: Final = "SELECT count(*) FROM yardstick.ring"
 
 @dataclass(slots=True)
 class Ring:
-    """Five hops that hand on whatever comes; the last one counts the laps and begins the next."""
+    """Five hops that pass on every record; the last hop counts the laps and begins the next one."""
 
     producers: list[AIOKafkaProducer]
     consumers: list[AIOKafkaConsumer]
-    left: int = 0  # laps to begin yet
+    left: int = 0  # laps not yet begun
     running: int = 0
     done: asyncio.Event = field(default_factory=asyncio.Event)
     ends: list[float] = field(default_factory=list)
@@ -59,7 +60,7 @@ class Ring:
                 await _send(producer, following % len(HOPS), going_on)
 
     def _next_lap(self) -> bool:
-        """A lap has ended; whether its token runs another one."""
+        """Record that a lap has ended and return whether its token runs another one."""
         self.ends.append(time.perf_counter())
         if self.left:
             self.left -= 1
@@ -70,7 +71,7 @@ class Ring:
         return False
 
     async def run(self, laps: int, *, at_once: int) -> list[float]:
-        """So many laps, and when the first one began and each one ended."""
+        """Run this many laps and return when the first one began and when each one ended."""
         self.running, self.left = at_once, laps - at_once
         self.ends = [time.perf_counter()]
         self.done.clear()
@@ -81,14 +82,14 @@ class Ring:
 
 
 async def _send(producer: AIOKafkaProducer, hop: int, keys: Iterable[bytes]) -> None:
-    """Send a record for each key, in as few batches as may be, and wait until all are confirmed."""
+    """Send a record for each key, in as few batches as possible, and wait until all are confirmed."""
     sent = [await producer.send(TOPICS[hop], PAYLOADS[hop], key=key) for key in keys]
     await asyncio.gather(*sent)
 
 
 @asynccontextmanager
 async def ring(kafka: KafkaSettings) -> AsyncGenerator[Ring, None]:
-    """A ring on this broker, running while the block lasts."""
+    """Run a ring on this broker while the block lasts."""
     await _create_topics(kafka)
     async with AsyncExitStack() as stack:
         producers = [await stack.enter_async_context(_producer(kafka)) for _ in HOPS]
@@ -114,7 +115,7 @@ async def _create_topics(kafka: KafkaSettings) -> None:
 
 
 async def _all_led(admin: AIOKafkaAdminClient) -> bool:
-    """Whether every partition can be written to."""
+    """Return whether every partition can be written to."""
     topics: list[dict[str, Any]] = await admin.describe_topics(list(TOPICS))
     return all(
         topic["error_code"] == 0 and all(partition["leader"] >= 0 for partition in topic["partitions"])
@@ -124,7 +125,7 @@ async def _all_led(admin: AIOKafkaAdminClient) -> bool:
 
 @asynccontextmanager
 async def _producer(kafka: KafkaSettings) -> AsyncGenerator[AIOKafkaProducer, None]:
-    """Promises what ours does: written once and in order, confirmed by all replicas."""
+    """A producer with PowerOn's guarantees: records are written once, in order and confirmed by all replicas."""
     producer = AIOKafkaProducer(**kafka.client_options(), acks="all", enable_idempotence=True, linger_ms=0)
     async with producer:
         yield producer
@@ -132,19 +133,19 @@ async def _producer(kafka: KafkaSettings) -> AsyncGenerator[AIOKafkaProducer, No
 
 @asynccontextmanager
 async def _consumer(kafka: KafkaSettings, *names: str) -> AsyncGenerator[AIOKafkaConsumer, None]:
-    """Begins at the end of these topics."""
+    """A consumer that starts at the end of these topics."""
     consumer = AIOKafkaConsumer(**kafka.client_options(), enable_auto_commit=False)
     async with consumer:
         partitions = [TopicPartition(name, number) for name in names for number in range(PARTITIONS)]
         consumer.assign(partitions)
         await consumer.seek_to_end(*partitions)
         for partition in partitions:
-            await consumer.position(partition)  # known only now
+            await consumer.position(partition)  # fetch the end position now
         yield consumer
 
 
 async def project(kafka: KafkaSettings, dsn: str, *, ready: Callable[[], None]) -> None:
-    """Write each record of the ring to Postgres, as many at a time as have come; runs until cancelled."""
+    """Write each record of the ring to Postgres, in batches of all that have arrived, until cancelled."""
     async with connect(dsn) as pool, acquire(pool) as connection, _consumer(kafka, *TOPICS) as consumer:
         await connection.execute(_CREATE)
         ready()
@@ -166,7 +167,7 @@ class RingRows:
     pool: Pool
 
     async def reach(self, count: int) -> float:
-        """Wait until there are so many; the answer is when that was."""
+        """Wait until there are this many rows and return when that was."""
         async with asyncio.timeout(DEADLINE), acquire(self.pool) as connection:
 
             async def reached() -> bool:

@@ -1,4 +1,4 @@
-"""The collection of the evidence from the log, the journal and the rows, once nothing is open any more."""
+"""Collects the evidence from the log, the journal and the rows after all work has ended."""
 
 from collections.abc import Mapping, Sequence
 
@@ -25,7 +25,7 @@ async def collect(
     *,
     rows: bool,
 ) -> Evidence:
-    """Everything that the verdict is made from; the rows only where they were given time to be complete."""
+    """Return everything that the verdict is based on; include the rows only if `rows` says that they are complete."""
     connections = environment.sandbox.connections
     summary = await _log_summary(connections.log)
     differences = (await verify(connections.log, connections.pool)).differences if rows else ()
@@ -62,7 +62,7 @@ async def _dead_letters(log: EventLog) -> dict[Place, bytes]:
 
 
 async def _listed(pool: Pool) -> Mapping[str, ListedWorkflow]:
-    """All workflows, page by page, as `poweron workflows` lists them."""
+    """Return all workflows, read page by page as `poweron workflows` lists them."""
     listed: dict[str, ListedWorkflow] = {}
     page = await reader.workflows(pool, limit=LIST_PAGE)
     while page:

@@ -1,4 +1,4 @@
-"""A record of some kilobytes that decompresses to far more than is read."""
+"""A decompression bomb: a record of a few kilobytes that decompresses to far more than PowerOn reads."""
 
 from typing import Final
 
@@ -13,10 +13,10 @@ MOST_IN_A_REQUEST: Final = 2**30  # bytes before compression, for the producer
 
 
 async def append_bomb(kafka: KafkaSettings, topic: str, partition: int) -> int:
-    """Append one, past the log that would refuse it; its offset.
+    """Append a bomb, bypassing the log, which would refuse it, and return its offset.
 
     Raises:
-        Unavailable: Kafka cannot be reached, or it is unknown whether the record was taken.
+        Unavailable: Kafka cannot be reached, or it is unknown whether the record was written.
     """
     producer = AIOKafkaProducer(**kafka.client_options(), compression_type="zstd", max_request_size=MOST_IN_A_REQUEST)
     try:

@@ -1,4 +1,4 @@
-"""Where chaos takes place: a sandbox in a temporary data directory, with role processes and the journal of effects."""
+"""The environment of an experiment: a sandbox in a temporary data directory, role processes and the effect journal."""
 
 import asyncio
 import tempfile
@@ -23,12 +23,12 @@ class ChaosEnvironment:
     role_processes: RoleProcesses
     journal: Journal
     logs: Path
-    """The folder with the log of each role process."""
+    """The folder with the log files of the role processes."""
 
 
 @asynccontextmanager
 async def chaos_environment(home: Path, progress: Callable[[str], None]) -> AsyncGenerator[ChaosEnvironment, None]:
-    """Both servers running, and no role process started yet; afterwards nothing runs any more."""
+    """Run both servers, without any role process yet; stop everything when the block ends."""
     logs = home / "logs"
     logs.mkdir()
     journal = Journal(home / "effects.journal")
@@ -41,7 +41,7 @@ async def chaos_environment(home: Path, progress: Callable[[str], None]) -> Asyn
 
 
 async def temporary_home(user_home: Path) -> Path:
-    """A data directory for one run."""
+    """Create a data directory for one run."""
     software = (await asyncio.to_thread(prepare, user_home)).software
     home = Path(tempfile.mkdtemp(prefix="poweron-chaos-"))
     make(home, software)

@@ -1,4 +1,4 @@
-"""The error lines of role processes that tell an operator nothing to do: each without a code of the log events."""
+"""Error lines of role processes that offer an operator no remedy: they have no log event code, or that of a bug."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,11 +12,11 @@ LEVELS: Final = frozenset({"error", "critical"})
 UNFORESEEN: Final = frozenset(
     {"background_task_error", "action_error", "loading_error", "stage_error", "tidying_error"}
 )
-"""The codes of mistakes in PowerOn itself: no fault of the run explains them."""
+"""The codes of bugs in PowerOn itself: no injected fault explains them."""
 
 
 def error_lines_without_action(logs: Path) -> list[str]:
-    """Return what the processes wrote as errors without a code, or with that of a mistake, in sentences."""
+    """Return sentences about the error lines that have no code, or the code of a bug."""
     return [
         f"The log {path.name} has the error line {line!r}."
         for path in sorted(logs.glob("*.log"))
@@ -29,7 +29,7 @@ def _without_action(log: str) -> Iterator[str]:
         try:
             fields = orjson.loads(line)
         except orjson.JSONDecodeError:
-            yield line  # a traceback, or a warning of Python
+            yield line  # a traceback, or a Python warning
             continue
         event = fields.get("event")
         if fields.get("level") in LEVELS and (event not in LOG_EVENTS or event in UNFORESEEN):

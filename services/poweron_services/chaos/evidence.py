@@ -1,6 +1,6 @@
-"""The evidence: what was requested, what the log says, which effects there were, and what the rows show.
+"""The evidence: the requests that were sent, the contents of the log, the effects and the rows.
 
-The log is read once more from its beginning to its end, by a reader that has not seen it before.
+A new reader reads the log again from beginning to end.
 """
 
 from collections import Counter, defaultdict
@@ -33,7 +33,7 @@ RequestKind = Literal["workflow", "round", "cancellation", "approval"]
 
 @dataclass(frozen=True, slots=True)
 class SentRequest:
-    """A request that was sent, however often."""
+    """A request that was sent, once or more often."""
 
     request_id: str
     workflow_id: str
@@ -41,7 +41,7 @@ class SentRequest:
 
 
 def kind_of(request: Request) -> RequestKind:
-    """What a request asks for."""
+    """Return the kind of a request."""
     match request:
         case RequestWorkflow():
             return "workflow"
@@ -55,7 +55,7 @@ def kind_of(request: Request) -> RequestKind:
 
 @dataclass(slots=True)
 class AnswerCounts:
-    """How often the log accepts a request, and how often it refuses it."""
+    """How often a request was accepted and how often it was refused, according to the log."""
 
     accepted: int = 0
     refused: int = 0
@@ -63,7 +63,7 @@ class AnswerCounts:
 
 @dataclass(slots=True)
 class LoggedRound:
-    """A round as accepted events tell it."""
+    """A round as recorded by its accepted events."""
 
     max_steps: int
     cancelled: bool = False
@@ -73,7 +73,7 @@ class LoggedRound:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """An accepted claim on an action: of which process."""
+    """An accepted claim on an action, with the process that made it."""
 
     pid: int
     effect_class: EffectClass
@@ -81,7 +81,7 @@ class Claim:
 
 @dataclass(slots=True)
 class LoggedAction:
-    """An action of a workflow, by its idempotency key: who claimed it, and who says that it was done."""
+    """An action of a workflow: which processes claimed it, and which one reported it as done."""
 
     workflow_id: str
     round: int
@@ -91,18 +91,18 @@ class LoggedAction:
 
 @dataclass(slots=True)
 class LogSummary:
-    """What the log says, from its beginning to its end."""
+    """A summary of the log from beginning to end."""
 
     answers: dict[str, AnswerCounts] = field(default_factory=lambda: defaultdict(AnswerCounts))
     rounds: dict[tuple[str, int], LoggedRound] = field(default_factory=dict)
     actions: dict[str, LoggedAction] = field(default_factory=dict)
     phases: dict[str, str] = field(default_factory=dict)
-    """What each workflow waits for."""
+    """The phase of each workflow, which names what it waits for."""
     accepted: int = 0
     superseded: int = 0
     undecodable: int = 0
     most_in_a_row: int = 0
-    """How many records of one workflow had no effect one after the other."""
+    """The longest sequence of consecutive records of one workflow that had no effect."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ class ListedWorkflow:
 
 
 class Place(NamedTuple):
-    """Where a record stands."""
+    """The position of a record in Kafka."""
 
     topic: str
     partition: int
@@ -123,35 +123,35 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Everything that the verdict is made from."""
+    """Everything that the verdict is based on."""
 
     requests: Sequence[SentRequest]
     log: LogSummary
     effects: Counter[tuple[str, int]]
-    """How often which process had the effect of which idempotency key."""
+    """How often each effect occurred, by idempotency key and process."""
     effect_times: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    """When each idempotency key had an effect, in ms since 1970."""
+    """When the effects occurred, by idempotency key, in ms since 1970."""
     cancelled: Mapping[tuple[str, int], int] = field(default_factory=dict)
-    """By workflow and round, when a cancellation was acknowledged while no process was serving, in ms since 1970."""
+    """When a cancellation was acknowledged while no process was serving, by workflow and round, in ms since 1970."""
     differences: Sequence[str] = ()
-    """Where the rows are not what the log says."""
+    """The differences between the rows and the log."""
     listed: Mapping[str, ListedWorkflow] = field(default_factory=dict)
     poison: Sequence[bytes] = ()
-    """Records that nobody can read."""
+    """Records that cannot be decoded."""
     bombs: Collection[Place] = ()
-    """Where records stand that decompress to too much."""
+    """The positions of the decompression bombs."""
     dead_letters: Mapping[Place, bytes] = field(default_factory=dict)
-    """What the dead letters hold of their records, by where these stand."""
+    """The raw contents of the dead letters, by the position of the original record."""
     forged: Collection[str] = ()
-    """The requests whose workflow somebody else opened."""
+    """The ids of the requests whose workflow was opened by a forged event."""
     error_lines: Sequence[str] = ()
-    """Error lines of the role processes that tell an operator nothing to do."""
+    """Error lines of the role processes that offer an operator no remedy."""
     unexpected: Sequence[str] = ()
-    """What else should not have happened, in sentences."""
+    """Other unexpected incidents, as sentences."""
 
 
 class LogReader:
-    """Folds the log into a summary of what it says."""
+    """Folds the log into a summary."""
 
     def __init__(self) -> None:
         self.summary = LogSummary()
@@ -159,7 +159,7 @@ class LogReader:
         self._in_a_row: Counter[str] = Counter()
 
     def read(self, records: Iterable[Record]) -> None:
-        """The next records of some partition."""
+        """Fold the next records of a partition."""
         for record in records:
             try:
                 self._fold(read_record(record))

@@ -1,4 +1,4 @@
-"""An experiment: servers, role processes, load and faults for some minutes; then recovery, evidence and verdict."""
+"""An experiment: load and faults for some minutes on real servers and role processes, then recovery and a verdict."""
 
 import asyncio
 import time
@@ -25,15 +25,15 @@ from poweron_services.client.connect import Connections
 from poweron_services.sandbox.data_directory import remove
 from poweron_services.sandbox.polling import stopped
 
-START_DEADLINE: Final = 120.0  # seconds until the first scenario must be done
-RECOVERY_DEADLINE: Final = 180.0  # seconds from the last fault until nothing is open any more
+START_DEADLINE: Final = 120.0  # seconds until the first scenario must have ended
+RECOVERY_DEADLINE: Final = 180.0  # seconds from the last fault until all work must have ended
 CHAOS_LOG: Final = "chaos.log"
 STATUS_PERIOD: Final = 0.5  # seconds
 
 
 @dataclass(frozen=True, slots=True)
 class ExperimentResult:
-    """The last status, and the verdict."""
+    """The final status and the verdict."""
 
     status: ExperimentStatus
     faults: Sequence[InjectedFault]
@@ -41,34 +41,34 @@ class ExperimentResult:
     violations: Sequence[Violation]
     interrupted: bool
     request_records: int
-    """How many records the requests came in."""
+    """The number of records written for the requests."""
     starts: int
-    """How many role processes were started."""
+    """The number of role process starts."""
     home: Path | None
-    """Where everything can be looked at again; None if it was removed."""
+    """The data directory kept for inspection; None if it was removed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Callbacks:
-    """What is called while an experiment runs."""
+    """The functions to call while an experiment runs."""
 
     status: Callable[[ExperimentStatus], None]
-    """With the status, twice a second."""
+    """Called with the status, twice a second."""
     progress: Callable[[str], None]
-    """With sentences that say what is going on."""
+    """Called with sentences that describe the progress."""
 
 
 async def run(
     *, seconds: float, seed: int, user_home: Path, keep: bool, stopping: asyncio.Event, callbacks: Callbacks
 ) -> ExperimentResult:
-    """Inject faults for so long, then judge. `stopping` ends it early, with a verdict so far.
+    """Inject faults for this many seconds, then judge. `stopping` ends the run early, with a provisional verdict.
 
     Raises:
         Unavailable: the servers or the role processes do not start.
-        Refused: something must be mended first; the message says what.
+        Refused: something must be fixed first; the message says what.
     """
     home = await temporary_home(user_home)
-    telemetry.configure("warning", telemetry.LogFile(home / CHAOS_LOG))  # not into the user's own
+    telemetry.configure("warning", telemetry.LogFile(home / CHAOS_LOG))  # instead of the user's log
     kept = keep
     try:
         async with chaos_environment(home, callbacks.progress) as environment:
@@ -136,7 +136,7 @@ class Experiment:
         return self._observer.status(self._phase, len(self._load.sent))
 
     async def _inject_faults(self) -> None:
-        """Load from the start on, faults from the first completed scenario on, both until the time is over."""
+        """Generate load from the start and inject faults from the first completed scenario, until the time is up."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._load.run(lambda: len(self._monitor.open)))
             try:
@@ -162,7 +162,7 @@ class Experiment:
             raise Unavailable(f"No workflow was done within {START_DEADLINE:g} s; {logs!r} says why") from error
 
     async def _recover(self, when: str) -> None:
-        """Wait until everything that was requested has ended, and the rows hold it."""
+        """Wait until all requested work has ended and is in the rows."""
         give_up = time.monotonic() + RECOVERY_DEADLINE
         while not self.stopping.is_set() and (unfinished := await self._unfinished()):
             if time.monotonic() > give_up:
@@ -171,9 +171,9 @@ class Experiment:
             await stopped(self.stopping, STATUS_PERIOD)
 
     async def _check_halves(self) -> None:
-        """While the others are frozen, half of the role processes must run a scenario in each partition.
+        """Check that each half of the role processes runs a scenario in each partition while the others are frozen.
 
-        So nobody only seems to be alive.
+        A process that only appears to be alive fails this check.
         """
         for half in HALVES:
             if self.stopping.is_set() or self._overdue:
@@ -188,7 +188,7 @@ class Experiment:
                     thaw(each)
 
     async def _unfinished(self) -> str | None:
-        """What is still to be done; None once nothing is."""
+        """Return what is unfinished, or None if everything is done."""
         unanswered = self._load.sent.keys() - self._monitor.answered
         if unanswered:
             return f"{len(unanswered)} requests have no answer, {min(unanswered)!r} for one"

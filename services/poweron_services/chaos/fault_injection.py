@@ -1,4 +1,4 @@
-"""The injection of faults into processes, servers and what they hold, and what undoes each of them."""
+"""The injection of faults into processes, servers and their data, and how each fault is undone."""
 
 import asyncio
 import os
@@ -32,14 +32,14 @@ from poweron_services.wiring import ROLES, now_ms
 
 log = structlog.get_logger()
 
-PASSING: Final = (Unavailable, Conflict)  # what others' faults lead to
-CANCELLED: Final = 10  # rounds at most that are cancelled while no process is serving
+PASSING: Final = (Unavailable, Conflict)  # the result of other faults
+CANCELLED: Final = 10  # rounds to cancel at most while no process is serving
 KILL_DEADLINE: Final = 10.0  # seconds until a killed server is gone
-JOIN_DEADLINE: Final = 30.0  # seconds until a group has taken us in
-PROGRESS_DEADLINE: Final = 60.0  # seconds at most until the target of a fault may be that of another one
-PROGRESS_PERIOD: Final = 0.2  # seconds between two looks for progress
+JOIN_DEADLINE: Final = 30.0  # seconds to join a consumer group
+PROGRESS_DEADLINE: Final = 60.0  # seconds at most until the target of a fault is unlocked for others
+PROGRESS_PERIOD: Final = 0.2  # seconds between two checks for progress
 POLL_TIMEOUT: Final = 0.2  # seconds
-LONGEST_PAUSE: Final = 0.2  # seconds until what another fault has prevented is tried again
+LONGEST_PAUSE: Final = 0.2  # seconds before an operation that another fault has prevented is retried
 PROCESS_NAMES: Final = tuple(ROLE_SETS)
 
 _DROP: Final = f"DROP SCHEMA IF EXISTS {LIVE} CASCADE"
@@ -47,10 +47,10 @@ _DROP: Final = f"DROP SCHEMA IF EXISTS {LIVE} CASCADE"
 
 @dataclass(slots=True)
 class FaultInjector:
-    """Injects planned faults. The target of one of them is locked for all others.
+    """Injects planned faults, locking the target of each against other faults.
 
-    It is locked until something has made progress again: on a slow machine a server would else be killed as soon as
-    it is back, and nothing would be shown but that nothing works without it.
+    The lock is held until some workflow has made progress again. Otherwise, on a slow machine, a server would be killed
+    as soon as it is back, and the run would only show that nothing works without it.
     """
 
     sandbox: Sandbox
@@ -60,13 +60,13 @@ class FaultInjector:
     stopping: asyncio.Event
     unexpected: list[str] = field(default_factory=list)
     poison: list[bytes] = field(default_factory=list)
-    """Records that nobody can read; each has to become a dead letter."""
+    """Records that cannot be decoded; each must become a dead letter."""
     bombs: set[Place] = field(default_factory=set)
-    """Where records stand that decompress to too much; each has to become a dead letter."""
+    """The positions of the decompression bombs; each must become a dead letter."""
     forged: set[str] = field(default_factory=set)
-    """The requests whose workflow somebody else opened; each has to be refused."""
+    """The ids of the requests whose workflow was opened by a forged event; each must be refused."""
     cancelled: dict[tuple[str, int], int] = field(default_factory=dict)
-    """By workflow and round, when a cancellation was acknowledged while no process was serving, in ms since 1970."""
+    """When a cancellation was acknowledged while no process was serving, by workflow and round, in ms since 1970."""
     _kafka: asyncio.Lock = field(default_factory=asyncio.Lock)
     _postgres: asyncio.Lock = field(default_factory=asyncio.Lock)
     _processes: dict[str, asyncio.Lock] = field(
@@ -74,7 +74,7 @@ class FaultInjector:
     )
 
     async def run(self, faults: Sequence[Fault]) -> None:
-        """Inject faults as planned until told to stop; returns when all are undone."""
+        """Inject faults as planned until `stopping` is set; return when all are undone."""
         began = time.monotonic()
         async with asyncio.TaskGroup() as group:
             for fault in faults:
@@ -132,7 +132,7 @@ class FaultInjector:
         await injections[fault.kind](fault)
 
     async def _progress_since(self, since_ms: int) -> None:
-        """Wait for something to happen, but not for ever."""
+        """Wait for an event after this time, up to `PROGRESS_DEADLINE`."""
         with suppress(TimeoutError):
             async with asyncio.timeout(PROGRESS_DEADLINE):
                 while self.monitor.latest_ms <= since_ms and not self.stopping.is_set():
@@ -166,7 +166,7 @@ class FaultInjector:
         thaw(frozen)
 
     async def _cancelled_while_stopped(self, fault: Fault) -> None:
-        """Cancel some open rounds while no process is serving; none of them may have an effect after that."""
+        """Cancel some open rounds while no process is serving; none of them may have an effect afterwards."""
         async with self.role_processes.all_killed():
             await self._for_its_duration(fault)
             for workflow_id in sorted(self.monitor.open)[:CANCELLED]:
@@ -211,10 +211,10 @@ class FaultInjector:
         finally:
             os.kill(running.pid, signal.SIGCONT)
 
-    # --- what they hold ---------------------------------------------------------------------------------
+    # --- data -------------------------------------------------------------------------------------------
 
     async def _offsets_lost(self, _: Fault) -> None:
-        """A member of the group takes its share of partitions, and says that none of it is done."""
+        """Join the intake group and commit offset 0 for the assigned partitions, as if no record were done."""
         async with self.sandbox.connections.log.follow(topics.REQUESTS.name, topics.INTAKE_GROUP) as follower:
             with suppress(TimeoutError):
                 async with asyncio.timeout(JOIN_DEADLINE):
@@ -252,7 +252,7 @@ class FaultInjector:
         self.bombs.add(Place(topic, partition, await append_bomb(self.sandbox.kafka_settings, topic, partition)))
 
     async def _opening_forged(self, _: Fault) -> None:
-        """Somebody who may write events opens the workflow that a request is to open."""
+        """Open a request's workflow with a forged event, as any writer of events could, then send the request."""
         planned = self.load.next_opening()
         self.forged.add(planned.request_id)
         message = forged_opening(planned)
@@ -263,7 +263,7 @@ class FaultInjector:
         await self.load.flood()
 
     async def _until_done(self, work: Callable[[], Awaitable[object]]) -> None:
-        """Try until it is done: other faults last at the same time."""
+        """Retry until the work is done: other faults may be in effect at the same time."""
         await retry(
             work,
             failed=_is_struck_too,

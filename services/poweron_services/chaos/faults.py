@@ -1,4 +1,4 @@
-"""The faults: what can be injected, and a plan of when; the same seed gives the same plan."""
+"""The faults that can be injected, and the plan of when to inject them; the same seed gives the same plan."""
 
 import random
 from dataclasses import dataclass
@@ -48,7 +48,7 @@ FAULT_NAMES: Final[dict[FaultKind, str]] = {
     "requests_flooded": "flood of duplicates",
 }
 
-SESSION_TIMEOUT = 3.0  # seconds until the group goes on without a silent process
+SESSION_TIMEOUT = 3.0  # seconds until a consumer group drops a silent process
 
 DURATIONS: Final[dict[FaultKind, tuple[float, float]]] = {
     "process_killed": (0.0, 2.0),
@@ -69,15 +69,15 @@ DURATIONS: Final[dict[FaultKind, tuple[float, float]]] = {
     "opening_forged": (0.0, 0.0),
     "requests_flooded": (0.0, 0.0),
 }
-"""Seconds until a fault is undone by a start, a thaw or a leave, at least and at most."""
+"""The minimum and maximum seconds until a fault is undone by a start, a thaw or by leaving the group."""
 
 FIRST = 1.0  # seconds
-GAP = (1.5, 5.0)  # seconds between two faults; the later one may come while the earlier one lasts
+GAP = (1.5, 5.0)  # seconds between two faults; the second may begin while the first lasts
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One fault: when, what, which of several processes, and how long until it is undone."""
+    """One fault: its time, kind and target, and the seconds until it is undone."""
 
     at: float
     kind: FaultKind
@@ -86,7 +86,7 @@ class Fault:
 
 
 def plan_faults(seed: int, seconds: float) -> tuple[Fault, ...]:
-    """Faults for so many seconds; every kind comes as often as any other, give or take one."""
+    """Plan faults for this many seconds; every kind occurs equally often, give or take one."""
     rng = random.Random(f"faults {seed}")
     at, coming, planned = FIRST, list[FaultKind](), list[Fault]()
     while at < seconds:

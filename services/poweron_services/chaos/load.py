@@ -1,7 +1,7 @@
 """The load: scenarios requested at a steady rate, some of them twice, again later, out of order, or cancelled.
 
-What a scenario's requests are is a function of the seed and its number. A request counts as sent from its first
-append on; an append whose outcome is unknown is repeated until one is confirmed.
+A scenario's requests depend only on the seed and its number. A request counts as sent as soon as its first append
+begins; an append whose outcome is unknown is repeated until one is confirmed.
 """
 
 import asyncio
@@ -32,8 +32,8 @@ from poweron_services.sandbox.polling import stopped
 
 log = structlog.get_logger()
 
-RATE: Final = 3.0  # scenarios a second
-MAX_OPEN_SCENARIOS: Final = 60  # workflows; beyond that nothing new is requested
+RATE: Final = 3.0  # scenarios per second
+MAX_OPEN_SCENARIOS: Final = 60  # workflows; above this, no new scenario is requested
 MAX_SCENARIO_STEPS: Final = 4
 FORGER: Final = "/poweron/intake/forger"
 FLOOD: Final = 2_000  # records of one request
@@ -44,7 +44,7 @@ FOLLOW_UP_SHARE, CANCELLED_SHARE = 0.15, 0.1  # of all scenarios
 
 @dataclass(frozen=True, slots=True)
 class PlannedRequest:
-    """A request and when it is sent, in seconds after its scenario's turn: each time is one more copy."""
+    """A request and the times to send a copy of it, in seconds after its scenario is due."""
 
     request_id: str
     workflow_id: str
@@ -53,12 +53,12 @@ class PlannedRequest:
 
 
 def source(seed: int) -> str:
-    """Who asks."""
+    """Return the source of the requests."""
     return f"/poweron/chaos/{seed}"
 
 
 def forged_opening(planned: PlannedRequest) -> Message:
-    """An event that opens the workflow of a request in the name of another one, which nobody sent."""
+    """Return an event that opens the workflow of a request in the name of another request, which was never sent."""
     assert isinstance(planned.request, RequestWorkflow)
     opening = WorkflowRequested(
         round=1,
@@ -72,12 +72,12 @@ def forged_opening(planned: PlannedRequest) -> Message:
 
 
 def forged_id(request_id: str) -> str:
-    """The id of the request in whose name the workflow of this one was opened."""
+    """Return the id of the fictitious request in whose name this request's workflow was opened."""
     return f"forged-{request_id}"
 
 
 def plan_requests(seed: int, number: int) -> tuple[PlannedRequest, ...]:
-    """The requests of one scenario."""
+    """Return the requests of one scenario."""
     rng = random.Random(f"scenario {seed} {number}")
     request_id = f"scenario-{number}"
     workflow = workflow_id(source(seed), request_id)
@@ -98,7 +98,7 @@ def plan_requests(seed: int, number: int) -> tuple[PlannedRequest, ...]:
 
 
 def cancellation(request_id: str, workflow: str, round_: int, times: tuple[float, ...] = ()) -> PlannedRequest:
-    """The request that cancels a round."""
+    """Return a request that cancels a round."""
     request = RequestCancellation(workflow_id=workflow, round=round_, reason="It is not needed any more.")
     return PlannedRequest(request_id, workflow, request, times)
 
@@ -110,7 +110,7 @@ def _times(rng: random.Random, first: float) -> tuple[float, ...]:
 
 
 class LoadGenerator:
-    """Sends requests until told to stop; `sent` are those that may be in the log."""
+    """Sends requests until `stopping` is set; `sent` holds those that may be in the log."""
 
     def __init__(self, log: EventLog, seed: int, stopping: asyncio.Event) -> None:
         self._log = log
@@ -121,7 +121,7 @@ class LoadGenerator:
         self._number = 0
 
     async def run(self, running: Callable[[], int]) -> None:
-        """Go on until told to stop, and then until every append that was begun is confirmed."""
+        """Send requests until `stopping` is set, then wait until every append already begun is confirmed."""
         async with asyncio.TaskGroup() as group:
             while not await stopped(self._stopping, 1 / RATE):
                 if running() < MAX_OPEN_SCENARIOS:
@@ -130,21 +130,21 @@ class LoadGenerator:
                             group.create_task(self._send_later(planned, after))
 
     def next_opening(self) -> PlannedRequest:
-        """The opening of one more scenario; whoever asks for it sends it."""
+        """Return the opening request of a new scenario, which the caller must send."""
         return self._next()[0]
 
     async def flood(self) -> None:
-        """Send the newest request again and again."""
+        """Send the newest request many more times."""
         planned = next(reversed(self.sent.values()), None)
         if planned is not None:
             await self.send(planned, FLOOD)
 
     async def send_to_each_partition(self) -> None:
-        """Request one more scenario in each partition, once."""
+        """Request one new scenario in each partition."""
         await asyncio.gather(*map(self.send, self._next_in_each_partition()))
 
     def _next_in_each_partition(self) -> Collection[PlannedRequest]:
-        """An opening for each partition; the numbers whose workflows would double one are left out."""
+        """Return one opening request per partition, skipping scenarios whose partition already has one."""
         chosen: dict[int, PlannedRequest] = {}
         while len(chosen) < topics.PARTITIONS:
             opening = self.next_opening()
@@ -160,7 +160,7 @@ class LoadGenerator:
             await self.send(planned)
 
     async def send(self, planned: PlannedRequest, copies: int = 1) -> None:
-        """Append a request until it is confirmed, as so many records."""
+        """Append this many copies of a request and retry until they are confirmed."""
         self.sent[planned.request_id] = planned
         time = rfc3339(datetime.now(UTC))
         value = encode_request(planned.request, source=source(self._seed), request_id=planned.request_id, time=time)

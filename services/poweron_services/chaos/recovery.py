@@ -1,7 +1,7 @@
-"""Recovery: the log folded as it grows, to see which workflows make progress after a fault, and when.
+"""Recovery: the log is folded as it grows, to see which workflows make progress after a fault, and when.
 
-A fault counts as recovered when every workflow that was open as it was injected has made progress or ended, by the
-broker's clock. `first_ms` is when the first of them did: until then nobody did anything.
+The service has recovered from a fault when every workflow that was open at its injection has made progress or ended,
+by the broker's clock. `first_ms` is when the first of them did; until then no process made any progress.
 """
 
 from collections import Counter
@@ -30,17 +30,17 @@ POLL_TIMEOUT: Final = 0.2  # seconds
 
 @dataclass(slots=True)
 class InjectedFault:
-    """A fault, and what has been seen of the recovery from it; times in ms since 1970."""
+    """A fault and the recovery from it so far; times in ms since 1970."""
 
     kind: FaultKind
     injected_ms: int
     waiting: set[str]
-    """The workflows that were open and have made no progress since."""
+    """The workflows that were open at the injection and have made no progress since."""
     first_ms: int | None = None
     all_ms: int | None = None
 
     def take(self, workflow: Workflow, time_ms: int) -> None:
-        """Something happened in a workflow."""
+        """Take note of an event in a workflow."""
         if time_ms > self.injected_ms and (workflow.id in self.waiting or not self.waiting):
             self.first_ms = self.first_ms or time_ms
             self.waiting.discard(workflow.id)
@@ -52,7 +52,7 @@ class InjectedFault:
 
 @dataclass(slots=True)
 class RecoveryMonitor:
-    """What the log says so far."""
+    """The state of the log so far."""
 
     workflows: dict[str, Workflow] = field(default_factory=dict)
     open: set[str] = field(default_factory=set)
@@ -61,13 +61,13 @@ class RecoveryMonitor:
     """The ids of the requests that have an answer."""
     positions: dict[int, int] = field(default_factory=dict)
     latest_ms: int = 0
-    """When something last happened, by the broker's clock."""
+    """The time of the last accepted event, by the broker's clock."""
     events: int = 0
     superseded: int = 0
     faults: list[InjectedFault] = field(default_factory=list)
 
     def fault_injected(self, kind: FaultKind, now_ms: int) -> None:
-        """A fault is injected now."""
+        """Record that a fault is injected now."""
         self.faults.append(InjectedFault(kind, now_ms, set(self.open)))
 
     def take(self, record: Record) -> None:

@@ -1,7 +1,7 @@
-"""Role processes that are started, killed, frozen and started again.
+"""Role processes that are started, killed, frozen and restarted.
 
-Their role sets overlap: two processes play everything, two more share everything between them, each half under
-consumer groups of its own. So every turn can be taken by several, and any one process may be missing.
+Their role sets overlap: two processes play all roles, and two more divide all roles between them in their own consumer
+groups. Every turn can therefore be taken by several processes, and any one of them may be missing.
 """
 
 import asyncio
@@ -22,16 +22,16 @@ ROLE_SETS: Final[dict[str, tuple[str, ...]]] = {
     "executors": ("intake", "executor", "observer", "projector"),
     "deciders": ("planner", "selector", "parameterizer", "refiner", "reviewer"),
 }
-"""What each of the standing processes plays, by its name."""
+"""The roles of each permanent process, by its name."""
 
 HALVES: Final = (("all-1", "all-2"), ("executors", "deciders"))
-"""Each of them plays every role."""
+"""Two groups of processes, each of which plays every role."""
 
-RESTART_PAUSE = 2.0  # seconds; starting again and again would keep a server from starting at all
+RESTART_PAUSE = 2.0  # seconds; constant restarts would keep a server from starting at all
 
 
 class RoleProcesses:
-    """Role processes by name. One that ends unasked is started again; `unexpected` tells which did, in sentences."""
+    """Role processes by name. One that ends by itself is restarted and reported in `unexpected`, as a sentence."""
 
     def __init__(self, environment: Mapping[str, str], folder: Path, journal: Path) -> None:
         self._environment = environment
@@ -46,11 +46,11 @@ class RoleProcesses:
         self.starts = 0
 
     def playing(self, role: str) -> list[str]:
-        """The names of those standing processes that play the role."""
+        """Return the names of the permanent processes that play the role."""
         return [name for name, roles in ROLE_SETS.items() if role in roles]
 
     async def start(self, name: str, roles: Sequence[str] | None = None) -> None:
-        """Start a process unless it runs; `roles` for one that is not a standing process."""
+        """Start a process unless it is running; give `roles` for one that is not permanent."""
         self._wanted.add(name)
         await self._start_wanted(name, ROLE_SETS[name] if roles is None else roles)
 
@@ -70,14 +70,14 @@ class RoleProcesses:
         watching.add_done_callback(self._watching.discard)
 
     async def kill(self, name: str) -> None:
-        """`kill -9`, and reap."""
+        """Kill a process with `kill -9` and reap it."""
         process = self._taken(name)
         if process is not None:
             await kill(process)
 
     @asynccontextmanager
     async def all_killed(self) -> AsyncGenerator[None, None]:
-        """`kill -9` every process, let none start meanwhile, and start those again that are still wanted."""
+        """`kill -9` every process and let none start within the block; then restart those that are still wanted."""
         async with self._starting:
             killed, self._running = self._running, {}
             await asyncio.gather(*(kill(process) for process in killed.values()))
@@ -88,7 +88,7 @@ class RoleProcesses:
                     await self._start(name, self._played[name])
 
     async def stop(self, name: str) -> None:
-        """Ask a process to end; one that does not is unexpected."""
+        """Ask a process to end; record it as unexpected if it does not end in time."""
         process = self._taken(name)
         if process is not None and not await stop(process):
             self.unexpected.append(f"Process {name!r} did not end within {STOP_DEADLINE:g} s of being asked to.")
@@ -98,14 +98,14 @@ class RoleProcesses:
         return self._running.pop(name, None)
 
     def freeze(self, name: str) -> Process | None:
-        """Suspend a process; the answer is what `thaw` wants."""
+        """Suspend a process and return it, for `thaw`."""
         process = self._running.get(name)
         if process is not None:
             send(process, signal.SIGSTOP)
         return process
 
     async def close(self) -> None:
-        """Kill whatever is left."""
+        """Kill all remaining processes."""
         for watching in self._watching:
             watching.cancel()
         for name in list(self._running):
@@ -122,6 +122,6 @@ class RoleProcesses:
 
 
 def thaw(process: Process | None) -> None:
-    """Let a frozen process go on."""
+    """Resume a frozen process."""
     if process is not None:
         send(process, signal.SIGCONT)

@@ -1,7 +1,7 @@
-"""The scenarios: work whose course is known beforehand, so that it can be judged afterwards.
+"""The scenarios: work whose course is known in advance, so that it can be judged afterwards.
 
-A scenario takes as many steps as its request allows. The model that steers it and the time that its actions take
-are functions of what is asked, so a repeated try is the same try; only its effects are noted, outside the log.
+A scenario takes as many steps as its request allows. The model's answers and the duration of the actions depend only
+on the request, so a retry behaves like the first try; only the effects are recorded, outside the log.
 """
 
 import asyncio
@@ -32,12 +32,12 @@ from poweron_services.models.prompts import (
     SelectionPrompt,
 )
 
-LIMIT_MS = 2_000  # of one action
+LIMIT_MS = 2_000  # for one action
 CRITERION = "Every step was taken."
 
 
 class ScenarioParameters(Model):
-    """How long the action works before its effect, and after it."""
+    """How long the action works before its effect and after it."""
 
     before_ms: int = Field(ge=0, le=LIMIT_MS)
     after_ms: int = Field(ge=0, le=LIMIT_MS)
@@ -53,12 +53,12 @@ WEIGHTS: Final = (3, 3, 2)
 
 @dataclass(frozen=True, slots=True)
 class Journal:
-    """Every effect as a line of a file: it outlives whoever wrote it."""
+    """A file with one line per effect, which outlives the process that wrote it."""
 
     path: Path
 
     def note(self, key: str) -> None:
-        """One line, in one write: processes append to one file without mixing."""
+        """Append one line in one write, so that the lines of several processes do not mix."""
         line = f"{key} {os.getpid()} {time.time_ns() // 1_000_000}\n".encode()
         descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         try:
@@ -67,11 +67,11 @@ class Journal:
             os.close(descriptor)
 
     def read(self) -> Counter[tuple[str, int]]:
-        """How often each process had the effect of each idempotency key."""
+        """Return how often each effect occurred, by idempotency key and process."""
         return Counter((key, pid) for key, pid, _ in self._effects())
 
     def times(self) -> Mapping[str, Sequence[int]]:
-        """When each idempotency key had an effect, in ms since 1970."""
+        """Return when the effects occurred, by idempotency key, in ms since 1970."""
         times: dict[str, list[int]] = defaultdict(list)
         for key, _, time_ms in self._effects():
             times[key].append(time_ms)
@@ -86,7 +86,7 @@ class Journal:
 
 @dataclass(slots=True)
 class ScenarioAction:
-    """Takes some time, has its effect at one moment in it, and writes a small document."""
+    """An action that takes some time, has its effect at one moment in it and writes a small document."""
 
     spec: ActionSpec
     journal: Journal
@@ -100,12 +100,12 @@ class ScenarioAction:
 
 
 def scenario_actions(journal: Journal) -> Mapping[str, Action]:
-    """One action of each effect class."""
+    """Return one action of each effect class."""
     return {spec.name: ScenarioAction(spec, journal) for spec in SPECS}
 
 
 class ScenarioModel:
-    """Goes on until no step is left, then is satisfied, whatever came of the steps."""
+    """A model that continues until no step is left and is then satisfied, regardless of the steps' results."""
 
     async def complete(self, prompt: Prompt) -> Completion:
         text = dumps(_answer(prompt)).decode()

@@ -1,4 +1,4 @@
-"""The status: how an experiment stands at one moment, for whoever runs it."""
+"""The status of an experiment at one moment, to show to the user."""
 
 import time
 from collections import deque
@@ -17,21 +17,21 @@ ExperimentPhase = Literal["starting", "injecting", "recovering", "checking_halve
 
 @dataclass(frozen=True, slots=True)
 class FaultStatistics:
-    """One kind of fault: how often it was injected, how often all recovered, and after how many ms."""
+    """One kind of fault: how often it was injected, how often all workflows recovered, and after how many ms."""
 
     kind: FaultKind
     injected: int
     recovered: int
     first: float | None
-    """Median until the first workflow made progress."""
+    """The median time until the first workflow made progress."""
     median: float | None
-    """Median until every workflow that was open had made progress."""
+    """The median time until every workflow that was open had made progress."""
     longest: float | None
 
 
 @dataclass(frozen=True, slots=True)
 class ExperimentStatus:
-    """How it stands; times in seconds."""
+    """The status of an experiment; times in seconds."""
 
     phase: ExperimentPhase
     elapsed: float
@@ -45,11 +45,11 @@ class ExperimentStatus:
     events: int
     superseded: int
     rate: float
-    """Events a second, of late."""
+    """Events per second, over the last `RATE_WINDOW` seconds."""
 
 
 def fault_statistics(faults: Sequence[InjectedFault]) -> list[FaultStatistics]:
-    """The faults that were injected, by kind."""
+    """Return statistics of the injected faults, by kind."""
     return [
         _statistics(kind, [each for each in faults if each.kind == kind])
         for kind in KINDS
@@ -71,7 +71,7 @@ def _statistics(kind: FaultKind, faults: Sequence[InjectedFault]) -> FaultStatis
 
 
 class StatusObserver:
-    """Tells the status of an experiment from what its monitor has seen."""
+    """Derives the status of an experiment from its monitor."""
 
     def __init__(self, monitor: RecoveryMonitor, seconds: float) -> None:
         self._monitor = monitor
@@ -81,11 +81,11 @@ class StatusObserver:
         self._recent: deque[tuple[float, int]] = deque([(time.monotonic(), 0)])
 
     def begin(self) -> None:
-        """The clock of the experiment starts now."""
+        """Start the clock of the experiment."""
         self._began = time.monotonic()
 
     def end(self) -> None:
-        """It stops now."""
+        """Stop the clock of the experiment."""
         self._ended = time.monotonic()
 
     def status(self, phase: ExperimentPhase, requested: int) -> ExperimentStatus:

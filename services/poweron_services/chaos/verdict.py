@@ -1,4 +1,4 @@
-"""The verdict: whether the evidence holds a violation of what PowerOn promises. Pure, and each rule one function."""
+"""The verdict: the violations of PowerOn's guarantees in the evidence. Pure, with one function per rule."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
@@ -8,14 +8,14 @@ from math import inf
 from poweron_services.chaos.evidence import AnswerCounts, Evidence, LoggedAction, LoggedRound, SentRequest
 from poweron_services.chaos.load import forged_id
 
-MOST_IN_A_ROW = 100  # records of one workflow without effect; crashes and rivals explain some ten
+MOST_IN_A_ROW = 100  # records of one workflow without effect; crashes and competing processes explain about ten
 
 Violations = Iterator["Violation"]
 
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """One promise that was not kept, in a sentence; `workflow_id` where it is about one."""
+    """A broken promise, described in a sentence; `workflow_id` is set if it concerns one workflow."""
 
     promise: str
     sentence: str
@@ -23,7 +23,7 @@ class Violation:
 
 
 def judge(evidence: Evidence, *, finished: bool = True) -> tuple[Violation, ...]:
-    """Every violation. Where the run was stopped, what is not finished yet is none."""
+    """Return all violations. If the run was stopped early, unfinished work is not a violation."""
     rules = [_answered_once, _appends, _ended_as_expected, _effects, _cancelled, _error_lines, _unexpected]
     if finished:
         rules += [_nothing_lost, _everything_ended, _rows, _readers, _dead_letters]
@@ -100,7 +100,7 @@ def _effects(evidence: Evidence) -> Violations:
 
 
 def _wrong_effects(key: str, action: LoggedAction, effects: Mapping[int, int]) -> Iterator[tuple[str, str]]:
-    """Promise and sentence for whatever is wrong with the effects of one action, counted by process."""
+    """Return the promise and a sentence for each error in the effects of one action, counted by process."""
     claims, total = Counter(claim.pid for claim in action.claims), sum(effects.values())
     if any(claim.effect_class == "at_most_once" for claim in action.claims) and total > 1:
         yield "at most once", f"The effect {key} may be had at most once, and was had {total} times."

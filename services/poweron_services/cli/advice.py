@@ -1,6 +1,6 @@
-"""What a person at a terminal can do about something, worded from its code and facts.
+"""Advice for users of the command line, worded from the code and facts of an error.
 
-Below this package no sentence names a command or an option: another door words its own. Settings are those of all.
+Code below this package names no command or option, since each front end has its own; settings are common to all.
 """
 
 from typing import Final, assert_never
@@ -28,17 +28,17 @@ WHERE: Final = (
     "POWERON_KAFKA and POWERON_POSTGRES say where they are; without these settings PowerOn starts both on this machine."
 )
 UNAVAILABLE: Final = f"`poweron status` tells which server answers. {WHERE}"
-"""Where a server is unavailable, or may be."""
+"""Advice for when a server is, or may be, unavailable."""
 LOG_LOST: Final = (
     "Nothing is appended until the topic is restored from a copy, which is noticed by itself, or `poweron recover` "
     "is run, which tells first what would be lost. "
     "If POWERON_KAFKA, POWERON_KAFKA_PREFIX and POWERON_POSTGRES do not belong together, correct them instead."
 )
-"""Where events are missing that the rows were made of."""
+"""Advice for when the log misses events that the rows were built from."""
 
 
 def advice(error: ClientError) -> str:  # noqa: PLR0911 - one case per code
-    """What can be done about an error, in whole sentences that follow its own."""
+    """Return the advice about an error, in whole sentences that follow its message."""
     match error:
         case NotAWorkflowId():
             return "`poweron workflows` lists them."
@@ -67,7 +67,7 @@ def advice(error: ClientError) -> str:  # noqa: PLR0911 - one case per code
 
 
 def untaken(asked: AskedFor) -> str:
-    """What can be done where nobody has taken it yet."""
+    """Return the advice about something that no process has picked up yet."""
     return f"Start `poweron serve` on these servers, if none runs there. Ctrl-C stops waiting, and the {asked} stands."
 
 
@@ -89,7 +89,7 @@ def _open_round(error: RoundOpen) -> str:
 
 
 def _service(asked: AskedFor, id_: str) -> str:
-    """What a service does with it once one runs, and how that is seen."""
+    """Say what a service will do once one runs, and how to see it."""
     match asked:
         case "request":
             return f"it does the work, and `poweron watch {id_}` shows it"
@@ -100,7 +100,7 @@ def _service(asked: AskedFor, id_: str) -> str:
 
 
 def _became(last: LastAnswer | None) -> str:
-    """What became of the last action that waited; empty where there was none."""
+    """Say what became of the last action that waited for approval; empty if there was none."""
     if last is None:
         return ""
     what = f"Step {last.step} of task {last.task} in round {last.round}"

@@ -1,4 +1,4 @@
-"""The commands that judge work or hand it to other tools: their arguments and help. It imports nothing slow."""
+"""The arguments and help of the commands that evaluate and export work. Imports nothing slow."""
 
 from pathlib import Path
 from typing import Annotated
@@ -10,7 +10,7 @@ from poweron_services.cli.choices import ExportFormat
 
 
 def register(app: typer.Typer) -> None:
-    """Make them commands of the application."""
+    """Add the commands to the application."""
     app.command()(evaluate)
     app.command()(export)
 
@@ -31,13 +31,13 @@ def evaluate(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Ask a table of requests, and see which answers are right.
+    """Run a table of requests, and score the answers.
 
-    FILE has one object a line: {"prompt": "…", "documents": ["a.pdf"], "expect": {"contains": ["…"]}}. Of `expect`
-    each is possible: contains, status, maxSteps, actions. The models are asked one after the other, by this process:
-    nobody else may serve on the same servers meanwhile. What was asked is kept in a file beside FILE, for --recorded.
+    FILE has one object per line: {"prompt": "…", "documents": ["a.pdf"], "expect": {"contains": ["…"]}}. The keys of
+    `expect` are all optional: contains, status, maxSteps, actions. This process asks the models one after the other;
+    no other process may serve on the same servers meanwhile. The run is kept in a file beside FILE, for --recorded.
 
-    Exit 0 done, 1 a model has less right than --require, 2 wrong usage, 130 stopped by Ctrl-C, 143 by SIGTERM.
+    Exit 0 done, 1 a model scores below --require, 2 wrong usage, 130 stopped by Ctrl-C, 143 by SIGTERM.
     """
     from poweron_services.cli import evaluate_command
 
@@ -61,11 +61,11 @@ def export(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Hand a workflow to other tools.
+    """Export a workflow to other tools.
 
-    events: its records as they stand in the log, one CloudEvent of JSON a line. otel: one trace as the JSON of
-    OpenTelemetry's protocol, with nothing that a person or a model wrote. openinference: the same with prompts and
-    answers, as viewers of agents take it.
+    events: its records as they are in the log, one CloudEvent per line, as JSON. otel: one trace as the JSON of
+    OpenTelemetry's protocol, without any text that a person or a model wrote. openinference: the same with prompts
+    and answers, for agent viewers.
     """
     from poweron_services.cli import export_command
 

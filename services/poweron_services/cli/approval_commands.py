@@ -1,4 +1,4 @@
-"""`poweron approve`, `poweron deny` and `poweron approvals`: what waits for a person, and the answer."""
+"""`poweron approve`, `poweron deny` and `poweron approvals`: list pending approvals, and answer them."""
 
 import textwrap
 from collections.abc import Iterator, Sequence
@@ -25,7 +25,7 @@ from poweron_services.standalone import local_identity, local_user, open_connect
 
 @sentences()
 def approvals(limit: int, *, as_json: bool) -> None:
-    """Show what waits for a person, longest waiting first."""
+    """Show pending approvals, longest waiting first."""
 
     async def read() -> list[tuple[ApprovalEntry, list[DocumentEntry]]]:
         async with open_connections(load_settings(), tell) as connections:
@@ -49,12 +49,12 @@ def approvals(limit: int, *, as_json: bool) -> None:
 
 
 def shown(entry: ApprovalEntry, documents: Sequence[DocumentEntry] = (), width: int | None = None) -> Text:
-    """Everything that is decided about; the parameters in full, since the answer is bound to them.
+    """Render everything there is to decide on; the parameters in full, since the answer is bound to them.
 
     Args:
-        entry: what waits.
-        documents: those of the workflow, by which the lists of them that the action reads are told.
-        width: of the terminal; None where lines are not wrapped.
+        entry: the pending approval.
+        documents: the documents of the workflow, which resolve the document lists that the action reads.
+        width: the width of the terminal; None to leave lines unwrapped.
     """
     parameters = orjson.dumps(entry.parameters, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS).decode()
     told = Text(f"Workflow {entry.workflow_id}: {one_line(entry.action)}\n", style="bold")
@@ -76,7 +76,7 @@ def _beside(margin: str, text: str, width: int | None) -> str:
 
 
 def _lists(parameters: JsonValue, documents: Sequence[DocumentEntry]) -> Iterator[str]:
-    """Which documents each list holds; a reference to one document names it by itself."""
+    """Yield the documents of each document list; a reference to a single document already names it."""
     given = parameters.get("documentList") if isinstance(parameters, dict) else None
     for reference in given if isinstance(given, list) else ():
         kind, _, label = str(reference).partition(":")
@@ -90,7 +90,7 @@ def _width(console: Console) -> int | None:
 
 
 def decide(workflow: str, decision: Decision, reason: str, *, as_json: bool) -> None:
-    """Show what is decided, send the answer, say what came of it; ends with an exit code."""
+    """Show the pending approval, send the answer and print the outcome; ends with an exit code."""
     with sentences():
         check_id(workflow)
         check_reason(reason)

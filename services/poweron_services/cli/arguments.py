@@ -1,4 +1,4 @@
-"""The arguments and options that several commands share. It imports nothing slow."""
+"""The arguments and options that several commands share. Imports nothing slow."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,7 +11,7 @@ from poweron_services.cli.command_group import remember_json
 AsJson = Annotated[
     bool, typer.Option("--json", is_eager=True, callback=remember_json, help="Print JSON instead of text.")
 ]
-"""Eager, so that it is known where another argument is wrong."""
+"""Eager, so that it is known when another argument turns out to be wrong."""
 WorkflowId = Annotated[str, typer.Argument(metavar="WORKFLOW", help="The workflow's id, as `poweron ask` printed it.")]
 Output = Annotated[
     Path | None, typer.Option("--output", metavar="DIR", help="The folder to write documents to; no file is replaced.")
@@ -65,7 +65,7 @@ AlsoForeign = Annotated[
 
 
 def _mode(name: str) -> Mode:
-    """The mode, however its name is written; typer would list the names in lower case."""
+    """Return the mode of this name, ignoring case; typer would list the names in lower case."""
     for mode in Mode:
         if mode.casefold() == name.casefold():
             return mode
@@ -84,10 +84,10 @@ Limit = Annotated[int, typer.Option("--limit", min=1, max=1_000, metavar="N", he
 
 
 def tokens(meaning: str) -> Any:
-    """A number of tokens."""
+    """Create an option for a number of tokens."""
     return typer.Option(min=1, max=2**31 - 1, metavar="N", help=meaning)
 
 
 def dollars(meaning: str) -> Any:
-    """An amount of money."""
+    """Create an option for an amount of money, in US dollars."""
     return typer.Option(min=0, max=10_000, metavar="USD", help=meaning)

@@ -1,4 +1,4 @@
-"""`poweron ask`: the whole way from a sentence to an answer."""
+"""`poweron ask`: send a request, follow it and print the answer."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -35,21 +35,21 @@ from poweron_services.standalone import (
 )
 
 EXIT_CODES = {"completed": 0, "failed": FAILED, "cancelled": CANCELLED}
-MAX_CONNECTIONS, MAX_LABEL = 100, 100  # of a request; characters
+MAX_CONNECTIONS, MAX_LABEL = 100, 100  # connections of a request; characters of a label
 OUTPUT = Path("poweron-output")
 SEARCH_TROUBLE = frozenset(code for code in CODES if code.startswith("search_"))
 Shown = list[dict[str, Any]]
 
 
 class AskProgress:
-    """The workflow that was asked for, once it stands, which models worked on it, and how its round ended."""
+    """The requested workflow once it is in the log, the models that worked on it, and how its round ended."""
 
     def __init__(self) -> None:
         self.workflow_id: str | None = None
         self.models: list[str] = []
-        """As `PROVIDER/MODEL`, each once: whoever serves may ask others than are set here."""
+        """As `PROVIDER/MODEL`, without duplicates; the serving process may use other models than are set here."""
         self.watch: ProgressWatch | None = None
-        """How far its steps are, where somebody looks."""
+        """Shows the progress of its steps, if a user is watching."""
         self._search_trouble: str | None = None
         self._ending: str | None = None
         self._narrator = Narrator()
@@ -73,17 +73,17 @@ class AskProgress:
         self._ending = round_.ending if round_ is not None and not heard.workflow.is_open else None
 
     def waits(self, workflow_id: str, stage: str, trouble: str, seconds: float | None) -> None:
-        """A stage waits in this process; of the workflows of others nobody here wants to know."""
+        """Report that a stage is waiting in this process; stages of other workflows are ignored."""
         if workflow_id == self.workflow_id:
             again = "It is tried again" + ("." if seconds is None else f" in {seconds:g} s.")
             tell(f"The stage {stage!r} waits: {trouble.removesuffix('.')}. {again}", style="yellow")
 
     def search_advice(self, settings: Settings, *, alone: bool) -> str | None:
-        """What can be done about the web, where it could not be searched, or where nothing else could have an answer.
+        """Return advice if the web could not be searched, or if only the web could have held an answer.
 
         Args:
-            settings: ours.
-            alone: whether the built-in model of this process had nothing but the web to answer from.
+            settings: the settings of this process.
+            alone: whether the built-in model of this process had no source other than the web.
         """
         if self._search_trouble is not None:
             return advice_for_search(self._search_trouble, (settings.search or "").partition(":")[0])
@@ -120,7 +120,7 @@ def run(
     serving: bool,
     as_json: bool,
 ) -> None:
-    """Ask, follow, print; ends with the exit code of the outcome."""
+    """Ask, follow, and print the outcome; ends with its exit code."""
     asked = AskProgress()
     with sentences():
         _check(prompt, language, workflow, output)
@@ -151,7 +151,7 @@ def run(
 
 
 def exit_code(outcome: Outcome, documents: Shown) -> int:
-    """That of the round, or that a document of a completed one could not be written."""
+    """Return the exit code of the round, or `FAILED` if a document of a completed round could not be written."""
     written = all(each["path"] is not None for each in documents)
     return EXIT_CODES[outcome.status] if written or outcome.status != "completed" else FAILED
 
@@ -163,7 +163,7 @@ def budgets(
     max_workflow_tokens: int | None = None,
     max_workflow_cost: float | None = None,
 ) -> Budgets:
-    """What the request, and the workflow with all its requests, may use; costs are in US dollars."""
+    """Build the budgets of the request and of the workflow with all its requests; costs are in US dollars."""
     return Budgets(
         round_tokens=max_tokens,
         round_cost_nano_usd=_nano_usd(max_cost),
@@ -177,7 +177,7 @@ def _nano_usd(dollars: float | None) -> int | None:
 
 
 def _check(prompt: str, language: str | None, workflow: str | None, output: Path | None) -> None:
-    """End the command with a sentence where what was typed cannot be right."""
+    """End the command with a sentence if an argument is invalid."""
     if not prompt.strip():
         stop("The prompt is empty. Say in a sentence what you ask for.", USAGE)
     if len(prompt) > MAX_PROMPT:
@@ -195,7 +195,7 @@ def _check(prompt: str, language: str | None, workflow: str | None, output: Path
 
 
 def _check_connections(labels: list[str]) -> None:
-    """Which of them are configured says whoever serves."""
+    """Check number and length of the labels; the serving process checks that they are configured."""
     if len(labels) > MAX_CONNECTIONS or any(len(label) > MAX_LABEL for label in labels):
         stop(f"At most {MAX_CONNECTIONS} connections can be named, by labels of up to {MAX_LABEL} characters.", USAGE)
 
@@ -230,7 +230,7 @@ async def _ask(
 
 
 def outcome_json(outcome: Outcome, documents: Shown, models: Sequence[str]) -> dict[str, Any]:
-    """What came of a request, for a program."""
+    """Return the outcome of a request as `--json` prints it."""
     return {
         "workflowId": outcome.workflow_id,
         "round": outcome.round,
@@ -247,7 +247,7 @@ def outcome_json(outcome: Outcome, documents: Shown, models: Sequence[str]) -> d
 
 
 def print_outcome(outcome: Outcome, documents: Shown, models: Sequence[str], search_advice: str | None) -> None:
-    """The same for a person."""
+    """Print the outcome of a request for a user."""
     message = printable(outcome.message)
     stderr.print()
     if stdout.is_terminal:
@@ -265,7 +265,7 @@ def print_outcome(outcome: Outcome, documents: Shown, models: Sequence[str], sea
     if outcome.refusal is not None:
         stdout.print(advice_for(outcome.code))
     elif outcome.status == "failed":
-        is_budget = outcome.code in get_args(BudgetCode)  # a search engine would not help there
+        is_budget = outcome.code in get_args(BudgetCode)  # a search engine would not help
         advised = advice_for(outcome.code) if is_budget else search_advice or advice_for(outcome.code)
         stdout.print(f"`poweron history {outcome.workflow_id}` shows every step. {advised}")
     elif search_advice is not None:
@@ -274,7 +274,7 @@ def print_outcome(outcome: Outcome, documents: Shown, models: Sequence[str], sea
 
 
 def summary(outcome: Outcome, models: Sequence[str]) -> str:
-    """What came of it, after how much, and which models had a part in it."""
+    """Summarise the outcome: the status, the steps, the time, and the models involved."""
     if outcome.refusal is not None:
         return f"Nothing was begun for workflow {outcome.workflow_id}."
     steps = counted(outcome.totals.steps, "step")

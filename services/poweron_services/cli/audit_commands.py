@@ -1,4 +1,4 @@
-"""The commands that look into decisions: their arguments and their help."""
+"""The arguments and help of the commands that inspect decisions."""
 
 from typing import Annotated, Optional
 
@@ -14,10 +14,10 @@ At = Annotated[
 
 
 def show(workflow: WorkflowId, at: At = None, as_json: AsJson = False) -> None:
-    """Show what a decision got to see.
+    """Show what a decision saw.
 
-    The workflow as it stood after event --at, and the prompt, the answer and the decision that came next.
-    Without --at, those of the last decision.
+    Shows the workflow after event --at, and the prompt, the answer and the decision that came next.
+    Without --at, shows the last decision.
     """
     from poweron_services.cli import show_command
 
@@ -37,13 +37,13 @@ def replay(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Take every decision of a workflow again, and compare.
+    """Replay every decision of a workflow, and compare.
 
-    Runs the roles' own code on what they saw, with the answers that were recorded in place of a model: nothing is
-    called, nothing is written. With --at only the decision that is event --at; with --model, too, it asks models
-    for that one instead, and shows their answers side by side.
+    Runs the roles' own code on what they saw, with the recorded answers instead of a model: it calls no model and
+    writes nothing. With --at, replays only the decision that is event --at; with --model too, asks models for that
+    decision instead, and shows their answers side by side.
 
-    Exit 0 nothing differs, 1 a decision or a prompt would be another one now, 2 wrong usage.
+    Exit 0 nothing differs, 1 a decision or a prompt would now be different, 2 wrong usage.
     """
     from poweron_services.cli import replay_command
 
@@ -51,6 +51,6 @@ def replay(
 
 
 def add_audit_commands(app: typer.Typer) -> None:
-    """Let `poweron` have them."""
+    """Add the commands to the application."""
     app.command()(show)
     app.command()(replay)

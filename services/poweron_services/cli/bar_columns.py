@@ -1,4 +1,4 @@
-"""What a bar shows: what is done, how many of how many, and about how long the rest takes."""
+"""The columns of a progress bar: the work, the bar, the count, and the estimated time left."""
 
 from typing import Any, Final
 
@@ -7,12 +7,12 @@ from rich.text import Text
 
 from poweron_services.cli.output import stderr
 
-WIDTH: Final = 20  # columns of the bar: all of a line fits in 80
-COUNTED_WITHIN: Final = 30.0  # seconds over which it is reckoned how long the rest takes
+WIDTH: Final = 20  # columns of the bar, so that the whole line fits in 80
+COUNTED_WITHIN: Final = 30.0  # seconds over which the speed is estimated
 
 
 class _Remaining(ProgressColumn):
-    """How long the rest takes, in words; where nobody knows how much there is, how long it has taken."""
+    """The estimated time left, in words; the time elapsed if the total is unknown."""
 
     max_refresh = 0.5
 
@@ -31,7 +31,7 @@ def _duration(seconds: int) -> str:
 
 
 def open_bars() -> Progress:
-    """Bars that go once they are done; what is printed on stderr meanwhile stands above them."""
+    """Create bars that disappear when they are done; lines printed on stderr meanwhile appear above them."""
     return Progress(
         TextColumn("{task.description}", style="dim", markup=False),
         BarColumn(bar_width=WIDTH),

@@ -1,4 +1,4 @@
-"""`poweron bench`: our figures beside the yardsticks of the same run."""
+"""`poweron bench`: print our figures beside the yardsticks of the same run."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -17,7 +17,7 @@ from poweron_services.cli.error_messages import load_settings, run_work, sentenc
 from poweron_services.cli.output import print_json, stdout, tell
 from poweron_services.cli.progress_bar import bar
 
-WIDTH: Final = 120  # columns where nothing says how wide the terminal is
+WIDTH: Final = 120  # columns, if stdout is not a terminal
 NOTHING: Final = "-"
 SIGNS: Final = {"at most": "≤", "at least": "≥"}
 
@@ -84,14 +84,14 @@ def _met(met: bool | None) -> Text:
 
 
 def wanted(line: FigureLine) -> str:
-    """What is wanted of a figure."""
+    """Format the targets of a figure."""
     said = [f"{SIGNS[line.bound.kind]} {amount(line.bound.value, line.unit)}"] if line.bound else []
     said += [f"ratio {SIGNS[line.share.kind]} {line.share.value:g}"] if line.share else []
     return ", ".join(said)
 
 
 def amount(value: float | None, unit: str) -> str:
-    """A figure with its unit, with as many digits as say something."""
+    """Format a figure with its unit, and with as many digits as are meaningful."""
     if value is None:
         return NOTHING
     number = f"{value:,.0f}" if abs(value) >= 100 else f"{value:,.1f}" if abs(value) >= 10 else f"{value:,.2f}"
@@ -99,7 +99,7 @@ def amount(value: float | None, unit: str) -> str:
 
 
 def legend(figures: Figures, *, fsync: bool) -> Iterator[str]:
-    """What the table is about, in sentences."""
+    """Yield sentences that explain the table."""
     yield f"Measured on {_cores()}, on servers of its own, with a model and an action that answer at once."
     if figures.peer_iterations_per_second is not None:
         yield "The peer: its command in turn with ours, five times each; its rows, if it has any, are its own matter."

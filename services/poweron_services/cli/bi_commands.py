@@ -1,4 +1,4 @@
-"""`poweron bi export` and `poweron bi report`: what the views of `bi` say, as files."""
+"""`poweron bi export` and `poweron bi report`: write the views of `bi` to files."""
 
 import asyncio
 import time
@@ -18,18 +18,18 @@ from poweron_services.cli.output import counted, print_json, stdout, tell
 from poweron_services.cli.query_commands import bring_rows_on, with_rows
 from poweron_services.client.connect import Connections
 
-PERIOD: Final = 10.0  # seconds after which a follower looks again
+PERIOD: Final = 10.0  # seconds between exports while following
 
 
 @sentences()
 def export(output: Path, since: date | None, *, follow: bool, as_json: bool) -> None:
-    """Write what is new; with `follow`, again and again."""
+    """Write what is new; with `follow`, keep writing until stopped."""
     files.check_writable(output)
 
     async def exporting(connections: Connections) -> None:
         _tell_written(await _export(connections, output, since), output, as_json=as_json)
         if follow:
-            with suppress(asyncio.CancelledError):  # that is how following ends
+            with suppress(asyncio.CancelledError):  # cancellation ends following
                 await _follow(connections, output, since, as_json=as_json)
             tell(f"Stopped following; {output} is whole, and the next export goes on from there.")
 
@@ -37,7 +37,7 @@ def export(output: Path, since: date | None, *, follow: bool, as_json: bool) -> 
 
 
 async def _follow(connections: Connections, output: Path, since: date | None, *, as_json: bool) -> None:
-    """Write what comes; where nothing does, nothing is said."""
+    """Write new data as it arrives; print nothing if there is none."""
     tell(f"What is new comes to {output} every {PERIOD:g} s; Ctrl-C ends it.")
     while True:
         await asyncio.sleep(PERIOD)
@@ -49,7 +49,7 @@ async def _follow(connections: Connections, output: Path, since: date | None, *,
 
 @dataclass(frozen=True, slots=True)
 class _Exported:
-    """What one export wrote."""
+    """The days, files and rows that one export wrote, and how long it took."""
 
     days: tuple[str, ...]
     files: int
@@ -76,7 +76,7 @@ def _tell_written(exported: _Exported, output: Path, *, as_json: bool) -> None:
 
 @sentences()
 def report(output: Path, days: int, *, as_json: bool) -> None:
-    """Write the page."""
+    """Write the HTML report."""
     files.check_file_writable(output)
     now = datetime.now(UTC)
     first = now.date() - timedelta(days=days - 1)

@@ -1,4 +1,4 @@
-"""The commands of `poweron bi`: their arguments and their help."""
+"""The arguments and help of the commands of `poweron bi`."""
 
 from datetime import datetime
 from pathlib import Path
@@ -28,8 +28,8 @@ def bi_export(
 ) -> None:
     """Write workflows, rounds, tasks, steps, calls, tries, documents and approvals as Parquet, by day.
 
-    The day is the one on which a workflow was opened, in UTC. A day is written again only where something is new in it.
-    It needs DuckDB: `pip install 'poweron-services[bi]'`.
+    The day is the one on which a workflow was opened, in UTC. A day is written again only if it has new data.
+    Requires DuckDB: `pip install 'poweron-services[bi]'`.
     """
     from poweron_services.cli import bi_commands
 
@@ -44,7 +44,7 @@ def bi_report(
     days: Annotated[int, typer.Option(min=1, max=366, metavar="N", help="The last N days, today included.")] = 30,
     as_json: AsJson = False,
 ) -> None:
-    """Write a page of charts about the last days: one file that needs no network and no script."""
+    """Write a page of charts about the last days: one file, without scripts or network access."""
     from poweron_services.cli import bi_commands
 
     bi_commands.report(output, days, as_json=as_json)

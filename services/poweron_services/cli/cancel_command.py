@@ -1,4 +1,4 @@
-"""`poweron cancel`: stop the open round of a workflow, and say what came of it."""
+"""`poweron cancel`: cancel the open round of a workflow, and print the outcome."""
 
 import typer
 
@@ -15,7 +15,7 @@ from poweron_services.standalone import local_identity, local_user, open_connect
 
 
 def run(workflow: str, reason: str, *, as_json: bool) -> None:
-    """Cancel, follow, say what came of it; ends with an exit code."""
+    """Cancel, follow, and print the outcome; ends with an exit code."""
     with sentences():
         check_id(workflow)
         check_reason(reason)

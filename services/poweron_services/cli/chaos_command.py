@@ -1,4 +1,4 @@
-"""`poweron chaos`: a live table of faults and recoveries, and the verdict in counts and sentences."""
+"""`poweron chaos`: show faults and recoveries in a live table, then the verdict in counts and sentences."""
 
 import asyncio
 import secrets
@@ -25,8 +25,8 @@ from poweron_services.cli.output import counted, print_json, stderr, stdout, tel
 from poweron_services.config import Settings
 from poweron_services.signals import on_stop
 
-LINE_EVERY = 10.0  # seconds, where nobody looks at a live table
-MAX_PRINTED = 20  # violations that are printed; --json has all
+LINE_EVERY = 10.0  # seconds between status lines, if stderr is not a terminal
+MAX_PRINTED = 20  # violations that are printed; --json lists all
 PHASES: Final[dict[ExperimentPhase, str]] = {
     "starting": "Starting",
     "injecting": "Faults strike",
@@ -38,7 +38,7 @@ PHASES: Final[dict[ExperimentPhase, str]] = {
 
 @sentences()
 def run(minutes: float, seed: int | None, *, keep: bool, as_json: bool) -> None:
-    """Run an experiment, and print what came of it."""
+    """Run an experiment, and print its result."""
     settings = load_settings()
     seed = secrets.randbelow(1_000_000) if seed is None else seed
     tell(f"Seed {seed}: the same faults and requests come again with --seed {seed}.")
@@ -77,9 +77,9 @@ async def _run(settings: Settings, seconds: float, seed: int, *, keep: bool) -> 
 
 
 def _stop(stopping: asyncio.Event, begun: asyncio.Event, task: "asyncio.Task[Any]") -> None:
-    """The first signal ends the run: with a verdict so far, or at once if there is nothing to judge yet.
+    """Handle a signal: the first ends the run, with a verdict so far, or at once if there is nothing to judge yet.
 
-    Any further one changes nothing, so that all that was started is stopped. `timeout -s INT` sends two at once.
+    Further signals are ignored, so that everything that was started is stopped. `timeout -s INT` sends two at once.
     """
     if stopping.is_set():
         return
@@ -95,7 +95,7 @@ def _stop(stopping: asyncio.Event, begun: asyncio.Event, task: "asyncio.Task[Any
 
 @contextmanager
 def _live_status() -> Generator[Callable[[ExperimentStatus], None], None, None]:
-    """A live table on a terminal, elsewhere a line now and then."""
+    """Show a live table on a terminal; otherwise print a status line every `LINE_EVERY` seconds."""
     if not stderr.is_terminal:
         yield _Lines()
         return
@@ -104,7 +104,7 @@ def _live_status() -> Generator[Callable[[ExperimentStatus], None], None, None]:
 
 
 class _Lines:
-    """Tells the status now and then."""
+    """Prints the status every `LINE_EVERY` seconds."""
 
     def __init__(self) -> None:
         self._next = 0.0
@@ -176,7 +176,7 @@ def _print(result: ExperimentResult, seed: int) -> None:
 
 
 def _print_table(table: Table) -> None:
-    """Without the blanks that fill up rows, where it is no terminal that shows them."""
+    """Print a table, without trailing blanks if stdout is not a terminal."""
     if stdout.is_terminal:
         stdout.print(table)
         return
@@ -250,7 +250,7 @@ def _object(result: ExperimentResult, seed: int) -> dict[str, Any]:
 
 
 def _fault(fault: InjectedFault, first_ms: int) -> dict[str, Any]:
-    """One fault; when, in ms after the first one."""
+    """Return a fault as `--json` prints it; `atMs` counts from the first fault."""
     return {
         "kind": fault.kind,
         "atMs": fault.injected_ms - first_ms,

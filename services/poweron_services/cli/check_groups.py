@@ -1,4 +1,4 @@
-"""The commands of `poweron models` and `poweron search`: whether what others provide works."""
+"""The arguments and help of `poweron models` and `poweron search`, which check external services."""
 
 from typing import Annotated
 
@@ -20,11 +20,11 @@ search = _group("Look after the search engine.")
 
 @models.command("check")
 def models_check(deep: Deep = False, as_json: AsJson = False) -> None:
-    """Say what every configured model is good for.
+    """Check what every configured model is good for.
 
-    Asks up to five small cases of each stage, for 90 seconds in all, and says how many answers have the right form,
-    how many are right, how long they took and what they cost, and for which stages a model is too weak.
-    Neither Kafka nor Postgres is needed. Exit 1 if a model does not work or is too weak for a stage.
+    Asks up to five small cases of each stage, for 90 seconds in all, and reports how many answers have the right
+    form, how many are right, how long they took, what they cost, and for which stages a model is too weak.
+    Needs neither Kafka nor Postgres. Exit 1 if a model does not work or is too weak for a stage.
     """
     from poweron_services.cli import models_command
 
@@ -33,10 +33,10 @@ def models_check(deep: Deep = False, as_json: AsJson = False) -> None:
 
 @search.command("check")
 def search_check(as_json: AsJson = False) -> None:
-    """Ask the configured search engine for something tiny.
+    """Send a tiny query to the configured search engine.
 
-    Says whether it works and how long it took, and what to do where it does not.
-    Neither Kafka nor Postgres is needed. Exit 1 if it does not work, or if none is set.
+    Reports whether it works, how long it took, and what to do if it does not work.
+    Needs neither Kafka nor Postgres. Exit 1 if it does not work, or if none is set.
     """
     from poweron_services.cli import search_command
 

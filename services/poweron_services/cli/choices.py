@@ -1,10 +1,10 @@
-"""The choices: what an argument of a command takes where it takes one of a few words. It imports nothing slow."""
+"""The enumerations that arguments of commands accept. Imports nothing slow."""
 
 from enum import StrEnum
 
 
 class Measured(StrEnum):
-    """What can be measured by itself."""
+    """The parts that can be measured separately."""
 
     ask = "ask"
     documents = "documents"
@@ -16,7 +16,7 @@ class Measured(StrEnum):
 
 
 class ExportFormat(StrEnum):
-    """How a workflow is handed to other tools."""
+    """The formats in which a workflow is exported to other tools."""
 
     events = "events"
     otel = "otel"
@@ -31,7 +31,7 @@ class Mode(StrEnum):
 
 
 class PlayedRole(StrEnum):
-    """What a process can be told to do."""
+    """The roles that a process can play."""
 
     intake = "intake"
     planner = "planner"

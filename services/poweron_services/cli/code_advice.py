@@ -1,4 +1,4 @@
-"""What a person at the command line can do about a code: the advice of the codes, with our commands and settings."""
+"""Advice for users of the command line by code, with the commands and settings that help."""
 
 from typing import Final
 
@@ -7,7 +7,7 @@ from poweron_services.config import KEY_VARIABLES, PLACE_VARIABLES
 
 _WORKS: Final = "`poweron models check` says whether the model works"
 _CHECK_MODEL: Final = f"{_WORKS}; ask again once it does."
-_ENDING_WITH_V1: Final = frozenset({"openai", "openai-responses", "ollama"})  # providers whose address usually ends so
+_ENDING_WITH_V1: Final = frozenset({"openai", "openai-responses", "ollama"})  # usual for these providers
 _CHECK_SEARCH: Final = "`poweron search check` says whether the search engine works; ask again once it does."
 _ENGINES: Final = "`tavily`, `brave`, `searxng:URL` or `folder:PATH`"
 _LARGER: Final = "Ask again with a larger budget"
@@ -61,7 +61,7 @@ _ADVICE: Final[dict[str, str]] = {
 
 
 def advice_for(code: str | None) -> str:
-    """One sentence or two: what can be done about it."""
+    """Return the advice about a code, in one or two sentences."""
     if code is not None and code in _ADVICE:
         return _ADVICE[code]
     explained = CODES.get(code or "")
@@ -69,7 +69,7 @@ def advice_for(code: str | None) -> str:
 
 
 def advice_for_model(code: str, provider: str) -> str:  # noqa: PLR0911 - one case per code
-    """What can be done where a model of this provider was asked in vain, beyond what the error says; may be empty."""
+    """Return advice, beyond the error message, after a model of this provider failed to answer; may be empty."""
     key, place = KEY_VARIABLES.get(provider, ""), PLACE_VARIABLES.get(provider, "")
     match code:
         case "model_access_denied":
@@ -104,7 +104,7 @@ _LET_IN: Final[dict[str | None, str]] = {
 
 
 def advice_for_search(code: str, engine: str | None) -> str:
-    """What can be done where this search engine was asked and did not answer; empty where the error says it."""
+    """Return advice after this search engine failed to answer; empty if the error message already gives it."""
     if code == "search_unauthorized" and engine in _LET_IN:
         return _LET_IN[engine]
     return _SEARCH_ADVICE[code] if code in _SEARCH_ADVICE else advice_for(code)

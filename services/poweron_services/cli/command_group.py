@@ -1,4 +1,4 @@
-"""A group of commands that says in our words what is wrong before a command begins. It imports nothing slow."""
+"""A group of commands that words its own usage errors. Imports nothing slow."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -11,7 +11,7 @@ from poweron_services.cli.context import AS_JSON
 
 
 class CommandGroup(TyperGroup):
-    """Says what is wrong with the arguments: in our words, and with `--json` also as an object on stdout."""
+    """Reports wrong arguments in our own words and, with `--json`, also as an object on stdout."""
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         with self._told(parent):
@@ -25,7 +25,7 @@ class CommandGroup(TyperGroup):
 
     @contextmanager
     def _told(self, parent: Any) -> Generator[None, None, None]:
-        """Tell a program once, in the outermost group, whatever is wrong with the arguments of any command."""
+        """Report wrong arguments of any command to programs once, in the outermost group."""
         try:
             yield
         except typer.TyperException as error:
@@ -39,7 +39,7 @@ class CommandGroup(TyperGroup):
 
 
 class DocumentsGroup(CommandGroup):
-    """Takes what is no command for the workflow whose documents are listed."""
+    """Takes an argument that is not a command for the workflow whose documents to list."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if not args or args[0] not in {*self.commands, "--help"}:
@@ -48,6 +48,6 @@ class DocumentsGroup(CommandGroup):
 
 
 def remember_json(as_json: bool) -> bool:
-    """The value of `--json`, which whatever goes wrong from now on is told by."""
+    """Remember the value of `--json`, which decides how later errors are reported, and return it."""
     AS_JSON.set(as_json)
     return as_json

@@ -1,4 +1,4 @@
-"""What `poweron verify` found in the content store, by workflow and document."""
+"""The faults that `poweron verify` found in the content store, by workflow and document."""
 
 from itertools import groupby
 from typing import Any, Final
@@ -6,7 +6,7 @@ from typing import Any, Final
 from poweron_services.cli.output import counted, one_line, stdout
 from poweron_services.client.content_check import CheckedContent, ContentFault
 
-SHOWN: Final = 20  # workflows, and contents of each; `--json` names all
+SHOWN: Final = 20  # workflows, and contents of each workflow; `--json` lists all
 _FIELDS: Final = {
     "prompt_ref": "the prompt of a model",
     "answer_ref": "the answer of a model",
@@ -18,7 +18,7 @@ _FIELDS: Final = {
 
 
 def content_json(checked: CheckedContent) -> dict[str, Any]:
-    """The result as `--json` prints it."""
+    """Return the result as `--json` prints it."""
     return {
         "referenced": checked.referenced,
         "stored": checked.stored,
@@ -40,7 +40,7 @@ def content_json(checked: CheckedContent) -> dict[str, Any]:
 
 
 def print_content(checked: CheckedContent) -> None:
-    """The faults by workflow, and how many contents were checked."""
+    """Print the faults by workflow, and how many contents were checked."""
     workflows = [(id_, [*faults]) for id_, faults in groupby(checked.faults, key=lambda fault: fault.workflow_id)]
     for workflow_id, faults in workflows[:SHOWN]:
         stdout.print(f"Workflow {workflow_id}: {counted(len(faults), 'content')} are missing or damaged.")
@@ -54,7 +54,7 @@ def print_content(checked: CheckedContent) -> None:
 
 
 def _named(fault: ContentFault) -> str:
-    """Which content it is, for a person."""
+    """Name the content for a user."""
     if fault.document_name is not None:
         return f"{one_line(fault.document_id or '')} {one_line(fault.document_name, 100)}"
     return f"event {fault.seq}, {_FIELDS.get(fault.field, 'a web page or a document that could not be read')}"

@@ -17,7 +17,7 @@ CHECK_TIMEOUT: Final = 10.0  # seconds
 
 
 async def content_state(place: str, postgres: str, problems: Problems) -> ContentState:
-    """Return the state of the content store at this place, and report any other than `reachable`."""
+    """Return the state of the content store at this place, and report any state but `reachable`."""
     try:
         async with asyncio.timeout(CHECK_TIMEOUT):
             async with connect_postgres(postgres, connections=1, statement_cache_size=0) as pool:

@@ -1,4 +1,4 @@
-"""What whoever ends a command needs to know. It imports nothing, since help needs nothing."""
+"""The output mode, exit codes and messages with which commands end. Imports nothing slow, since help needs nothing."""
 
 from contextvars import ContextVar
 from typing import Final
@@ -9,7 +9,7 @@ FAILED: Final = 1
 USAGE: Final = 2
 CANCELLED: Final = 3
 INTERRUPTED: Final = 130
-"""Exit codes, as the README lists them; the last one is that of shells after Ctrl-C."""
+"""Exit codes, as the README lists them; shells use the last one after Ctrl-C."""
 STOPPED: Final = "Stopped."
 STOPPED_CODE: Final = "stopped"
 NOTHING_YET: Final = "Stopped before anything was asked for."

@@ -1,4 +1,4 @@
-"""`poweron diff`: where two workflows part first, and what each cost."""
+"""`poweron diff`: show where two workflows first differ, and what each cost."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -24,7 +24,7 @@ NOT_GIVEN = "not given"
 
 
 def run(a: str, b: str, *, as_json: bool) -> None:
-    """Compare, print; exit 1 if they part."""
+    """Compare and print; exit 1 if the workflows differ."""
     with sentences():
         check_id(a)
         check_id(b)
@@ -93,7 +93,7 @@ def _cells(cost: RunCost) -> list[str]:
 
 
 def divergence_lines(parted: Divergence) -> Iterator[str]:
-    """Where two workflows part, and what each of them came to there."""
+    """Yield lines that say where two workflows first differ, and what each did there."""
     yield f"They part in {_where((parted.round, parted.task, parted.attempt, parted.step))}, by {_BY[parted.what]}."
     a, b = parted.a, parted.b
     if parted.what == "parameters":
@@ -113,12 +113,12 @@ _PLACES = ("round", "task", "attempt", "step")
 
 
 def _where(place: Sequence[int]) -> str:
-    """`round 1, task 2, attempt 1, step 3`, as far as it goes."""
+    """Format a place as `round 1, task 2, attempt 1, step 3`, leaving out zeros."""
     return ", ".join(f"{name} {number}" for name, number in zip(_PLACES, place, strict=True) if number)
 
 
 def _differing(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
-    """The parameters that differ, with those that only the other one has."""
+    """Return the parameters that differ, including those that only the other workflow has."""
     told = [{name: given.get(name, NOT_GIVEN) for name in sorted({*one, *other})} for given in (one, other)]
     return {name: value for name, value in told[0].items() if value != told[1][name]}
 

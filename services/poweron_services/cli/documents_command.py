@@ -1,4 +1,4 @@
-"""`poweron documents gc`: removes what the content store holds and no event names."""
+"""`poweron documents gc`: remove stored content that no event refers to."""
 
 import time
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from poweron_services.client.content_inventory import Stored
 from poweron_services.config import Settings
 from poweron_services.standalone import open_connections
 
-SHOWN = 20  # workflows; `--json` names all
+SHOWN = 20  # workflows; `--json` lists all
 FOREIGN = (
     "Check POWERON_KAFKA, POWERON_KAFKA_PREFIX and POWERON_CONTENT. "
     "If the store is this log's own all the same, say so with --yes."
@@ -22,7 +22,7 @@ FOREIGN = (
 
 @sentences()
 def gc(*, dry_run: bool, yes: bool, as_json: bool) -> None:
-    """Remove what no event names, or tell what that would be."""
+    """Remove content that no event refers to, or only print what would be removed."""
     try:
         cleanup = run_work(_clean_up(load_settings(), dry_run=dry_run, yes=yes))
     except NotItsLog as error:

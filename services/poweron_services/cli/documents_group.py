@@ -1,4 +1,4 @@
-"""The commands of `poweron documents`: their arguments and their help."""
+"""The arguments and help of the commands of `poweron documents`."""
 
 from typing import Annotated
 
@@ -29,9 +29,9 @@ def documents_gc(
     yes: AlsoForeign = False,
     as_json: AsJson = False,
 ) -> None:
-    """Remove what the content store holds and no event names.
+    """Remove stored content that no event refers to.
 
-    Only what is older than a day goes; nothing of an open round, and nothing that a waiting request names.
+    Removes only content older than a day, and none that belongs to an open round or a pending request.
     """
     from poweron_services.cli import documents_command
 

@@ -1,4 +1,4 @@
-"""Where `poweron` begins: signals are handled before anything slow is imported."""
+"""The entry point of `poweron`, which handles signals before it imports anything slow."""
 
 import json
 import os
@@ -10,8 +10,8 @@ from poweron_services.cli.standard_streams import outlive_readers, unwritten
 
 
 def main() -> None:
-    """The entry point of `poweron`."""
-    AS_JSON.set("--json" in sys.argv[1:])  # until the arguments are read
+    """Run `poweron` with the arguments of this process."""
+    AS_JSON.set("--json" in sys.argv[1:])  # until the arguments are parsed
     shutdown.handle_signals(_exit_code, _stopped)
     outlive_readers()
     from poweron_services.cli import main as commands  # noqa: PLC0415 - takes long to import
@@ -27,12 +27,12 @@ def main() -> None:
 
 
 def _exit_code(signum: int) -> int:
-    """That of shells after a signal; a service does as it is told when it ends."""
+    """Return the exit code after a signal: that of shells, or 0 for a service, which is meant to end that way."""
     return 0 if sys.argv[1:2] == ["serve"] else 128 + signum
 
 
 def _stopped(has_run: bool) -> None:
-    """Say it past the buffered streams, which a signal handler must not touch."""
+    """Print that the command was stopped, bypassing the buffered streams, which a signal handler must not touch."""
     if sys.argv[1:2] == ["serve"]:
         return
     said = STOPPED if has_run else NOTHING_YET
@@ -44,5 +44,5 @@ def _stopped(has_run: bool) -> None:
 def _write(descriptor: int, line: str) -> None:
     try:
         os.write(descriptor, f"{line}\n".encode())
-    except OSError:  # nobody reads it
+    except OSError:  # the reader is gone
         return

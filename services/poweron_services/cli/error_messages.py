@@ -1,4 +1,4 @@
-"""How a command ends: with an exit code, and with a sentence whatever went wrong."""
+"""How a command ends: with an exit code, and with a sentence about any error."""
 
 import os
 from collections.abc import Callable, Coroutine, Generator
@@ -36,18 +36,18 @@ log = structlog.get_logger()
 
 Result = TypeVar("Result")
 LOG: Final = "poweron.log"
-_CODES: Final = {FAILED: "failed", USAGE: "usage"}  # of exit codes; all others are those of a signal
+_CODES: Final = {FAILED: "failed", USAGE: "usage"}  # by exit code; all others are those of signals
 _REQUESTS: Final = {kind.__name__ for kind in REQUESTS.values()}
 _WANTED: Final = {"int_parsing": "a whole number", "float_parsing": "a number"}
 
 
 def stop(message: str, exit_code: int = FAILED, *, code: Code | None = None) -> NoReturn:
-    """End the command with a sentence on stderr, and with `--json` also as an object on stdout.
+    """End the command with a sentence on stderr and, with `--json`, an object on stdout.
 
     Args:
         message: what went wrong, in whole sentences.
-        exit_code: how the command ends.
-        code: what a program can tell it by; by default `failed`, `usage` or `stopped`, as the exit code says.
+        exit_code: the exit code of the command.
+        code: the code of the error for programs; by default `failed`, `usage` or `stopped`, by the exit code.
     """
     tell(message, style="bold red")
     tell_json(message, code or _CODES.get(exit_code, STOPPED_CODE))
@@ -55,32 +55,32 @@ def stop(message: str, exit_code: int = FAILED, *, code: Code | None = None) -> 
 
 
 def tell_json(message: str, code: Code) -> None:
-    """What went wrong, for a program, where it asked for JSON."""
+    """Print an error as JSON, if the command was run with `--json`."""
     if AS_JSON.get():
         print_json({"error": printable(message), "code": code})
 
 
 def check_id(workflow: str) -> None:
-    """Refuse what cannot be the id of a workflow, before anything is opened.
+    """Refuse an invalid workflow id before anything is opened.
 
     Raises:
-        NotAWorkflowId: so it is.
+        NotAWorkflowId: the id is not a UUID in lower case.
     """
     if not is_uuid(workflow):
         raise NotAWorkflowId(workflow)
 
 
 def check_reason(reason: str) -> None:
-    """End the command where that is longer than a reason can be."""
+    """End the command if the reason is too long."""
     if len(reason) > MAX_REASON:
         stop(f"The reason has {len(reason):,} characters, {MAX_REASON:,} are possible.", USAGE)
 
 
 def load_settings(*watching: Processor) -> Settings:
-    """The settings, with log lines going to a file in the data directory: a person reads the terminal.
+    """Load the settings, and send log lines to a file in the data directory, since a user reads the terminal.
 
     Args:
-        watching: shown every line, to tell a person what must not wait for the file.
+        watching: processors that see every line, to report at once what a user must know.
     """
     settings = Settings()
     for warning in filter(None, (settings.deprecated, *misspelled(os.environ))):
@@ -91,7 +91,7 @@ def load_settings(*watching: Processor) -> Settings:
 
 
 def _tell_left_out(_: object, __: str, line: EventDict) -> EventDict:
-    """Say which actions of others cannot be used: a person would wonder where they are."""
+    """Report third-party actions that cannot be used, since a user would miss them."""
     if line.get("event") == "action_left_out":
         which = f"{line.get('action')!r} of {line.get('source')}" if "action" in line else line.get("source")
         tell(f"An action of others is left out, {which}: {line.get('error')}", style="yellow")
@@ -102,7 +102,7 @@ def _tell_left_out(_: object, __: str, line: EventDict) -> EventDict:
 
 @contextmanager
 def sentences() -> Generator[None, None, None]:
-    """Turn whatever goes wrong into a sentence and an exit code; nobody sees a traceback."""
+    """Turn any error into a sentence and an exit code, without a traceback."""
     try:
         yield
     except typer.Exit:
@@ -114,14 +114,14 @@ def sentences() -> Generator[None, None, None]:
 
 
 def run_work(work: Coroutine[Any, Any, Result], stopped: Callable[[], str] = lambda: STOPPED) -> Result:
-    """Run what a command does; after SIGTERM or Ctrl-C say how things are, also if not all could be closed in time.
+    """Run the work of a command; after SIGTERM or Ctrl-C print its state, even if not everything closed in time.
 
     Args:
-        work: what the command does.
-        stopped: how things are when it has been stopped, in a sentence.
+        work: the work of the command.
+        stopped: returns a sentence about the state of the work after a stop.
 
     Raises:
-        KeyboardInterrupt: it was stopped; the sentence is its message.
+        KeyboardInterrupt: the work was stopped; the message is that sentence.
     """
 
     def say() -> None:
@@ -136,7 +136,7 @@ def run_work(work: Coroutine[Any, Any, Result], stopped: Callable[[], str] = lam
 
 
 def argument(error: typer.BadParameter) -> str:
-    """What is wrong with an argument: what was given and what is wanted."""
+    """Explain what is wrong with an argument: what was given and what is expected."""
     wrong = error.__cause__
     if not isinstance(wrong, ValidationError) or not isinstance(error.param, TyperOption):
         return error.message
@@ -150,7 +150,7 @@ def argument(error: typer.BadParameter) -> str:
 
 
 def _leaf(error: BaseException) -> BaseException:
-    """The error that a task group met first."""
+    """Return the first error of a task group."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
@@ -168,7 +168,7 @@ def _is_usage(error: BaseException) -> bool:
 
 
 def explained(error: BaseException) -> tuple[str, Code]:  # noqa: PLR0911 - one case per kind of error
-    """What went wrong, in whole sentences, and the code that a program can tell it by; each door says the same."""
+    """Return what went wrong, in whole sentences, and its code for programs; every front end says the same."""
     error = _leaf(error)
     if isinstance(error, ValidationError) and error.title == Settings.__name__:
         return f"A setting cannot be used: {explain_settings(error)}.", "setting_invalid"
@@ -194,15 +194,15 @@ def explained(error: BaseException) -> tuple[str, Code]:  # noqa: PLR0911 - one 
 
 
 def _plainly(problem: ErrorDetails) -> str:
-    """What was given and what is wanted. No secret is told, since no text is wrong for one."""
+    """Say what was given and what is expected; secrets never appear, since any text is valid for them."""
     if problem["type"] == "value_error":
-        return str(problem["ctx"]["error"]).removesuffix(".")  # one of ours, which says both
+        return str(problem["ctx"]["error"]).removesuffix(".")  # our own message says both
     if (wanted := _WANTED.get(problem["type"])) is not None:
         return f"{problem['input']!r} should be {wanted}"
     return problem["msg"].replace("Input", repr(problem["input"]), 1)
 
 
 def sentence(error: BaseException) -> str:
-    """What an error of ours says, as a sentence."""
+    """Return the message of one of our errors as a sentence."""
     text = str(error)
     return text[:1].upper() + text[1:].removesuffix(".") + "."

@@ -1,4 +1,4 @@
-"""`poweron evaluate`: a table of requests, asked of models and judged; or a run of before, judged again."""
+"""`poweron evaluate`: run a table of requests on models and score the answers, or score a recorded run again."""
 
 import secrets
 from collections.abc import Callable, Sequence
@@ -50,7 +50,7 @@ def run(
     recorded: str | None,
     as_json: bool,
 ) -> None:
-    """Ask and judge, or only judge; ends with 1 where less is right than is required."""
+    """Ask and score, or only score; exit 1 if a model scores less than is required."""
     requests = _usable(lambda: read_table(table))
     settings = load_settings()
     if recorded is not None:
@@ -71,7 +71,7 @@ def run(
 
 
 def _usable(make: Callable[[], Made]) -> Made:
-    """What is made; where it is refused, what was typed or set must be mended first."""
+    """Return what `make` builds; if it is refused, end the command, since arguments or settings are wrong."""
     try:
         return make()
     except Refused as error:
@@ -80,7 +80,7 @@ def _usable(make: Callable[[], Made]) -> Made:
 
 
 async def _check_models(settings: Settings, models: Sequence[str]) -> None:
-    """See that every model can be had, before servers are started; none is asked anything."""
+    """Check that every model can be built, before servers are started; no model is called."""
     async with AsyncExitStack() as opened:
         for name in models:
             built(settings, name, opened)
@@ -89,7 +89,7 @@ async def _check_models(settings: Settings, models: Sequence[str]) -> None:
 
 
 def _kept(table: Path, recorded: str, requests: Sequence[TableRequest], models: Sequence[str]) -> KeptRun:
-    """The run of before; its lines must ask what they asked then."""
+    """Return the recorded run; the lines of the table must still ask the same."""
     if models:
         stop("A recorded run asks no model: leave out --model, or leave out --recorded.", USAGE)
     run = _usable(lambda: read_run(table, recorded))
@@ -105,7 +105,7 @@ def _kept(table: Path, recorded: str, requests: Sequence[TableRequest], models: 
 
 
 class _Run:
-    """A run while it goes on: each answer is kept as soon as it is there."""
+    """A run in progress, which saves each answer as soon as it arrives."""
 
     def __init__(self, table: Path, chosen: Sequence[Candidate]) -> None:
         now = datetime.now(UTC)
@@ -170,7 +170,7 @@ async def _asked(
 async def _judge_again(
     settings: Settings, requests: Sequence[TableRequest], run: KeptRun
 ) -> tuple[KeptRun, list[ModelScore]]:
-    """Judge a run of before: nothing is asked, nobody serves."""
+    """Score a recorded run, without calling models or serving requests."""
     async with open_connections(settings, tell) as connections:
         await bring_rows_on(connections)
         return run, await _scores(connections, run, requests)
@@ -195,7 +195,7 @@ async def _answer(connections: Connections, workflow_id: str | None) -> Recorded
 
 
 def _tell_waiting(heard: Heard) -> None:
-    """An action that waits for a person: without an answer the run would wait for as long as the approval may take."""
+    """Report an action that waits for approval; without an answer the run would wait until the approval expires."""
     if isinstance(heard.event, ApprovalRequested) and heard.verdict == "accepted":
         tell(f"Workflow {heard.workflow.id} waits for an approval.", style="yellow")
         tell_how_to_answer(heard.workflow.id)

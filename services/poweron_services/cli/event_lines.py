@@ -1,4 +1,4 @@
-"""What happens in a workflow, told event by event in lines that a person can follow."""
+"""The events of a workflow as lines that a user can follow."""
 
 from collections.abc import Iterator
 from typing import Final, get_args
@@ -44,7 +44,7 @@ from poweron_services.client.follow import not_taken_yet, step_words
 from poweron_services.decider.approval import by_whom
 
 Line = tuple[str, str]
-"""A word for what happened, and the sentence."""
+"""A word for what happened, and a sentence."""
 
 STYLES = {
     "failed": "bold red",
@@ -62,16 +62,16 @@ STYLES = {
 }
 PLACE, WORD = 14, 12  # columns
 TAKEN_OVER: Final = "taken over"
-"""Of what a fork repeats of the workflow that it was forked from."""
+"""Marks what a fork repeats from the workflow that it was forked from."""
 
 
 def size(count: int) -> str:
-    """A number of bytes as a person reads it."""
+    """Format a number of bytes for users."""
     return f"{count} bytes" if count < 1_000 else f"{count / 1_000:.0f} kB" if count < 1e6 else f"{count / 1e6:.1f} MB"
 
 
 class Narrator:
-    """Tells events on stderr. In a terminal it names the step once, elsewhere on every line."""
+    """Prints events on stderr. A terminal shows the step once, any other output on every line."""
 
     def __init__(self) -> None:
         self._place = ""
@@ -91,7 +91,7 @@ class Narrator:
 
 
 def told_lines(heard: Heard) -> Iterator[tuple[str, str, str]]:
-    """What happened: its place, a word for it, and the sentence."""
+    """Yield what happened: its place, a word for it, and a sentence."""
     event = heard.event
     if event is None:
         yield "", "unknown", f"{heard.recorded.envelope.type} comes from a newer release; cancelling still works."
@@ -118,7 +118,7 @@ def _lines(event: WorkflowEvent, workflow: Workflow) -> Iterator[Line]:  # noqa:
         case DocumentErased():
             yield "erased", f"{counted(len(event.documents), 'document')}: {event.reason}"
         case CallReserved():
-            return  # of interest only to those who add up budgets
+            return  # matters only to budgets
         case TasksPlanned():
             yield from (("planned", task) for task in _tasks(event))
         case ActionsPlanned():
@@ -138,7 +138,7 @@ def _lines(event: WorkflowEvent, workflow: Workflow) -> Iterator[Line]:  # noqa:
         case ApprovalDenied():
             yield "denied", _by(event)
         case ActionStarted() if workflow.step.approval == "denied" or event.claim == RECORDED:
-            return  # a claim stands before every result in the log, also of what does not run (E-08)
+            return  # a claim precedes every result in the log, even if the action does not run (E-08)
         case ActionStarted():
             yield "started", event.action + (f", try {event.try_}" if event.try_ > 1 else "")
         case ActionCompleted():
@@ -150,7 +150,7 @@ def _lines(event: WorkflowEvent, workflow: Workflow) -> Iterator[Line]:  # noqa:
         case TaskReviewed():
             yield "review", f"{event.status}: {event.reason}"
         case StageFailed() if event.code in get_args(ForkStopCode):
-            yield "stopped", "The fork ends here."  # why was said of the action that is not run
+            yield "stopped", "The fork ends here."  # the line of the action that did not run says why
         case StageFailed():
             yield "failed", f"The stage {event.stage!r} could not be done: {event.error}"
         case DeadlinePassed():
@@ -158,7 +158,7 @@ def _lines(event: WorkflowEvent, workflow: Workflow) -> Iterator[Line]:  # noqa:
         case RoundCompleted():
             yield "completed", _totals(event)
         case RoundFailed():
-            yield "failed", _totals(event)  # why was said where it happened
+            yield "failed", _totals(event)  # the line of what went wrong says why
         case RoundCancelled():
             yield "cancelled", _totals(event)
 
@@ -185,18 +185,18 @@ def waiting(action: str) -> str:
 
 
 def commands(workflow_id: str) -> tuple[str, str]:
-    """How to answer."""
+    """Return the commands that answer an approval."""
     return f'poweron approve {workflow_id} --reason "…"', f'poweron deny {workflow_id} --reason "…"'
 
 
 def tell_how_to_answer(workflow_id: str) -> None:
-    """Each command on a line of its own, which no terminal shortens: they are there to be copied."""
+    """Print each command on its own line, which no terminal wraps, so that it can be copied."""
     for command in commands(workflow_id):
         stderr.print(Text(f"{'':<{PLACE}}{command}"), soft_wrap=True)
 
 
 def tell_untaken(asked: AskedFor) -> None:
-    """Nobody has taken what was sent: maybe nobody serves."""
+    """Report that no process has picked up what was sent; possibly no process is serving."""
     tell(f"{not_taken_yet(asked)} {advice.untaken(asked)}")
 
 
@@ -212,7 +212,7 @@ def _parameters(event: ParametersSet) -> str:
 
 
 def shown_value(value: JsonValue) -> str:
-    """A value of a parameter as a person reads it."""
+    """Format the value of a parameter for users."""
     if isinstance(value, list):
         return ", ".join(map(shown_value, value))
     return value if isinstance(value, str) else dumps(value).decode()

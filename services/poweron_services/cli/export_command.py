@@ -1,4 +1,4 @@
-"""`poweron export`: a workflow for the tools of others, on stdout or in a file."""
+"""`poweron export`: write a workflow for other tools, to stdout or a file."""
 
 import sys
 from pathlib import Path
@@ -17,7 +17,7 @@ Format = Literal["events", "otel", "openinference"]
 
 @sentences()
 def run(workflow: str, form: Format, output: Path | None, *, as_json: bool) -> None:
-    """Write the workflow to stdout or to the file, and say on stderr what there is to know of it."""
+    """Write the workflow to stdout or to the file, with remarks on stderr."""
     check_id(workflow)
     if output is not None:
         files.check_file_writable(output)
@@ -34,7 +34,7 @@ def run(workflow: str, form: Format, output: Path | None, *, as_json: bool) -> N
 
 
 def _is_earlier(earlier: bytes, data: bytes, workflow: str, form: Format) -> bool:
-    """Return whether a file is an export of the same workflow in the same form: records are only ever added."""
+    """Return whether a file is an export of the same workflow in the same form; records are only ever appended."""
     return data.startswith(earlier) if form == "events" else is_trace_of(earlier, workflow, form)
 
 
@@ -48,7 +48,7 @@ async def _lines(connections: Connections, workflow: str, form: Format) -> list[
 
 
 def _print(line: bytes) -> None:
-    """The bytes as they are; only a terminal, on which they could act, gets what is unseen escaped."""
+    """Print the bytes unchanged; on a terminal, escape invisible characters, which could act on it."""
     if sys.stdout.isatty():
         print_json_text(line.decode())
         return

@@ -1,4 +1,4 @@
-"""Documents to and from the file system."""
+"""Reading documents from the file system, and writing them to it."""
 
 import asyncio
 import errno
@@ -22,8 +22,8 @@ from poweron_services.client.connect import Connections
 from poweron_services.decider.spreadsheet_text import csv_as_text
 
 MAX_NAME = 200  # characters
-MAX_FILE_NAME = 190  # bytes behind the id, which has at most 64; file systems take 255
-MAX_SAME_NAMES = 1_000  # files of one name, told apart by numbers of at most 4 digits
+MAX_FILE_NAME = 190  # bytes after the id, which has at most 64; file systems allow 255
+MAX_SAME_NAMES = 1_000  # files of one name, distinguished by numbers of at most 4 digits
 CSV = "text/csv"
 MAX_FILE = 200_000_000  # bytes
 FOLDER_UNWRITABLE, FILE_UNWRITABLE, FILE_EXISTS = "folder_unwritable", "file_unwritable", "file_exists"  # codes
@@ -31,7 +31,7 @@ NO_FILE = (errno.EEXIST, "a link, a folder or something else that is no file has
 
 
 def read(paths: Sequence[Path]) -> list[File]:
-    """The documents at these paths; a path that cannot be read ends the command."""
+    """Read the documents at these paths; a path that cannot be read ends the command."""
     if len(paths) > MAX_DOCUMENTS:
         most = f"{len(paths)} documents are too many; a request may bring {MAX_DOCUMENTS}."
         stop(f"{most} Put them into a ZIP archive, which is one of them.", USAGE)
@@ -39,7 +39,7 @@ def read(paths: Sequence[Path]) -> list[File]:
 
 
 def _name(path: Path) -> str:
-    """The file's name as text; what is no UTF-8 in it is replaced."""
+    """Return the file's name as text; bytes that are not UTF-8 are replaced."""
     return path.name.encode(errors="replace").decode()[-MAX_NAME:]
 
 
@@ -56,7 +56,7 @@ def _bytes(path: Path) -> bytes:
         stop(f"{str(path)!r} is a folder. Give its files one by one, each with --document.", USAGE)
     except OSError as error:
         stop(f"The file {str(path)!r} cannot be read: {error.strerror}.", USAGE)
-    if len(data) > MAX_FILE:  # it has grown, or does not say how large it is
+    if len(data) > MAX_FILE:  # the file has grown, or did not report its size
         _stop_at(path)
     return data
 
@@ -66,14 +66,14 @@ def _stop_at(path: Path) -> NoReturn:
 
 
 def _expect_a_file(path: Path) -> None:
-    """End the command where reading could last for ever."""
+    """End the command if reading could block forever."""
     if not path.is_file() and not path.is_dir() and path.exists():
         kind = "pipe" if path.is_fifo() else "socket" if path.is_socket() else "device"
         stop(f"{str(path)!r} is no file but a {kind}. Write what it gives to a file, and hand that over.", USAGE)
 
 
 def check_writable(folder: Path) -> None:
-    """End the command if nothing can be written to the folder; it is made if need be."""
+    """End the command if the folder cannot be written to; create it if needed."""
     try:
         if folder.is_file():
             stop(f"{str(folder)!r} is a file. Choose a folder with --output.", USAGE)
@@ -86,7 +86,7 @@ def check_writable(folder: Path) -> None:
 
 
 def check_file_writable(path: Path) -> None:
-    """End the command if no such file can be written; its folder is made if need be."""
+    """End the command if the file cannot be written; create its folder if needed."""
     with _writing(path, USAGE):
         if path.is_dir():
             stop(f"{str(path)!r} is a folder. Name a file in it with --output.", USAGE)
@@ -99,13 +99,13 @@ def check_file_writable(path: Path) -> None:
 
 
 def write_file(path: Path, data: bytes, is_earlier: Callable[[bytes], bool]) -> None:
-    """Write a file, which is in its place only once it is whole; what cannot be written ends the command.
+    """Write a file and move it into place once it is complete; a failure ends the command.
 
     Args:
-        path: where; a link is followed, and a pipe or a device gets the bytes as they are.
+        path: where to write; a link is followed, and a pipe or a device gets the bytes directly.
         data: the bytes of the file.
-        is_earlier: whether the bytes of a file that is there are an earlier output for the same thing; no other file
-            is replaced.
+        is_earlier: returns whether the bytes of an existing file are an earlier output for the same thing; no other
+            file is replaced.
     """
     with _writing(path, FAILED):
         if _is_special(path):
@@ -124,12 +124,12 @@ def write_file(path: Path, data: bytes, is_earlier: Callable[[bytes], bool]) -> 
 
 
 def _is_special(path: Path) -> bool:
-    """Return whether it is a pipe, a device or something else that nothing replaces."""
+    """Return whether the path is a pipe, a device or something else that cannot be replaced."""
     return path.exists() and not path.is_file()
 
 
 def _write_new(path: Path | str, data: bytes, folder: int | None = None) -> None:
-    """Write a file that is not there yet, all of it or nothing."""
+    """Write a file that does not exist yet, completely or not at all."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666, dir_fd=folder)
     try:
         with os.fdopen(descriptor, "wb") as file:
@@ -159,9 +159,9 @@ def _writing(path: Path, exit_code: int) -> Generator[None, None, None]:
 async def write(
     connections: Connections, workflow_id: str, documents: Sequence[DocumentRef], folder: Path
 ) -> list[dict[str, Any]]:
-    """Write documents to a folder; each as the object that `--json` prints, with its path.
+    """Write documents to a folder, and return each as the object that `--json` prints, with its path.
 
-    One that cannot be written has none, but the code of why; a sentence has been said about it.
+    A document that cannot be written has the code of the reason instead of a path; the reason has been printed.
     """
     return [await _write(connections, workflow_id, document, folder) for document in documents]
 
@@ -194,7 +194,7 @@ async def _write(connections: Connections, workflow_id: str, document: DocumentR
 
 
 def _without_formulas(document: DocumentRef, data: bytes) -> bytes:
-    """CSV as a spreadsheet may open it (S21); everything else, and CSV in another encoding, as it is."""
+    """Return CSV so that a spreadsheet can open it safely (S21); other files, and CSV not in UTF-8, are unchanged."""
     if document.mime_type.partition(";")[0] != CSV and not document.document_name.casefold().endswith(".csv"):
         return data
     try:
@@ -204,9 +204,9 @@ def _without_formulas(document: DocumentRef, data: bytes) -> bytes:
 
 
 def _write_file(folder: Path, name: str, data: bytes) -> str:
-    """Write to a new file of the folder itself and return its name; no file or link is replaced or followed (X-03).
+    """Write a new file in the folder itself and return its name; no file or link is replaced or followed (X-03).
 
-    A file of that name with the same content is the same document and stays; beside any other, the name gets a number.
+    If a file of that name has the same content, it is kept as the same document; otherwise the name gets a number.
     """
     folder.mkdir(parents=True, exist_ok=True)
     place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -229,7 +229,7 @@ def _numbered(name: str, number: int) -> str:
 
 
 def _holds(place: int, name: str, data: bytes) -> bool:
-    """Return whether a file of the folder has this content; a link, folder or pipe ends the search."""
+    """Return whether a file of the folder has this content; a link, folder or pipe raises OSError."""
     try:
         descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=place)
     except PermissionError:
@@ -255,7 +255,7 @@ def _why_unread(error: MissingContent | Unavailable) -> str:
 
 
 def shown_document(document: DocumentRef) -> dict[str, Any]:
-    """A document as `--json` prints it."""
+    """Return a document as `--json` prints it."""
     return {
         "documentId": document.document_id,
         "documentName": document.document_name,
@@ -265,7 +265,7 @@ def shown_document(document: DocumentRef) -> dict[str, Any]:
 
 
 def _file_name(document: DocumentRef) -> str:
-    """A name that stays in its folder whatever the document is called, and keeps its ending."""
+    """Return a file name that stays in its folder for any name of the document, and keeps its extension."""
     kept = "".join(
         character if character.isalnum() or character in "-_. ()" else "_" for character in document.document_name
     )

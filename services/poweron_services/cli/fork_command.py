@@ -1,4 +1,4 @@
-"""`poweron fork`: a workflow from one of its events on, once more."""
+"""`poweron fork`: run a workflow again from one of its events."""
 
 from contextlib import AsyncExitStack
 from functools import partial
@@ -41,7 +41,7 @@ PLANNED_BEFORE = (
 
 
 def run(wish: ForkWish, *, model: str | None, serving: bool, as_json: bool) -> None:
-    """Fork, follow, print; ends with the exit code of the outcome."""
+    """Fork, follow, and print the outcome; ends with its exit code."""
     asked = AskProgress()
     with sentences():
         _check(wish, model, serving=serving)
@@ -59,7 +59,7 @@ def run(wish: ForkWish, *, model: str | None, serving: bool, as_json: bool) -> N
 
 
 def _check(wish: ForkWish, model: str | None, *, serving: bool) -> None:
-    """End the command with a sentence where what was typed cannot be right."""
+    """End the command with a sentence if an argument is invalid."""
     check_id(wish.workflow)
     if wish.prompt is not None and not wish.prompt.strip():
         stop("The prompt is empty. Leave `--prompt` out to keep the one of the workflow.", USAGE)
@@ -70,12 +70,12 @@ def _check(wish: ForkWish, model: str | None, *, serving: bool) -> None:
 
 
 def _checked(settings: Settings, model: str | None) -> Settings:
-    """The settings, with the model for every stage where one is named.
+    """Return the settings; a model that is named serves every stage.
 
-    Ends the command where a setting is missing that a model needs, before anything is opened.
+    Ends the command before anything is opened if a setting is missing that a model needs.
     """
     from poweron_services.cli.named_model import built  # noqa: PLC0415 - what was typed is checked before
-    from poweron_services.wiring import build_model  # noqa: PLC0415 - likewise
+    from poweron_services.wiring import build_model  # noqa: PLC0415 - as above
 
     if model is not None:
         built(settings, model, AsyncExitStack())

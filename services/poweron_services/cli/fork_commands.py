@@ -1,4 +1,4 @@
-"""The arguments and the help of `poweron fork` and `poweron diff`."""
+"""The arguments and help of `poweron fork` and `poweron diff`."""
 
 from typing import Annotated
 
@@ -27,10 +27,10 @@ def _fork(
     no_serve: NoServe = False,
     as_json: AsJson = False,
 ) -> None:
-    """Begin a new workflow from an event of another one.
+    """Start a new workflow from an event of another one.
 
-    Up to SEQ (`poweron events` shows it) answers and results are taken over at no cost; from there models decide anew.
-    The result of an action with the same parameters is taken over there, too; at any other one the fork stops,
+    Up to SEQ (`poweron events` shows it), answers and results are reused at no cost; from there, models decide again.
+    After that, the result of an action with the same parameters is still reused; at any other action the fork stops,
     unless --live runs it. An action whose effect must not happen twice is never run.
 
     Exit 0 completed, 1 failed, 2 wrong usage, 3 cancelled, 130 stopped by Ctrl-C, 143 by SIGTERM.
@@ -47,11 +47,11 @@ def _diff(
     b: Annotated[str, typer.Argument(metavar="B", help="That of the one to compare it with.")],
     as_json: AsJson = False,
 ) -> None:
-    """Say where two workflows part first, and what each cost.
+    """Show where two workflows first differ, and what each cost.
 
-    Compared are actions, parameters, outcomes, decisions and how many there are, place by place; never wording.
+    Compares actions, parameters, outcomes, decisions and their number, place by place, but never wording.
 
-    Exit 0 same, 1 they part, 2 wrong usage.
+    Exit 0 same, 1 different, 2 wrong usage.
     """
     from poweron_services.cli import diff_command
 

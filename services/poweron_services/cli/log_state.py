@@ -1,4 +1,4 @@
-"""The state of the log, as `poweron status` tells it: whether it holds what the rows were made of."""
+"""The state of the log, as `poweron status` shows it: whether it holds all events that the rows were built from."""
 
 import asyncio
 from typing import Final, Literal
@@ -18,7 +18,7 @@ CHECK_TIMEOUT: Final = 5.0  # seconds
 
 
 async def log_state(kafka: KafkaSettings, postgres: str, problems: Problems) -> LogState:
-    """Whether the log holds what the rows were made of; where it does not, or nobody knows, that is told."""
+    """Return whether the log holds all events that the rows were built from, and report any state but `complete`."""
     try:
         async with (
             asyncio.timeout(CHECK_TIMEOUT),

@@ -56,7 +56,7 @@ def _poweron(
         bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version.")
     ] = False,
 ) -> None:
-    """What holds for all commands."""
+    """Options that apply to all commands."""
 
 
 app.add_typer(models, name="models")
@@ -85,11 +85,11 @@ def ask(
     no_serve: NoServe = False,
     as_json: AsJson = False,
 ) -> None:
-    """Ask for work, follow it, print the answer.
+    """Ask for work, follow it, and print the answer.
 
-    The answer goes to stdout, progress to stderr. Documents that come of it are written to --output,
-    else to poweron-output/WORKFLOW. Ctrl-C stops following; the workflow stands and is never lost.
-    A follow-up begins when the round before has ended.
+    The answer goes to stdout, progress to stderr. Resulting documents are written to --output,
+    by default poweron-output/WORKFLOW. Ctrl-C stops following; the workflow remains and is never lost.
+    A follow-up can start once the previous round has ended.
 
     Exit 0 completed, 1 failed, 2 wrong usage, 3 cancelled, 130 stopped by Ctrl-C, 143 by SIGTERM.
     """
@@ -123,8 +123,8 @@ def cancel(
 ) -> None:
     """Cancel the open round of a workflow.
 
-    What is running for it is stopped; what it has done so far stays, and a follow-up is possible.
-    It needs somebody who serves: `poweron serve`, or the `poweron ask` that opened it.
+    Running work is stopped; finished work stays, and a follow-up is possible.
+    Requires a process that serves: `poweron serve`, or the `poweron ask` that opened the workflow.
 
     Exit 0 cancelled, 1 ended otherwise or not cancelled, 2 wrong usage, 130 stopped by Ctrl-C, 143 by SIGTERM.
     """
@@ -139,10 +139,10 @@ def approve(
     reason: Annotated[str, typer.Option(metavar="WHY", help="Why; it stands in the log.")] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Approve the action that a workflow waits with.
+    """Approve the pending action of a workflow.
 
-    Shows it first. The approval is for exactly these parameters.
-    It needs somebody who serves: `poweron serve`, or the `poweron ask` that opened the workflow.
+    Shows the action first. The approval is for exactly these parameters.
+    Requires a process that serves: `poweron serve`, or the `poweron ask` that opened the workflow.
 
     Exit 0 approved, 1 not approved, 2 wrong usage, 130 stopped by Ctrl-C, 143 by SIGTERM.
     """
@@ -157,10 +157,10 @@ def deny(
     reason: Annotated[str, typer.Option(metavar="WHY", help="Why; the workflow goes on with it in mind.")],
     as_json: AsJson = False,
 ) -> None:
-    """Deny the action that a workflow waits with.
+    """Deny the pending action of a workflow.
 
-    Shows it first. The workflow goes on without it.
-    It needs somebody who serves: `poweron serve`, or the `poweron ask` that opened the workflow.
+    Shows the action first. The workflow continues without it.
+    Requires a process that serves: `poweron serve`, or the `poweron ask` that opened the workflow.
 
     Exit 0 denied, 1 not denied, 2 wrong usage, 130 stopped by Ctrl-C, 143 by SIGTERM.
     """
@@ -171,9 +171,9 @@ def deny(
 
 @app.command()
 def approvals(limit: Limit = 50, as_json: AsJson = False) -> None:
-    """Show what waits for an approval.
+    """Show pending approvals.
 
-    The action, its parameters in full, since when it waits and when that expires; longest waiting first.
+    Shows the action, its parameters in full, since when it has been waiting and when it expires; longest waiting first.
     """
     from poweron_services.cli import approval_commands
 
@@ -198,7 +198,7 @@ def history(
 ) -> None:
     """Show a workflow's history, newest first.
 
-    It is read from the rows in Postgres as they are; with --verify they are compared with the log first.
+    Reads the rows in Postgres as they are; with --verify, compares them with the log first.
     """
     from poweron_services.cli import query_commands
 
@@ -209,7 +209,7 @@ def history(
 def events(workflow: WorkflowId, as_json: AsJson = False) -> None:
     """Show every event of a workflow, oldest first.
 
-    Each comes with its verdict: accepted, or superseded where another was first.
+    Each has its verdict: accepted, or superseded if another event came first.
     """
     from poweron_services.cli import query_commands
 
@@ -220,7 +220,7 @@ def events(workflow: WorkflowId, as_json: AsJson = False) -> None:
 def watch(workflow: WorkflowId, as_json: AsJson = False) -> None:
     """Follow a workflow until its round has ended.
 
-    Tells every event from the first one on, then each as it happens.
+    Shows every event so far, then each new one as it happens.
     """
     from poweron_services.cli import query_commands
 
@@ -229,11 +229,11 @@ def watch(workflow: WorkflowId, as_json: AsJson = False) -> None:
 
 @app.command()
 def sources(workflow: WorkflowId, as_json: AsJson = False) -> None:
-    """Show what a workflow's answers cite, and whether it says so.
+    """Show what a workflow's answers cite, and check the quotes.
 
-    Each page of the web with its address, title, when it was fetched and the SHA-256 of its bytes, each document with
-    its place, the statements that cite it, and for each whether the words that it quotes stand there: found,
-    not found, or not quoted.
+    Shows each web page with its address, its title, when it was fetched and the SHA-256 of its bytes, each document
+    with its place, the statements that cite it, and whether their quotes appear there: found, not found, not quoted,
+    or missing if the source is no longer stored.
     """
     from poweron_services.cli import sources_command
 
@@ -246,9 +246,9 @@ register_fork_commands(app)
 
 @app.command()
 def deadletters(limit: Limit = 50, as_json: AsJson = False) -> None:
-    """Show records that nobody can read, and why.
+    """Show records that cannot be read, and why.
 
-    Newest first. With --json each brings its bytes as base64.
+    Newest first. With --json, each includes its bytes as base64.
     """
     from poweron_services.cli import query_commands
 
@@ -261,7 +261,7 @@ def serve(
 ) -> None:
     """Do the work: play the roles until stopped.
 
-    All roles unless --role names some. Any number of these processes share the work.
+    Plays all roles unless --role names some. Any number of these processes share the work.
     """
     from poweron_services.cli import service_commands
 
@@ -270,9 +270,9 @@ def serve(
 
 @app.command()
 def rebuild(as_json: AsJson = False) -> None:
-    """Fill the rows in Postgres anew from the log.
+    """Rebuild the rows in Postgres from the log.
 
-    They are filled beside the old ones, compared with them, and take their place at once.
+    The new rows are built beside the old ones, compared with them, and swapped in at once.
     """
     from poweron_services.cli import service_commands
 
@@ -286,7 +286,7 @@ def verify(
 ) -> None:
     """Compare rows and content store with the log.
 
-    Names every cell and row in Postgres that differs, and every content that events refer to and that is missing.
+    Lists every cell and row in Postgres that differs, and every missing or damaged content that events refer to.
     Exit 0 if there is none, else 1.
     """
     from poweron_services.cli import service_commands
@@ -299,12 +299,12 @@ def recover(
     yes: Annotated[bool, typer.Option("--yes", help="Do it without asking.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Go on after events were lost from the log.
+    """Recover after events were lost from the log.
 
-    Where the topic poweron.events was deleted, or is not as long as the rows are, nothing is appended. This tells
-    which workflows are lost, asks, and makes the rows again from what the log holds. A restored topic needs none of it.
+    If the topic poweron.events was deleted, or holds less than the rows, nothing is appended. This command lists the
+    lost workflows, asks, and rebuilds the rows from what the log holds. A restored topic does not need it.
 
-    With --json, or where nobody can be asked, it changes nothing without --yes.
+    With --json, or without a terminal to ask on, it changes nothing without --yes.
     Exit 0 recovered or nothing to recover, 1 nothing was changed.
     """
     from poweron_services.cli import recover_command
@@ -316,7 +316,7 @@ def recover(
 def up(as_json: AsJson = False) -> None:
     """Start Kafka and Postgres on this machine.
 
-    They are left running, until `poweron down`.
+    They keep running until `poweron down`.
     """
     from poweron_services.cli import server_commands
 
@@ -333,9 +333,10 @@ def down(as_json: AsJson = False) -> None:
 
 @app.command()
 def status(as_json: AsJson = False) -> None:
-    """Say where Kafka and Postgres answer, and how to get in.
+    """Show where Kafka and Postgres answer, and how to log in.
 
-    And whether the log is complete. Exit 1 if a server does not answer, or if events are missing from the log.
+    Also checks the log and the content store. Exit 1 if a server or the content store does not answer, or if events
+    or contents are missing.
     """
     from poweron_services.cli import server_commands
 
@@ -354,9 +355,9 @@ def bench(
 ) -> None:
     """Measure how fast PowerOn is on this machine.
 
-    Prints our figures beside yardsticks of the same run: a bare ring of Kafka topics, the same written
-    to Postgres, a bare COPY. The model and the action answer at once. It takes a few minutes, on servers
-    of its own whose data are removed afterwards; nothing else should be working meanwhile.
+    Prints our figures beside yardsticks of the same run: a bare ring of Kafka topics, the same ring written
+    to Postgres, a bare COPY. The model and the action answer at once. It takes a few minutes and uses its own
+    servers, whose data is removed afterwards; nothing else should be running meanwhile.
 
     Exit 1 if the run is void because the yardsticks show that the machine was busy.
     """
@@ -372,10 +373,11 @@ def chaos(
     keep: Annotated[bool, typer.Option("--keep", help="Keep the data directory, also after a clean run.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Break everything, and see whether anything is lost.
+    """Inject faults, and check that nothing is lost.
 
-    Starts servers and role processes of its own, asks for work, and kills, freezes and empties them at random.
-    Then all must come to rest: every request answered, every workflow ended once, no effect twice, rows as the log.
+    Starts its own servers and role processes, asks for work, and kills, freezes and empties them at random.
+    Then everything must settle: every request answered, every workflow ended once, no effect twice, rows matching
+    the log.
     Your own servers and data are not touched.
 
     Exit 0 clean, 1 not clean, 130 stopped by Ctrl-C or SIGTERM.

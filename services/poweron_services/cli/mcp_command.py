@@ -1,4 +1,4 @@
-"""The commands about servers of tools: what they offer now beside what was approved, and approving it."""
+"""`poweron mcp check` and `poweron mcp approve`: compare the tools that servers offer with the approved ones."""
 
 import asyncio
 import difflib
@@ -38,7 +38,7 @@ MAX_SENTENCE: Final = 600  # characters
 
 @dataclass(frozen=True, slots=True)
 class CheckedTool:
-    """A tool, and how it stands to what was approved."""
+    """A tool, and how it compares with what was approved."""
 
     action: str
     state: State
@@ -49,13 +49,13 @@ class CheckedTool:
 
 @dataclass(frozen=True, slots=True)
 class CheckedServer:
-    """A server, and what came of asking it."""
+    """A server, its tools, and any problem with it."""
 
     name: str
     tools: tuple[CheckedTool, ...]
     problem: str = ""
     advice: str = ""
-    """What can be done about the problem."""
+    """How to solve the problem."""
 
     @property
     def works(self) -> bool:
@@ -64,21 +64,21 @@ class CheckedServer:
 
 @sentences()
 def check(*, as_json: bool) -> None:
-    """Ask every server for its tools; exit 1 where one does not answer, or a tool is not as it was approved."""
+    """Ask every server for its tools; exit 1 if one does not answer, or an approved tool has changed or is gone."""
     if not run_work(_all_work(load_settings(), as_json=as_json)):
         raise typer.Exit(FAILED)
 
 
 @sentences()
 def approve(which: str | None, *, as_json: bool) -> None:
-    """Approve what the servers offer now: of all, of one, or one tool; what changes is shown."""
+    """Approve the current tools of all servers, of one server, or a single tool; print what changes."""
     changes = run_work(_approved(load_settings(), which or "", as_json=as_json))
     if not changes and not as_json:
         stdout.print("Everything is approved already.")
 
 
 async def _all_work(settings: Settings, *, as_json: bool) -> bool:
-    """Ask them side by side and tell each as soon as it has answered, or its time is over."""
+    """Ask the servers concurrently, and print each one as soon as it answers or times out."""
     entries, known = _entries(settings), KnownTools.of_home(settings.home)
     longest = max(entry.timeout for entry in entries)
     tell(f"Asking {counted(len(entries), 'server')}; each has up to {longest:g} s to start.")
@@ -114,7 +114,7 @@ async def _asked(server: ToolServer, known: KnownTools) -> CheckedServer:
 
 
 def _advice(server: ToolServer, error: PowerOnError) -> str:
-    """What whoever wrote the file can do; nothing where the problem says it."""
+    """Return advice for the author of the file; empty if the problem already gives it."""
     if isinstance(error, NotLet):
         return ""
     if isinstance(server.entry.place, HttpServer):
@@ -125,7 +125,7 @@ def _advice(server: ToolServer, error: PowerOnError) -> str:
 def _compared(
     server: ToolServer, approved: Mapping[str, ToolDescription], offered: Mapping[str, ToolDescription]
 ) -> list[CheckedTool]:
-    every = with_own_names(server.entry.name, {**approved, **offered})  # as it will be once all are approved
+    every = with_own_names(server.entry.name, {**approved, **offered})  # the names once all are approved
     named = {*with_own_names(server.entry.name, approved).values()} | {*every.values()} - approved.keys()
     found = []
     for tool, now in offered.items():
@@ -162,7 +162,7 @@ async def _approved(settings: Settings, which: str, *, as_json: bool) -> int:
 
 
 async def _approve(server: ToolServer, known: KnownTools, tool: str, *, as_json: bool) -> int:
-    """Approve all tools of the server, or the one that is named; how many are not as they were."""
+    """Approve all tools of the server, or the named one, and return how many have changed."""
     name, offered = server.entry.name, await server.tools()
     approved = {each.name: each for each in known.of(name) or ()}
     wanted = {each for each in {**approved, **offered} if tool in ("", each, action_of(name, each).partition(".")[2])}
@@ -181,7 +181,7 @@ async def _approve(server: ToolServer, known: KnownTools, tool: str, *, as_json:
 
 
 def _written(described: ToolDescription | None) -> list[str]:
-    """What is said of a tool, line by line."""
+    """Return the description of a tool, line by line."""
     if described is None:
         return []
     pretty = orjson.dumps(described.written, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS)
@@ -203,7 +203,7 @@ def _print_difference(action: str, before: ToolDescription | None, now: ToolDesc
 
 
 def _object(server: CheckedServer) -> dict[str, Any]:
-    """What `--json` prints of a server."""
+    """Return a server as `--json` prints it."""
     return {
         "server": server.name,
         "works": server.works,

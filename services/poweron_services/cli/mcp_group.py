@@ -1,4 +1,4 @@
-"""The commands of `poweron mcp`: their arguments and their help."""
+"""The arguments and help of the commands of `poweron mcp`."""
 
 from pathlib import Path
 from typing import Annotated
@@ -20,9 +20,9 @@ mcp = typer.Typer(
 def mcp_check(as_json: AsJson = False) -> None:
     """Ask every server of POWERON_MCP for its tools.
 
-    Says of each what it may do, whether a person is asked before it runs, and whether it is as it was approved.
-    What is new is approved at the first use of a server, and by `poweron mcp approve`.
-    Neither Kafka nor Postgres is needed. Exit 1 if a server does not answer, or if a tool is not as it was approved.
+    Shows what each tool may do, whether a person is asked before it runs, and whether it is as it was approved.
+    New tools are approved at the first use of a server, and by `poweron mcp approve`.
+    Needs neither Kafka nor Postgres. Exit 1 if a server does not answer, or an approved tool has changed or is gone.
     """
     from poweron_services.cli import mcp_command
 
@@ -38,8 +38,8 @@ def mcp_approve(
 ) -> None:
     """Approve the tools that the servers offer now.
 
-    Shows what is new or changed. A tool that changed is refused until then; processes that run take it
-    up at their next start.
+    Shows what is new or changed. A changed tool is refused until it is approved; running processes use the
+    approval after their next start.
 
     Exit 0 approved, 1 a server does not answer, 2 wrong usage.
     """
@@ -58,10 +58,10 @@ def mcp_serve(
         bool, typer.Option("--no-serve", help="Only request and follow; a `poweron serve` elsewhere does the work.")
     ] = False,
 ) -> None:
-    """Be a server of tools for an assistant, over MCP.
+    """Serve PowerOn's tools to an assistant, over MCP.
 
-    The assistant starts this, and speaks with it over stdin and stdout: it can ask for work, look at it, read its
-    audit trail, and pass on approvals. Files are read below --allow only, else below the folder it was started in.
+    The assistant starts this process and talks to it over stdin and stdout: it can ask for work, check on it, read
+    its audit trail, and pass on approvals. Files are read only below --allow, or else below the current folder.
     """
     from poweron_services.cli import mcp_serve_command
 

@@ -1,6 +1,6 @@
-"""`poweron mcp serve`: the tools of PowerOn for an assistant, over stdin and stdout.
+"""`poweron mcp serve`: serve PowerOn's tools to an assistant, over stdin and stdout.
 
-Whatever else is said goes to stderr or to the log file: stdout belongs to the protocol.
+All other output goes to stderr or to the log file: stdout belongs to the protocol.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ from poweron_services.standalone import open_connections
 
 @sentences()
 def serve(folders: Sequence[Path], *, serving: bool) -> None:
-    """Answer an assistant until it goes away."""
+    """Answer an assistant until it disconnects."""
     for folder in folders:
         if not folder.is_dir():
             stop(f"There is no folder {str(folder)!r} to allow.", USAGE)

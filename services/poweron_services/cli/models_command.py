@@ -1,4 +1,4 @@
-"""The command that asks every configured model small cases of its stages, and says what each is good for."""
+"""`poweron models check`: ask every configured model small cases of its stages, and report what it is good for."""
 
 import time
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from rich.text import Text
 
 from poweron_events.errors import PowerOnError
 from poweron_events.event import NANO
-from poweron_events.stages import PROMPT_STAGES
+from poweron_events.fold.stage_specs import PROMPT_STAGES
 from poweron_services import wiring
 from poweron_services.cli.code_advice import advice_for_model
 from poweron_services.cli.context import FAILED
@@ -27,9 +27,9 @@ from poweron_services.roles.planner import TEMPLATE
 
 TINY = "Greet the user in one sentence."
 MAX_SENTENCE = 600  # characters
-CASES, DEEP = 5, 25  # of each stage
-SECONDS, DEEP_SECONDS = 90.0, 7_200.0  # for one model, its first answer included
-MAX_WRONG = 3  # kinds of cases that are named where a model is too weak
+CASES, DEEP = 5, 25  # cases of each stage
+SECONDS, DEEP_SECONDS = 90.0, 7_200.0  # for one model, including its first answer
+MAX_WRONG = 3  # kinds of failed cases that are named if a model is too weak
 ESTIMATED: Final = (
     "It does not report what it used: tokens and cost are estimates, never too low, so a budget ends early."
 )
@@ -37,16 +37,16 @@ ESTIMATED: Final = (
 
 @dataclass(slots=True)
 class Checked:
-    """A model, the stages that it is for, and what came of asking it."""
+    """A model, the stages that use it, and the results of checking it."""
 
     model: str
     stages: Sequence[str]
     duration_ms: int = 0
-    """Of its first answer, which is about next to nothing."""
+    """The time of its first answer, to a trivial prompt."""
     completion: Completion | None = None
     problem: str = ""
     code: str | None = None
-    """Why it does not work; None where it does."""
+    """Why it does not work; None if it works."""
     results: list[StageResult] = field(default_factory=list)
 
     @property
@@ -56,7 +56,7 @@ class Checked:
 
 @sentences()
 def check(*, deep: bool, as_json: bool) -> None:
-    """Ask every configured model; exit 1 where one does not answer as it must, or is too weak for a stage."""
+    """Check every configured model; exit 1 if one does not work or is too weak for a stage."""
     found = run_work(_all(load_settings(), deep=deep, as_json=as_json))
     if as_json:
         for each in found:
@@ -76,13 +76,13 @@ async def _all(settings: Settings, *, deep: bool, as_json: bool) -> list[Checked
 
 
 async def _one(checked_model: Checked, settings: Settings, *, deep: bool, shows: bool) -> Checked:
-    """The model asked for next to nothing and, where it answers, the cases of its stages; shown as they come."""
+    """Send the model a trivial prompt and, if it answers, the cases of its stages; print results as they come."""
     each, alone = checked_model, settings.with_model(checked_model.model)
     async with AsyncExitStack() as opened:
         began = time.monotonic_ns()
         try:
             model = wiring.build_model(alone, opened)
-            began = time.monotonic_ns()  # now that what it stands on is imported
+            began = time.monotonic_ns()  # measured again, since building the model imports modules
             each.completion = await model.complete(_prompt())
             _accept(each.completion)
         except PowerOnError as error:
@@ -110,7 +110,7 @@ def _accept(completion: Completion) -> None:
 
 
 def _prompt() -> PlanningPrompt:
-    """A plan for next to nothing: the answer has the form that every stage asks for."""
+    """Build a trivial planning prompt; its answer has the form that every stage asks for."""
     return PlanningPrompt(
         template=TEMPLATE,
         user_prompt=TINY,
@@ -124,7 +124,7 @@ def _prompt() -> PlanningPrompt:
 
 
 def _object(checked: Checked) -> dict[str, Any]:
-    """What `--json` prints of a model."""
+    """Return a model as `--json` prints it."""
     used = checked.completion
     return {
         "model": checked.model,

@@ -1,4 +1,4 @@
-"""A model that a command names with `--model`, which must be configured."""
+"""A model that a command names with `--model`; it must be configured."""
 
 from contextlib import AsyncExitStack
 from typing import NoReturn, get_args
@@ -16,7 +16,7 @@ from poweron_services.models.chat_model import ChatModel
 
 
 def built(settings: Settings, name: str, opened: AsyncExitStack) -> ChatModel:
-    """The model for every stage; ends the command where it is not configured, and says which are."""
+    """Build the model for every stage; if it is not configured, end the command and name those that are."""
     try:
         return wiring.build_model(settings.with_model(name), opened)
     except ValidationError as error:
@@ -31,7 +31,7 @@ def _stop(settings: Settings, name: str, why: str, code: Code | None = None) -> 
 
 
 def _configured(settings: Settings) -> str:
-    """Which models can be named: those of the settings, and those of providers that let us in."""
+    """List the models that can be named: those of the settings, and those of providers whose key is set."""
     named, known = list(dict.fromkeys(["builtin", *settings.named_models])), ProviderSettings()
     keyed = [each for each in get_args(Provider) if getattr(known, KEY_VARIABLES[each].lower()) is not None]
     keys = f"; keys are set for models of {and_joined(keyed)}" if keyed else ""

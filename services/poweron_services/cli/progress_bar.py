@@ -1,4 +1,4 @@
-"""Bars on stderr, where people watch: how far long work is, and what remains."""
+"""Progress bars on stderr for interactive use: how far long work is, and how long the rest will take."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Generator
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
 OnProgress = Callable[[int, int], None]
-"""Told how many are done, and of how many."""
+"""Called with the number done, and the total."""
 
 
 def watched() -> bool:
-    """Whether a person looks at stderr, and not a program at what is printed as JSON."""
+    """Return whether a user is watching stderr, rather than a program reading JSON."""
     return not AS_JSON.get() and stderr.is_terminal and not stderr.is_dumb_terminal
 
 
 @contextmanager
 def bar(what: str, unit: str) -> Generator[OnProgress, None, None]:
-    """A bar for as long as something lasts that says itself how far it is; none where nobody watches."""
+    """Show a bar for work that reports its own progress; show none if no user is watching."""
     if not watched():
         yield lambda _, __: None
         return
@@ -45,7 +45,7 @@ def bar(what: str, unit: str) -> Generator[OnProgress, None, None]:
 
 
 class StepBar:
-    """The bar of the step that is at work; its events say when it begins and ends."""
+    """The bar of the running step; the events of the workflow say when it begins and ends."""
 
     def __init__(self) -> None:
         self._workflow: Workflow | None = None
@@ -54,18 +54,18 @@ class StepBar:
         self._at: tuple[object, ...] = ()
 
     def heard(self, heard: Heard) -> None:
-        """An event of the workflow: with it, the step that was shown may be over."""
+        """Take an event of the workflow, which may end the step that is shown."""
         self._workflow = heard.workflow
         if self._at and self._at != _at(heard.workflow):
             self.hide()
 
     def told(self, progress: StepProgress) -> bool:
-        """Show how far a step is; what is not about the one at work is not shown, and the answer is False."""
+        """Show the progress of the running step; return False for progress of any other step, which is not shown."""
         if self._workflow is None or not tells_of_step(progress, self._workflow):
             return False
         if self._bars is None:
             self._at = _at(self._workflow)
-            from poweron_services.cli.bar_columns import open_bars  # noqa: PLC0415 - likewise
+            from poweron_services.cli.bar_columns import open_bars  # noqa: PLC0415 - as above
 
             self._bars = open_bars()
             self._shown = self._bars.add_task(step_words(progress.task, progress.step), total=None, count="")
@@ -87,7 +87,7 @@ def _at(workflow: Workflow) -> tuple[object, ...]:
 
 
 class ProgressWatch:
-    """Follows the progress of one workflow once its id is known, where somebody looks."""
+    """Follows the progress of one workflow once its id is known, if a user is watching."""
 
     def __init__(self, topic: ProgressTopic) -> None:
         self.bar = StepBar()
@@ -95,7 +95,7 @@ class ProgressWatch:
         self._following: asyncio.Task[None] | None = None
 
     def begin(self, workflow_id: str, told: Callable[[], object] = lambda: None) -> None:
-        """Follow this workflow from now on; `told` is called whenever the step at work says something."""
+        """Follow this workflow from now on; `told` is called whenever the running step reports progress."""
         if watched() and self._following is None:
             self._following = asyncio.get_running_loop().create_task(self._follow(workflow_id, told))
 
@@ -113,7 +113,7 @@ class ProgressWatch:
 
 @asynccontextmanager
 async def watching_progress(topic: ProgressTopic) -> AsyncGenerator[ProgressWatch, None]:
-    """Progress is shown while this lasts, from when the workflow is known."""
+    """Show progress inside this context, once the workflow is known."""
     watch = ProgressWatch(topic)
     try:
         yield watch

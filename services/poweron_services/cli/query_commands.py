@@ -37,14 +37,14 @@ from poweron_services.client.recorded_history import verified_records
 from poweron_services.standalone import open_connections
 
 PAGE = 500  # records fetched at a time
-WIDE = 110  # columns of a terminal in which the year of a workflow does not take the place of its prompt
+WIDE = 110  # columns of a terminal with room for the year of a workflow as well as its prompt
 EVENT = {"seq", "type", "verdict", "partition", "offset", "time", "id", "causationid", "data"}
 
 Result = TypeVar("Result")
 
 
 def with_rows(work: Callable[[Connections], Awaitable[Result]]) -> Result:
-    """Do something with the rows, once they hold everything that the log holds now."""
+    """Run `work` on the rows, once they hold everything that the log holds now."""
 
     async def caught_up() -> Result:
         async with open_connections(load_settings(), tell) as connections:
@@ -55,7 +55,7 @@ def with_rows(work: Callable[[Connections], Awaitable[Result]]) -> Result:
 
 
 async def bring_rows_on(connections: Connections) -> None:
-    """Bring the rows as far as the log; where events are missing, say so, and leave them as they are."""
+    """Catch the rows up with the log; if events are missing, report it and leave the rows as they are."""
     try:
         await catch_up(connections.log, connections.pool)
     except LogLost as error:
@@ -63,12 +63,12 @@ async def bring_rows_on(connections: Connections) -> None:
 
 
 async def _expect_known(connections: Connections, workflow: str, found: Sequence[object]) -> None:
-    """Where nothing was found, there is such a workflow all the same."""
+    """Raise UnknownWorkflow if nothing was found and the workflow does not exist."""
     if not found and await reader.workflow(connections.pool, workflow) is None:
         raise UnknownWorkflow(workflow)
 
 
-QUIET = HINT_AFTER["request"]  # seconds without any event until the user is told that nobody may be serving
+QUIET = HINT_AFTER["request"]  # seconds without an event until a hint says that possibly no process is serving
 NOTHING_HAPPENS = (
     f"Nothing has happened for {QUIET:g} s. If no `poweron serve` and no `poweron ask` runs on these servers, "
     "nobody does the work: start one."
@@ -90,7 +90,7 @@ def workflows(limit: int, *, as_json: bool) -> None:
 
 
 def print_workflow(workflow: WorkflowSummary) -> None:
-    """One line of the list, also in a narrow terminal: a workflow that waits for a person stands out."""
+    """Print one line of the list, even on a narrow terminal; a workflow that waits for approval is highlighted."""
     narrow = stdout.is_terminal and stdout.width < WIDE
     opened_, columns = (workflow.opened[5:16], 9) if narrow else (workflow.opened[:16], 11)
     margin = Text(f"{workflow.workflow_id}  {opened_.replace('T', ' ')}  ", style="dim")
@@ -101,7 +101,7 @@ def print_workflow(workflow: WorkflowSummary) -> None:
 
 @sentences()
 def history(workflow: str, limit: int, before: int | None, *, verifying: bool, as_json: bool) -> None:
-    """Show a page of the history, newest first, and on stderr what is not history yet: an action that waits."""
+    """Show a page of the history, newest first, and on stderr any pending approval, which is not history yet."""
     check_id(workflow)
 
     async def read(connections: Connections) -> tuple[list[HistoryEntry], list[ApprovalEntry]]:
@@ -154,7 +154,7 @@ def _print_entry(entry: HistoryEntry) -> None:
 
 
 def _shown_references(entry: HistoryEntry) -> Iterator[str]:
-    """The documents of an entry, by the references that steps of a further round can name them by."""
+    """Yield the documents of an entry, with the references that steps of a later round can use."""
     lists = len(entry.references) - len(entry.documents)
     yield from (f"documents: {reference}" for reference in entry.references[:lists])
     for reference, document in zip(entry.references[lists:], entry.documents, strict=True):
@@ -230,7 +230,7 @@ def dead_letters(limit: int, *, as_json: bool) -> None:
 
 
 def _dead_letter(letter: DeadLetterEntry) -> dict[str, Any]:
-    """A dead letter as `--json` prints it; its bytes, which may be anything, as base64."""
+    """Return a dead letter as `--json` prints it; its bytes, which may be anything, are base64."""
     shown = letter.model_dump(mode="json", by_alias=True, exclude={"raw"})
     return shown | {"raw": None if letter.raw is None else base64.b64encode(letter.raw).decode()}
 
@@ -260,7 +260,7 @@ async def _watch(workflow_id: str, *, as_json: bool) -> None:
                     return
                 if end and records[-1].offset + 1 >= end and not watching.workflow.seq:
                     await _tell_pending(connections, workflow_id)
-                    end = 0  # told once; what comes from now on is news
+                    end = 0  # reported once; all later records are new
                 if records[-1].offset + 1 >= end and watching.has_ended:
                     break
                 if watching.workflow.phase != "approve":
@@ -268,7 +268,7 @@ async def _watch(workflow_id: str, *, as_json: bool) -> None:
 
 
 async def _tell_pending(connections: Connections, workflow_id: str) -> None:
-    """Say why a workflow that was requested is not open yet; raise UnknownWorkflow where nobody requested it."""
+    """Report why a requested workflow is not open yet; raise UnknownWorkflow if it was never requested."""
     error = await why_unknown(connections, workflow_id)
     if isinstance(error, UnknownWorkflow):
         raise error
@@ -277,7 +277,7 @@ async def _tell_pending(connections: Connections, workflow_id: str) -> None:
 
 
 class _Watching:
-    """A workflow, folded as its events come."""
+    """A workflow, folded from its events as they arrive."""
 
     def __init__(self, workflow_id: str, heard: Callable[[Heard], None]) -> None:
         self.hint = asyncio.get_running_loop().call_later(QUIET, tell, NOTHING_HAPPENS)
@@ -286,11 +286,11 @@ class _Watching:
 
     @property
     def has_ended(self) -> bool:
-        """Whether there is such a workflow, and no round of it is open."""
+        """Whether the workflow exists, and no round of it is open."""
         return self.workflow.seq > 0 and not self.workflow.is_open
 
     def goes_on(self) -> None:
-        """Something happens: nobody needs to be told that nothing does."""
+        """Cancel the hint that nothing happens."""
         self.hint.cancel()
 
     def take(self, record: Record) -> None:
@@ -302,7 +302,7 @@ class _Watching:
 
 
 def _told_with_bar(watch: ProgressWatch) -> Callable[[Heard], None]:
-    """Tell an event, after the bar of a step that it ends is gone."""
+    """Print each event, after hiding the bar of a step that it ends."""
     narrator = Narrator()
 
     def told(heard: Heard) -> None:

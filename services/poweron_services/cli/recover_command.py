@@ -1,4 +1,4 @@
-"""`poweron recover`: after events were lost, tell which, and make the rows from what the log still holds."""
+"""`poweron recover`: after events were lost, list them and rebuild the rows from what the log still holds."""
 
 import sys
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from poweron_services.client.connect import Connections
 from poweron_services.config import Settings
 from poweron_services.standalone import open_connections
 
-SHOWN = 20  # workflows; `--json` names all
+SHOWN = 20  # workflows; `--json` lists all
 
 _MEANS = (
     "To recover is to make the rows again from what the log holds. It cannot be undone:\n"
@@ -29,7 +29,7 @@ _MEANS = (
 
 @sentences()
 def recover(*, yes: bool, as_json: bool) -> None:
-    """Tell what is lost, ask, and recover."""
+    """Print what is lost, ask, and recover."""
     settings = load_settings()
     loss = run_work(_loss(settings))
     if loss is not None and not as_json:
@@ -49,13 +49,13 @@ def recover(*, yes: bool, as_json: bool) -> None:
 
 
 async def _loss(settings: Settings) -> LogLoss | None:
-    """What is lost; None where nothing is."""
+    """Return what is lost; None if nothing is."""
     async with open_connections(settings, tell) as connections:
         return await find_loss(connections.log.unguarded, connections.pool) if await _is_lost(connections) else None
 
 
 async def _is_lost(connections: Connections) -> bool:
-    """Whether events are missing, which is told."""
+    """Return whether events are missing, after reporting it."""
     try:
         await connections.log.check()
     except LogLost as error:
@@ -65,7 +65,7 @@ async def _is_lost(connections: Connections) -> bool:
 
 
 async def _recover(settings: Settings) -> bool:
-    """Make the rows again; not where the topic was restored while somebody read what would be lost."""
+    """Rebuild the rows, unless the topic was restored while the user was reading what would be lost."""
     async with open_connections(settings, tell) as connections:
         if not await _is_lost(connections):
             tell("Meanwhile the log holds everything again.")

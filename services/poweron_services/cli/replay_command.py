@@ -1,4 +1,4 @@
-"""The command that takes decisions again, and tells which would be others now."""
+"""`poweron replay`: replay decisions, and report which of them would now be different."""
 
 from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack, suppress
@@ -34,7 +34,7 @@ from poweron_services.replay.stored_records import Folded
 from poweron_services.replay.workflow_replay import Counted, replay
 from poweron_services.standalone import open_connections
 
-PROMPT_WIDTH = 14  # columns of what came of a prompt
+PROMPT_WIDTH = 14  # columns of the verdict on a prompt
 STYLES = {"same": "green", "differs": "bold red", "inconclusive": "yellow"}
 
 
@@ -83,7 +83,7 @@ async def _one(settings: Settings, workflow: str, at: int | None, *, as_json: bo
 
 
 async def _all(settings: Settings, *, as_json: bool) -> None:
-    """Replay everything that the log holds."""
+    """Replay every workflow."""
     total, newer, done = Counted(), 0, 0
     async with open_connections(settings, tell) as connections, known_actions(settings) as known:
         await bring_rows_on(connections)
@@ -101,7 +101,7 @@ async def _all(settings: Settings, *, as_json: bool) -> None:
 
 
 async def _expect_rows_of_log(connections: Connections) -> None:
-    """Compare all rows with the log; while the log is lost, the digests of the records are all that is checked.
+    """Compare all rows with the log; if the log is lost, only the digests of the records are checked.
 
     Raises:
         RowsDiffer: a row is not what the log says.
@@ -113,7 +113,7 @@ async def _expect_rows_of_log(connections: Connections) -> None:
 
 
 def _print_workflow(found: ReplayedWorkflow, *, as_json: bool) -> None:
-    """With `--json` every decision; for people those that are not the same."""
+    """Print every decision with `--json`, but for users only those that are not the same."""
     if found.newer and as_json:
         print_json({"workflowId": found.workflow_id, "error": found.newer, "code": "newer_release"})
     elif found.newer:
@@ -142,12 +142,12 @@ def _print(found: Replayed, *, as_json: bool) -> None:
 
 
 def _object(found: Replayed) -> dict[str, Any]:
-    """A decision as `--json` prints it."""
+    """Return a decision as `--json` prints it."""
     return found._asdict()
 
 
 def _sum(total: Counted, more: dict[str, int], *, as_json: bool) -> None:
-    """How many there were; ends the command with 1 where one differs."""
+    """Print the totals; exit 1 if a decision differs, or a newer release wrote a workflow."""
     if as_json:
         print_json({**total._asdict(), **more})
     else:
@@ -164,7 +164,7 @@ def _sum(total: Counted, more: dict[str, int], *, as_json: bool) -> None:
 
 
 async def _ask(settings: Settings, workflow: str, at: int, names: Sequence[str], times: int, *, as_json: bool) -> None:
-    """Ask models for one decision; nothing is kept."""
+    """Ask models for one decision; nothing is stored."""
     async with AsyncExitStack() as opened:
         models = [(name, built(settings, name, opened)) for name in dict.fromkeys(names)]
         connections = await opened.enter_async_context(open_connections(settings, tell))
@@ -202,7 +202,7 @@ def _calls(decision: Folded) -> Iterable[ModelCall]:
 
 
 def _answer(found: Answered, *, is_same: bool) -> dict[str, Any]:
-    """An answer as `--json` prints it."""
+    """Return an answer as `--json` prints it."""
     used = found.completion
     return {
         "model": found.model,

@@ -1,4 +1,4 @@
-"""The command that asks the search engine for something tiny, and says what came of it."""
+"""`poweron search check`: send a tiny query to the search engine, and report the result."""
 
 import time
 from dataclasses import dataclass
@@ -23,20 +23,20 @@ MAX_SENTENCE = 600  # characters
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """The engine, and what came of asking it."""
+    """The search engine, and the result of checking it."""
 
     engine: str | None
-    """None where none is set."""
+    """None if none is set."""
     duration_ms: int
     results: SearchResults | None
     problem: str
     code: str | None
-    """Why it does not work; None where it does."""
+    """Why it does not work; None if it works."""
 
 
 @sentences()
 def check(*, as_json: bool) -> None:
-    """Ask the engine once; exit 1 where it does not answer as it must, or where there is none."""
+    """Query the engine once; exit 1 if it does not work, or if none is set."""
     checked = run_work(_checked(load_settings()))
     if as_json:
         print_json(_object(checked))
@@ -51,7 +51,7 @@ async def _checked(settings: Settings) -> Checked:
     began, results, problem, code = time.monotonic_ns(), None, "", None
     try:
         async with open_search(settings, SearchKeys()) as engine:
-            began = time.monotonic_ns()  # now that what it stands on is imported
+            began = time.monotonic_ns()  # measured again, since opening imports modules
             if engine is None:
                 problem, code = "There is no search engine.", "search_unavailable"
             else:
@@ -63,7 +63,7 @@ async def _checked(settings: Settings) -> Checked:
 
 
 def _object(checked: Checked) -> dict[str, Any]:
-    """What `--json` prints."""
+    """Return the result as `--json` prints it."""
     return {
         "engine": checked.engine,
         "works": checked.code is None,

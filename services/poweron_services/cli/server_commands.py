@@ -1,4 +1,4 @@
-"""The commands that start, stop and ask after Kafka and Postgres. They need little, so that they are quick."""
+"""The commands that start, stop and check Kafka and Postgres. They import little, so that they are quick."""
 
 import re
 import shlex
@@ -50,7 +50,7 @@ def down(*, as_json: bool) -> None:
 
 @sentences()
 def status(*, as_json: bool) -> None:
-    """Ask the servers whether they answer, and say where; of our own Kafka also how clients get in."""
+    """Check whether the servers answer, and print where; for our own Kafka, also how clients log in."""
     settings, problems = load_settings(), Problems()
     own, silent = _own_servers(settings, problems)
     kafka, postgres, log = run_work(_seen(settings, own, silent, problems))
@@ -62,7 +62,7 @@ def status(*, as_json: bool) -> None:
 
 
 def _own_servers(settings: Settings, problems: Problems) -> tuple[Servers | None, Collection[str]]:
-    """Those of this machine, if they are needed, and which of them do not answer."""
+    """Return the servers of this machine, if they are needed, and which of them do not answer."""
     needed = {"Kafka": not settings.kafka, "Postgres": not settings.postgres}
     if not any(needed.values()):
         return None, ()
@@ -78,7 +78,7 @@ def _own_servers(settings: Settings, problems: Problems) -> tuple[Servers | None
 async def _seen(
     settings: Settings, own: Servers | None, silent: Collection[str], problems: Problems
 ) -> tuple[str | None, str | None, LogState]:
-    """The addresses of Kafka and Postgres, and what state the log is in."""
+    """Return the addresses of Kafka and Postgres, and the state of the log."""
     kafka, postgres = await _answering(settings, own, silent, problems)
     clients = settings.named_kafka or (settings.clients_of(own.kafka) if own else None)
     if kafka is None or postgres is None or clients is None:
@@ -89,7 +89,7 @@ async def _seen(
 async def _answering(
     settings: Settings, own: Servers | None, silent: Collection[str], problems: Problems
 ) -> tuple[str | None, str | None]:
-    """The addresses of Kafka and Postgres, None for the one that does not answer."""
+    """Return the addresses of Kafka and Postgres, None for one that does not answer."""
     kafka = own.kafka.bootstrap if own and "Kafka" not in silent else None
     postgres = own.postgres if own and "Postgres" not in silent else None
     named, given = settings.named_kafka, settings.postgres.get_secret_value() if settings.postgres else None
@@ -118,7 +118,7 @@ def _places(kafka: str | None, postgres: str | None, home: Path) -> dict[str, st
 def _print(
     places: dict[str, str | None], own: Servers | None, problems: Problems | None = None, *, as_json: bool
 ) -> None:
-    """Where the servers are, and how a client gets into our own Kafka."""
+    """Print where the servers are, and how a client logs in to our own Kafka."""
     if as_json:
         print_json(places | (_login(own) if own else {}) | (problems.as_object() if problems else {}))
         return
@@ -131,20 +131,20 @@ def _print(
 
 
 def _login(own: Servers) -> dict[str, Any]:
-    """How a client gets into our own Kafka, for a program: all but the password, and where that is."""
+    """Return how a program logs in to our own Kafka: all settings but the password, and the file that holds it."""
     settings = {**own.kafka.environment(), WITHHELD: "***"}
     return {"kafka_settings": settings, "kafka_password_file": str(own.kafka_password_file)}
 
 
 def _exports(own: Servers) -> list[str]:
-    """The same for a shell, which reads the password from where it is."""
+    """Return the same as shell commands, which read the password from its file."""
     password = f'"$(cat {shlex.quote(str(own.kafka_password_file))})"'
     settings = {**own.kafka.environment(), WITHHELD: password}
     return [f"export {name}={value}" for name, value in settings.items()]
 
 
 def masked(dsn: str) -> str:
-    """A DSN without its passwords, be they before the host or among the parameters."""
+    """Return a DSN without its passwords, both before the host and among the parameters."""
     parts = urlsplit(dsn)
     host = parts.netloc.rpartition("@")[2]
     netloc = parts.netloc if parts.password is None else f"{parts.username or ''}:***@{host}"

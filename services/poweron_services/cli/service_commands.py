@@ -1,4 +1,4 @@
-"""The commands that run and look after the service."""
+"""The commands that run and maintain the service."""
 
 import os
 from collections.abc import Sequence
@@ -58,7 +58,7 @@ def _tell_log(said: str) -> None:
 
 @sentences()
 def rebuild(*, as_json: bool) -> None:
-    """Fill the rows again from the log and swap them in."""
+    """Rebuild the rows from the log and swap them in."""
     rebuilt = run_work(_rebuild(load_settings()))
     found = None if rebuilt.differences is None else [_difference(each) for each in rebuilt.differences]
     if as_json:
@@ -104,7 +104,7 @@ async def _verify(settings: Settings, *, reading: bool) -> tuple[Verified, Check
 
 
 def _difference(found: Difference) -> dict[str, Any]:
-    """A difference as `--json` prints it."""
+    """Return a difference as `--json` prints it."""
     return {
         "table": found.table,
         "key": {name: str(value) for name, value in found.key.items()},

@@ -1,4 +1,4 @@
-"""What is wrong with a setting: what it is, what it may be, and what to do."""
+"""Messages about invalid settings: what was given, what is allowed, and what to do."""
 
 from typing import Any, Final, get_args
 
@@ -19,12 +19,12 @@ _NUMBERS: Final = {
 
 
 def explain_settings(error: ValidationError) -> str:
-    """What is wrong with settings, under the names that they have in the environment."""
+    """Explain what is wrong with settings, under the names that they have in the environment."""
     return "; ".join(map(_explain, error.errors(include_url=False)))
 
 
 def number_range(least: float | None, most: float | None, *, above: float | None = None) -> str:
-    """What a number may be, with all digits of its bounds."""
+    """Describe the range of a number, with all digits of its bounds."""
     if above is not None:
         return f"of more than {above:,}" + ("" if most is None else f" and at most {most:,}")
     if most is None:
@@ -33,11 +33,11 @@ def number_range(least: float | None, most: float | None, *, above: float | None
 
 
 def _explain(problem: ErrorDetails) -> str:
-    """No secret is told, since no text is wrong for one."""
+    """Explain one problem; secrets never appear, since any text is valid for them."""
     place = "_".join(map(str, problem["loc"]))
     variable = place if place.isupper() else f"{PREFIX}{place.upper()}"
     if problem["type"] == "value_error":
-        return f"{variable}: {str(problem['ctx']['error']).removesuffix('.')}"  # one of ours, which says all three
+        return f"{variable}: {str(problem['ctx']['error']).removesuffix('.')}"  # our own message says all three
     field = Settings.model_fields.get(place)
     if field is None:
         return f"{variable}: {problem['msg']}"
@@ -61,7 +61,7 @@ def _bound(field: FieldInfo, name: str) -> Any:
 
 
 def _default(field: FieldInfo) -> str:
-    """What it is where it is not set, for the end of a sentence; empty where it is nothing then."""
+    """Return the default value as the end of a sentence; empty if there is none."""
     if field.default is None:
         return ""
     return f" for {str(field.default).lower() if isinstance(field.default, bool) else repr(field.default)}"

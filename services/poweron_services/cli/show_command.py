@@ -1,4 +1,4 @@
-"""The command that shows what a decision got to see."""
+"""`poweron show`: show what a decision saw."""
 
 from typing import Any
 

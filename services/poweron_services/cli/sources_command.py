@@ -1,4 +1,4 @@
-"""`poweron sources`: every page and document that an answer cites, and whether what is quoted from it stands there."""
+"""`poweron sources`: show the pages and documents that answers cite, and whether the quotes appear in them."""
 
 from collections.abc import Sequence
 from itertools import zip_longest
@@ -63,7 +63,7 @@ def _print_statements(source: Source | CitedDocument) -> None:
 
 
 def _print_statement(statement: str, n: int, quotes: Sequence[CheckedQuote]) -> None:
-    """A statement with the documents that hold it, and what became of each of its quotes."""
+    """Print a statement with the documents that contain it, and the result for each of its quotes."""
     held = zip_longest(quotes[0].documents, quotes[0].cited_as, fillvalue=n)
     said = f"{statement} ({', '.join(_name(str(reference), n, number) for reference, number in held)})"
     if len(quotes) == 1 and quotes[0].quote in (None, statement.strip('“”"')):
@@ -79,5 +79,5 @@ def _margin(result: str) -> Text:
 
 
 def _name(reference: str, n: int, number: int) -> str:
-    """A document, and the number that the source has in it where that is another one."""
+    """Name a document, with the number of the source in it if that is a different one."""
     return reference.removeprefix("docItem:") + ("" if number == n else f", there [{number}]")

@@ -1,4 +1,4 @@
-"""Standard streams that outlive their readers: that one goes away is no failure of the command, a full disk is."""
+"""Standard streams that outlive their readers: a reader that leaves is not a failure of the command, a full disk is."""
 
 import io
 import os
@@ -6,13 +6,13 @@ import sys
 from typing import Any, Final
 
 _GONE: Final = set[int]()
-_LOST: Final = dict[int, str]()  # why something was not written, by stream
+_LOST: Final = dict[int, str]()  # the reason why something was not written, by stream
 
 
 class _Outliving(io.FileIO):
-    """A stream that takes everything, also where nobody reads it any more, or nothing can be written."""
+    """A stream that accepts all data, even if the reader is gone or nothing can be written."""
 
-    def write(self, data: Any, /) -> int:  # whatever holds bytes; its type has no name before Python 3.12
+    def write(self, data: Any, /) -> int:  # any buffer; the type has no name before Python 3.12
         try:
             return super().write(data)
         except BrokenPipeError:
@@ -23,7 +23,7 @@ class _Outliving(io.FileIO):
 
 
 def outlive_readers() -> None:
-    """Let stdout and stderr be such streams; a terminal that cannot show a letter stops nothing either."""
+    """Replace stdout and stderr with such streams; characters that a terminal cannot show are escaped."""
     _open_what_is_closed()
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
@@ -38,20 +38,20 @@ def outlive_readers() -> None:
 
 
 def _open_what_is_closed() -> None:
-    """A stream that the caller has closed (`>&-`) is one that nobody reads; else the next file would become it."""
+    """Open streams that the caller has closed (`>&-`) on the null device; else the next file would take their place."""
     for descriptor, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         if getattr(sys, name) is None:
             opened = os.open(os.devnull, os.O_RDWR)
-            assert opened == descriptor  # the lowest that is free
+            assert opened == descriptor  # the lowest one that is free
             setattr(sys, name, os.fdopen(descriptor, mode, closefd=False))
 
 
 def abandoned() -> bool:
-    """Whether somebody who read what is printed has gone away."""
+    """Return whether a reader of the output is gone."""
     return bool(_GONE)
 
 
 def unwritten() -> str | None:
-    """Why something that was printed is on no disk; None where all of it is, or nobody wants it."""
+    """Return why some output could not be written; None if all of it was, or if its reader is gone."""
     sys.stdout.flush()
     return _LOST.get(sys.stdout.fileno())

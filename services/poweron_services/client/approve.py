@@ -1,4 +1,4 @@
-"""Approve or deny: find the question whether an action may run, answer it, and hear whether the answer was taken."""
+"""Approve or deny: find the pending approval of an action, answer it, and wait until the answer is accepted."""
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -21,24 +21,24 @@ Decision = Literal["approve", "deny"]
 
 @dataclass(frozen=True, slots=True)
 class ApprovalOutcome:
-    """What came of an answer."""
+    """The outcome of an answer."""
 
     workflow_id: str
     status: Literal["approved", "denied", "refused"]
     code: Code | None = None
-    """Why the answer was refused; None where it was taken."""
+    """Why the answer was refused; None if it was accepted."""
     detail: str = ""
-    """The same as a sentence."""
+    """The reason as a sentence."""
 
 
 async def waiting_approval(connections: Connections, workflow_id: str) -> ApprovalEntry:
-    """The action of the workflow that waits for a person, by rows that are as far as the log.
+    """Return the action of the workflow that waits for approval, from rows caught up with the log.
 
     Raises:
-        NotAWorkflowId: that cannot be the id of a workflow.
+        NotAWorkflowId: the id is not a UUID in lower case.
         UnknownWorkflow: there is no such workflow.
-        RowsDiffer, RowsMissing: its rows are not what the log says.
-        NothingToApprove: nothing of it waits for a person; with what became of the last thing that did.
+        RowsDiffer, RowsMissing: its rows differ from the log.
+        NothingToApprove: no action of it waits for approval; the error says what became of the last one that did.
         Unavailable: the log or Postgres cannot be reached.
     """
     await read_snapshot(connections, workflow_id)
@@ -50,7 +50,7 @@ async def waiting_approval(connections: Connections, workflow_id: str) -> Approv
 
 
 def answer_to(entry: ApprovalEntry, decision: Decision, *, reason: str, approver: Requester) -> RequestApproval:
-    """The answer to exactly what was shown: it names the step and the hash of its parameters."""
+    """Build the answer to exactly what was shown: it names the step and the hash of its parameters."""
     place = {name: getattr(entry, name) for name in ("round", "task", "attempt", "step")}
     return RequestApproval(
         **place,
@@ -65,19 +65,19 @@ def answer_to(entry: ApprovalEntry, decision: Decision, *, reason: str, approver
 async def answer(
     connections: Connections, request: RequestApproval, *, identity: RequestIdentity, callbacks: Callbacks
 ) -> ApprovalOutcome:
-    """Send an answer and follow it until it is taken or refused.
+    """Send an answer and wait until it is accepted or refused.
 
     Args:
-        connections: where to.
-        request: the answer, which names what it is about; `answer_to` makes one from what was shown.
+        connections: where to send the answer.
+        request: the answer, which names what it is about; `answer_to` builds one from what was shown.
         identity: the sender's source and own id of this answer, never used before.
-        callbacks: who is told of what happens meanwhile.
+        callbacks: called with what happens meanwhile.
 
     Raises:
-        NotAWorkflowId: that cannot be the id of a workflow.
+        NotAWorkflowId: the id is not a UUID in lower case.
         UnknownWorkflow: there is no such workflow.
-        NobodyServes: nobody has taken the answer; it stands.
-        RowsBehind: the answer was taken or refused, which is in the log only.
+        NobodyServes: no process picked up the answer in time; it remains in the log.
+        RowsBehind: the answer was accepted or refused, but the rows do not show it yet.
         Unavailable: a server cannot be reached.
     """
     found = await read_snapshot(connections, request.workflow_id)
@@ -88,7 +88,7 @@ async def answer(
 
 
 async def _last_answer(connections: Connections, workflow_id: str) -> LastAnswer | None:
-    """What became of the last action that waited; None if none was ever answered."""
+    """Return what became of the last action that waited for approval; None if none was ever answered."""
     last = None
     async with aclosing(_records(connections, workflow_id)) as records:
         async for record in records:
@@ -98,7 +98,7 @@ async def _last_answer(connections: Connections, workflow_id: str) -> LastAnswer
 
 
 async def _records(connections: Connections, workflow_id: str) -> AsyncGenerator[EventEntry, None]:
-    """All records of the workflow, oldest first."""
+    """Yield all records of the workflow, oldest first."""
     seq = -1
     while page := await reader.events(connections.pool, workflow_id, after_seq=seq):
         for record in page:

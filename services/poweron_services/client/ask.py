@@ -17,7 +17,7 @@ OpeningRequest = RequestWorkflow | RequestRound
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A document handed over: its name and its bytes."""
+    """A document to hand over: its name and its bytes."""
 
     name: str
     data: bytes
@@ -31,22 +31,22 @@ async def ask(
     identity: RequestIdentity,
     callbacks: Callbacks,
 ) -> Outcome:
-    """Send a request with its documents, follow the round that it opens to its end; the outcome.
+    """Send a request with its documents, follow the round that it opens to its end, and return the outcome.
 
     Args:
-        connections: where to; actions that their settings mark are marked in the request.
-        request: what is asked for, and who asks; a `RequestRound` follows up on a workflow whose rounds have ended.
-        files: documents to hand over beside those that the request names.
+        connections: where to send the request; the request marks the actions that need approval by their settings.
+        request: the request and the requester; a `RequestRound` follows up on a workflow whose rounds have ended.
+        files: documents to hand over in addition to those that the request names.
         identity: the sender's source and own id of this request, never used before.
-        callbacks: who is told of what happens meanwhile.
+        callbacks: called with what happens meanwhile.
 
     Raises:
-        NotAWorkflowId: a `RequestRound` names what cannot be the id of a workflow.
-        UnknownWorkflow: it names no workflow.
-        RoundOpen: a round of the workflow that it names still runs.
-        NobodyServes: nobody has taken the request; it stands.
-        RoundOverdue: somebody has, but nobody has ended the round in its time.
-        RowsBehind: the round has ended, which is in the log only.
+        NotAWorkflowId: a `RequestRound` names a workflow by an id that is not a UUID in lower case.
+        UnknownWorkflow: a `RequestRound` names a workflow that does not exist.
+        RoundOpen: a round of the named workflow is still running.
+        NobodyServes: no process picked up the request in time; it remains in the log.
+        RoundOverdue: a process picked up the request, but the round did not end in time.
+        RowsBehind: the round has ended, but the rows do not show it yet.
         Unavailable: a server cannot be reached.
     """
     if isinstance(request, RequestRound):
@@ -65,7 +65,7 @@ async def ask(
 
 
 async def follow_up(connections: Connections, request: RequestWorkflow, workflow_id: str) -> RequestRound:
-    """The same request as the next round of a workflow; raises like `read_idle_snapshot`."""
+    """Return the request as the next round of a workflow; raises like `read_idle_snapshot`."""
     found = await read_idle_snapshot(connections, workflow_id)
     return RequestRound(workflow_id=workflow_id, after_round=found.last_round, **dict(request))
 
@@ -73,7 +73,7 @@ async def follow_up(connections: Connections, request: RequestWorkflow, workflow
 async def _completed(
     connections: Connections, request: OpeningRequest, workflow: str, files: Sequence[File]
 ) -> OpeningRequest:
-    """The request with the files that are handed over, once they are stored, and with what the settings mark."""
+    """Store the files, and return the request with them and with the actions that the settings mark for approval."""
     stored = [await _stored(connections, workflow, file) for file in files]
     approve = joined(request.approve, connections.settings.approve_patterns)
     return request.model_copy(update={"documents": (*request.documents, *stored), "approve": approve})

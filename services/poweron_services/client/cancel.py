@@ -1,4 +1,4 @@
-"""Cancel: stop the open round of a workflow, and hear what came of it."""
+"""Cancel: stop the open round of a workflow, and wait for the outcome."""
 
 import time
 
@@ -19,26 +19,26 @@ async def cancel(
     identity: RequestIdentity,
     callbacks: Callbacks,
 ) -> Outcome:
-    """Ask for the end of the workflow's open round, or of the one that is requested, and follow it to there.
+    """Cancel the workflow's open round, or its pending one, and follow it to its end.
 
-    The outcome is `cancelled` unless the round came to another end before, or was about to (`refusal`).
-    A round that is only requested yet ends as soon as it is opened.
+    The outcome is `cancelled` unless the round ended otherwise first, or was about to (`refusal`).
+    A round that is only requested so far ends as soon as it is opened.
 
     Args:
-        connections: where to.
+        connections: where to send the cancellation.
         workflow_id: a UUID in lower case.
-        reason: stands in the history; may be empty.
+        reason: shown in the history; may be empty.
         requester: who cancels.
         identity: the sender's source and own id of this cancellation, never used before.
-        callbacks: who is told of what happens meanwhile.
+        callbacks: called with what happens meanwhile.
 
     Raises:
-        NotAWorkflowId: that cannot be the id of a workflow.
+        NotAWorkflowId: the id is not a UUID in lower case.
         UnknownWorkflow: there is no such workflow.
         RoundEnded: no round of it is open or requested.
-        NobodyServes: nobody has taken the cancellation; it stands.
-        RoundOverdue: somebody has, but nobody has ended the round in its time.
-        RowsBehind: the round has ended, which is in the log only.
+        NobodyServes: no process picked up the cancellation in time; it remains in the log.
+        RoundOverdue: a process picked up the cancellation, but the round did not end in time.
+        RowsBehind: the round has ended, but the rows do not show it yet.
         Unavailable: a server cannot be reached.
     """
     found, pending = await _find_round(connections, workflow_id)
@@ -53,8 +53,8 @@ async def cancel(
 
 
 async def _find_round(connections: Connections, workflow_id: str) -> tuple[WorkflowSnapshot, PendingRequest | None]:
-    """Find the round to cancel: the open one, else the one that a pending request opens."""
-    for _ in range(2):  # what is neither open nor pending may have been opened between the two looks
+    """Find the round to cancel: the open one, or else the one that a pending request opens."""
+    for _ in range(2):  # a round that is neither open nor pending may have been opened between the two reads
         found = await look_up_snapshot(connections, workflow_id)
         if found.stub.is_open:
             return found, None

@@ -1,4 +1,4 @@
-"""Why a client gets no answer: a code and facts, and a sentence that is true whichever door shows it.
+"""The reasons why a client gets no answer: a code, facts, and a sentence that holds for every front end.
 
 Refused
 ├── NotAWorkflowId     not_a_workflow_id
@@ -15,7 +15,7 @@ Unavailable
     ├── NobodyServes   nobody_serves
     └── RoundOverdue   round_overdue
 
-What a person can do about it is worded by the door that shows the error, from its code and facts.
+Each front end words its advice for users itself, from the code and facts of the error.
 """
 
 from dataclasses import dataclass
@@ -25,11 +25,11 @@ from poweron_events.errors import Refused, Unavailable, Unserved
 from poweron_events.request import Requester
 
 AskedFor = Literal["request", "cancellation", "answer"]
-"""What was sent: a request that opens a round, the cancellation of one, the answer to a question for approval."""
+"""What was sent: a request that opens a round, the cancellation of a round, or the answer to an approval."""
 
 
 class NotAWorkflowId(Refused):
-    """That cannot be the id of a workflow: an id is a UUID in lower case."""
+    """The id of a workflow is invalid: an id is a UUID in lower case."""
 
     code = "not_a_workflow_id"
 
@@ -39,7 +39,7 @@ class NotAWorkflowId(Refused):
 
 
 class UnknownWorkflow(Refused):
-    """No round of such a workflow was ever opened."""
+    """No round of the workflow was ever opened."""
 
     code = "unknown_workflow"
 
@@ -50,16 +50,16 @@ class UnknownWorkflow(Refused):
 
 @dataclass(frozen=True, slots=True)
 class PendingRequest:
-    """A request that opens a round once it is answered."""
+    """A request that has no answer yet and opens a round once it is answered."""
 
     seconds: float
-    """Since it was sent."""
+    """The time since it was sent."""
     ahead: int
-    """How many requests of its partition came before it and may have no answer yet."""
+    """How many earlier requests of its partition may have no answer yet."""
     is_served: bool
     """Whether a process has joined the consumer group that answers requests."""
     key: bytes | None
-    """Of its record; requests under one key are answered in their order."""
+    """The key of its record; requests with the same key are answered in order."""
 
     @property
     def reason(self) -> str:
@@ -70,12 +70,12 @@ class PendingRequest:
 
 
 class WorkflowPending(Unavailable):
-    """The workflow was requested and is not open yet, or was not a moment ago."""
+    """The workflow was requested, but is not open yet, or was not a moment ago."""
 
     code = "workflow_pending"
 
     def __init__(self, workflow_id: str, request: PendingRequest | None) -> None:
-        """`request` is None where it was answered just now."""
+        """`request` is None if it was answered just now."""
         requested = "was opened just now"
         if request is not None:
             requested = f"was requested {request.seconds:.0f} s ago and is not open yet: {request.reason}"
@@ -85,7 +85,7 @@ class WorkflowPending(Unavailable):
 
 
 class RoundOpen(Refused):
-    """The next round cannot be asked for while one is open."""
+    """The next round cannot be requested while one is open."""
 
     code = "round_open"
 
@@ -109,32 +109,32 @@ class RoundEnded(Refused):
 
 @dataclass(frozen=True, slots=True)
 class LastAnswer:
-    """What became of the last action of a workflow that waited for a person."""
+    """What became of the last action of a workflow that waited for approval."""
 
     round: int
     task: int
     step: int
     status: Literal["approved", "denied", "expired"]
     approver: Requester | None
-    """Who answered; None where nobody did in time."""
+    """Who answered; None if the approval expired."""
     time: str
-    """When, in RFC 3339 and UTC."""
+    """When, as RFC 3339 in UTC."""
 
 
 class NothingToApprove(Refused):
-    """No action of the workflow waits for a person."""
+    """No action of the workflow waits for approval."""
 
     code = "nothing_to_approve"
 
     def __init__(self, workflow_id: str, last: LastAnswer | None) -> None:
-        """`last` is None where nothing in the workflow was ever answered."""
+        """`last` is None if no approval of the workflow was ever answered."""
         super().__init__(f"Nothing in workflow {workflow_id} waits for an approval")
         self.workflow_id = workflow_id
         self.last = last
 
 
 class UnknownSeq(Refused):
-    """The workflow has no accepted event of that number."""
+    """The workflow has no accepted event with that number."""
 
     code = "unknown_seq"
 
@@ -146,7 +146,7 @@ class UnknownSeq(Refused):
 
 
 class NewerRelease(Refused):
-    """The workflow was worked on by a release that is newer than this one."""
+    """A release newer than this one has worked on the workflow."""
 
     code = "newer_release"
 
@@ -158,7 +158,7 @@ class NewerRelease(Refused):
 
 
 class RowsBehind(Unavailable):
-    """The answer is in the log, but does not come into the rows."""
+    """The answer is in the log, but did not reach the rows in time."""
 
     code = "rows_behind"
 
@@ -172,7 +172,7 @@ class RowsBehind(Unavailable):
 
 
 class NobodyServes(Unserved):
-    """What was sent stands in the log, and nobody has taken it in time."""
+    """What was sent is in the log, but no process picked it up in time."""
 
     code = "nobody_serves"
 
@@ -184,7 +184,7 @@ class NobodyServes(Unserved):
 
 
 class RoundOverdue(Unserved):
-    """Somebody had begun; the time of the round is over, and nobody has ended it."""
+    """A process has begun the round, but none has ended it in time."""
 
     code = "round_overdue"
 
@@ -220,4 +220,4 @@ ClientError = (
     | NobodyServes
     | RoundOverdue
 )
-"""All of them, to be told apart by class or by `code`."""
+"""All of them, distinguished by class or by `code`."""

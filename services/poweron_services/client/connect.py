@@ -1,4 +1,4 @@
-"""What is open while a service or a command runs: the log, the rows and the content store."""
+"""The open connections of a service or a command: to the log, the rows and the content store."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -18,14 +18,14 @@ from poweron_services.config import Settings
 
 @dataclass(frozen=True, slots=True)
 class Connections:
-    """What is open while a service or a command runs."""
+    """The open connections of a service or a command."""
 
     settings: Settings
     log: GuardedLog
     pool: Pool
     content: ContentStore
     progress: ProgressTopic = field(default_factory=MemoryProgress)
-    """How far long work is; within this process where nothing else is said."""
+    """The progress of long work; by default shared only within this process."""
 
 
 @asynccontextmanager
@@ -34,7 +34,7 @@ async def connect(
 ) -> AsyncGenerator[Connections, None]:
     """Open the log, the rows and the content store.
 
-    With `recreate_events` the topic of the events is made again where it was deleted.
+    With `recreate_events`, the topic of the events is created again if it was deleted.
 
     Raises:
         Unavailable: Kafka or Postgres cannot be reached.

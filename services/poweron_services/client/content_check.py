@@ -1,7 +1,7 @@
 """Check the content store: which contents that accepted events refer to are missing, damaged or unreadable.
 
-Rows that were compared with the log say which events were accepted. References and listing are kept in a file on the
-disk while they are compared, so that a long log takes no more memory.
+The rows, already compared with the log, say which events were accepted. References and listing are compared in a
+temporary file, so that a long log needs no more memory.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from poweron_projections.connection import Pool
 from poweron_projections.content_rows import accepted_events, recent_contents
 from poweron_services.client.content_inventory import Stored
 
-TOGETHER: Final = 16  # contents that are read at a time
+TOGETHER: Final = 16  # contents that are read concurrently
 SMALL: Final = 1_000_000  # bytes; larger contents are read one by one
 KEY: Final = "key"
 
@@ -78,7 +78,7 @@ OnProgress = Callable[[int, int], None]
 
 
 class ContentFault(NamedTuple):
-    """A content that an accepted event refers to, and that the store does not hold as it was."""
+    """A content that an accepted event refers to, and that the store does not hold intact."""
 
     workflow_id: str
     name: str
@@ -87,7 +87,7 @@ class ContentFault(NamedTuple):
     """The first event that refers to it."""
     field: str
     document_id: str | None
-    """The document whose bytes it is; None if it is a prompt, an answer, the key of the workflow or another content."""
+    """The document whose bytes it is; None for a prompt, an answer, the key of the workflow or any other content."""
     document_name: str | None
 
 
@@ -99,10 +99,10 @@ class ContentLost(Refused):
 
 @dataclass(slots=True)
 class CheckedContent:
-    """What a check of the content store found."""
+    """The result of checking the content store."""
 
     referenced: int = 0
-    """How many contents events refer to, with the key of each of their workflows."""
+    """How many contents events refer to, including the key of each of their workflows."""
     stored: int = 0
     unreferenced: int = 0
     read: int = 0
@@ -147,7 +147,7 @@ async def check_content(
 
 @dataclass(slots=True)
 class ContentCheck:
-    """One check: references first, then the listing, so that what is stored meanwhile is not missed."""
+    """One check: reads references before the listing, so that content stored meanwhile is not reported as missing."""
 
     content: ContentStore
     file: sqlite3.Connection
@@ -158,7 +158,7 @@ class ContentCheck:
         self.file.executescript(_TABLES)
 
     async def take_references(self, pages: AsyncIterator[Sequence[tuple[str, int, bytes]]]) -> None:
-        """Note all contents that these events refer to, and those that lists among them name."""
+        """Record all contents that these events refer to, directly or through a list that is itself a content."""
         async for page in pages:
             self.file.execute("BEGIN")
             for workflow_id, seq, value in page:
@@ -172,7 +172,7 @@ class ContentCheck:
             event = decode(value).event
         except Undecodable:
             return
-        if event is None:  # of a newer release
+        if event is None:  # a type that only a newer release knows
             return
         if isinstance(event, DocumentErased):
             erased = ((workflow_id, document_id) for document_id in event.documents)
@@ -191,14 +191,14 @@ class ContentCheck:
         self.file.executemany("INSERT OR IGNORE INTO referenced VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
 
     async def _entries(self, workflow_id: str, name: str, kind: type[Model]) -> list[Model]:
-        """The entries of a list that is kept as content; none if it cannot be read, which is a fault of its own."""
+        """Return the entries of a list stored as content; none if it cannot be read, which is a fault of its own."""
         try:
             return [kind.model_validate(entry) for entry in orjson.loads(await self.content.get(workflow_id, name))]
         except (MissingContent, Unavailable, ValidationError, ValueError, TypeError):
             return []
 
     async def take_listing(self) -> None:
-        """List the store, and note what is missing or has another size."""
+        """List the store, and record what is missing or has a different size."""
         async with aclosing(self.content.stored()) as pages:
             async for page in pages:
                 found = (Stored.of(each) for each in page)
@@ -210,7 +210,7 @@ class ContentCheck:
         self.file.execute(_OF_OTHER_SIZE)
 
     async def read(self, on_progress: OnProgress) -> None:
-        """Read every content that is there, and compare it with its name."""
+        """Read every stored content that events refer to, and compare it with its name."""
         (total,) = self.file.execute(f"SELECT count(*) FROM ({_TO_READ})").fetchone()  # noqa: S608 - our own query
         for group in _groups(self.file.execute(_TO_READ)):
             faults = await asyncio.gather(*(self._fault(workflow_id, name) for workflow_id, name, _ in group))
@@ -226,16 +226,16 @@ class ContentCheck:
         except MissingContent:
             return "missing"
         except Unavailable as error:
-            if isinstance(error.__cause__, OSError):  # this file, and not the store
+            if isinstance(error.__cause__, OSError):  # only this file, not the store
                 return "unreadable"
             raise
         if key is None:
-            return None  # the missing key is reported itself
+            return None  # the missing key is a fault of its own
         return None if await asyncio.to_thread(commitment, key, data) == name else "damaged"
 
     async def _key(self, workflow_id: str) -> bytes | None:
         if workflow_id not in self._keys:
-            self._keys.clear()  # contents come by workflow
+            self._keys.clear()  # contents are ordered by workflow
             key = None
             with suppress(MissingContent):
                 key = await self.content.read_path(f"{workflow_id}/{KEY}")
@@ -260,7 +260,7 @@ _COUNTED: Final = ("content", KEY)
 
 
 def _lists(event: ActionCompleted) -> Iterator[tuple[str, type[Model]]]:
-    """The contents that list what the event has no room for."""
+    """Yield the contents that list what did not fit into the event."""
     if event.all_calls is not None:
         yield event.all_calls, ModelCall
     if event.documents_left_out and event.documents:
@@ -268,7 +268,7 @@ def _lists(event: ActionCompleted) -> Iterator[tuple[str, type[Model]]]:
 
 
 def _groups(places: Iterable[tuple[str, str, int]]) -> Iterator[list[tuple[str, str, int]]]:
-    """Contents of one workflow that are read at the same time; a large one alone."""
+    """Group contents of one workflow that are read concurrently; a large one is read alone."""
     group: list[tuple[str, str, int]] = []
     for place in places:
         is_full = len(group) == TOGETHER or place[2] > SMALL or (group and group[-1][2] > SMALL)

@@ -1,8 +1,8 @@
-"""Clearing up the content store: what no event names goes, once it is older than a day (docs/decisions/0040).
+"""Clean-up of the content store: removes content that no event refers to and is older than a day.
 
-The log says what is named: whatever looks like the name of content counts, wherever it stands in a record, so that no
-field of any event can be forgotten. The rows, brought as far as the log, say which rounds are open. What is in doubt
-stays.
+See docs/decisions/0040. The log says what is referenced: any text that looks like the name of content counts, anywhere
+in a record, so that no field of any event can be forgotten. The rows, caught up with the log, say which rounds are
+open. In case of doubt, content is kept.
 """
 
 import re
@@ -25,14 +25,14 @@ from poweron_services.client.connect import Connections
 from poweron_services.client.content_inventory import ContentInventory, Stored
 
 DAY: Final = 86_400.0  # seconds
-MAX_INDEX: Final = 50_000_000  # bytes of a content that may name others, such as the list of a result's documents
+MAX_INDEX: Final = 50_000_000  # bytes of a content that may refer to others, such as the list of a result's documents
 TOPICS: Final = (topics.EVENTS.name, topics.REQUESTS.name, topics.DEAD_LETTERS.name)
 _NAMES: Final = re.compile(rb"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
 
 
 @dataclass(slots=True)
 class Cleanup:
-    """What was found to go, or has gone, by its workflow; and where somebody else clears up."""
+    """What can be removed, or was removed, by workflow; and the workflows that were skipped."""
 
     found: dict[str, list[Stored]] = field(default_factory=dict)
     skipped: list[str] = field(default_factory=list)
@@ -43,24 +43,24 @@ class Cleanup:
 
 
 class NotItsLog(Refused):
-    """The log knows no workflow of the content store: it may be that of another one."""
+    """The log knows no workflow of the content store, which may belong to another log."""
 
     code = "refused"
 
 
 @dataclass(slots=True)
 class _Seen:
-    """What the log says of what might go; it only ever adds what stays."""
+    """What the log says about removable content; reading on can only add references."""
 
     inventory: ContentInventory
     positions: dict[str, Mapping[int, int]] = field(default_factory=dict)
     known: set[str] = field(default_factory=set)
-    """The workflows of which there is any event."""
+    """The workflows with at least one event."""
     moved: set[str] = field(default_factory=set)
-    """Those of which one came after the first reading: their rounds may have been opened since."""
+    """The workflows with an event after the first reading, whose rounds may have been opened since."""
 
     async def read_on(self, log: EventLog) -> None:
-        """Take what has come since the last time."""
+        """Read what was appended since the last time."""
         for topic in TOPICS:
             start, end = self.positions.get(topic, {}), await log.ends(topic)
             async for records in log.read(topic, start, end):
@@ -81,7 +81,7 @@ class _Seen:
 
 
 def _identity(record: Record) -> RequestIdentity | None:
-    """Of a request; None where nobody can read it: a dead letter says so then, and names what it names."""
+    """Return the identity of a request; None if it cannot be read: a dead letter then holds the same references."""
     try:
         return decode_request(record.value, record.headers).identity
     except InvalidRequest as error:
@@ -91,7 +91,7 @@ def _identity(record: Record) -> RequestIdentity | None:
 
 
 def _bytes(record: Record) -> bytes:
-    """What a record says; of a dead letter, what nobody could read, since a later release may."""
+    """Return the bytes of a record; for a dead letter also those that could not be read, since a later release may."""
     value = record.value or b""
     if record.topic != topics.DEAD_LETTERS.name:
         return value
@@ -103,14 +103,14 @@ def _bytes(record: Record) -> bytes:
 
 @contextmanager
 def clearing_up(connections: Connections, now: float) -> Generator["ContentCleanup", None, None]:
-    """One clearing up; `now` is in seconds since 1970."""
+    """Open one clean-up; `now` is in seconds since 1970."""
     with closing(ContentInventory()) as inventory:
         yield ContentCleanup(connections, now, inventory)
 
 
 @dataclass(slots=True)
 class ContentCleanup:
-    """Finds what would go, and removes it; held in memory are what goes, and the ids of workflows."""
+    """Finds what can be removed, and removes it; memory holds only what is removed, and the ids of workflows."""
 
     connections: Connections
     now: float
@@ -119,11 +119,11 @@ class ContentCleanup:
     _open: frozenset[str] = field(init=False)
 
     async def find(self, *, foreign: bool = False) -> Cleanup:
-        """What would go now; `foreign` says that the log may know no workflow of the store.
+        """Find what can be removed now; `foreign` allows a log that knows no workflow of the store.
 
         Raises:
-            NotItsLog: it knows none, and that was not said.
-            LogLost: events are missing that the rows were made of.
+            NotItsLog: the log knows none, and `foreign` does not allow it.
+            LogLost: events that the rows were built from are missing.
             Unavailable: a server or the store does not answer.
         """
         log, content = self.connections.log, self.connections.content
@@ -134,14 +134,14 @@ class ContentCleanup:
         self._seen = _Seen(self.inventory)
         await self._seen.read_on(log)
         self._seen.moved.clear()
-        await catch_up(log, self.connections.pool)  # reading the log takes its time, and rounds are opened meanwhile
+        await catch_up(log, self.connections.pool)  # rounds may have been opened while the log was read
         self._open = await request_answers.open_workflows(self.connections.pool)
         if not foreign:
             _expect_its_log(self.inventory, self._seen.known)
         return Cleanup({workflow: going async for workflow, going in self._going()})
 
     async def remove(self, cleanup: Cleanup) -> Cleanup:
-        """Remove what was found, as far as that still holds; what has gone."""
+        """Remove what was found, unless it is referenced by now, and return what was removed."""
         gone = Cleanup()
         for workflow, found in cleanup.found.items():
             try:
@@ -152,13 +152,13 @@ class ContentCleanup:
         return gone
 
     async def _remove(self, workflow: str, found: Collection[str]) -> list[Stored]:
-        """Look again behind a sign that keeps writers away, by the store's own clock."""
+        """Check again behind a marker that keeps writers out, by the store's own clock."""
         content, until = self.connections.content, time.monotonic() + CLEARED_WITHIN / 2
         async with content.clearing(workflow) as clock:
             await self._seen.read_on(self.connections.log)
             stored = [each async for page in content.stored(workflow) for each in map(Stored.of, page) if each]
             going = [each for each in await self._of_workflow(workflow, stored, clock) if each.path in found]
-            if time.monotonic() > until:  # writers soon take the sign for that of somebody who died
+            if time.monotonic() > until:  # writers will soon take the marker for that of a dead process
                 raise Conflict(f"Clearing up workflow {workflow} took too long")
             await content.remove([each.path for each in going if each.sort != "key"])
             for key in (each for each in going if each.sort == "key"):
@@ -171,7 +171,7 @@ class ContentCleanup:
                 yield workflow, going
 
     async def _of_workflow(self, workflow: str, stored: Sequence[Stored], now: float) -> list[Stored]:
-        """What goes of a workflow: its key last, once nobody knows it and nothing else is left."""
+        """Return what can be removed of a workflow: its key last, if it has no event and nothing else is left."""
         old = [each for each in stored if self._is_old(each, now)]
         going = [each for each in old if each.sort == "leftover"]
         if workflow not in self._open and workflow not in self._seen.moved:
@@ -188,7 +188,7 @@ class ContentCleanup:
         return each.modified < now - DAY
 
     async def _is_named(self, each: Stored) -> bool:
-        """Whether an event names it, or a request that nobody has answered yet."""
+        """Return whether an event or a pending request refers to it."""
         if self.inventory.is_named(each.name):
             return True
         for asking in self.inventory.asking(each.name):
@@ -197,7 +197,7 @@ class ContentCleanup:
         return False
 
     async def _unlisted(self, unnamed: Sequence[Stored], others: Iterable[Stored]) -> list[Stored]:
-        """Those that no content which stays names either: a result of many documents has a list of its own."""
+        """Return those that no remaining content refers to either: a result with many documents has its own list."""
         left = {each.name: each for each in unnamed}
         for other in others:
             if left and other.sort == "content" and other.size <= MAX_INDEX:
@@ -213,7 +213,7 @@ def _without(stored: Iterable[Stored], some: Iterable[Stored]) -> list[Stored]:
 
 
 async def _remove_key(content: ContentStore, key: Stored) -> None:
-    """Remove a workflow's key; where somebody has stored something under it meanwhile, it comes back."""
+    """Remove a workflow's key, but put it back if something was stored under it meanwhile."""
     held = await content.read_path(key.path)
     await content.remove([key.path])
     left = [each.path async for page in content.stored(key.workflow_id) for each in page]

@@ -1,6 +1,6 @@
-"""What the content store holds, and what the log names of it: in a temporary file, since it may be millions of objects.
+"""What the content store holds, and what the log refers to, in a temporary file, since it may be millions of objects.
 
-SQLite removes the file by itself, also where the process is killed.
+SQLite removes the file by itself, even if the process is killed.
 """
 
 import re
@@ -31,11 +31,11 @@ _ASKED: Final = "INSERT INTO asked SELECT name, ?, ? FROM might_go WHERE name = 
 _IS_NAMED: Final = "SELECT 1 FROM might_go WHERE name = ? AND is_named"
 
 Sort = Literal["content", "answer", "key", "leftover"]
-"""Bytes under their commitment, a remembered answer, a workflow's key, a file whose writer died."""
+"""Bytes under their commitment, a remembered answer, a workflow's key, or a file whose writer died."""
 
 
 class Stored(NamedTuple):
-    """Something of the content store that might go."""
+    """An object of the content store that may be removable."""
 
     workflow_id: str
     sort: Sort
@@ -46,7 +46,7 @@ class Stored(NamedTuple):
 
     @classmethod
     def of(cls, found: StoredObject) -> "Stored | None":
-        """What is stored; None for what is not ours, which stays."""
+        """Return the stored object; None if it is not ours, in which case it is kept."""
         workflow_id, *inner, name = found.path.split("/")
         sort = _sort(inner, name) if workflow_id != found.path else None
         return None if sort is None else cls(workflow_id, sort, name, *found)
@@ -63,7 +63,7 @@ def _sort(inner: Sequence[str], name: str) -> Sort | None:
 
 
 class ContentInventory:
-    """All that is stored, and which of the content that might go is named; one user at a time."""
+    """All stored objects, and which of the old content is referenced; for one user at a time."""
 
     def __init__(self) -> None:
         self._file = sqlite3.connect("", isolation_level=None)
@@ -74,7 +74,7 @@ class ContentInventory:
         self._file.close()
 
     def add(self, page: Sequence[Stored], older_than: float) -> None:
-        """Take in what is stored; content that is older than this moment might go."""
+        """Add stored objects; content that is older than this moment may be removable."""
         old = ((each.name,) for each in page if each.sort == "content" and each.modified < older_than)
         self._file.execute("BEGIN")
         self._file.executemany("INSERT INTO stored VALUES (?, ?, ?, ?, ?, ?)", page)
@@ -82,29 +82,29 @@ class ContentInventory:
         self._file.execute("COMMIT")
 
     def name(self, names: Iterable[str]) -> None:
-        """An event or a dead letter names these."""
+        """Record that an event or a dead letter refers to these names."""
         self._file.executemany(_NAMED, ((name,) for name in names))
 
     def ask(self, names: Iterable[str], identity: RequestIdentity) -> None:
-        """A request names these."""
+        """Record that a request refers to these names."""
         self._file.executemany(_ASKED, ((identity.source, identity.id, name) for name in names))
 
     def is_named(self, name: str) -> bool:
-        """Whether an event or a dead letter names it."""
+        """Return whether an event or a dead letter refers to it."""
         return self._file.execute(_IS_NAMED, (name,)).fetchone() is not None
 
     def asking(self, name: str) -> list[RequestIdentity]:
-        """The requests that name it."""
+        """Return the requests that refer to it."""
         found = self._file.execute("SELECT source, id FROM asked WHERE name = ?", (name,))
         return [RequestIdentity(source=source, id=id_) for source, id_ in found]
 
     def workflow_ids(self) -> Iterator[str]:
-        """The workflows of which anything is stored."""
+        """Yield the workflows that have stored objects."""
         with closing(self._file.execute("SELECT DISTINCT workflow_id FROM stored")) as found:
             yield from (workflow_id for (workflow_id,) in found)
 
     def workflows(self) -> Iterator[tuple[str, list[Stored]]]:
-        """What is stored of each workflow, in the order of their ids."""
+        """Yield the stored objects of each workflow, in the order of their ids."""
         with closing(self._file.execute("SELECT * FROM stored ORDER BY workflow_id")) as found:
             for workflow_id, rows in groupby(map(Stored._make, found), key=lambda each: each.workflow_id):
                 yield workflow_id, [*rows]

@@ -1,4 +1,4 @@
-"""What answers cite documents by: a name and a place, such as “estimate.pdf, page 1”, or a number of their own list."""
+"""How answers cite documents: by name and place, such as “estimate.pdf, page 1”, or by a number of their own list."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from poweron_services.decider.quotes import comparable, occurs
 from poweron_services.decider.source_list import places_shown, without_document_sources
 
-MOST_PLACES: Final = 2_000  # beside pages, by which documents can be cited
+MOST_PLACES: Final = 2_000  # places other than pages by which documents can be cited
 
 _HEAD: Final = re.compile(r"\A# ?(?P<name>[^\n]*)\n\s*<!-- [^\n]* -->\n?")
 _PARTS: Final = re.compile(r"^##(?: (.*))?$", re.MULTILINE)
@@ -18,35 +18,35 @@ _HEADINGS: Final = re.compile(r"^#{1,6} ([^\n]+)$", re.MULTILINE)
 _PAGE: Final = r"(?:pages?|pp?\.|Seiten?|S\.)\s*(?P<page>\d{1,6})"
 _PAGES: Final = re.compile(_PAGE, re.IGNORECASE)
 _LABELLED: Final = re.compile(r"^( {0,9}(?:[-*] {1,3})?)\*\*([^*“”\n]+)\*\*(?= — )", re.MULTILINE)
-_GAP: Final = r"\s{0,3}"  # bounded, since answers may hold a million blanks
+_GAP: Final = r"\s{0,3}"  # bounded, since an answer may contain a million blanks
 _NOTHING: Final = r"(?!)"
 _NUMBERS: Final = range(999, 0, -1)
 
 
 class Citation(NamedTuple):
-    """A document and the places in it that a statement names; without a place, all of it."""
+    """A document and the places in it that a statement names; without places, the whole document."""
 
     document: str
     places: tuple[str, ...]
 
 
 class Numbered(NamedTuple):
-    """A text with a number for each citation of a document."""
+    """A text in which each citation of a document has a number."""
 
     text: str
     meant: Mapping[int, Citation]
     mentioned: frozenset[int]
-    """The numbers of documents that are only spoken of: these are cited where something is quoted from them."""
+    """The numbers of documents that are only mentioned; they count as cited if something is quoted from them."""
 
 
 @dataclass(frozen=True)
 class SearchedText:
-    """A text in which quotes are looked for."""
+    """A text that is searched for quotes."""
 
     text: str
 
     def holds(self, quote: str) -> bool:
-        """Whether the words stand in it, or in one row of a table, as in “item: Hinge; price: 4.20”."""
+        """Return whether it contains the words, or one row of a table does, as in “item: Hinge; price: 4.20”."""
         return occurs(quote, self._plain) or self._has_row(quote)
 
     def _has_row(self, quote: str) -> bool:
@@ -68,13 +68,13 @@ class SearchedText:
 
 @dataclass(frozen=True, slots=True)
 class DocumentText:
-    """The text of a document as it was read, by its places: “page 2”, “sheet Budget”, “section Returns”."""
+    """The text of a document as it was read, by place: “page 2”, “sheet Budget”, “section Returns”."""
 
     parts: Mapping[str, str]
 
     @classmethod
     def of(cls, markdown: str) -> "DocumentText":
-        """From what `document.extract` writes of a document, or from a text with headings."""
+        """Parse what `document.extract` writes about a document, or a text with headings."""
         head = _HEAD.match(markdown)
         first, *rest = (_PARTS if head else _HEADINGS).split(markdown[head.end() if head else 0 :])
         titles = [title or "" if head else f"section {title.strip(' #')}" for title in rest[::2]]
@@ -84,21 +84,21 @@ class DocumentText:
         return cls(parts)
 
     def at(self, places: Sequence[str]) -> list[SearchedText]:
-        """The text of each of these places; without a place, the whole text."""
+        """Return the text of each of these places; without places, the whole text."""
         found = [self.parts[place] for place in places if place in self.parts]
         return [SearchedText(text) for text in (found if places else ["\n".join(self.parts.values())])]
 
 
 def named_in(text: str, documents: Iterable[str]) -> list[str]:
-    """The documents whose names stand in a text, whatever the case."""
+    """Return the documents whose names appear in a text, ignoring case."""
     said = _key(text)
     return [name for name in documents if _key(name) in said]
 
 
 def numbered(text: str, documents: Mapping[str, Iterable[str]]) -> Numbered:
-    """Put a number in the place of each citation of a document.
+    """Mark each citation of a document with a number.
 
-    `documents` are the places of each document by its name. A name without a dot is a citation only where a place
+    `documents` maps the name of each document to its places. A name without a dot is a citation only if a place
     follows it, since it may be any word.
     """
     told, listed = without_document_sources(text)
@@ -128,13 +128,13 @@ def numbered(text: str, documents: Mapping[str, Iterable[str]]) -> Numbered:
 
 
 def _as_quotes(found: re.Match[str]) -> str:
-    """A label and its value, which the built-in model takes from a document, as the quotes that they are."""
+    """Return a label and its value, which the built-in model takes from a document, as quotes."""
     label, colon, value = found[2].partition(": ")
     return f"{found[1]}“{label}”: “{value}”" if colon else f"{found[1]}“{label}”"
 
 
 def _of_line(line: str, documents: Mapping[str, Iterable[str]]) -> Citation | None:
-    """What a line of a list of documents names: “estimate.pdf, page 1, page 2”."""
+    """Return what a line of a list of documents cites, such as “estimate.pdf, page 1, page 2”."""
     for name in sorted(documents, key=len, reverse=True):
         if line == name or line.startswith(f"{name}, "):
             shown = places_shown(documents[name])
@@ -146,12 +146,12 @@ def _of_line(line: str, documents: Mapping[str, Iterable[str]]) -> Citation | No
 class _Pattern(NamedTuple):
     one: re.Pattern[str]
     several: re.Pattern[str]
-    """Citations one after the other, with the dash or the brackets that part them from the statement."""
+    """Matches consecutive citations, with the dash or the brackets that separate them from the statement."""
     names: Mapping[str, str]
     places: Mapping[str, str]
 
     def citation(self, found: re.Match[str]) -> Citation | None:
-        """What was found; nothing where only a pattern takes two letters for the same, such as an i without its dot."""
+        """Return the citation; None if only the regex equates two letters, such as a dotless i and an i."""
         name = self.names.get(_key(found["name"] or found["word"]))
         if name is None:
             return None
@@ -190,7 +190,7 @@ def _anonymous(pattern: str) -> str:
 
 
 def _escaped(texts: Iterable[str]) -> Iterator[str]:
-    r"""Patterns of the texts, the longest first, with any blanks, and with the backslashes of markdown before signs."""
+    r"""Yield patterns for the texts, longest first; they allow any blanks, and markdown's backslashes before signs."""
     for text in sorted(filter(None, texts), key=len, reverse=True):
         yield r"\s+".join("".join(c if c.isalnum() else rf"\\?{re.escape(c)}" for c in word) for word in text.split())
 

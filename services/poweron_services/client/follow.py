@@ -1,4 +1,4 @@
-"""Following what was sent to its answer: who is called back, how long nobody is waited for, and what came of it."""
+"""Following what was sent until it is answered: callbacks, timeouts and the outcome."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
@@ -26,67 +26,67 @@ from poweron_services.client.client_errors import AskedFor, NobodyServes, Pendin
 from poweron_services.client.connect import Connections
 from poweron_services.client.workflow_snapshot import WorkflowSnapshot
 
-POSITION_PERIOD = 0.02  # seconds between looks at the projector's position
+POSITION_PERIOD = 0.02  # seconds between reads of the projector's position
 HINT_AFTER: Final[Mapping[AskedFor, float]] = {"request": 10.0, "cancellation": 2.0, "answer": 2.0}
-"""Seconds until it is told that nobody has taken it; who serves takes a cancellation or an answer at once."""
-TAKEN_WITHIN = 60.0  # seconds until nobody is waited for any longer
-GRACE = 60.0  # seconds after a round's deadline until its end is not waited for any longer
+"""Seconds until a hint that no process has picked it up; a serving process takes a cancellation or answer at once."""
+TAKEN_WITHIN = 60.0  # seconds in which a process must pick up what was sent
+GRACE = 60.0  # seconds after a round's deadline until waiting for its end stops
 PROJECTED_WITHIN = 60.0  # seconds from the last event until it must be in the rows
 
 
 def _ignore(_: object) -> None:
-    """Nobody wants to know."""
+    """Do nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Callbacks:
-    """Who is told what while an answer is waited for. Each is called in the event loop, and must not block it."""
+    """What to call while waiting for an answer. Each is called in the event loop, and must not block it."""
 
     heard: Callable[[Heard], None] = _ignore
-    """Every event as it happens."""
+    """Called with every event as it happens."""
     requested: Callable[[str], None] = _ignore
-    """The workflow's id, once what was sent is in the log: it stands from now on."""
+    """Called with the workflow's id once what was sent is in the log, and so remains valid."""
     untaken: Callable[[AskedFor], None] = _ignore
-    """What was sent, once, where nobody has taken it for `HINT_AFTER`: maybe nobody serves."""
+    """Called once if no process picks up what was sent within `HINT_AFTER`: possibly none is serving."""
     pending: Callable[[PendingRequest], None] = _ignore
-    """The request that a cancellation is about, where it has no answer yet."""
+    """Called with the request that a cancellation is about, if it has no answer yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a request."""
+    """The outcome of a request."""
 
     workflow_id: str
     status: Ending
     message: str
     documents: tuple[DocumentRef, ...]
     totals: Totals
-    """Of the round: its steps, tokens and costs."""
+    """The steps, tokens and costs of the round."""
     duration_ms: int
-    """From sending the request until the rows hold the answer."""
+    """The time from sending the request until the rows hold the answer."""
     round: int | None = None
-    """The round that ended; None where the request was refused."""
+    """The round that ended; None if the request was refused."""
     refusal: RefusalReason | None = None
-    """Why the request was refused; None where it was taken."""
+    """Why the request was refused; None if it was accepted."""
     code: Code | None = None
-    """Why it was refused, or why the round failed; None where it did not."""
+    """Why the request was refused or the round failed; None otherwise."""
 
 
 def step_words(task: int, step: int) -> str:
-    """How a door names the place of an event in a line about it."""
+    """Return the words with which front ends name the place of an event."""
     return f"task {task} step {step}"
 
 
 def not_taken_yet(asked: AskedFor) -> str:
-    """The sentence for `Callbacks.untaken`, to which a door adds how somebody comes to serve."""
+    """Return the sentence for `Callbacks.untaken`, to which a front end adds how to start serving."""
     return f"Nobody has taken the {asked} yet. It is in the log and is carried out as soon as somebody serves."
 
 
 class RequestWaiter:
-    """Waits for the answer to what was sent, but not for ever."""
+    """Waits for the answer to what was sent, up to a deadline."""
 
     def __init__(self, workflow_id: str, asked: AskedFor, callbacks: Callbacks, *, news: int = 0) -> None:
-        """`news` is the offset from which on events are told; those before only say how the workflow stands."""
+        """`news` is the offset of the first event to report; earlier ones only rebuild the workflow's state."""
         self._id = workflow_id
         self._asked: AskedFor = asked
         self._callbacks = callbacks
@@ -95,11 +95,11 @@ class RequestWaiter:
         self._taken = False
 
     async def until_answered(self, hearing: AsyncGenerator[Heard, None]) -> Heard:
-        """The last of the workflow's records that are given: the one that answers.
+        """Return the last of the given records of the workflow, which is the answer.
 
         Raises:
-            NobodyServes: nobody has taken what was sent; it stands.
-            RoundOverdue: somebody has, but nobody has ended the round in its time.
+            NobodyServes: no process picked up what was sent in time; it remains in the log.
+            RoundOverdue: a process picked it up, but the round did not end in time.
         """
         hint = asyncio.get_running_loop().call_later(HINT_AFTER[self._asked], self._hint)
         try:
@@ -134,7 +134,7 @@ class RequestWaiter:
 
 
 def _takes(asked: AskedFor, heard: Heard) -> bool:
-    """Whether this shows that somebody has taken what was sent: that the round goes on tells only of requests."""
+    """Return whether a process has picked up what was sent; an open round shows that only for requests."""
     match asked:
         case "request":
             return heard.workflow.is_open
@@ -145,7 +145,7 @@ def _takes(asked: AskedFor, heard: Heard) -> bool:
 
 
 def _due_ms(workflow: Workflow) -> int:
-    """Until when something must happen: a person may take longer than the round."""
+    """Return the time by which something must happen: an approval may take longer than the round."""
     return workflow.step.approval_due_ms if workflow.phase == "approve" else workflow.current.due_ms
 
 
@@ -158,12 +158,12 @@ async def send_and_wait(
     callbacks: Callbacks,
     key: bytes | None = None,
 ) -> Heard:
-    """Send a request about the workflow's last round, or the next one; the record that answers it, once in the rows.
+    """Send a request about the workflow's last or next round; return the record that answers it, once in the rows.
 
     Raises:
-        NobodyServes: nobody has taken the request; it stands.
-        RoundOverdue: somebody has, but nobody has ended the round in its time.
-        RowsBehind: the answer is in the log only.
+        NobodyServes: no process picked up the request in time; it remains in the log.
+        RoundOverdue: a process picked it up, but the round did not end in time.
+        RowsBehind: the answer is in the log, but the rows do not show it yet.
         Unavailable: a server cannot be reached.
     """
     asked: AskedFor = "cancellation" if isinstance(request, RequestCancellation) else "answer"
@@ -183,11 +183,11 @@ async def wait_for_rows(connections: Connections, partition: int, workflow: Work
     """Wait until the rows hold the workflow's last event, for `PROJECTED_WITHIN`.
 
     Raises:
-        RowsBehind: they do not; also where Postgres is unavailable.
+        RowsBehind: they do not hold it in time, or Postgres is unavailable.
     """
     try:
         async with asyncio.timeout(PROJECTED_WITHIN):
-            while await _position(connections, partition) <= workflow.last:  # noqa: ASYNC110 - Postgres tells nobody
+            while await _position(connections, partition) <= workflow.last:  # noqa: ASYNC110 - Postgres must be polled
                 await asyncio.sleep(POSITION_PERIOD)
     except TimeoutError as error:
         raise RowsBehind(workflow.id, PROJECTED_WITHIN) from error
@@ -200,7 +200,7 @@ async def _position(connections: Connections, partition: int) -> int:
 
 
 def outcome(heard: Heard, duration_ms: int) -> Outcome:
-    """What came of the request that this record answers."""
+    """Return the outcome of the request that this record answers."""
     workflow = heard.workflow
     match heard.event:
         case RoundCompleted() | RoundFailed() | RoundCancelled() as end:

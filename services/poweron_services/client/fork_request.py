@@ -1,4 +1,4 @@
-"""Forking: the rounds of a workflow asked for once more, up to one of its events, and what came of that."""
+"""Forking: request the rounds of a workflow again, up to one of its events, and return what came of it."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -35,7 +35,7 @@ from poweron_services.client.workflow_snapshot import read_snapshot
 
 @dataclass(frozen=True, slots=True)
 class ForkWish:
-    """What to fork, at which of its events, and what is to be another way from there."""
+    """What to fork, at which of its events, and what to change from there."""
 
     workflow: str
     seq: int
@@ -46,20 +46,20 @@ class ForkWish:
 
 @dataclass(frozen=True, slots=True)
 class ForkPlan:
-    """A fork as it is asked for."""
+    """A fork as it will be requested."""
 
     forked_from: ForkedFrom
     openings: Sequence[Opening]
-    """Of the rounds up to the one of the event."""
+    """The openings of the rounds, up to the round of the event."""
     nothing_left: bool
-    """Whether the workflow had ended with the event, so that nothing is decided anew."""
+    """Whether the workflow had ended with the event, so that there is nothing left to decide."""
     replan_at: int | None = None
-    """The event to fork at for tasks planned anew; None where they are."""
+    """The event to fork at to plan the tasks again; None if this fork already does."""
 
 
 @dataclass(slots=True)
 class Reuse:
-    """What a fork took over, counted as it is heard."""
+    """What a fork reused, counted as its events arrive."""
 
     calls: int = 0
     actions: int = 0
@@ -73,7 +73,7 @@ class Reuse:
 
 @dataclass(frozen=True, slots=True)
 class Forked:
-    """What came of a fork."""
+    """The outcome of a fork."""
 
     outcome: Outcome
     plan: ForkPlan
@@ -81,13 +81,13 @@ class Forked:
 
 
 async def plan_fork(connections: Connections, wish: ForkWish) -> ForkPlan:
-    """What is to be asked for, by how the workflow stands now.
+    """Plan the fork, from the current state of the workflow.
 
     Raises:
         NotAWorkflowId, UnknownWorkflow: there is no such workflow.
         NewerRelease: a newer release wrote it.
-        UnknownSeq: it has no accepted event there.
-        RowsDiffer, RowsMissing: its rows are not what the log says.
+        UnknownSeq: it has no accepted event with that number.
+        RowsDiffer, RowsMissing: its rows differ from the log.
         Unavailable: a server cannot be reached.
     """
     snapshot = await read_snapshot(connections, wish.workflow)
@@ -114,7 +114,7 @@ async def plan_fork(connections: Connections, wish: ForkWish) -> ForkPlan:
 async def fork(
     connections: Connections, wish: ForkWish, plan: ForkPlan, *, identity: RequestIdentity, callbacks: Callbacks
 ) -> Forked:
-    """Ask for each round of the plan in turn, and follow it to its end; raises as `ask` does."""
+    """Request each round of the plan in turn, and follow it to its end; raises like `ask`."""
     fork_id, reuse = workflow_id(identity.source, identity.id), Reuse()
 
     def heard(each: Heard) -> None:
@@ -135,7 +135,7 @@ async def fork(
 async def _request(
     connections: Connections, fork_id: str, wish: ForkWish, opening: Opening, plan: ForkPlan
 ) -> OpeningRequest:
-    """The request that the round was opened by, with what the wish changes in the last one."""
+    """Return the request that opened the round; the last one has the changes of the wish."""
     terms: dict[str, Any] = {name: getattr(opening, name) for name in Terms.model_fields}
     if opening is plan.openings[-1]:
         changed = {"prompt": wish.prompt, "max_steps": wish.max_steps}
@@ -154,7 +154,7 @@ async def _request(
 
 
 async def _copied(connections: Connections, origin: str, fork_id: str, document: DocumentRef) -> StoredDocument:
-    """A document of the request, kept under the fork's key; one that was erased is named as it was, and refused."""
+    """Copy a document of the request under the fork's key; an erased one keeps its old name, and is refused."""
     content = document.content
     with suppress(MissingContent):
         content = await connections.content.put(fork_id, await connections.content.get(origin, content))

@@ -1,4 +1,4 @@
-"""Requests that are in the log and have no answer yet: looked for where a workflow is not known."""
+"""Requests that are in the log and have no answer yet; looked for when a workflow is unknown."""
 
 import asyncio
 import time
@@ -23,8 +23,8 @@ READ_WITHIN: Final = 10.0  # seconds that reading the pending requests may take
 async def pending_request(log: EventLog, workflow_id: str, round_: int) -> PendingRequest | None:
     """Find the pending request that opens this round of the workflow; None if there is none.
 
-    Reads the requests behind the committed offsets of the group that answers them, without joining it. A login that
-    may not look at that group finds none.
+    Reads the requests after the committed offsets of the group that answers them, without joining it. A login
+    without access to that group finds none.
 
     Raises:
         Unavailable: the log cannot be reached, or holds too many requests to be read in time.
@@ -70,12 +70,12 @@ def _opens(record: Record, workflow_id: str, round_: int) -> bool:
 
 @asynccontextmanager
 async def pending_requests_reported(connections: Connections) -> AsyncGenerator[None, None]:
-    """Raise WorkflowPending in place of UnknownWorkflow where the workflow was requested.
+    """Raise WorkflowPending instead of UnknownWorkflow if the workflow was requested.
 
     Raises:
         WorkflowPending: the request has no answer yet, or had none a moment ago.
-        UnknownWorkflow: nobody has requested such a workflow.
-        RowsDiffer, RowsMissing: the log holds it, and its rows are changed or missing.
+        UnknownWorkflow: the workflow was never requested.
+        RowsDiffer, RowsMissing: the log holds it, but its rows are changed or missing.
         Unavailable: a server cannot be reached.
     """
     try:
@@ -85,11 +85,11 @@ async def pending_requests_reported(connections: Connections) -> AsyncGenerator[
 
 
 async def why_unknown(connections: Connections, workflow_id: str) -> UnknownWorkflow | WorkflowPending:
-    """Find out whether a workflow that is not known was requested.
+    """Find out whether an unknown workflow was requested.
 
     Raises:
-        RowsDiffer, RowsMissing: the log holds the workflow, and its rows are changed or missing.
-        Unavailable: as `pending_request`.
+        RowsDiffer, RowsMissing: the log holds the workflow, but its rows are changed or missing.
+        Unavailable: as for `pending_request`.
     """
     pending = await pending_request(connections.log, workflow_id, 1)
     if pending is None and not (await look_up_snapshot(connections, workflow_id)).is_known:

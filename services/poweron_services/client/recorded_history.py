@@ -1,4 +1,4 @@
-"""Every record of a workflow, after its rows were compared with the log: its bytes, and the fold of them."""
+"""Every record of a workflow, after its rows were compared with the log: as bytes, and folded."""
 
 from poweron_events.client import Heard
 from poweron_events.codec import read_record
@@ -11,11 +11,11 @@ from poweron_services.client.connect import Connections
 
 
 async def verified_records(connections: Connections, workflow_id: str) -> list[StoredRecord]:
-    """Compare all rows of the workflow with the log, and return its records, oldest first, superseded ones too.
+    """Compare all rows of the workflow with the log; return its records, oldest first, including superseded ones.
 
     Raises:
-        UnknownWorkflow: the rows and the log hold none.
-        RowsDiffer, RowsMissing: the rows are not what the log says.
+        UnknownWorkflow: neither the rows nor the log hold it.
+        RowsDiffer, RowsMissing: the rows differ from the log.
         Unavailable: the log or Postgres cannot be reached.
     """
     records = await checked_records(connections.log, connections.pool, workflow_id)
@@ -25,7 +25,7 @@ async def verified_records(connections: Connections, workflow_id: str) -> list[S
 
 
 async def recorded_history(connections: Connections, workflow_id: str) -> list[Heard]:
-    """The workflow after each of its records, folded from the first one; raises like `verified_records`."""
+    """Return the workflow after each of its records, folded from the first one; raises like `verified_records`."""
     workflow, heard = Workflow(workflow_id), list[Heard]()
     for record in await verified_records(connections, workflow_id):
         recorded = read_record(record.log_record(workflow_id))

@@ -1,4 +1,4 @@
-"""Whether this release can judge what stands in a workflow."""
+"""Checks whether this release can judge the events of a workflow."""
 
 from poweron_events.envelope import Envelope
 from poweron_events.event import CATALOGUE
@@ -7,10 +7,10 @@ from poweron_services.client.client_errors import NewerRelease
 
 
 def expect_known(workflow_id: str, seq: int, envelope: Envelope) -> None:
-    """Refuse what only a newer release can judge.
+    """Refuse an event that only a newer release can judge.
 
     Raises:
-        NewerRelease: the event is of a type, or opens a round by rules, that this release does not know.
+        NewerRelease: the event has a type, or opens a round under rules, that this release does not know.
     """
     event = envelope.event
     if event is None and envelope.catalogue > CATALOGUE:

@@ -1,4 +1,4 @@
-"""The sources that answers of a workflow cite: what each statement quotes from them, and whether it stands there."""
+"""The sources that answers of a workflow cite: what each statement quotes, and whether the quote appears there."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,10 +19,10 @@ from poweron_services.decider.source_list import without_list
 
 MARKDOWN: Final = "text/markdown"
 TEXTS: Final = frozenset({MARKDOWN, "text/csv", "application/json"})
-"""What is looked into for citations: documents of these media types."""
+"""The media types of documents that are searched for citations."""
 
 ReadText = Callable[[bytes, str], Awaitable[str]]
-"""Gives the text of a document, of these bytes and this name, as `document.extract` does; "" where there is none."""
+"""Returns the text of a document with these bytes and this name, as `document.extract` does; "" if it has none."""
 
 Result = Literal["found", "not found", "not quoted", "missing"]
 
@@ -31,44 +31,44 @@ NOT_QUOTED: Final[list[tuple[str | None, Result]]] = [(None, "not quoted")]
 
 
 class CheckedQuote(Model):
-    """Words that a statement quotes from a source, or that it quotes none."""
+    """Words that a statement quotes from a source, or the fact that it quotes none."""
 
     quote: str | None
     result: Result
-    """Whether the words stand in the text of the page or document that the model was shown; `missing`: it is gone."""
+    """Whether the words appear in the text of the page or document that the model saw; `missing` if that is gone."""
     statement: str
     documents: tuple[str, ...]
-    """The documents that hold the statement, as references."""
+    """The documents that contain the statement, as references."""
     cited_as: tuple[int, ...]
-    """The number of the source in each of these documents, which has numbers of its own; empty where a document is
+    """The number of the source in each of these documents, which have their own numbering; empty if a document is
     cited by its name."""
 
 
 class Source(Model):
-    """A page of the web that at least one answer of a workflow cites."""
+    """A web page that at least one answer of a workflow cites."""
 
     n: int
-    """Its number among the sources of the workflow, in the order in which answers came to cite them."""
+    """Its number among the sources of the workflow, in the order in which answers first cite them."""
     url: str
     title: str
     fetched_at: str
     sha256: str
     statements: tuple[str, ...]
     quotes: tuple[CheckedQuote, ...]
-    """For each statement the quotes that it takes from here, or one entry that says that it quotes nothing."""
+    """For each statement the quotes that it takes from this page, or one entry that says that it quotes nothing."""
 
 
 class CitedDocument(Model):
     """A document, or places in it, that at least one answer of a workflow cites by its name."""
 
     n: int
-    """Its number among the sources of the workflow, behind all pages of the web."""
+    """Its number among the sources of the workflow, after all web pages."""
     document: str
-    """Its name, as answers say it."""
+    """Its name, as answers write it."""
     places: tuple[str, ...]
-    """Such as “page 2”, “sheet Budget”, “section Returns”; empty where it is cited as a whole."""
+    """Such as “page 2”, “sheet Budget”, “section Returns”; empty if it is cited as a whole."""
     texts: tuple[str, ...]
-    """The documents in which the words are looked for, as references."""
+    """The documents that are searched for the words, as references."""
     statements: tuple[str, ...]
     quotes: tuple[CheckedQuote, ...]
 
@@ -80,18 +80,18 @@ class Sources(Model):
     sources: tuple[Source, ...]
     documents: tuple[CitedDocument, ...]
     missing: tuple[str, ...]
-    """What could not be looked into, since the content store does not hold it: names of documents, addresses of
+    """What could not be searched, since the content store no longer holds it: names of documents, and addresses of
     pages."""
 
 
 async def check_sources(connections: Connections, workflow_id: str, read: ReadText) -> Sources:
-    """The sources of the workflow, by rows that were compared with the log, and what its answers say of them.
+    """Return the sources of the workflow and what its answers quote, from rows that were compared with the log.
 
-    `read` gives the text of a document that answers cite and whose text no step has kept.
+    `read` returns the text of a document that answers cite and whose text no step has stored.
 
     Raises:
         UnknownWorkflow: there is no such workflow.
-        RowsDiffer, RowsMissing: its rows are not what the log says.
+        RowsDiffer, RowsMissing: its rows differ from the log.
         Unavailable: a server cannot be reached.
     """
     await verified_records(connections, workflow_id)
@@ -111,7 +111,7 @@ async def check_answers(
     documents: Sequence[DocumentRef],
     read: ReadText,
 ) -> Sources:
-    """The sources that these answers of a workflow cite, in their order: pages of the web, and any of the documents."""
+    """Return the sources that these answers of a workflow cite, in order: web pages, and any of the documents."""
     check = _Check(content, workflow_id, _by_name(documents), read)
     for answer in answers:
         if answer.mime_type in TEXTS:
@@ -120,7 +120,7 @@ async def check_answers(
 
 
 def _by_name(documents: Iterable[DocumentRef]) -> dict[str, list[DocumentRef]]:
-    """The documents by each name that an answer may say; `document.extract` adds `.md` to the name of what it read."""
+    """Map each name that an answer may use to its documents; `document.extract` adds `.md` to the names it reads."""
     named: dict[str, list[DocumentRef]] = {}
     for document in documents:
         for name in dict.fromkeys((document.document_name, document.document_name.removesuffix(".md"))):
@@ -130,10 +130,10 @@ def _by_name(documents: Iterable[DocumentRef]) -> dict[str, list[DocumentRef]]:
 
 @dataclass(slots=True)
 class _Cited:
-    """A source, and what is said of it: each statement with its quotes and the answers that hold it."""
+    """A source and its statements, each with its quotes and the answers that contain it."""
 
     texts: Sequence[SearchedText] | None
-    """What quotes are compared with; None where it is gone."""
+    """What quotes are compared with; None if it is gone."""
     quotes: dict[tuple[str, str | None], Result] = field(default_factory=dict)
     answers: dict[str, dict[str, int | None]] = field(default_factory=dict)
 
@@ -162,7 +162,7 @@ class _Cited:
 
 @dataclass(slots=True)
 class _Check:
-    """Takes one answer after the other."""
+    """Collects the sources of one answer after the other."""
 
     content: ContentStore
     workflow_id: str
@@ -172,7 +172,7 @@ class _Check:
     documents: dict[Citation, _Cited] = field(default_factory=dict)
     missing: list[str] = field(default_factory=list)
     texts: dict[str, DocumentText | None] = field(default_factory=dict)
-    """Of each document that was looked into, by its content."""
+    """The text of each document that was searched, by its content."""
 
     async def take(self, answer: DocumentRef) -> None:
         known = {source.n: await self._page(source) for source in answer.sources}
@@ -209,7 +209,7 @@ class _Check:
         return [place for text in await self._read_texts(name) for place in text.parts if place]
 
     async def _read_texts(self, name: str) -> list[DocumentText]:
-        """The texts of this name that steps have kept; where there are none, those that are read now."""
+        """Return the texts of this name that steps have stored; if there are none, read them now."""
         found = [await self._document_text(document) for document in self._looked_into(name)]
         return [text for text in found if text is not None]
 
@@ -273,7 +273,7 @@ class _Check:
 
 
 def _results(statement: Statement, number: int, known: dict[int, _Cited]) -> list[tuple[str | None, Result]]:
-    """The statement's quotes from one of its sources; words that stand in another one of theirs are that one's."""
+    """Return the statement's quotes from one of its sources, without those found only in another of its sources."""
     results: list[tuple[str | None, Result]] = []
     for quote in statement.quotes:
         if number not in quote.numbers:

@@ -1,4 +1,4 @@
-"""Watching how far the steps of a workflow are, for as long as somebody looks on."""
+"""Following the progress of the steps of a workflow, while a user is watching."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
@@ -12,7 +12,7 @@ from poweron_events.log import ProgressTopic
 from poweron_events.progress import ProgressUnit, StepProgress
 from poweron_services.client.follow import step_words
 
-RETRY_PERIOD: Final = 10.0  # seconds until a topic that cannot be read is tried again
+RETRY_PERIOD: Final = 10.0  # seconds until reading the topic is retried
 
 UNIT_WORDS: Final[dict[ProgressUnit, str]] = {
     "documents_read": "documents read",
@@ -25,7 +25,7 @@ UNIT_WORDS: Final[dict[ProgressUnit, str]] = {
 
 
 def amount(done: int, total: int | None, unit: str) -> str:
-    """How many are done, of how many."""
+    """Format how many are done, and of how many."""
     of = "" if total is None else f" of {total:,}"
     return f"{done:,}{of} {unit}"
 
@@ -33,7 +33,7 @@ def amount(done: int, total: int | None, unit: str) -> str:
 async def follow_amounts(
     topic: ProgressTopic, workflow_id: str, current: Callable[[], Workflow | None]
 ) -> AsyncGenerator[str, None]:
-    """How far the step at work is, in words, each time that it is another amount; `current` is the workflow so far."""
+    """Yield the progress of the running step in words, each time it changes; `current` returns the workflow so far."""
     said = ""
     async with aclosing(follow_progress(topic, workflow_id)) as following:
         async for progress in following:
@@ -45,13 +45,13 @@ async def follow_amounts(
 
 
 def amount_of(progress: StepProgress) -> str:
-    """How far a step is, in words; however many are done, no less are there in all."""
+    """Return the progress of a step in words; the total is never less than what is done."""
     total = None if progress.total is None else max(progress.total, progress.done)
     return amount(progress.done, total, UNIT_WORDS[progress.unit])
 
 
 async def follow_progress(topic: ProgressTopic, workflow_id: str) -> AsyncGenerator[StepProgress, None]:
-    """The newest of each batch that is told of the workflow, without end; what cannot be had is not missed."""
+    """Yield the newest progress of each batch about the workflow, without end; after an error, reading is retried."""
     while True:
         with suppress(PowerOnError):
             async with aclosing(topic.tail(workflow_id.encode())) as tail:
@@ -64,7 +64,7 @@ async def follow_progress(topic: ProgressTopic, workflow_id: str) -> AsyncGenera
 
 
 def tells_of_step(progress: StepProgress, workflow: Workflow) -> bool:
-    """Whether it is about the action that is at work there now."""
+    """Return whether the progress is about the action that is running now."""
     step = workflow.step if workflow.is_open and workflow.phase == "started" else None
     return (
         step is not None

@@ -1,4 +1,4 @@
-"""How a workflow stands before something is asked of it."""
+"""The state of a workflow before something is requested of it."""
 
 from dataclasses import dataclass
 
@@ -14,11 +14,11 @@ from poweron_services.client.connect import Connections
 
 @dataclass(frozen=True, slots=True)
 class WorkflowSnapshot:
-    """How a workflow stands, by rows that were as far as the log."""
+    """The state of a workflow, from rows that were caught up with the log."""
 
     stub: Stub
     position: int
-    """The offset from which on everything about the workflow is news."""
+    """The offset from which on everything about the workflow is new."""
 
     @property
     def is_known(self) -> bool:
@@ -39,10 +39,10 @@ class WorkflowSnapshot:
 
 
 async def read_snapshot(connections: Connections, workflow_id: str) -> WorkflowSnapshot:
-    """How the workflow stands now: the rows are brought as far as the log before they are read.
+    """Return the current state of the workflow, after catching the rows up with the log.
 
     Raises:
-        NotAWorkflowId: that cannot be the id of a workflow.
+        NotAWorkflowId: the id is not a UUID in lower case.
         UnknownWorkflow: there is no such workflow.
         Unavailable: the log or Postgres cannot be reached.
     """
@@ -53,7 +53,7 @@ async def read_snapshot(connections: Connections, workflow_id: str) -> WorkflowS
 
 
 async def look_up_snapshot(connections: Connections, workflow_id: str) -> WorkflowSnapshot:
-    """The same, also of a workflow that nobody has opened."""
+    """Return the same, even for a workflow that was never opened."""
     if not is_uuid(workflow_id):
         raise NotAWorkflowId(workflow_id)
     name = topics.EVENTS.name
@@ -65,11 +65,11 @@ async def look_up_snapshot(connections: Connections, workflow_id: str) -> Workfl
 
 
 async def read_idle_snapshot(connections: Connections, workflow_id: str) -> WorkflowSnapshot:
-    """The same for a workflow that can be followed up on, as no round of it is open.
+    """Return the same for a workflow that can be followed up on, since no round of it is open.
 
     Raises:
-        RoundOpen: a round of it still runs, or waits for a person.
-        Refused, Unavailable: as `read_snapshot`.
+        RoundOpen: a round of it is still running, or waits for approval.
+        Refused, Unavailable: as for `read_snapshot`.
     """
     found = await read_snapshot(connections, workflow_id)
     if found.stub.is_open:

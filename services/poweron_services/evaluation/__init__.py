@@ -1,1 +1,1 @@
-"""Evaluation: a table of requests with expected facts, asked of one or several models and judged by code."""
+"""Evaluation: a table of requests with expected facts, answered by one or more models and judged by code."""

@@ -1,6 +1,6 @@
-"""Asking a table of requests: each model after the other, its requests side by side, on one set of servers.
+"""Runs a table of requests: one model after the other, each with its requests in parallel, on one set of servers.
 
-Whoever serves on the same servers takes any workflow, so two models at once would answer for one another.
+Any process that serves on the same servers takes any workflow, so two models at once would answer for one another.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from poweron_services.standalone import local_identity, local_user, while_servin
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """What is evaluated: settings under a name."""
+    """A candidate of an evaluation: settings under a name."""
 
     name: str
     settings: Settings
@@ -29,7 +29,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class RunCallbacks:
-    """Who is told what meanwhile."""
+    """The functions to call during a run."""
 
     progress: Callable[[str], None]
     heard: Callable[[Heard], None]
@@ -37,10 +37,10 @@ class RunCallbacks:
 
 
 def candidates(settings: Settings, models: Sequence[str]) -> list[Candidate]:
-    """Each model in place of all that the settings name; else the settings as they are.
+    """Return one candidate per model, overriding the settings' models; without models, the settings as they are.
 
     Raises:
-        ValidationError: a name is none of a model; as for POWERON_MODEL.
+        ValidationError: a name is not a valid model name, as for POWERON_MODEL.
     """
     if not models:
         return [Candidate(" + ".join(settings.named_models), settings)]
@@ -56,11 +56,11 @@ async def ask_all(
     at_once: int,
     callbacks: RunCallbacks,
 ) -> None:
-    """Let a model answer every request, so often; each answer is told as soon as it is in the rows.
+    """Let a model answer every request `repeat` times; each answer is reported as soon as it is in the rows.
 
     Raises:
         Unavailable: a server cannot be reached.
-        Refused: the settings or the actions must be mended first.
+        Refused: the settings or the actions must be fixed first.
     """
     served = replace(connections, settings=candidate.settings)
     places = asyncio.Semaphore(at_once)
@@ -88,7 +88,7 @@ async def _asked(
     kept: KeptAnswer,
     heard: Callable[[Heard], None],
 ) -> KeptAnswer:
-    """What became of one request, which is asked as `poweron ask` does; trouble with it is no trouble with others."""
+    """Send one request as `poweron ask` does and return its answer; an error does not affect other requests."""
     sent = list[str]()
     opening = RequestWorkflow(
         prompt=request.prompt, requester=Requester(name=local_user(), language=connections.settings.language)

@@ -1,4 +1,4 @@
-"""Whether an answer is what was expected: by code alone, the same for an answer of now and for one of last year."""
+"""Judges by code alone whether an answer is as expected; new and old answers are judged alike."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 from poweron_services.evaluation.recorded_answer import RecordedAnswer
 from poweron_services.evaluation.request_table import ExpectedFacts
 
-FEWEST_WORDS: Final = 3  # of a sentence of the question that an answer can repeat
+FEWEST_WORDS: Final = 3  # a shorter sentence of the question is not removed from an answer
 REPEATED: Final = "\N{HORIZONTAL ELLIPSIS}"
 _EDGES: Final = " .?!:;,…“”„\"'«»()"
 _SENTENCE_END: Final = re.compile(r"(?<=[.?!])\s")
@@ -19,22 +19,22 @@ Verdict = Literal["right", "wrong", "inconclusive"]
 
 @dataclass(frozen=True, slots=True)
 class Miss:
-    """An expectation that was not met, or of which nobody can say."""
+    """An expectation that was not met, or that cannot be checked."""
 
     expectation: Expectation
     expected: Any
     found: Any
     is_known: bool = True
-    """False where the content is gone that would tell."""
+    """False if the content that would decide it has been erased."""
 
 
 def misses(expected: ExpectedFacts, answer: RecordedAnswer) -> list[Miss]:
-    """What of the expected facts the answer does not hold."""
+    """Return the expectations that the answer does not meet, or that cannot be checked."""
     return list(_misses(expected, answer))
 
 
 def verdict(missed: Sequence[Miss]) -> Verdict:
-    """What is known to be wrong counts, whatever else is gone."""
+    """Return the verdict on an answer: a miss that is certain makes it wrong, even if other content has been erased."""
     if not missed:
         return "right"
     return "wrong" if any(each.is_known for each in missed) else "inconclusive"
@@ -54,7 +54,7 @@ def _misses(expected: ExpectedFacts, answer: RecordedAnswer) -> Iterator[Miss]:
 
 
 def _without_question(text: str, prompt: str) -> str:
-    """The text without the question, whole or sentence by sentence: repeating it answers nothing."""
+    """Remove the question from a text, as a whole and sentence by sentence: repeating it answers nothing."""
     question = _comparable(prompt)
     parts = [question, *sorted(_SENTENCE_END.split(question), key=len, reverse=True)]
     for part in parts:
@@ -69,6 +69,6 @@ def _comparable(text: str) -> str:
 
 
 def _in_order(wanted: Sequence[str], done: Sequence[str]) -> bool:
-    """Whether all of them were done in this order, whatever was between."""
+    """Return whether the wanted actions were run in this order, with any others in between."""
     left = iter(done)
     return all(action in left for action in wanted)

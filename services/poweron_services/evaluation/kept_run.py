@@ -1,4 +1,4 @@
-"""A run of an evaluation as it is kept beside its table: which workflow answered which line. Small, and no answer."""
+"""A run of an evaluation, stored next to its table: which workflow answered which line, without the answers."""
 
 import os
 from pathlib import Path
@@ -10,38 +10,38 @@ from poweron_events.event import Model, Number
 
 
 class KeptAnswer(Model):
-    """One request of the run."""
+    """One request of a run."""
 
     line: Number
     fingerprint: str
     model: str
     repetition: Number
     workflow_id: str | None = None
-    """None where it was never sent."""
+    """None if the request was never sent."""
     trouble: str | None = None
-    """Why there is no answer, as a sentence; None where there is one."""
+    """Why there is no answer, as a sentence; None if there is one."""
     code: str | None = None
 
 
 class KeptRun(Model):
-    """A run: what was asked of whom, and where the answers are."""
+    """A run: the models, the requests and the workflows that answered them."""
 
     run_id: str
     table: str
     began: str
     worker: str
-    """How the instances of the process that asked begin: what others decided is not this run's."""
+    """The prefix of the asking process's instances; decisions of other processes are not part of this run."""
     models: tuple[str, ...]
     answers: tuple[KeptAnswer, ...] = ()
 
 
 def place_of(table: Path, run_id: str) -> Path:
-    """Where a run is kept: beside its table."""
+    """Return the path of a run's file, next to its table."""
     return table.with_name(f"{table.stem}.run-{run_id}.json")
 
 
 def keep(table: Path, run: KeptRun) -> Path:
-    """Write the run, whole or not at all."""
+    """Write the run's file atomically and return its path."""
     place = place_of(table, run.run_id)
     beside = place.with_name(f".{place.name}.new")
     beside.write_text(run.model_dump_json(by_alias=True, indent=1) + "\n", encoding="utf-8")
@@ -50,10 +50,10 @@ def keep(table: Path, run: KeptRun) -> Path:
 
 
 def read_run(table: Path, named: str) -> KeptRun:
-    """The run of this id, or in this file.
+    """Read the run with this id, or from this file.
 
     Raises:
-        Refused: there is none, it is something else, or it ended before its first answer.
+        Refused: there is no such run, the file is something else, or the run ended before its first answer.
     """
     place = Path(named) if os.sep in named or Path(named).is_file() else place_of(table, named)
     if not place.is_file():

@@ -1,4 +1,4 @@
-"""The answer of a workflow as the log and the content store have it: what expectations are compared with."""
+"""The answer of a workflow as recorded in the log and the content store, to compare with the expectations."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -20,29 +20,29 @@ AnswerStatus = Literal["completed", "failed", "cancelled", "refused", "open"]
 
 @dataclass(frozen=True, slots=True)
 class RecordedAnswer:
-    """What came of the first round of a workflow."""
+    """The result of the first round of a workflow."""
 
     workflow_id: str
     status: AnswerStatus
     message: str
     texts: Sequence[str]
-    """Of those of its documents that are text."""
+    """The contents of its text documents."""
     erased: Sequence[str]
-    """Names of such documents that the content store does not hold any more."""
+    """The names of text documents that are no longer in the content store."""
     totals: Totals
     duration_ms: int
     actions: Sequence[str]
     models: Sequence[str]
-    """As `PROVIDER/MODEL`, each once."""
+    """The models as `PROVIDER/MODEL`, without duplicates."""
     workers: frozenset[str]
-    """The instances of the processes whose decisions count."""
+    """The instances of the processes that decided on the answer."""
     prompt: str = ""
     code: Code | None = None
     """Why the round failed; None if it did not."""
 
 
 async def recorded_answer(history: Sequence[Heard], content: ContentStore) -> RecordedAnswer:
-    """The answer that this history tells of.
+    """Return the answer recorded in this history.
 
     Raises:
         Unavailable: the content store cannot be reached.
@@ -71,7 +71,7 @@ async def recorded_answer(history: Sequence[Heard], content: ContentStore) -> Re
 
 
 def _first_round(history: Sequence[Heard]) -> Iterable[Heard]:
-    """Up to its end: what followed up on it is another request."""
+    """Yield the history up to the end of the first round; a follow-up is another request."""
     for heard in history:
         yield heard
         if isinstance(heard.event, RoundCompleted | RoundFailed | RoundCancelled) and heard.verdict == "accepted":
@@ -108,7 +108,7 @@ def _models(accepted: Iterable[Heard]) -> Iterable[str]:
 
 
 def _workers(accepted: Iterable[Heard]) -> Iterable[str]:
-    """Whoever answers requests decides nothing of the answer; the other roles do."""
+    """Yield the instances of all roles except the intake, which answers requests and decides nothing of the answer."""
     for heard in accepted:
         role, _, instance = heard.recorded.envelope.source.removeprefix("/poweron/").partition("/")
         if role != "intake":

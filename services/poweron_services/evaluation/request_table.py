@@ -1,4 +1,4 @@
-"""The table of an evaluation: a request a line, and what its answer must be."""
+"""The table of an evaluation: one request per line, with the facts expected of its answer."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -25,18 +25,18 @@ Texts = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], BeforeValidat
 
 
 class ExpectedFacts(Model):
-    """What an answer must be; what is not named is not looked at, but for the status."""
+    """The facts expected of an answer; apart from the status, only those that are given are checked."""
 
     contains: Texts = ()
-    """Texts that stand in the message or in a document of the answer, whatever their case and spacing."""
+    """Texts that must appear in the message or in a document of the answer, ignoring case and spacing."""
     status: Status = "completed"
     max_steps: Number | None = None
     actions: tuple[ActionName, ...] = ()
-    """Actions that were run in this order; others may have been between them."""
+    """Actions that must be run in this order; others may come between them."""
 
 
 class TableLine(Model):
-    """One line as it is written."""
+    """One line as written in the file."""
 
     prompt: str = Field(min_length=1, max_length=MAX_PROMPT, pattern=r"\S")
     documents: tuple[Annotated[str, Field(min_length=1)], ...] = Field(default=(), max_length=MAX_DOCUMENTS)
@@ -45,7 +45,7 @@ class TableLine(Model):
 
 @dataclass(frozen=True, slots=True)
 class TableRequest:
-    """A request of the table, the number of its line, and where its documents are."""
+    """A request of the table, its line number and the paths of its documents."""
 
     line: int
     prompt: str
@@ -54,15 +54,15 @@ class TableRequest:
 
     @property
     def fingerprint(self) -> str:
-        """What is asked, whatever is expected of it: the same for as long as an answer to it is one."""
+        """A hash of the question, without the expectations; recorded answers remain valid while it stays the same."""
         return sha256("\n".join([self.prompt, *(path.name for path in self.documents)]).encode())
 
 
 def read_table(file: Path) -> list[TableRequest]:
-    """All requests of the file; empty lines are skipped.
+    """Return all requests of the file; empty lines are skipped.
 
     Raises:
-        Refused: the file cannot be read, or a line cannot be used; the sentence has its number.
+        Refused: the file cannot be read, or a line is unusable; the message has the line's number.
     """
     try:
         lines = file.read_text(encoding="utf-8-sig").splitlines()

@@ -1,4 +1,4 @@
-"""Scores as a Markdown table with what was missed below it, or as JSON."""
+"""Score reports: a Markdown table with the misses below it, or JSON."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -9,11 +9,11 @@ from poweron_services.evaluation.kept_run import KeptRun
 from poweron_services.evaluation.scores import JudgedAnswer, ModelScore, partings
 
 HEAD = "| model | right | share | inconclusive | cost | tokens | time | steps |\n|---|---|---|---|---|---|---|---|"
-MAX_FOUND = 100  # characters of a text that was missed
+MAX_FOUND = 100  # characters to show of a missing text
 
 
 def report_json(run: KeptRun, scores: Sequence[ModelScore]) -> dict[str, Any]:
-    """All there is to say of the run, for a program."""
+    """Return the complete report of a run, for programs."""
     return {
         "runId": run.run_id,
         "models": [_score(each) for each in scores],
@@ -26,7 +26,7 @@ def report_json(run: KeptRun, scores: Sequence[ModelScore]) -> dict[str, Any]:
 
 
 def report_markdown(scores: Sequence[ModelScore]) -> str:
-    """The same for people."""
+    """Return the report as Markdown, for users."""
     table = "\n".join([HEAD, *map(_row, scores)])
     missed = [line for score in scores for each in score.answers for line in _told(each)]
     parted = [

@@ -1,4 +1,4 @@
-"""What came of a run: for each model the share that is right, what it took, and where the models part. Pure."""
+"""The scores of a run: each model's share of right answers, its costs, and where the models disagree. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from poweron_services.evaluation.request_table import ExpectedFacts
 
 @dataclass(frozen=True, slots=True)
 class JudgedAnswer:
-    """An answer of the run, and whether it is right; why not, or why nobody can say."""
+    """An answer of the run and its verdict, with the misses or the reason why it is inconclusive."""
 
     kept: KeptAnswer
     answer: RecordedAnswer | None
@@ -24,7 +24,7 @@ class JudgedAnswer:
 
 @dataclass(frozen=True, slots=True)
 class ModelScore:
-    """The answers of one model together; what nobody can say is in no share and in no mean."""
+    """The answers of one model; inconclusive ones do not count in the share, the sums and the means."""
 
     model: str
     answers: Sequence[JudgedAnswer]
@@ -34,7 +34,7 @@ class ModelScore:
 
     @property
     def share(self) -> float | None:
-        """Of 1; None where nothing could be judged."""
+        """The share of right answers, from 0 to 1; None if nothing could be judged."""
         right, wrong = self.count("right"), self.count("wrong")
         return right / (right + wrong) if right + wrong else None
 
@@ -61,14 +61,14 @@ class ModelScore:
 
 @dataclass(frozen=True, slots=True)
 class Parting:
-    """A request of which some models had more right than others: how many of how many, by model."""
+    """A request on which the models differ: how many of how many answers are right, by model."""
 
     line: int
     right: Mapping[str, tuple[int, int]]
 
 
 def judged(run: KeptRun, kept: KeptAnswer, expected: ExpectedFacts, answer: RecordedAnswer | None) -> JudgedAnswer:
-    """What is to be said of one answer; None where there is no such workflow any more."""
+    """Judge one answer; it is None if the workflow no longer exists."""
     if answer is None or answer.status == "open":
         trouble = kept.trouble or "The log holds no end of this workflow"
         return JudgedAnswer(kept, answer, "inconclusive", trouble=trouble)
@@ -85,12 +85,12 @@ def judged(run: KeptRun, kept: KeptAnswer, expected: ExpectedFacts, answer: Reco
 
 
 def scores(run: KeptRun, answers: Sequence[JudgedAnswer]) -> list[ModelScore]:
-    """One score for each model of the run, in its order."""
+    """Return one score for each model, in the order of the run."""
     return [ModelScore(name, [each for each in answers if each.kept.model == name]) for name in run.models]
 
 
 def partings(found: Sequence[ModelScore]) -> list[Parting]:
-    """Where the models part, by the lines of the table."""
+    """Return the requests on which the models differ, in the order of the table."""
     lines = sorted({each.kept.line for score in found for each in score.answers})
     told = [Parting(line, {score.model: _right(score.answers, line) for score in found}) for line in lines]
     return [each for each in told if _part(each.right.values())]

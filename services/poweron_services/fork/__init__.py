@@ -1,1 +1,1 @@
-"""Forks: workflows that take what another one came to, up to one of its events, and decide anew from there."""
+"""Forks: workflows that take over another workflow's events up to a given one and decide for themselves from there."""

@@ -1,4 +1,4 @@
-"""An event of a workflow as its fork says it: at no cost, with contents under the fork's own key."""
+"""Copies of events in a fork: they cost nothing, and their contents are stored under the fork's own key."""
 
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
@@ -20,7 +20,7 @@ Copied = TypeVar("Copied", bound=Model)
 
 
 def with_identity(event: WorkflowEvent, fork: str, seq: int) -> WorkflowEvent:
-    """The event with a request of the fork's own in place of the one that it names: each request has one answer."""
+    """Replace the event's request, if any, with one of the fork's own, since each request has one answer."""
     if getattr(event, "request", None) is None:
         return event
     return event.model_copy(update={"request": RequestIdentity(source=f"/poweron/fork/{fork}", id=str(seq))})
@@ -35,18 +35,18 @@ class Copying:
     fork: str
 
     async def event(self, event: WorkflowEvent, seq: int) -> WorkflowEvent:
-        """The event as the fork tells it; `seq` is where it stands in the other workflow."""
+        """Return the fork's copy of the event; `seq` is its position in the original workflow."""
         copied: WorkflowEvent = await self.model(with_identity(event, self.fork, seq))
         return copied.model_copy(update=await self._changes(copied, seq))
 
     async def model(self, model: Copied) -> Copied:
-        """A part of an event with every content it names kept under the fork's key; calls cost nothing."""
+        """Copy a part of an event and store every content it names under the fork's key; model calls cost nothing."""
         copied = {name: await self._value(model, name) for name in type(model).model_fields}
         called: dict[str, Any] = _FREE if isinstance(model, ModelCall) else {}
         return model.model_copy(update=copied | called)
 
     async def kept(self, name: str) -> str:
-        """What the content is called in the fork; erased content keeps a name that finds nothing."""
+        """Copy a content and return its name in the fork; erased content keeps its name, which leads to nothing."""
         try:
             return await self.content.put(self.fork, await self.content.get(self.origin, name))
         except MissingContent:
@@ -79,7 +79,7 @@ class Copying:
         return value
 
     async def _lists(self, event: ActionCompleted) -> dict[str, Any]:
-        """The lists of all calls and of all documents, whose entries name contents, too."""
+        """Copy the lists of all calls and of all documents, whose entries also name contents."""
         changes = dict[str, Any]()
         if event.all_calls is not None:
             changes["all_calls"], _ = await self._list(event.all_calls, ModelCall)
@@ -91,7 +91,7 @@ class Copying:
         return changes
 
     async def _list(self, listed: str, kind: type[Model]) -> tuple[str, int]:
-        """A list with each entry copied, and its size; the bytes of the old one are under the fork's key already."""
+        """Copy each entry of a list and return its new name and size; the old list is already under the fork's key."""
         try:
             entries = orjson.loads(await self.content.get(self.fork, listed))
         except MissingContent:

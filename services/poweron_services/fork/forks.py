@@ -1,6 +1,6 @@
-"""What every role does first where its workflow is a fork: say what the other workflow came to, as far as that goes.
+"""The first step of every role in a fork: to take over the events of the original workflow, as far as they apply.
 
-Whoever acts finds it in the rows, so that any process can serve a fork, and go on where another one died.
+The original's events are read from the rows, so that any process can serve a fork and continue where another one died.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -39,22 +39,22 @@ _WHY: Final[Mapping[str, str]] = {
 
 
 class Originals(Protocol):
-    """Where the workflows are that forks were made of."""
+    """Access to the workflows that forks were made of."""
 
     async def accepted_events(self, workflow_id: str) -> Sequence[AcceptedEvent]:
-        """Its accepted events in order, as far as they are known. Raises Unavailable where Postgres does not answer."""
+        """Return the accepted events known so far, in order. Raises Unavailable if Postgres does not answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Forks:
-    """Takes over from the workflows that forks were made of."""
+    """Takes over events from the workflows that forks were made of."""
 
     originals: Originals
     content: ContentStore
     specs: Mapping[str, ActionSpec]
 
     def first(self, functions: Mapping[Name, StageFunction]) -> dict[Name, StageFunction]:
-        """The functions of stages, each asked only where a fork has nothing to take over."""
+        """Wrap stage functions so that, in a fork, each is called only if there is nothing to take over."""
         return {name: self._first(function) for name, function in functions.items()}
 
     def _first(self, function: StageFunction) -> StageFunction:
@@ -66,7 +66,7 @@ class Forks:
         return staged
 
     async def act(self, workflow: Workflow) -> Sequence[WorkflowEvent] | None:
-        """What the executor says without running anything; None where it does as with any other workflow."""
+        """Return the events that the executor writes without running an action; None to proceed as in any workflow."""
         if forked_from(workflow) is None:
             return None
 
@@ -79,7 +79,7 @@ class Forks:
         return await retry(acted, failed=failed)
 
     async def _taken_over(self, workflow: Workflow) -> Sequence[WorkflowEvent]:
-        """The event that comes next in the part that is taken over; nothing behind it."""
+        """Return the next event of the part that is taken over; nothing after its end."""
         found = (await self._original(workflow)).next_event(workflow)
         return [] if found is None else [await self._copying(workflow).event(found.event, found.seq)]
 
@@ -95,12 +95,12 @@ class Forks:
                 return None
 
     async def _begun(self, workflow: Workflow) -> Sequence[WorkflowEvent] | None:
-        """The claim of a result that is taken over, or of an action that is not run; None where it is run."""
+        """Return the claim of a result to take over, or of an action that must not run; None to run the action."""
         found = (await self._original(workflow)).result(workflow)
         return [self._started(workflow)] if found is not None or self._why_not(workflow) else None
 
     async def _answered(self, workflow: Workflow) -> Sequence[WorkflowEvent] | None:
-        """What a person said in the other workflow, where its result is taken over, too; else one is asked."""
+        """Return the user's answer from the original if its result is also taken over; None to ask a user."""
         original = await self._original(workflow)
         answer = original.answer(workflow)
         if answer is None or original.result(workflow) is None:
@@ -140,7 +140,7 @@ class Forks:
         )
 
     def _why_not(self, workflow: Workflow) -> ForkStopCode | None:
-        """Why the action at hand is not run; None where it is."""
+        """Return why the current action must not run; None if it may."""
         fork, spec = forked_from(workflow), self.specs.get(_action(workflow))
         if spec is None or spec.effect_class == "at_most_once":
             return NEVER_RUNS
@@ -166,7 +166,7 @@ def _action(workflow: Workflow) -> str:
 
 
 def _at_hand(workflow: Workflow, completed: ActionCompleted, found: Result) -> ActionCompleted:
-    """A result as that of the step at hand, wherever it came from."""
+    """Return a result as that of the current step, wherever it came from."""
     task = workflow.task
     label, here = result_label(workflow, found.action), f"r{workflow.current.number}t{task.number}a{task.actions}"
     documents = tuple(
@@ -178,7 +178,7 @@ def _at_hand(workflow: Workflow, completed: ActionCompleted, found: Result) -> A
 
 
 def _stopped(workflow: Workflow) -> Sequence[WorkflowEvent]:
-    """That a fork ends here, where its action was not run."""
+    """Return the failure that ends a fork whose action was not run; nothing otherwise."""
     task = workflow.current.task
     completed = task.step.completed if task is not None and workflow.phase == "observe" else None
     if completed is None or completed.outcome != "not_begun" or completed.code not in _WHY:

@@ -1,4 +1,4 @@
-"""The workflow that a fork was made of: what it came to next, and what its actions brought."""
+"""The workflow that a fork was made of: its next event to take over, and the results of its actions."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -20,11 +20,11 @@ from poweron_projections.judged_records import JudgedRecord
 from poweron_services.fork.copied_events import with_identity
 
 NO_RESULT = frozenset({"not_begun", "cancelled"})
-"""Outcomes of actions that nobody let come to an end."""
+"""Outcomes of actions that were not run to their end."""
 
 
 class AcceptedEvent(NamedTuple):
-    """An event that had its effect, and which record of its workflow it is."""
+    """An accepted event, with the seq and hash of its record."""
 
     seq: int
     sha256: str
@@ -32,7 +32,7 @@ class AcceptedEvent(NamedTuple):
 
 
 def accepted(records: Iterable[JudgedRecord]) -> list[AcceptedEvent]:
-    """The accepted events among the records of a workflow."""
+    """Return the accepted events among the records of a workflow."""
     return [
         AcceptedEvent(each.seq, each.sha256, each.envelope.event)
         for each in records
@@ -41,7 +41,7 @@ def accepted(records: Iterable[JudgedRecord]) -> list[AcceptedEvent]:
 
 
 class Result(NamedTuple):
-    """What an action brought."""
+    """The result of an action."""
 
     seq: int
     place: Place
@@ -52,18 +52,18 @@ class Result(NamedTuple):
 
 @dataclass(slots=True)
 class Original:
-    """A workflow as far as it has come, from the view of one fork of it."""
+    """A workflow so far, from the view of one of its forks."""
 
     fork: str
     until: int
-    """The seq of the last event that the fork takes over as it was."""
+    """The seq of the last event that the fork takes over unchanged."""
     events: Sequence[AcceptedEvent]
     _positions: dict[str, int] = field(init=False)
     _results: list[Result] = field(init=False)
     _answers: dict[Place, AcceptedEvent] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Each event is known by the id that it has in the fork."""
+        """Index the events by the ids that they have in the fork."""
         self.events = [each for each in self.events if not isinstance(each.event, WITHOUT_TURN)]
         self._positions = {
             event_id(self.fork, with_identity(each.event, self.fork, each.seq)): number
@@ -74,7 +74,7 @@ class Original:
         self._answers = {place_of(each.event): each for each in answers}
 
     def next_event(self, workflow: Workflow) -> AcceptedEvent | None:
-        """Return the event to take over next; None behind the last one, or once the fork differs from the original."""
+        """Return the event to take over next; None after the last one, or once the fork differs from the original."""
         position = self._position(workflow)
         if position is None or position + 1 >= len(self.events):
             return None
@@ -85,29 +85,29 @@ class Original:
         return found
 
     def result(self, workflow: Workflow) -> Result | None:
-        """What the action at hand brought with these parameters, at the same place or else at the first other one."""
+        """Return the current action's result for these parameters, from the same place or else from the first other."""
         selection, parameters = workflow.step.selection, workflow.step.parameters
         assert selection is not None
         assert parameters is not None
         wanted = (selection.action, parameters.parameters)
         found = [each for each in self._results if (each.action, each.parameters) == wanted]
         here = [each for each in found if each.place == workflow.place]
-        elsewhere = [each for each in found if not each.completed.documents_left_out]  # their list names places
+        elsewhere = [each for each in found if not each.completed.documents_left_out]  # others' lists name places
         return next(iter((*here, *elsewhere)), None)
 
     def answer(self, workflow: Workflow) -> AcceptedEvent | None:
-        """What a person said to the action at the same place."""
+        """Return the user's answer on the action at the same place."""
         return self._answers.get(workflow.place)
 
     def _position(self, workflow: Workflow) -> int | None:
-        """Where the fork stands in the other workflow."""
+        """Return the fork's position in the original workflow."""
         head, opening = workflow.head, workflow.current.opening
         if head is None or head.id != event_id(workflow.id, opening):
             return None if head is None else self._positions.get(head.id)
         return self._opened(opening.round)
 
     def _opened(self, round_number: int) -> int | None:
-        """Return where the other workflow's round was opened."""
+        """Return the position at which the original workflow's round was opened."""
         numbers = (
             number
             for number, each in enumerate(self.events)
@@ -116,11 +116,11 @@ class Original:
         return next(numbers, None)
 
     def _is_accepted(self, workflow: Workflow, position: int) -> bool:
-        """Return whether the fold accepts the event there in this fork.
+        """Return whether the fold accepts the event at this position in this fork.
 
-        Under other terms (fewer steps, no retries, another mode) the same events lead elsewhere, and one that no
-        longer fits would be superseded again and again. From there on the fork decides everything itself, even where
-        a later event of its own has the id of a copy.
+        With other settings (fewer steps, no retries, another mode) the same events lead elsewhere, and one that no
+        longer fits would be superseded again and again. From there on the fork decides everything itself, even if a
+        later event of its own has the id of a copy.
         """
         opening = workflow.current.opening
         opened = self._opened(opening.round)
@@ -136,23 +136,23 @@ class Original:
         return _after(copy, self.events[position].event) is not None
 
     def _never_ended(self, event: WorkflowEvent) -> bool:
-        """Whether it is the start of an action whose end is not known."""
+        """Return whether the event starts an action whose end is unknown."""
         return isinstance(event, ActionStarted) and all(each.place != place_of(event) for each in self._results)
 
 
 def forked_from(workflow: Workflow) -> ForkedFrom | None:
-    """What the round at hand was forked from; None where it was not."""
+    """Return what the current round was forked from; None if it was not forked."""
     return None if workflow.round is None else workflow.round.opening.forked_from
 
 
 def place_of(event: WorkflowEvent) -> Place:
-    """(round, task, attempt, step) of an event, zeros where it names none."""
+    """Return the (round, task, attempt, step) of an event, with zeros for those it does not have."""
     round_, task, attempt, step = (getattr(event, name, 0) for name in ("round", "task", "attempt", "step"))
     return (round_, task, attempt, step)
 
 
 def _after(workflow: Workflow, event: WorkflowEvent) -> Workflow | None:
-    """Return the fork after a copy of the event; None if the fold does not accept it."""
+    """Return the fork's state after a copy of the event; None if the fold does not accept it."""
     cause, task = workflow.head, workflow.current.task
     if isinstance(event, ActionCompleted) and task is not None:
         cause = next((start.cause for start in task.step.starts[event.try_ - 1 : event.try_]), None)

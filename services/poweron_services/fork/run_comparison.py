@@ -1,4 +1,4 @@
-"""Two workflows side by side: where they part first, and what each cost. Pure; what is worded counts for nothing."""
+"""A comparison of two workflows: where they first diverge, and what each cost. Pure; wording does not count."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ What = Literal["action", "parameters", "outcome", "decision", "length"]
 
 
 class Turn(NamedTuple):
-    """What a workflow came to somewhere, as far as it can be compared."""
+    """A comparable result of a workflow at one place."""
 
     place: Place
     what: What
@@ -29,7 +29,7 @@ class Turn(NamedTuple):
 
 
 class Divergence(Model):
-    """Where two workflows part first."""
+    """The first place where two workflows differ."""
 
     round: int
     task: int
@@ -41,7 +41,7 @@ class Divergence(Model):
 
 
 class RunCost(Model):
-    """What a workflow took, over accepted events."""
+    """The cost of a workflow, summed over its accepted events."""
 
     steps: int
     calls: int
@@ -54,7 +54,7 @@ class RunCost(Model):
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What comparing two workflows came to."""
+    """The result of comparing two workflows."""
 
     divergence: Divergence | None
     a: RunCost
@@ -71,7 +71,7 @@ def compare(a: Sequence[WorkflowEvent], b: Sequence[WorkflowEvent]) -> Compariso
 
 
 def decides_the_same(a: WorkflowEvent, b: WorkflowEvent) -> bool:
-    """Whether two events come to the same at the same place."""
+    """Return whether two events make the same decision at the same place."""
     return type(a) is type(b) and [*_turns([a])] == [*_turns([b])]
 
 
@@ -83,7 +83,7 @@ def _divergence(a: Sequence[Turn], b: Sequence[Turn]) -> Divergence | None:
 
 
 def _parted(a: Turn | None, b: Turn | None) -> Divergence:
-    """At the same place and the same kind of turn the values differ; else one of them came to something more here."""
+    """Return the different values of the same kind of turn at the same place, or else the turn that only one has."""
     if a is not None and b is not None and (a.place, a.what) == (b.place, b.what):
         return _at(a.place, a.what, a.value, b.value)
     first = min((each for each in (a, b) if each is not None), key=lambda each: each.place)

@@ -1,1 +1,1 @@
-"""The door for assistants: work is asked for, looked at and approved over the Model Context Protocol."""
+"""The server for assistants: they request work, check on it and pass on approvals over the Model Context Protocol."""

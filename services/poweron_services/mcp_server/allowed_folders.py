@@ -1,7 +1,7 @@
-"""The files that an assistant may hand over: those below the folders that it was given, and no others.
+"""The files that an assistant may hand over: only those below the allowed folders.
 
-A document that an assistant reads may tell it to hand over somebody's keys. So no link is followed, no `..` climbs,
-and nothing hidden is opened; each part of a path is opened from the folder before it.
+A document that an assistant reads may tell it to hand over a user's keys. So links are not followed, `..` is refused,
+and hidden files are not opened; each part of a path is opened from the folder before it.
 """
 
 import os
@@ -25,26 +25,26 @@ class NotHandedOver(Refused):
 
 @dataclass(frozen=True, slots=True)
 class AllowedFolders:
-    """The folders below which files may be read; a relative path begins at the first."""
+    """The folders below which files may be read; a relative path starts at the first."""
 
     folders: tuple[Path, ...]
 
     @classmethod
     def of(cls, named: Sequence[Path]) -> "AllowedFolders":
-        """Those that were named, else the folder that the command was started in.
+        """Return the named folders, or else the folder in which the command was started.
 
-        Many assistants start their servers in the home directory or at the root, where everything would be below: then
-        there is none.
+        Many assistants start their servers in the home directory or at the root, which would allow everything: then
+        no folder is allowed.
         """
         here = Path.cwd()
         started_in = () if here in (Path.home().resolve(), Path(here.anchor)) else (here,)
         return cls(tuple(folder.resolve() for folder in named) or started_in)
 
     def read(self, path: str) -> File:
-        """The file at the path.
+        """Read the file at the path.
 
         Raises:
-            NotHandedOver: it may not be read, or cannot be.
+            NotHandedOver: it must not or cannot be read.
         """
         folder, parts = self._place(path)
         try:
@@ -53,7 +53,7 @@ class AllowedFolders:
             raise NotHandedOver(f"There is no file {path!r}.", code="file_missing") from None
         except OSError as error:
             raise NotHandedOver(f"The file {path!r} is not handed over: {error.strerror}, or it is a link.") from error
-        except ValueError as error:  # signs that no name of a file has
+        except ValueError as error:  # characters that no file name can have
             raise NotHandedOver(f"{path[:300]!r} is no name of a file.") from error
         try:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -67,7 +67,7 @@ class AllowedFolders:
         return File(parts[-1].encode(errors="replace").decode()[-MAX_NAME:], data)
 
     def _place(self, path: str) -> tuple[Path, tuple[str, ...]]:
-        """The folder that the path is below, and the names that lead from there to the file."""
+        """Return the allowed folder above the path, and the names that lead from there to the file."""
         if not self.folders:
             raise NotHandedOver("No folder is allowed; `poweron mcp serve --allow DIR` names one.")
         named = Path(path)
@@ -83,7 +83,7 @@ class AllowedFolders:
 
 
 def _opened(folder: Path, parts: Sequence[str]) -> int:
-    """The file, opened from folder to folder: no link is followed on the way."""
+    """Open the file, from folder to folder and without following a link, and return its descriptor."""
     place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         for part in parts[:-1]:

@@ -1,6 +1,6 @@
-"""Requests of an assistant in a form that can be answered: in whole characters, and with names of bounded length.
+"""Requests of an assistant in a form that can be answered: without lone surrogates, and with names of bounded length.
 
-The SDK drops a request whose JSON has half a character, so nobody would answer it; and it repeats ids and the names
+The SDK drops a request whose JSON has a lone surrogate, so it would get no answer; and it repeats ids and the names
 of methods in its answers, however long they are.
 """
 
@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from poweron_events.codec import writable
 
-LONGEST: Final = 200  # characters of an id or of the name of a method; what is longer is cut
+LONGEST: Final = 200  # characters of an id or of the name of a method; longer ones are truncated
 
 Received = SessionMessage | Exception
 
@@ -47,7 +47,7 @@ def _answerable(received: Received) -> Received:
 
 
 def _with_whole_characters(refused: ValidationError) -> Received:
-    """The message with `?` for each half of a character; what was refused, where that does not make it readable."""
+    """Return the message with `?` for each lone surrogate, or the error if that does not make it readable."""
     line = refused.errors()[0]["input"]
     try:
         text = json.dumps(json.loads(line), ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""What goes over the protocol: results as text and structure, documents as resources, errors with codes."""
+"""What is sent over the protocol: results as text and structure, documents as resources, errors with codes."""
 
 import base64
 from collections.abc import Sequence
@@ -16,8 +16,8 @@ from poweron_services.client.connect import Connections
 from poweron_services.mcp_server.tool_shapes import WrittenDocument
 from poweron_services.mcp_server.workflow_state import URI
 
-MAX_EMBEDDED: Final = 64_000  # bytes of a text that a result holds itself
-MAX_EMBEDDED_ALL: Final = 200_000  # bytes of all of them
+MAX_EMBEDDED: Final = 64_000  # bytes of a text that is embedded in a result
+MAX_EMBEDDED_ALL: Final = 200_000  # bytes of all embedded texts
 MAX_READ: Final = 10_000_000  # bytes of a document that can be read as a resource
 _TEXT: Final = frozenset({"application/json", "application/xml"})
 _BEGIN, _, _REST = URI.partition("{workflow_id}")
@@ -27,7 +27,7 @@ _MIDDLE, _, _ = _REST.partition("{document_id}")
 def result(
     told: Model, documents: Sequence[types.ContentBlock] = (), *, is_error: bool = False
 ) -> types.CallToolResult:
-    """What a tool gives: the same as JSON in a text, for clients that know no structure."""
+    """Build the result of a tool, which is also JSON in a text, for clients without support for structure."""
     return types.CallToolResult(
         content=[types.TextContent(text=told.model_dump_json(by_alias=True)), *documents],
         structured_content=told.model_dump(mode="json", by_alias=True),
@@ -36,7 +36,7 @@ def result(
 
 
 def error_result(sentence: str, code: str | None) -> types.CallToolResult:
-    """Why a tool has no result, as `--json` of the commands tells it."""
+    """Build the error of a tool, as the commands print it with `--json`."""
     told = {"error": sentence} | ({"code": code} if code else {})
     return types.CallToolResult(content=[types.TextContent(text=_json(told))], structured_content=told, is_error=True)
 
@@ -50,7 +50,7 @@ def _json(told: dict[str, str]) -> str:
 async def document_blocks(
     connections: Connections, workflow_id: str, documents: Sequence[WrittenDocument]
 ) -> list[types.ContentBlock]:
-    """The documents: short texts themselves, the others as links by which they can be read."""
+    """Return the documents: short texts embedded, the others as links by which they can be read."""
     known = {each.document_id: each for each in await reader.documents(connections.pool, workflow_id)}
     room, blocks = MAX_EMBEDDED_ALL, list[types.ContentBlock]()
     for document in documents:
@@ -80,7 +80,7 @@ def _link(document: WrittenDocument) -> types.ResourceLink:
 
 
 async def read_document(connections: Connections, uri: str) -> types.ReadResourceResult:
-    """A document by its address.
+    """Read a document by its address.
 
     Raises:
         MCPError: there is no such document, it is gone, or it is too large.
@@ -103,7 +103,7 @@ async def read_document(connections: Connections, uri: str) -> types.ReadResourc
 
 
 def is_address(uri: str) -> bool:
-    """Whether that is the address of a document of ours, written as we do."""
+    """Return whether this is the address of one of our documents, written as we write it."""
     workflow_id, _, document_id = uri.removeprefix(_BEGIN).partition(_MIDDLE)
     return is_uuid(workflow_id) and uri == URI.format(workflow_id=workflow_id, document_id=document_id)
 

@@ -1,4 +1,4 @@
-"""What the tools do: ask for work, tell how it stands, show its audit trail, and pass on what a person decided."""
+"""What the tools do: ask for work, report its state, show its audit trail, and pass on what a person decided."""
 
 import asyncio
 import base64
@@ -45,7 +45,7 @@ from poweron_services.standalone import local_user
 MAX_PAGE = 200_000  # characters of the entries of a page
 
 Told = Callable[[str], None]
-"""Where a sentence about how far the work is goes."""
+"""Called with sentences about the progress of the work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +55,10 @@ class ToolCalls:
     place: Workplace
     folders: AllowedFolders
     narrated: Callable[[Heard], Iterable[str]]
-    """An event as sentences for people."""
+    """Describes an event in sentences for users."""
 
     async def ask(self, given: AskArguments, told: Told) -> WorkflowState:
-        """Ask for work, and wait for its end as long as is wanted; whoever stops waiting stops nothing else."""
+        """Ask for work, and wait for its end as long as requested; the work continues when the wait ends."""
         _check_id(given.workflow_id)
         files = [await asyncio.to_thread(self._file, each) for each in given.documents]
         return await self.place.do(lambda connections: self._ask(connections, given, files, told))
@@ -89,17 +89,17 @@ class ToolCalls:
                 return File(given.name, _bytes(given))
 
     async def workflow(self, given: WorkflowArguments, _: Told) -> WorkflowState:
-        """How the workflow stands."""
+        """Return the state of the workflow."""
         _check_id(given.workflow_id)
         return await self.place.do(lambda connections: workflow_state(connections, given.workflow_id))
 
     async def history(self, given: HistoryArguments, _: Told) -> HistoryPage:
-        """A page of its audit trail."""
+        """Return a page of the workflow's audit trail."""
         _check_id(given.workflow_id)
         return await self.place.do(lambda connections: _history(connections, given))
 
     async def approve(self, given: ApproveArguments, _: Told) -> ApprovalState:
-        """Answer the question that waits, and no other one."""
+        """Answer the pending approval that was shown, and no other."""
         _check_id(given.workflow_id)
         if given.decision == "deny" and not given.reason.strip():
             raise Refused("The reason is empty. Say why the action must not run.", code="invalid_request")
@@ -107,7 +107,7 @@ class ToolCalls:
 
 
 class _Watching:
-    """Follows one request: tells its events, and notices when nothing is to be waited for any longer."""
+    """Follows one request: reports its events, and notices when there is nothing more to wait for."""
 
     def __init__(self, told: Told, narrated: Callable[[Heard], Iterable[str]], *, waits: bool) -> None:
         self.workflow_id = ""
@@ -140,7 +140,7 @@ class _Watching:
 
     @asynccontextmanager
     async def telling_amounts(self, topic: ProgressTopic) -> AsyncGenerator[None, None]:
-        """Meanwhile it is told how far the step at work is, as far as anybody knows."""
+        """Report the progress of the running step inside this context, as far as it is known."""
         telling = asyncio.create_task(self._tell_amounts(topic))
         try:
             yield
@@ -154,11 +154,11 @@ class _Watching:
                 self._told(told)
 
     async def until_enough(self, asked: "asyncio.Task[Outcome]", seconds: float) -> Outcome | None:
-        """What came of it; None where it goes on: the time is over, or a person has to decide."""
+        """Return the outcome; None if the work continues: the time is up, or a person has to decide."""
         enough = asyncio.create_task(self._enough.wait())
         try:
             await asyncio.wait({asked, enough}, timeout=seconds or None, return_when=asyncio.FIRST_COMPLETED)
-            while not asked.done() and not self.workflow_id:  # it is not sent yet
+            while not asked.done() and not self.workflow_id:  # the request is not sent yet
                 await asyncio.wait({asked, enough}, timeout=1.0, return_when=asyncio.FIRST_COMPLETED)
             return asked.result() if asked.done() else None
         finally:
@@ -195,7 +195,7 @@ async def _history(connections: Connections, given: HistoryArguments) -> History
 
 
 def _bounded(found: list[HistoryEntry]) -> tuple[HistoryEntry, ...]:
-    """As many of the newest as fit into a page; one at least."""
+    """Return as many of the newest entries as fit into a page, at least one."""
     kept: list[HistoryEntry] = []
     room = MAX_PAGE
     for entry in found:
@@ -220,7 +220,7 @@ async def _approve(connections: Connections, given: ApproveArguments) -> Approva
 
 
 def _identity() -> RequestIdentity:
-    """The identity of a request that came through this door."""
+    """Create the identity of a request that came through this server."""
     return RequestIdentity(source=f"/poweron/mcp/{local_user()}", id=secrets.token_hex(16))
 
 

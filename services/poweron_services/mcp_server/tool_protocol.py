@@ -1,4 +1,4 @@
-"""The server: which tools there are, what an assistant is told of each, and how a call is answered."""
+"""The server: its tools, their descriptions for an assistant, and the answers to calls."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
@@ -35,12 +35,12 @@ INSTRUCTIONS: Final = (
     "Never decide for them."
 )
 Explained = Callable[[BaseException], tuple[str, str | None]]
-"""An error as a sentence and a code, as the commands word it."""
+"""Returns the sentence and the code of an error, as the commands word it."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Tool:
-    """A tool as an assistant is shown it."""
+    """A tool as it is shown to an assistant."""
 
     title: str
     description: str
@@ -99,7 +99,7 @@ TOOLS: Final[Mapping[str, _Tool]] = {
 
 
 def tool_server(calls: ToolCalls, explained: Explained) -> Server[Any]:
-    """The server of one assistant."""
+    """Create the server for one assistant."""
     door = _Door(calls, explained)
     return Server(
         "poweron",
@@ -129,7 +129,7 @@ class _Door:
         return types.ListToolsResult(tools=[tool.shown(name) for name, tool in TOOLS.items()])
 
     async def list_resources(self, _: Context, __: Page) -> types.ListResourcesResult:
-        return types.ListResourcesResult(resources=[])  # results name theirs
+        return types.ListResourcesResult(resources=[])  # results link to their documents
 
     async def list_templates(self, _: Context, __: Page) -> types.ListResourceTemplatesResult:
         named = URI.replace("workflow_id", "workflowId").replace("document_id", "documentId")
@@ -174,7 +174,7 @@ class _Door:
 
 @asynccontextmanager
 async def _telling(context: Context) -> AsyncGenerator[Told, None]:
-    """Where sentences go that are told while a call is waited for; those who did not ask for them get none."""
+    """Yield a callback that sends progress sentences during a call; clients that did not ask for them get none."""
     sentences = asyncio.Queue[str]()
     sending = asyncio.create_task(_send(context, sentences))
     try:

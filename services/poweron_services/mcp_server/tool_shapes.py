@@ -1,4 +1,4 @@
-"""What the tools of the door take and give: each class is a schema that the assistant is shown."""
+"""The arguments and results of the tools: each class is a schema that is shown to the assistant."""
 
 from typing import Annotated, Literal
 
@@ -10,27 +10,27 @@ from poweron_events.request import MAX_DOCUMENTS, MAX_PROMPT, MAX_REASON, MAX_ST
 from poweron_projections.entries import HistoryEntry
 from poweron_services.client.approve import Decision
 
-MAX_GIVEN_TEXT = 10_000_000  # characters of a document that is given in the call itself
+MAX_GIVEN_TEXT = 10_000_000  # characters of a document that is passed in the call itself
 
 WorkflowId = Annotated[str, Field(description="The id of a workflow, as `ask` gave it.")]
 Format = Literal["markdown", "text", "html", "json", "csv", "docx", "pdf", "xlsx"]
 
 
 class DocumentByPath(Model):
-    """A file of this machine, below an allowed folder."""
+    """A file on this machine, below an allowed folder."""
 
     path: str = Field(min_length=1, max_length=4_000, description="Below a folder that the server was allowed.")
 
 
 class DocumentAsText(Model):
-    """A document given as text."""
+    """A document passed as text."""
 
     name: str = Field(min_length=1, max_length=200, description="Its file name, such as `notes.md`.")
     text: str = Field(max_length=MAX_GIVEN_TEXT)
 
 
 class DocumentAsBytes(Model):
-    """A document given as bytes."""
+    """A document passed as bytes."""
 
     name: str = Field(min_length=1, max_length=200, description="Its file name, such as `offer.pdf`.")
     base64: str = Field(max_length=MAX_GIVEN_TEXT)
@@ -70,7 +70,7 @@ class ApproveArguments(Model):
 
 
 class WrittenDocument(Model):
-    """A document that came of the work."""
+    """A document that the work produced."""
 
     document_id: str
     document_name: str
@@ -80,7 +80,7 @@ class WrittenDocument(Model):
 
 
 class WaitingApproval(Model):
-    """The action that waits for a person, with everything that is decided about."""
+    """The action that waits for a person, with everything there is to decide on."""
 
     approval_id: str
     action: str
@@ -94,7 +94,7 @@ Status = Literal["running", "waiting_approval", "completed", "failed", "cancelle
 
 
 class WorkflowState(Model):
-    """How a workflow stands."""
+    """The state of a workflow."""
 
     workflow_id: str
     status: Status
@@ -118,7 +118,7 @@ class HistoryPage(Model):
 
 
 class ApprovalState(Model):
-    """What came of an answer."""
+    """The outcome of an answer."""
 
     workflow_id: str
     status: Literal["approved", "denied", "refused"]

@@ -1,4 +1,4 @@
-"""How a workflow stands, as an assistant is told: its end, what it wrote, or what it waits for."""
+"""The state of a workflow, as it is shown to an assistant: its end, what it wrote, or what it waits for."""
 
 from collections.abc import Iterable
 
@@ -22,11 +22,11 @@ NEXT = {
 
 
 async def workflow_state(connections: Connections, workflow_id: str) -> WorkflowState:
-    """How the workflow stands now, by rows that are as far as the log.
+    """Return the current state of the workflow, from rows caught up with the log.
 
     Raises:
         UnknownWorkflow: there is no such workflow.
-        LogLost: events are missing that the rows were made of.
+        LogLost: events that the rows were built from are missing.
         Unavailable: a server cannot be reached.
     """
     await catch_up(connections.log, connections.pool)
@@ -57,7 +57,7 @@ def _state(found: WorkflowSummary, waiting: ApprovalEntry | None, documents: Ite
 
 
 def ended_state(outcome: Outcome) -> WorkflowState:
-    """The same of a round that was waited for, or of a request that was refused."""
+    """Return the state after a round that was waited for, or after a refused request."""
     status: Status = "refused" if outcome.refusal else outcome.status
     return WorkflowState(
         workflow_id=outcome.workflow_id,
@@ -74,7 +74,7 @@ def ended_state(outcome: Outcome) -> WorkflowState:
 
 
 def running_state(workflow_id: str) -> WorkflowState:
-    """The same of work that stands in the log and has not ended."""
+    """Return the state of work that is in the log and has not ended."""
     return WorkflowState(workflow_id=workflow_id, status="running", next=what_next("running", workflow_id))
 
 
@@ -100,7 +100,7 @@ def shown_approval(entry: ApprovalEntry) -> WaitingApproval:
 
 
 def approval_id(entry: ApprovalEntry) -> str:
-    """What an answer is bound to: the step, and the hash of its parameters."""
+    """Return what an answer is bound to: the step, and the hash of its parameters."""
     return f"{entry.round}.{entry.task}.{entry.attempt}.{entry.step}-{entry.parameters_sha256}"
 
 

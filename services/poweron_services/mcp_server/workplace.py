@@ -1,4 +1,4 @@
-"""Where the tools work: servers, connections and roles, opened when they are first needed, and again after trouble."""
+"""Where the tools work: servers, connections and roles, opened when first needed, and again after a failure."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
@@ -14,7 +14,7 @@ Result = TypeVar("Result")
 
 
 class Workplace:
-    """One set of connections for all calls, on which the roles are played meanwhile."""
+    """One set of connections for all calls, which the roles use as well."""
 
     def __init__(
         self,
@@ -28,11 +28,11 @@ class Workplace:
         self._kept: asyncio.Task[None] | None = None
 
     async def do(self, work: Callable[[Connections], Coroutine[Any, Any, Result]]) -> Result:
-        """Do something over the connections; what closes them, or stops the roles, ends it.
+        """Run `work` on the connections; it ends if they are closed or the roles stop.
 
         Raises:
             Unavailable: a server cannot be reached or started.
-            Refused: something must be mended first.
+            Refused: something must be corrected first.
         """
         ready, kept = self._open()
         connections = await asyncio.shield(ready)
@@ -62,12 +62,12 @@ class Workplace:
             if ready.done():
                 raise
             ready.set_exception(error)
-            ready.exception()  # whoever waits hears of it; maybe nobody does any more
+            ready.exception()  # marks it as retrieved, since possibly no caller is waiting any more
         finally:
             ready.cancel()
 
     async def close(self) -> None:
-        """Close what is open."""
+        """Close the connections and stop the roles."""
         if self._kept is not None:
             await cancel_task(self._kept)
 
@@ -76,7 +76,7 @@ class Workplace:
 async def workplace(
     opening: Callable[[], AbstractAsyncContextManager[Connections]], serving: Callable[[Connections], Awaitable[None]]
 ) -> AsyncGenerator[Workplace, None]:
-    """A workplace, closed in the end."""
+    """Provide a workplace, and close it at the end."""
     place = Workplace(opening, serving)
     try:
         yield place

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from poweron_events.content import ContentStore
+from poweron_events.fold.stage_specs import PromptStage
 from poweron_events.fold.state import Workflow
 from poweron_events.outcome import RoundCompleted
 from poweron_events.parameters import ParametersSet
 from poweron_events.planning import TasksPlanned
 from poweron_events.selection import ActionSelected
-from poweron_events.stages import PromptStage
 from poweron_services.model_check.facts import FACTS, Fact
 from poweron_services.model_check.stories import Story
 

@@ -14,9 +14,9 @@ from poweron_events.codec import writable
 from poweron_events.content import ContentStore
 from poweron_events.errors import PowerOnError, Refused
 from poweron_events.event import AnyCall, ModelCall
+from poweron_events.fold.stage_specs import PromptStage
 from poweron_events.fold.state import MAX_REFUSALS, Workflow, rejections
 from poweron_events.retry import Failure, retry
-from poweron_events.stages import PromptStage
 from poweron_services import telemetry
 from poweron_services.decider.rules import allowance, check_budget, price_unknown
 from poweron_services.models.answers import Answer, Unacceptable, read

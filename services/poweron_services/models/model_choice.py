@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from poweron_events.stages import PromptStage
+from poweron_events.fold.stage_specs import PromptStage
 from poweron_services.models.chat_model import ChatModel, Completion
 from poweron_services.models.context_window import Windowed
 from poweron_services.models.prompts import Prompt

@@ -1,4 +1,4 @@
-"""One decision asked of models again: what they answer to it today, what code makes of it, and what it costs."""
+"""Asks models for one decision again: what they answer today, what the code makes of it, and what it costs."""
 
 import asyncio
 import time
@@ -9,8 +9,8 @@ from typing import NamedTuple
 from poweron_events.content import ContentStore
 from poweron_events.errors import PowerOnError, Refused
 from poweron_events.fold.costs import model_calls
+from poweron_events.fold.stage_specs import TURNS
 from poweron_events.fold.state import Workflow
-from poweron_events.stages import TURNS
 from poweron_events.stream import WorkflowEvent
 from poweron_services.models.call import Caller
 from poweron_services.models.chat_model import ChatModel, Completion
@@ -22,15 +22,15 @@ from poweron_services.replay.stored_content import StoredContent
 from poweron_services.replay.stored_records import Folded
 from poweron_services.wiring import stage_functions
 
-AT_ONCE = 4  # questions that are with models at a time
+AT_ONCE = 4  # concurrent questions to models
 
 
 class Answered(NamedTuple):
-    """One answer, and what the role made of it."""
+    """One answer and what the role made of it."""
 
     model: str
     event: WorkflowEvent | None
-    """What the decision would be; None where none came."""
+    """The decision that it leads to; None if there is none."""
     answer: str
     problem: str
     duration_ms: int
@@ -39,7 +39,7 @@ class Answered(NamedTuple):
 
 @dataclass(slots=True)
 class _Watched:
-    """A model whose last answer is remembered."""
+    """A model whose answers are recorded."""
 
     model: ChatModel
     completions: list[Completion] = field(default_factory=list)
@@ -52,16 +52,16 @@ class _Watched:
 
 @dataclass(frozen=True, slots=True)
 class AskAgain:
-    """Asks models for one decision of a workflow; nothing of it is kept."""
+    """Asks models for one decision of a workflow and stores nothing."""
 
     decision: Folded
     content: ContentStore
     known: KnownActions
     prompt: bytes | None
-    """What was shown then, which tells the actions that there were."""
+    """The original prompt, which lists the actions available at the time."""
 
     def __post_init__(self) -> None:
-        """Refuse what no model has decided."""
+        """Refuse an event that no model has decided."""
         event = self.decision.recorded.envelope.event
         if event is None or self.decision.before.phase not in TURNS or not model_calls(event):
             raise Refused(
@@ -71,13 +71,13 @@ class AskAgain:
 
     @property
     def event(self) -> WorkflowEvent:
-        """What was decided then."""
+        """The original decision."""
         event = self.decision.recorded.envelope.event
         assert event is not None
         return event
 
     async def ask(self, models: Sequence[tuple[str, ChatModel]], times: int) -> list[Answered]:
-        """What each model answers, so many times."""
+        """Ask each model this many times and return the answers."""
         places = asyncio.Semaphore(AT_ONCE)
 
         async def one(name: str, model: ChatModel) -> Answered:

@@ -1,4 +1,4 @@
-"""One decision taken again: the role's own code, on the workflow as it stood, with the answer that was recorded."""
+"""Replays one decision: runs the role's own code on the workflow as it was, with the recorded answer."""
 
 from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
@@ -14,6 +14,7 @@ from poweron_events.errors import PowerOnError, Unavailable
 from poweron_events.event import ModelCall
 from poweron_events.execution import ActionCompleted, ApprovalRequested
 from poweron_events.fold.costs import model_calls, without_reservations
+from poweron_events.fold.stage_specs import TURNS
 from poweron_events.fold.state import Workflow, step_place
 from poweron_events.observation import ObservationRecorded
 from poweron_events.outcome import (
@@ -29,7 +30,6 @@ from poweron_events.parameters import ParametersRejected, ParametersSet
 from poweron_events.planning import ActionsPlanned, TasksPlanned
 from poweron_events.refinement import RefinementDecided
 from poweron_events.selection import ActionSelected, SelectionRejected
-from poweron_events.stages import TURNS
 from poweron_events.stream import WorkflowEvent
 from poweron_services.models.call import Caller
 from poweron_services.models.time_limit import TimeLimit
@@ -57,7 +57,7 @@ from poweron_services.roles.reviewer import Reviewer
 from poweron_services.wiring import stage_functions
 
 AT_WORK: Final = ContextVar("poweron_replaying", default=False)
-"""Whether a decision is taken again: what its role logs meanwhile has not happened now."""
+"""Whether a decision is being replayed; log lines of its role are then not about anything that happens now."""
 
 OF_ROLES: Final = (
     TasksPlanned,
@@ -74,26 +74,26 @@ OF_ROLES: Final = (
     RoundFailed,
     RoundCancelled,
 )
-"""What the stage functions of the roles write, beside the failure of a stage."""
+"""The events that the stage functions of the roles write, apart from the failure of a stage."""
 BY_CIRCUMSTANCE: Final = frozenset({"stage_timeout", "content_store_unavailable", "unavailable"})
-"""Codes of a failed stage that a clock or a server has decided."""
+"""The codes of stage failures that depend on a clock or a server."""
 JUDGED: Final = frozenset({"done", "failed", "denied"})
-"""The outcomes of actions of which code has decided whether they may run."""
+"""The outcomes of actions for which code has decided whether they may run."""
 FAILURE: Final = ("stage", "error", "code")
-"""What code decides of the failure of a stage."""
-MOST_TOLD: Final = 3  # differences of one decision
+"""The fields of a stage failure that code decides."""
+MOST_TOLD: Final = 3  # differences to report for one decision
 STAGE_TIME: Final = 60.0  # seconds
 OF_SEVERAL: Final = frozenset({"parameterizer.v2.md"})
-"""Templates that an earlier release had and that are used now: they do not tell which it was."""
+"""Templates that several releases have used, so that they do not identify the release."""
 
 
 ALTERED: Final = Checked("differs", "The stored prompt or answer is not the one that the event commits to.")
 TAKEN_OVER: Final = Checked("same", "Taken over from the workflow that this one is a fork of, where it is judged.")
-"""A fork may have been told other words and other limits than those that the decision was taken with."""
+"""A fork may have a different request and other limits than those that the decision was made with."""
 
 
 class Replayed(NamedTuple):
-    """What came of taking a decision again."""
+    """The result of replaying a decision."""
 
     seq: int
     type: str
@@ -103,13 +103,13 @@ class Replayed(NamedTuple):
 
     @property
     def verdict(self) -> Sameness:
-        """Of decision and prompt together: one that differs counts as different."""
+        """The verdict on decision and prompt together; if either differs, so does the whole."""
         both = {self.decision, self.prompt}
         return "differs" if "differs" in both else "inconclusive" if "inconclusive" in both else "same"
 
 
 def is_decision(event: WorkflowEvent | None) -> bool:
-    """Whether code, with a model or without, has decided what the event says."""
+    """Return whether the event is a decision made by code, with or without a model."""
     if isinstance(event, StageFailed):
         return event.stage != "observe" and event.code not in BY_CIRCUMSTANCE
     if isinstance(event, ActionCompleted):
@@ -118,14 +118,14 @@ def is_decision(event: WorkflowEvent | None) -> bool:
 
 
 def _read(workflow: Workflow) -> Iterator[Workflow]:
-    """The workflow as the decision may have read it: reservations leave the head, so the last ones may be later."""
+    """Yield the states that the decision may have read: reservations keep the head, so the last may have come later."""
     open_ = workflow.round.reservations if workflow.round else ()
     for known in range(len(open_), -1, -1):
         yield without_reservations(workflow, open_[known:])
 
 
 def unless_replaying(_: object, __: str, line: EventDict) -> EventDict:
-    """A processor of log lines that drops those of a replay."""
+    """Drop the log lines of a replay; a structlog processor."""
     if AT_WORK.get():
         raise DropEvent
     return line
@@ -133,18 +133,18 @@ def unless_replaying(_: object, __: str, line: EventDict) -> EventDict:
 
 @dataclass(slots=True)
 class DecisionReplay:
-    """Takes the decisions of one workflow again, in their order."""
+    """Replays the decisions of one workflow, in order."""
 
     content: StoredContent
     known: KnownActions
     _listed: CatalogThen | None = field(default=None, init=False)
-    """The actions that there were, by the last prompt that lists them."""
+    """The actions that were available, according to the last prompt that lists them."""
     _earlier: EarlierPrompts = field(default_factory=EarlierPrompts, init=False)
     _release: str | None = field(default=None, init=False)
-    """The earlier release that decides, by the last template; None where it is this one."""
+    """The earlier release that made the decisions, according to the last template; None for the current release."""
 
     async def again(self, folded: Folded) -> Replayed:
-        """Take the decision again that this record tells of."""
+        """Replay the decision in this record."""
         token = AT_WORK.set(True)
         try:
             return await self._again(folded)
@@ -166,12 +166,12 @@ class DecisionReplay:
 
     @property
     def _catalog(self) -> CatalogThen:
-        """The actions that there were, as far as anything tells."""
+        """The actions that were available, as far as is known."""
         return self._listed or CatalogThen(self._known.specs)
 
     @property
     def _known(self) -> KnownActions:
-        """The actions that are known here, ours as the release had them that decides."""
+        """The actions that are known here, with PowerOn's own as of the release that made the decision."""
         return self.known if self._release is None else self.known.of_release(self._release)
 
     async def _by_role(self, folded: Folded, event: WorkflowEvent) -> Replayed:
@@ -202,7 +202,7 @@ class DecisionReplay:
         return StoredCall(call, prompt, answer, any(altered))
 
     def _look_at(self, workflow: Workflow, calls: Sequence[StoredCall]) -> None:
-        """Which release decides, and which actions there are, where a template and a prompt tell it."""
+        """Determine the release from the templates and the available actions from the prompts, if they show them."""
         self._earlier.look_at(workflow)
         for stored in calls:
             if stored.call.template not in OF_SEVERAL:
@@ -212,19 +212,19 @@ class DecisionReplay:
                 self._listed = self._known.then(workflow, shown)
 
     def _circumstances(self, workflow: Workflow, event: WorkflowEvent) -> Iterator[tuple[CatalogThen, str | None]]:
-        """What may have been otherwise then, and stands in no event: first what is most likely."""
+        """Yield the circumstances that may have been different then and that no event records, most likely first."""
         yield self._catalog, None
         if may_be_unusable(event):
             yield from ((self._catalog, code) for code in UNUSABLE)
         selection = workflow.step.selection if workflow.current.task is not None else None
-        if selection is not None:  # its server may have been gone by then
+        if selection is not None:  # its server may have been unavailable by then
             specs = {name: spec for name, spec in self._catalog.specs.items() if name != selection.action}
             yield CatalogThen(specs, self._catalog.guessed), None
 
     async def _compared(
         self, folded: Folded, event: WorkflowEvent, answers: StoredAnswers, catalog: CatalogThen
     ) -> Checked:
-        """Whether the role decides the same with these answers."""
+        """Return whether the role makes the same decision with these answers."""
         now = await self._decided(folded.before, answers, catalog)
         if answers.answers_missing:
             return Checked("inconclusive", "The answer was erased, or never kept.")
@@ -243,20 +243,20 @@ class DecisionReplay:
         return self._differing(" ".join(told[:MOST_TOLD])) if told else Checked("same")
 
     def _differing(self, told: str) -> Checked:
-        """A difference, unless what the decision stood on is not there any more."""
+        """Return a difference, or "inconclusive" if content that the decision was based on has been erased."""
         if self.content.missing:
             return Checked("inconclusive", f"What it was to read was erased. {told}")
         return Checked("differs", told)
 
     def _as_far_as_known(self, workflow: Workflow, found: Checked) -> Checked:
-        """The same, where the action at hand is known here: else a difference says nothing."""
+        """Return the result, or "inconclusive" if it is a difference and the current action is unknown here."""
         selection = workflow.step.selection if workflow.current.task is not None else None
         if found.sameness != "differs" or selection is None or selection.action in self.known.specs:
             return found
         return Checked("inconclusive", f"{selection.action} is no action that is known here. {found.detail}")
 
     async def _decided(self, workflow: Workflow, answers: StoredAnswers, catalog: CatalogThen) -> WorkflowEvent:
-        """What the role comes to; a stage that cannot be done is itself an event."""
+        """Return the role's decision; a stage that cannot be done is also an event."""
         caller = Caller(answers, self.content)
         functions = stage_functions(caller, self.content, catalog.specs, self.known.configured_places)
         if self._release in BEFORE_0_4:
@@ -269,7 +269,7 @@ class DecisionReplay:
             raise
         except PowerOnError as error:
             return _failed(workflow, error)
-        except Exception:  # noqa: BLE001 - a bug of then or of now is told as what it would be
+        except Exception:  # noqa: BLE001 - a bug, then or now, is reported as the event it would be
             return _failed(workflow, PowerOnError("An unexpected error; the log of the service has it."))
 
 

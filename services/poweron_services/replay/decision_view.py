@@ -1,4 +1,4 @@
-"""What a decision got to see: the workflow as it stood, and the prompt and the answer byte for byte."""
+"""What a decision saw: the workflow as it was, and the prompt and the answer byte for byte."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -19,13 +19,13 @@ from poweron_services.roles.prompt_context import document_lines, history
 
 
 class View(NamedTuple):
-    """A workflow after one of its events, and the decision that came next."""
+    """A workflow after one of its events, and the next decision."""
 
     at: Folded
     next: Folded | None
-    """None where none has come yet."""
+    """The next decision; None if there is none yet."""
     call: ModelCall | None
-    """Whose answer decided; None where no model was asked."""
+    """The model call whose answer decided; None if no model was asked."""
     prompt: bytes | None
     answer: bytes | None
 
@@ -35,7 +35,7 @@ class View(NamedTuple):
 
     @property
     def missing(self) -> str:
-        """What is not there of prompt and answer, in a sentence; empty where everything is."""
+        """A text that says whether the prompt or the answer is missing; empty if neither is."""
         if self.call is None:
             return ""
         kept = {"prompt": (self.call.prompt_ref, self.prompt), "answer": (self.call.answer_ref, self.answer)}
@@ -50,7 +50,7 @@ class View(NamedTuple):
 async def view(
     workflow_id: str, records: Sequence[StoredRecord], content: ContentStore, *, at: int | None = None
 ) -> View:
-    """The workflow after event `at`, and what the next decision saw; without `at` that of the last decision.
+    """Return the workflow after event `at` and what the next decision saw; without `at`, what the last one saw.
 
     Raises:
         UnknownSeq: there is no such event, or it was superseded.
@@ -73,11 +73,11 @@ async def view(
 
 
 def accepted(workflow_id: str, records: Sequence[StoredRecord]) -> list[Folded]:
-    """The accepted events, in order.
+    """Return the accepted events, in order.
 
     Raises:
-        UnknownWorkflow: none was.
-        Refused: a record is not what it was.
+        UnknownWorkflow: no event was accepted.
+        Refused: a record is damaged.
     """
     found: list[Folded] = []
     for each in folded(workflow_id, records):
@@ -91,7 +91,7 @@ def accepted(workflow_id: str, records: Sequence[StoredRecord]) -> list[Folded]:
 
 
 def index_of(workflow_id: str, every: Sequence[Folded], records: Sequence[StoredRecord], seq: int) -> int:
-    """Where among the accepted events that one is.
+    """Return the index of event `seq` among the accepted events.
 
     Raises:
         UnknownSeq: it is not among them.
@@ -105,21 +105,21 @@ def index_of(workflow_id: str, every: Sequence[Folded], records: Sequence[Stored
 
 
 def _next(every: Sequence[Folded], index: int) -> Folded | None:
-    """The decision that came after this event; none where a round has ended with it."""
+    """Return the decision that came after this event; None if the event ended a round."""
     if not every[index].after.is_open:
         return None
     return next((each for each in every[index + 1 :] if is_decision(each.recorded.envelope.event)), None)
 
 
 def _last(every: Sequence[Folded]) -> int:
-    """The event that the last decision answers."""
+    """Return the index of the event that the last decision answers."""
     heads = [index for index, each in enumerate(every) if not isinstance(each.recorded.envelope.event, WITHOUT_TURN)]
     decided = [place for place, index in enumerate(heads) if is_decision(every[index].recorded.envelope.event)]
     return heads[max(0, decided[-1] - 1)] if decided else len(every) - 1
 
 
 def as_object(seen: View) -> dict[str, Any]:
-    """All of it as `--json` prints it."""
+    """Return the view as `--json` prints it."""
     workflow = seen.workflow
     round_, task, attempt, step = workflow.place
     opened = workflow.round is not None

@@ -1,6 +1,6 @@
-"""What earlier releases did otherwise on purpose, so that a decision of theirs is compared with what they would decide.
+"""Intended differences of earlier releases, so that their decisions are compared with what they would have decided.
 
-A change of a rule stays a difference unless it was released and stands here.
+A changed rule counts as a difference unless the old rule was released and is listed here.
 """
 
 from collections.abc import Mapping
@@ -25,13 +25,13 @@ FIRST: Final = "0.1.0"
 BEFORE_0_3: Final = frozenset({FIRST, "0.2.0"})
 BEFORE_0_4: Final = frozenset({*BEFORE_0_3, "0.3.0"})
 SENTENCES: Final = frozenset({"reason", "detail", "error", "message", "told", "summary"})
-"""What events say to people. Releases word it differently: of an earlier one it is told, and is no other decision."""
+"""Texts for users in events. New wording since an earlier release is reported, but is not a different decision."""
 RELEASED_ACTIONS: Final = Path(__file__).with_name("released_actions.json")
-"""The parameters of our actions, by release; without what their lists may hold, which no model was told then."""
+"""The parameters of PowerOn's own actions by release, without constraints on list items, as models saw them then."""
 
 
 def lacks_fields(data: Any, event: BaseModel) -> bool:
-    """Whether the recorded data lack a field that is always written now: then an earlier release wrote them."""
+    """Return whether the recorded data lack a field that is always written now: an earlier release wrote them."""
     if not isinstance(data, Mapping):
         return False
     for name, described in type(event).model_fields.items():
@@ -45,7 +45,7 @@ def lacks_fields(data: Any, event: BaseModel) -> bool:
 
 
 def as_written_by(release: str | None, event: WorkflowEvent, workflow: Workflow) -> WorkflowEvent:
-    """The event as that release would have written it in place of this one; None is this release."""
+    """Return the event as that release would have written it; None is the current release."""
     if release == FIRST and isinstance(event, RoundCompleted):  # totals did not count the call for the message
         return event.model_copy(update={"totals": workflow.current.totals, "documents": _written(workflow)})
     if release in BEFORE_0_3 and isinstance(event, RoundFailed):
@@ -54,7 +54,7 @@ def as_written_by(release: str | None, event: WorkflowEvent, workflow: Workflow)
 
 
 def _written(workflow: Workflow) -> tuple[DocumentRef, ...]:
-    """What a round wrote for the user by 0.1.0: the documents of its writing steps, the newest of each name."""
+    """Return a round's documents for the user according to 0.1.0: those of writing steps, the newest of each name."""
     steps = [each for each in workflow.current.messages if each.kind == "step" and each.success]
     written = (document for step in steps if step.action in WRITING for document in step.documents)
     return tuple({document.document_name: document for document in written}.values())
@@ -62,7 +62,7 @@ def _written(workflow: Workflow) -> tuple[DocumentRef, ...]:
 
 @cache
 def actions_of(release: str) -> Mapping[str, ActionSpec]:
-    """Our own actions as that release had them: those of now, where they have not changed since."""
+    """Return PowerOn's own actions as of that release; the current ones if they have not changed since."""
     described: dict[str, Any] = orjson.loads(RELEASED_ACTIONS.read_bytes()).get(release)
     if described is None:
         return CATALOG
@@ -74,25 +74,25 @@ def actions_of(release: str) -> Mapping[str, ActionSpec]:
 
 @dataclass(slots=True)
 class EarlierPrompts:
-    """What prompts of earlier releases showed, of one workflow."""
+    """The values that prompts of earlier releases showed for one workflow."""
 
     learnings: dict[int, tuple[str, ...]] = field(default_factory=dict)
-    """Those of a step before it was refined, by the number of its message."""
+    """The learnings of each step before its refinement, by the number of its message."""
 
     written: tuple[str, ...] = ()
-    """The documents that 0.1.0 would name as written."""
+    """The names of the documents that 0.1.0 would list as written."""
 
     def look_at(self, workflow: Workflow) -> None:
-        """How the workflow stands when the decision is taken."""
+        """Take note of the workflow as it is when the decision is made."""
         self.written = tuple(document.document_name for document in _written(workflow))
 
     def observed(self, after: Workflow) -> None:
-        """A step was observed: it has no learnings yet but those of its selection."""
+        """Take note of an observed step, whose only learnings so far are those of its selection."""
         last = after.current.messages[-1]
         self.learnings[last.seq] = last.learnings
 
     def shown(self, prompt: Prompt, release: str | None) -> dict[str, Any]:
-        """What a prompt shows, as templates of earlier releases name it and as they told messages."""
+        """Return the values that a prompt shows, with the names and messages of an earlier release's templates."""
         shown = prompt.shown()
         if release == FIRST and isinstance(prompt, MessagePrompt):
             shown["documents"] = self.written
@@ -107,6 +107,6 @@ class EarlierPrompts:
         return shown
 
     def _as_told_then(self, message: ChatMessage) -> ChatMessage:
-        """Without what the history has told since 0.3.0: attempts, links, what a refinement taught."""
+        """Return the message without what the history shows since 0.3.0: attempts, links and refinements' learnings."""
         learnings = self.learnings.get(message.seq, message.learnings)
         return message.model_copy(update={"attempt": 0, "told": None, "links": (), "learnings": learnings})

@@ -1,4 +1,4 @@
-"""Whether two events say the same: field by field, but for what differs by nature."""
+"""Compares two events field by field, except for fields that differ by nature."""
 
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final
@@ -11,17 +11,17 @@ from poweron_services.replay.stored_answers import UNTOLD
 BY_NATURE: Final = frozenset(
     {"durationMs", "tries", "promptRef", "answerRef", "template", "templateSha256", "failedCalls", "reservations"}
 )
-"""How long something took, what was reserved, what bytes are kept as, and the template, compared with the prompt."""
-LONGEST: Final = 80  # characters of a value that is told
+"""Durations, retries, reservations, references to stored bytes, and the template, which is compared with the prompt."""
+LONGEST: Final = 80  # characters of a value to show
 
 
 def differences(
     data: Mapping[str, Any], event: WorkflowEvent, *, only: Collection[str] | None = None, earlier: bool = False
 ) -> list[str]:
-    """What the event says otherwise than the recorded data, a sentence each.
+    """Return a sentence for each difference between the recorded data and the event.
 
-    An event of an earlier release lacks the fields that came later: only what it has is compared. `only` names the
-    fields that are compared at all.
+    An event of an earlier release lacks fields that were added later: only those it has are compared. `only` names the
+    fields to compare at all.
     """
     now = orjson.loads(orjson.dumps(event.model_dump(mode="json", by_alias=True)))
     only_given = only is not None or earlier
@@ -43,7 +43,7 @@ def _parts(then: Any, now: Any, at: str, *, only_given: bool) -> Iterator[str]:
 
 
 def _is_untold(then: Any, now: Any) -> bool:
-    """Whether the texts are the same but for a sentence that is not known any more."""
+    """Return whether the texts are the same except for a sentence that is no longer known."""
     if not isinstance(then, str) or not isinstance(now, str) or UNTOLD not in now:
         return False
     begin, _, end = now.partition(UNTOLD)

@@ -1,4 +1,4 @@
-"""The actions as a replay knows them: what they take, without any of them, and without a server of tools at work."""
+"""The actions that a replay knows: their specifications only, without running an action or a tool server."""
 
 import os
 from collections.abc import AsyncGenerator, Iterator, Mapping
@@ -20,16 +20,16 @@ from poweron_services.replay.earlier_release import actions_of
 from poweron_services.roles.named_addresses import ConfiguredPlaces
 
 ShownActions = Mapping[str, tuple[str, ...]]
-"""Actions as a prompt lists them: the names of their parameters by the action's name."""
+"""Actions as listed in a prompt: the names of their parameters by the action's name."""
 
 
 @dataclass(frozen=True, slots=True)
 class CatalogThen:
-    """The actions that there were for a decision, as far as that can be known."""
+    """The actions that were available for a decision, as far as is known."""
 
     specs: Mapping[str, ActionSpec]
     guessed: frozenset[str] = frozenset()
-    """Of these only names and parameters are known, from the prompt."""
+    """The actions of which only the names and parameters are known, from the prompt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +40,14 @@ class KnownActions:
     configured_places: ConfiguredPlaces = field(default_factory=dict)
 
     def of_release(self, release: str) -> "KnownActions":
-        """The same with our own actions as an earlier release had them."""
+        """Return the same actions, with PowerOn's own as of an earlier release."""
         others = {name: spec for name, spec in self.specs.items() if name not in CATALOG}
         return replace(self, specs={**actions_of(release), **others})
 
     def then(self, workflow: Workflow, shown: ShownActions) -> CatalogThen:
-        """Those that a prompt lists, and those that it would not list anyway.
+        """Return the actions that a prompt lists, and those that it would not list in any case.
 
-        Which actions a process has comes of its settings, which no event tells; the prompt tells it.
+        Which actions a process has depends on its settings, which no event records; the prompt shows it.
         """
         listable = (plannable_actions if workflow.phase == "plan" else allowed_actions)(workflow, self.specs)
         others = {name: spec for name, spec in self.specs.items() if name not in listable}
@@ -57,7 +57,7 @@ class KnownActions:
 
 
 def _guessed(name: str, names: tuple[str, ...]) -> ActionSpec:
-    """An action of which only this is known."""
+    """Return the specification of an action of which only this is known."""
     return ActionSpec(name, {"type": "object", "properties": {each: {} for each in names}}, "at_most_once", 0)
 
 
@@ -67,7 +67,7 @@ OURS: Final = KnownActions(CATALOG)
 
 @asynccontextmanager
 async def known_actions(settings: Settings) -> AsyncGenerator[KnownActions, None]:
-    """The actions of PowerOn, of packages and of the servers of tools that the settings name; no server is asked."""
+    """Return the actions of PowerOn, of packages and of the tool servers in the settings; no server is contacted."""
     resources = Resources(read_document=DocumentReader(1), render_report=ReportRenderer(), searches=True)
     linked = ActionConnections.read(settings.connections, os.environ)
     tools, places = _approved_tools(settings)
@@ -77,7 +77,7 @@ async def known_actions(settings: Settings) -> AsyncGenerator[KnownActions, None
 
 
 def _approved_tools(settings: Settings) -> tuple[Mapping[str, ActionSpec], ConfiguredPlaces]:
-    """The tools of servers, as they were approved."""
+    """Return the tools of servers as they were approved."""
     if settings.mcp is None:
         return {}, {}
     from poweron_services.connectors.mcp.server_list import configured_places_of, read_servers  # noqa: PLC0415 - slow
@@ -87,7 +87,7 @@ def _approved_tools(settings: Settings) -> tuple[Mapping[str, ActionSpec], Confi
 
 
 def _specs(settings: Settings, entries: Any) -> Iterator[tuple[str, ActionSpec]]:
-    from poweron_services.connectors.mcp.action_names import with_own_names  # noqa: PLC0415 - likewise
+    from poweron_services.connectors.mcp.action_names import with_own_names  # noqa: PLC0415 - slow
     from poweron_services.connectors.mcp.known_tools import KnownTools  # noqa: PLC0415
 
     known = KnownTools.of_home(settings.home)

@@ -1,4 +1,4 @@
-"""Whether an action may run: the executor's own checks on what it was to do, with nothing behind them that acts."""
+"""Replays the permission check of an action: the executor's own checks, with placeholders that run nothing."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -22,12 +22,12 @@ from poweron_services.roles.action_execution import Execution
 from poweron_services.roles.named_addresses import ConfiguredPlaces
 
 DENIAL: Final = ("success", "outcome", "error", "detail", "code")
-"""What the end of an action says of why it was not let run."""
+"""The fields of an action's end that say why it was not allowed to run."""
 
 
 @dataclass(slots=True)
 class _NotRun:
-    """Stands in place of an action, and does nothing."""
+    """A placeholder for an action, which does nothing."""
 
     spec: ActionSpec
     reached: list[Order] = field(default_factory=list)
@@ -38,7 +38,7 @@ class _NotRun:
 
 
 class _Nobody:
-    """A model that no check asks."""
+    """A model that no check calls."""
 
     async def complete(self, prompt: Prompt) -> Completion:
         raise AssertionError(f"no model is asked: {prompt.stage}")
@@ -46,13 +46,13 @@ class _Nobody:
 
 @dataclass(frozen=True, slots=True)
 class PermissionCheck:
-    """Lets the executor judge again whether what it was to do may be done."""
+    """Lets the executor judge again whether an action may run."""
 
     content: StoredContent
     configured_places: ConfiguredPlaces
 
     async def completed(self, folded: Folded, event: ActionCompleted, then: CatalogThen) -> Checked:
-        """The action was run, or refused: whether it would be again. What it gave is taken as it was."""
+        """Check whether an action would be run, or refused, as it was then. Its result is taken as recorded."""
         selection = folded.before.step.selection
         assert selection is not None
         label = result_label(folded.before, selection.action)
@@ -94,7 +94,7 @@ class PermissionCheck:
 
 
 def _circumstances(action: str, event: ActionCompleted, then: CatalogThen) -> Iterator[tuple[CatalogThen, Approval]]:
-    """What a process may have had that no event tells: the action at all, a mark of its own."""
+    """Yield what no event records of a process: whether it had the action, and whether it marked it for approval."""
     yield then, NEVER
     if event.outcome == "denied":
         without = {name: spec for name, spec in then.specs.items() if name != action}
@@ -104,7 +104,7 @@ def _circumstances(action: str, event: ActionCompleted, then: CatalogThen) -> It
 
 
 def asked_again(workflow: Workflow, event: ApprovalRequested) -> Checked:
-    """A person was asked: whether one would be, of the same parameters. Marks of the process stand in no event."""
+    """Check whether a user would be asked again, about the same parameters. No event records the process's marks."""
     if marks(workflow.current.opening.approve, event.action) and not NEVER.must_be_asked(workflow):
         return Checked("differs", "Nobody would be asked now.")
     now = Approval({event.action}, event.expires_ms).request(workflow)

@@ -1,4 +1,4 @@
-"""Whether a prompt would be shown again as it was: rendered with the delimiter that it had, compared byte for byte."""
+"""Checks whether a prompt would be the same now: renders it with the original delimiter and compares every byte."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -16,24 +16,24 @@ from poweron_services.replay.released_templates import release_of, released_temp
 Sameness = Literal["same", "differs", "inconclusive"]
 _FENCE: Final = re.compile(r"^<<< ([0-9a-f]{16})$", re.MULTILINE)
 _ACTION: Final = re.compile(r"^- ([a-z][\w-]*\.[A-Za-z][\w-]*)\(([^()\n]*)\)$", re.MULTILINE)
-PARTED: Final = 60  # characters of a difference
+PARTED: Final = 60  # characters to show of a difference
 ERASED: Final = "The prompt was erased."
 NOT_KEPT: Final = "The prompt was never kept."
 
 
 class Checked(NamedTuple):
-    """What came of comparing a prompt with the one that was shown."""
+    """The result of comparing a prompt or a decision with the recorded one."""
 
     sameness: Sameness
     detail: str = ""
 
 
 NO_PROMPT: Final = Checked("same")
-"""Where no model was asked, then or now."""
+"""The result if no model was asked, then or now."""
 
 
 class StoredPrompt:
-    """A prompt as it was sent: the rendering itself, or the body of a request to a provider that holds it."""
+    """A prompt as it was sent: the rendering itself, or the body of a request to a provider that contains it."""
 
     def __init__(self, sent: bytes) -> None:
         self.text = sent.decode("utf-8", errors="replace")
@@ -41,25 +41,25 @@ class StoredPrompt:
 
     @property
     def fence(self) -> str | None:
-        """The delimiter that it had; None where it has none."""
+        """The delimiter of the prompt; None if it has none."""
         return next((found[1] for text in self._texts if (found := _FENCE.search(text))), None)
 
     @property
     def actions(self) -> dict[str, tuple[str, ...]] | None:
-        """The actions that it lists, with the names of their parameters; None where it lists none."""
+        """The actions that the prompt lists, with the names of their parameters; None if it lists none."""
         bare = "\n".join(_outside(text) for text in self._texts)
         found = {name: tuple(filter(None, given.split(","))) for name, given in _ACTION.findall(bare)}
         return found or None
 
     def holds(self, rendered: Rendered) -> bool:
-        """Whether this rendering is what was sent."""
+        """Return whether this rendering is what was sent."""
         if self._texts == (self.text,):
             return self.text == str(rendered)
-        data, instructions = rendered.data, rendered.instructions.strip()  # as some clients of providers send them
+        data, instructions = rendered.data, rendered.instructions.strip()  # as some provider clients send them
         return data in self._texts and any(instructions in text for text in self._texts)
 
     def parting(self, rendered: Rendered) -> str:
-        """Where a rendering leaves what was sent, for a person."""
+        """Return a sentence that shows where a rendering first differs from what was sent."""
         text = str(rendered) if self._texts == (self.text,) else rendered.data
         sent = next((each for each in self._texts if _FENCE.search(each)), self.text)
         at = next((n for n, (a, b) in enumerate(zip(sent, text, strict=False)) if a != b), min(len(sent), len(text)))
@@ -69,7 +69,7 @@ class StoredPrompt:
 
 
 def _texts(sent: str) -> Iterator[str]:
-    """Every text of a request's body; what is no request is one text."""
+    """Yield every text of a request's body; anything else is one text."""
     try:
         body = orjson.loads(sent) if sent.startswith("{") else None
     except orjson.JSONDecodeError:
@@ -88,7 +88,7 @@ def _inside(value: Any) -> Iterator[str]:
 
 
 def _outside(text: str) -> str:
-    """What of a prompt stands outside its delimiters."""
+    """Return the text of a prompt outside its delimiters."""
     found = _FENCE.search(text)
     return text if found is None else re.sub(rf"<<< {found[1]}\n.*?\n>>> {found[1]}", "", text, flags=re.DOTALL)
 
@@ -96,7 +96,7 @@ def _outside(text: str) -> str:
 def check_prompt(
     prompt: Prompt, call: ModelCall, stored: StoredPrompt, earlier: EarlierPrompts, *, by_earlier: bool
 ) -> Checked:
-    """Compare what a role would show now with what was shown, perhaps by an earlier release."""
+    """Compare what a role would show now with what was shown then, possibly by an earlier release."""
     template = prompt.template
     if call.template_sha256 != template.sha256:
         released = released_template(call.template_sha256) if by_earlier else None
@@ -127,7 +127,7 @@ def _compared(
 ) -> Checked:
     tried: Prompt | None = prompt
     rendered = first = template.render(shown(prompt) | {"share": prompt.share}, fence)
-    while tried is not None:  # a model that takes little was shown less
+    while tried is not None:  # a model with a small context window was shown less
         rendered = template.render(shown(tried) | {"share": tried.share}, fence)
         if stored.holds(rendered):
             newer = template.sha256 != prompt.template.sha256

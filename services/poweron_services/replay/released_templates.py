@@ -1,4 +1,4 @@
-"""The templates of every release, by their hash: what an earlier release showed to a model is rendered again."""
+"""The templates of earlier releases by their hash, to render again what these releases showed to a model."""
 
 from functools import cache
 from pathlib import Path
@@ -37,12 +37,12 @@ RELEASED: Final = {
         "selector.v3.md",
     ),
 }
-"""The templates that a release had and later ones have no more, by its version: they stay as they are."""
+"""The templates of each earlier release that are no longer in use, by version; their files must not change."""
 
 
 @cache
 def released_template(sha256: str) -> Template | None:
-    """The template of an earlier release with this hash."""
+    """Return the template of an earlier release with this hash, or None."""
     return _by_hash().get(sha256)
 
 
@@ -57,6 +57,6 @@ def _by_hash() -> dict[str, Template]:
 
 @cache
 def release_of(sha256: str) -> str | None:
-    """The last release that had the template with this hash; None where none had it."""
+    """Return the last release that had the template with this hash; None if no earlier release had it."""
     template = _by_hash().get(sha256)
     return max((each for each, names in RELEASED.items() if template and template.name in names), default=None)

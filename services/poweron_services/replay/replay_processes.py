@@ -1,4 +1,4 @@
-"""Many workflows replayed side by side: each process takes some of them, reads contents, and says what came of it."""
+"""Replays many workflows in parallel: each process takes some of them, reads their contents and returns the results."""
 
 import asyncio
 import logging
@@ -24,18 +24,18 @@ from poweron_services.replay.known_actions import KnownActions
 from poweron_services.replay.workflow_replay import replay
 
 MAX_PROCESSES: Final = 8
-WORKFLOWS_PER_PROCESS: Final = 50  # that pay for starting one
-AT_A_TIME: Final = 10  # workflows that a process is given
-WAITING: Final = 2  # shares that wait for each process
+WORKFLOWS_PER_PROCESS: Final = 50  # workflows that justify starting a process
+AT_A_TIME: Final = 10  # workflows given to a process
+WAITING: Final = 2  # shares in flight for each process
 
 
 class ReplayedWorkflow(NamedTuple):
-    """What came of replaying a workflow."""
+    """The result of replaying a workflow."""
 
     workflow_id: str
     replayed: Sequence[Replayed]
     newer: str = ""
-    """Why it can not be replayed: a newer release worked on it."""
+    """Why the workflow cannot be replayed: a newer release worked on it."""
 
 
 Share = Sequence[tuple[str, Sequence[StoredRecord]]]
@@ -43,7 +43,7 @@ Share = Sequence[tuple[str, Sequence[StoredRecord]]]
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """What a process that replays works with."""
+    """The data that a replaying process works with."""
 
     place: str
     known: KnownActions
@@ -55,9 +55,9 @@ _kept: _Kept | None = None
 async def replay_all(
     pool: Pool, workflows: int, content: ContentStore, place: str, known: KnownActions
 ) -> AsyncGenerator[ReplayedWorkflow, None]:
-    """Replay all workflows that have records, as each is done; of so many, several processes take some each.
+    """Replay all workflows that have records and yield each result when it is ready; share many among processes.
 
-    `place` is where processes beside this one find the contents. Of a long log only a small part is held at a time.
+    `place` is where other processes find the contents. Only a small part of a long log is in memory at a time.
     """
     count = min(MAX_PROCESSES, _cores(), workflows // WORKFLOWS_PER_PROCESS)
     if count < 2:
@@ -71,7 +71,7 @@ async def replay_all(
 
 
 async def _shares(pool: Pool) -> AsyncIterator[Sequence[str]]:
-    """The ids of all workflows, in parts that a process is given."""
+    """Yield the ids of all workflows, in shares for one process."""
     ids = await reader.workflow_ids(pool, limit=AT_A_TIME)
     while ids:
         yield ids
@@ -130,5 +130,5 @@ async def _one(
 
 
 def _cores() -> int:
-    """How many cores this process may use, which can be fewer than the machine has."""
+    """Return the number of cores that this process may use, which can be fewer than the machine has."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

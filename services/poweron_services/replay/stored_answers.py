@@ -1,4 +1,4 @@
-"""The model of a replay: it answers with what was answered then, and compares what it is shown with what was shown."""
+"""The model of a replay: it returns the recorded answers and compares each prompt with the recorded one."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -18,42 +18,42 @@ from poweron_services.replay.earlier_release import EarlierPrompts
 from poweron_services.replay.prompt_check import ERASED, NO_PROMPT, NOT_KEPT, Checked, StoredPrompt, check_prompt
 
 UNTOLD: Final = "What kept the model from answering is not known any more."
-"""Stands where a sentence of that time stood; what is compared with it may have any text there."""
+"""A placeholder for a sentence that was not recorded; in a comparison, it matches any text."""
 UNUSABLE: Final = ("answer_cut_off", "prompt_too_long", "answer_refused", "answer_empty")
-"""Why a final message could not be used: its event does not say which."""
+"""Why a final message may have been unusable; its event does not say which."""
 
 
 class NotAnswered(PowerOnError):
-    """No answer was recorded for what is asked now."""
+    """No answer was recorded for the question that is asked now."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredCall:
-    """A call that was answered then, with the bytes that were kept of it; None where they are there no more."""
+    """A recorded call with its stored prompt and answer; None for what is no longer stored."""
 
     call: ModelCall
     prompt: bytes | None
     answer: bytes | None
     is_altered: bool = False
-    """Whether one of them is not what the event commits to."""
+    """Whether the prompt or the answer does not match the event's commitment."""
 
 
 @dataclass(slots=True)
 class StoredAnswers:
-    """Answers what was asked on the way to one event, in order."""
+    """Returns the answers to the calls that led to one event, in order."""
 
     event: WorkflowEvent
     calls: Sequence[StoredCall]
     earlier: EarlierPrompts
     by_earlier: bool
-    """Whether an earlier release asked."""
+    """Whether an earlier release made the calls."""
     unusable: str | None = None
-    """The code by which a final message could not be used."""
+    """The code of why a final message was unusable."""
     prompts: list[Checked] = field(default_factory=list)
     shown: list[Prompt] = field(default_factory=list)
     answers_missing: bool = False
     unasked: bool = False
-    """Whether a model was asked where none was then."""
+    """Whether a model is asked now that was not asked then."""
 
     async def complete(self, prompt: Prompt) -> Completion:
         self.shown.append(prompt)
@@ -68,7 +68,7 @@ class StoredAnswers:
 
     @property
     def prompt(self) -> Checked:
-        """What came of comparing the prompts; of several the first that is not the same."""
+        """The result of comparing the prompts: that of the first one that is not the same, if any."""
         if len(self.shown) < len(self.calls):
             return Checked("differs", "A model was asked then, and would not be asked now.")
         return next((each for each in self.prompts if each.sameness != "same"), (*self.prompts, NO_PROMPT)[0])
@@ -79,7 +79,7 @@ class StoredAnswers:
         return check_prompt(prompt, stored.call, StoredPrompt(stored.prompt), self.earlier, by_earlier=self.by_earlier)
 
     def _no_answer(self, prompt: Prompt) -> PowerOnError:
-        """What kept the model from answering then, where the event tells of it."""
+        """Return the error that kept the model from answering then, if the event records it."""
         event, code = self.event, getattr(self.event, "code", None)
         reason = event.error if isinstance(event, StageFailed) else getattr(event, "reason", "")
         if code in get_args(BudgetCode):
@@ -99,7 +99,7 @@ class StoredAnswers:
         return NotAnswered("The answer is not there any more.")
 
     def _refusal(self) -> Refused | None:
-        """Why a provider said that its answer is none, which only the event tells."""
+        """Return why a provider declared its answer unusable, which only the event records."""
         code = getattr(self.event, "code", None)
         reason = getattr(self.event, "reason", None)
         if reason is not None and code in FOR_PEOPLE and _is_rejection(self.event):
@@ -108,7 +108,7 @@ class StoredAnswers:
 
 
 def may_be_unusable(event: WorkflowEvent) -> bool:
-    """Whether an answer to this event may have been none, without the event saying so."""
+    """Return whether an answer for this event may have been unusable without the event saying so."""
     return isinstance(event, RoundCompleted) and bool(event.model_calls)
 
 
@@ -117,7 +117,7 @@ def _is_rejection(event: Event) -> bool:
 
 
 def _count_failed(calls: Sequence[FailedCalls]) -> None:
-    """Let the work at hand know of the calls that failed then: budgets count them."""
+    """Report the calls that failed then to the current time limit, because budgets count them."""
     limit = current_limit()
     for each in calls if limit is not None else ():
         assert limit is not None

@@ -1,4 +1,4 @@
-"""The content store as a replay has it: it reads, writes nothing, and remembers what was not there."""
+"""The content store of a replay: it only reads, and remembers which contents were missing."""
 
 from collections.abc import Sequence
 
@@ -7,16 +7,16 @@ from poweron_events.errors import MissingContent
 
 
 class StoredContent(ContentStore):
-    """Reads what another store keeps; whatever is stored goes nowhere."""
+    """Reads from another store; everything that is written is discarded."""
 
     def __init__(self, store: ContentStore) -> None:
         self._kept = store
         self._workflow_keys: dict[str, bytes | None] = {}
         self.missing: list[str] = []
-        """The commitments that were asked for in vain, since this list was last cleared."""
+        """The commitments that were requested but not found, since this list was last cleared."""
 
     async def put_all(self, workflow_id: str, contents: Sequence[bytes]) -> Sequence[str]:
-        """What the contents would be stored as."""
+        """Return the names under which the contents would be stored."""
         key = await self._key_of(workflow_id) or b""
         return [commitment(key, content) for content in contents]
 
@@ -35,13 +35,13 @@ class StoredContent(ContentStore):
             raise
 
     async def recall(self, *_: object) -> None:
-        """Nothing that a step was given is taken up again: no step runs."""
+        """Return nothing: no step runs that could reuse an earlier answer."""
 
     async def remember(self, *_: object) -> None:
-        """Nothing is kept."""
+        """Store nothing."""
 
     async def find(self, workflow_id: str, name: str | None) -> bytes | None:
-        """The bytes of a commitment; None where there are none any more."""
+        """Return the bytes of a commitment; None if they no longer exist."""
         if name is None:
             return None
         try:
@@ -50,7 +50,7 @@ class StoredContent(ContentStore):
             return None
 
     async def is_kept_as_said(self, workflow_id: str, name: str, content: bytes) -> bool:
-        """Whether the bytes are those that the event commits to; where the key was erased, nobody can tell."""
+        """Return whether the bytes match the event's commitment, or True if the key that it needs was erased."""
         key = await self._key_of(workflow_id)
         return key is None or commitment(key, content) == name
 

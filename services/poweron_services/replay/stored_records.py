@@ -1,4 +1,4 @@
-"""The records of one workflow as they are kept, and each folded on those before it."""
+"""The stored records of one workflow, each folded onto those before it."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -16,9 +16,9 @@ from poweron_services.client.release_check import expect_known
 
 
 class Folded(NamedTuple):
-    """A record with the workflow without and with it, and what was said of it at the time.
+    """A record, its verdict now, the workflow before and after it, and the stored row with the original verdict.
 
-    `before` does not count what was reserved for the calls that the event reports: they were made behind it.
+    `before` does not include the reservations for calls that the event reports, which were made after that state.
     """
 
     seq: int
@@ -30,21 +30,21 @@ class Folded(NamedTuple):
 
     @property
     def data(self) -> dict[str, Any]:
-        """The event as it stands in the record."""
+        """The event's data as stored in the record."""
         data: dict[str, Any] = orjson.loads(self.stored.value)["data"]
         return data
 
 
 @dataclass(frozen=True, slots=True)
 class Damaged:
-    """A record that is not what it was when it came, and why."""
+    """A record that is no longer what it was when it arrived, and why."""
 
     stored: StoredRecord
     why: str
 
 
 def folded(workflow_id: str, records: Iterable[StoredRecord]) -> Iterator[Folded | Damaged]:
-    """The records one after the other, each judged again.
+    """Yield the records in order, each judged again.
 
     Raises:
         NewerRelease: the workflow has an event or rules that this release does not know.

@@ -1,4 +1,4 @@
-"""A workflow replayed: every decision of it taken again, and what came of that."""
+"""Replays a workflow: makes each of its decisions again and compares the results."""
 
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from typing import NamedTuple
@@ -12,7 +12,7 @@ from poweron_services.replay.stored_records import Damaged, Folded, folded
 
 
 class Counted(NamedTuple):
-    """How many decisions were taken again, and what came of them."""
+    """The number of replayed decisions, and of each result."""
 
     decisions: int = 0
     same: int = 0
@@ -31,9 +31,9 @@ class Counted(NamedTuple):
 async def replay(
     workflow_id: str, records: Sequence[StoredRecord], content: ContentStore, known: KnownActions
 ) -> AsyncGenerator[Replayed, None]:
-    """Take every decision of a workflow again, oldest first; a record whose verdict is another now is told, too.
+    """Replay every decision of a workflow, oldest first; also report records whose verdict is different now.
 
-    Nothing is called, and nothing is written.
+    No model or action is called, and nothing is written.
 
     Raises:
         NewerRelease: a newer release worked on the workflow.
@@ -51,7 +51,7 @@ async def replay(
 
 
 def _damaged(record: Damaged) -> Replayed:
-    """A record that is not what it was, among the decisions."""
+    """Return a damaged record as if it were a decision that differs."""
     return Replayed(record.stored.seq, "record", "differs", "inconclusive", record.why)
 
 

@@ -11,12 +11,12 @@ from poweron_events.event import Role
 from poweron_events.execution import ActionCompleted, ActionStarted, ApprovalRequested
 from poweron_events.fold.costs import failed_calls, model_calls
 from poweron_events.fold.expected import expected
+from poweron_events.fold.stage_specs import TIMED_PHASES
 from poweron_events.fold.state import Workflow
 from poweron_events.log import Message
 from poweron_events.observation import ObservationRecorded
 from poweron_events.outcome import DeadlinePassed, RoundCancelled, RoundCompleted, RoundFailed
 from poweron_events.reservation import CallReserved
-from poweron_events.stages import TIMED_PHASES
 from poweron_events.stream import WorkflowEvent
 from poweron_services import telemetry
 from poweron_services.runtime.stages import stage_failed

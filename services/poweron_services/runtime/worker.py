@@ -16,6 +16,7 @@ from poweron_events import topics
 from poweron_events.codec import sha256
 from poweron_events.envelope import Recorded, source
 from poweron_events.event import Role
+from poweron_events.fold.stage_specs import TIMED_PHASES, TURNS
 from poweron_events.fold.state import Workflow
 from poweron_events.fold.superseded import answers_head
 from poweron_events.fold.turn import turn
@@ -23,7 +24,6 @@ from poweron_events.log import EventLog, Follower
 from poweron_events.outcome import DeadlinePassed
 from poweron_events.reservation import CallReserved
 from poweron_events.retry import Failure, retry
-from poweron_events.stages import TIMED_PHASES, TURNS
 from poweron_events.stream import WorkflowEvent
 from poweron_services import telemetry
 from poweron_services.background_tasks import BackgroundTasks

@@ -1,1 +1,1 @@
-"""What `chaos` and `bench` share: servers and child processes of one run, apart from the user's, gone in the end."""
+"""Servers and child processes of one run of `chaos` or `bench`, separate from the user's and removed at the end."""

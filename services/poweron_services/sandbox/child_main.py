@@ -1,4 +1,4 @@
-"""What a child process does: its work until SIGTERM, and nothing any more once its parent is gone."""
+"""The main program of a child process: it works until SIGTERM and ends at once if its parent dies."""
 
 import asyncio
 import os
@@ -20,7 +20,7 @@ log = structlog.get_logger()
 
 
 def run(work: Coroutine[Any, Any, None]) -> None:
-    """Do this work; where the parent was killed, the process ends at once, whatever it is doing."""
+    """Do this work until SIGTERM; if the parent is killed, end the process at once."""
     threading.Thread(target=_end_with_the_parent, daemon=True).start()
     asyncio.run(until_stopped(work))
 
@@ -34,7 +34,7 @@ async def serve(settings: Settings, roles: Sequence[str], model: ChatModel, open
 
 
 def _end_with_the_parent() -> None:
-    """Read nothing from standard input until it ends; without Python's own buffer, which a thread must not hold."""
+    """Exit when standard input ends; read it without Python's own buffer, which a thread must not hold."""
     while os.read(0, 1):
         pass
     os._exit(1)

@@ -1,6 +1,6 @@
-"""Child processes, seen from the one that starts them; `child_main` is the other side.
+"""Child processes, from the parent's side; `child_main` is the child's side.
 
-A child has a session of its own, so that Ctrl-C does not reach it, and its standard input ends with its parent.
+A child has its own session, so that Ctrl-C does not reach it, and its standard input closes when its parent ends.
 """
 
 import asyncio
@@ -12,11 +12,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-STOP_DEADLINE: Final = 20.0  # seconds that a process has to end by itself when asked to
+STOP_DEADLINE: Final = 20.0  # seconds in which a process must end when asked to
 
 
 def clean_environment(home: Path) -> dict[str, str]:
-    """The user's environment with this data directory and no other setting of PowerOn."""
+    """Return the user's environment with this data directory and no other PowerOn settings."""
     others = {name: value for name, value in os.environ.items() if not name.startswith("POWERON_")}
     return {**others, "POWERON_HOME": str(home)}
 
@@ -24,7 +24,7 @@ def clean_environment(home: Path) -> dict[str, str]:
 async def start(
     module: str, *arguments: str, environment: Mapping[str, str], log: Path, stdout: int = DEVNULL
 ) -> Process:
-    """`python -m MODULE ARGUMENTS…`; what it says on stderr is added to the log."""
+    """Start `python -m MODULE ARGUMENTS…`, appending its stderr to the log."""
     with log.open("ab") as stderr:
         return await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", module, *arguments),
@@ -37,7 +37,7 @@ async def start(
 
 
 async def stop(process: Process) -> bool:
-    """Ask a process to end, and kill it at the deadline; whether it ended by itself."""
+    """Ask a process to end and kill it at the deadline; return whether it ended by itself."""
     send(process, signal.SIGTERM)
     try:
         async with asyncio.timeout(STOP_DEADLINE):
@@ -49,7 +49,7 @@ async def stop(process: Process) -> bool:
 
 
 async def kill(process: Process) -> None:
-    """`kill -9`, and reap."""
+    """Kill a process with `kill -9` and reap it."""
     send(process, signal.SIGKILL)
     await process.wait()
 

@@ -1,4 +1,4 @@
-"""The data directory of one run: it shares nothing with the user's but the software of the servers."""
+"""The data directory of one run, which shares only the server software with the user's data directory."""
 
 import asyncio
 import shutil
@@ -13,14 +13,14 @@ CACHE_DEADLINE: Final = 120.0  # seconds
 
 
 def make(home: Path, software: Path) -> None:
-    """A new data directory; what its servers have to fetch is kept where the user's own find it, too."""
+    """Create a data directory; its servers download their software to `software`, which the user's servers share."""
     folders = Folders.of(home)
     folders.servers.mkdir(mode=PRIVATE, parents=True)
     folders.software.symlink_to(software)
 
 
 async def remove(home: Path) -> None:
-    """Stop the servers that still run there, and delete everything."""
+    """Stop any servers still running in the data directory, and delete it."""
     try:
         await embedded.down(home)
         await true_within(CACHE_DEADLINE, lambda: not _makes_start_cache(home))
@@ -29,6 +29,6 @@ async def remove(home: Path) -> None:
 
 
 def _makes_start_cache(home: Path) -> bool:
-    """Whether Java's start-up cache is still being made there, as it is once after the very first broker."""
+    """Return whether Java's start-up cache is still being built there, as happens once after the very first broker."""
     kafka = Folders.of(home).kafka
     return any(working_in(kafka, name) for name in ("sh", "java"))

@@ -1,17 +1,17 @@
-"""Waits for what nobody tells: whoever waits sets the deadline."""
+"""Polling for a condition; the caller sets the deadline."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
 
 
 async def until(question: Callable[[], Awaitable[bool]], period: float) -> None:
-    """Ask again and again, so many seconds apart, until the answer is yes."""
-    while not await question():  # noqa: ASYNC110 - Kafka and Postgres tell nobody
+    """Poll a condition every `period` seconds until it is true."""
+    while not await question():  # noqa: ASYNC110 - Kafka and Postgres send no notification
         await asyncio.sleep(period)
 
 
 async def stopped(stopping: asyncio.Event, seconds: float) -> bool:
-    """Wait for so long; true, at once, when told to stop."""
+    """Wait for this many seconds and return False; return True at once if `stopping` is set."""
     try:
         async with asyncio.timeout(seconds):
             await stopping.wait()

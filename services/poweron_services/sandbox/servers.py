@@ -1,4 +1,4 @@
-"""A sandbox: Kafka and Postgres of one run, and connections to them that no setting of the user's has a say in."""
+"""A sandbox: Kafka and Postgres for one run, and connections to them that ignore the user's settings."""
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
@@ -22,7 +22,7 @@ SESSION_TIMEOUT_MS: Final[int] = Settings.model_fields["kafka_session_timeout_ms
 
 @dataclass(frozen=True, slots=True)
 class Sandbox:
-    """The servers of one run, and the connections of the process that started them."""
+    """The servers of one run and the connections of the process that started them."""
 
     kafka: Kafka
     postgres: Postgres
@@ -34,7 +34,7 @@ class Sandbox:
         return self.connections.settings.home
 
     def environment(self) -> dict[str, str]:
-        """What a child process is told: these servers, and none of the user's own settings."""
+        """Return the environment of a child process: it names these servers and none of the user's own settings."""
         servers = {**self.kafka_settings.environment(), "POWERON_POSTGRES": self.postgres.dsn}
         own_actions = {f"POWERON_ALLOW_{kind.upper()}": "*" for kind in get_args(TaskType)}
         return {**clean_environment(self.home), **servers, **own_actions}
@@ -44,17 +44,17 @@ class Sandbox:
 async def open_sandbox(
     home: Path, progress: Callable[[str], None], *, fsync: bool = False, session_timeout_ms: int = SESSION_TIMEOUT_MS
 ) -> AsyncGenerator[Sandbox, None]:
-    """Both servers of this data directory, running while the block lasts.
+    """Run both servers of this data directory while the block lasts.
 
     Args:
         home: the data directory of the run.
-        progress: told in sentences what is going on.
-        fsync: let the broker force each record to the disk.
-        session_timeout_ms: after this the partitions of a silent process move on.
+        progress: called with sentences that describe the progress.
+        fsync: make the broker flush each record to the disk.
+        session_timeout_ms: the time after which the partitions of a silent process are reassigned.
 
     Raises:
         Unavailable: a server does not start.
-        Refused: something must be mended first; the message says what.
+        Refused: something must be fixed first; the message says what.
     """
     async with embedded.lease(home, progress, fsync=fsync) as servers:
         settings = Settings.model_construct(home=servers.home, kafka_session_timeout_ms=session_timeout_ms)
@@ -64,7 +64,7 @@ async def open_sandbox(
 
 
 def _processes(home: Path, *, fsync: bool) -> tuple[Kafka, Postgres]:
-    """The servers as processes that can be found, stopped and started again."""
+    """Return the servers as processes that can be found, stopped and restarted."""
     folders = Folders.of(home)
     socket_folder = load(folders.state).socket_folder
     return Kafka(folders, fsync), Postgres(folders, Path(socket_folder) if socket_folder else None)

@@ -1,4 +1,4 @@
-"""What PowerOn tells of its work while it works: log lines, and spans for a collector of traces."""
+"""Telemetry: log lines, and spans for a trace collector."""
 
 from poweron_services.telemetry.instrumentation import (
     AnswerSpan,

@@ -1,4 +1,4 @@
-"""The names of OpenTelemetry's conventions for generative AI: all are in development, so they stand here only."""
+"""The names of OpenTelemetry's conventions for generative AI, only in this place because they may still change."""
 
 from typing import Final
 
@@ -21,7 +21,7 @@ FUNCTION: Final = "function"
 
 
 def answer_attributes(call: ModelCall) -> dict[str, Value]:
-    """What a span tells of a call that was answered; its prompt and its answer by their names only."""
+    """Return the span attributes of an answered call; its prompt and answer appear only as references."""
     return {
         PROVIDER: call.provider,
         RESPONSE_MODEL: call.model,

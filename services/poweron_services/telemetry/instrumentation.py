@@ -1,6 +1,6 @@
-"""What is told while it happens: model calls and actions, under the place that is being worked on.
+"""Records model calls and actions as they happen, under the place that is being worked on.
 
-The place is a context variable, set where a role begins its work, so that nothing in between passes it on.
+The place is a context variable, set where a role begins its work, so that no code in between has to pass it on.
 """
 
 import asyncio
@@ -34,14 +34,14 @@ _UNDER: ContextVar[_Under | None] = ContextVar("poweron_span", default=None)
 
 
 def bind_workflow(workflow: Workflow, sink: Sink | None) -> None:
-    """From here on, in this task, log lines name the place and the event acted upon, and spans stand under it."""
+    """From now on in this task, add the place and the event to log lines and put spans under the place."""
     _AT.set(workflow)
     if sink is not None:
         _UNDER.set((sink, context_of(workflow.id, place_of_work(workflow))))
 
 
 def add_place(_: object, __: str, line: EventDict) -> EventDict:
-    """A log line with the place and the event that are being acted upon; what it says itself stands."""
+    """Add the current place and event to a log line, without overriding its own fields."""
     workflow = _AT.get()
     if workflow is None:
         return line
@@ -50,14 +50,14 @@ def add_place(_: object, __: str, line: EventDict) -> EventDict:
 
 
 def bind_request(since_ms: int, received: ReceivedRequest) -> None:
-    """From here on, in this task, the request is being answered; it came at `since_ms`."""
+    """From now on in this task, treat this request, received at `since_ms`, as the one being answered."""
     structlog.contextvars.bind_contextvars(request_source=received.identity.source, request_id=received.identity.id)
     _ASKED.set((since_ms, Context.read(received.traceparent)))
 
 
 @dataclass(slots=True)
 class AnswerSpan:
-    """The answer to a request, and what it comes of, as `traceparent`, if spans are wanted."""
+    """The answer to a request, and its `traceparent` if spans are exported."""
 
     event: WorkflowEvent
     traceparent: str | None
@@ -67,7 +67,7 @@ class AnswerSpan:
 def answer_span(
     workflow_id: str, identity: RequestIdentity, event: WorkflowEvent, sink: Sink | None
 ) -> Generator[AnswerSpan, None, None]:
-    """An answer on its way to the log; another event may take its place until it is there."""
+    """Record an answer once the block has appended it to the log; until then, the block may replace its event."""
     since_ms, upstream = _ASKED.get()
     context = answer_context(workflow_id, identity, upstream)
     answer = AnswerSpan(event, str(context) if sink is not None else None)
@@ -97,7 +97,7 @@ def answer_span(
 
 
 def tell_ended(before: Workflow, after: Workflow, recorded: Recorded, sink: Sink | None) -> None:
-    """A log line, and a span, for each thing that an accepted event ended; a line for an answer that it rejected."""
+    """Write a log line and a span for everything that an accepted event ended, and a line if it rejected an answer."""
     if isinstance(event := recorded.envelope.event, Rejection):
         log.info(
             "answer_rejected",
@@ -123,7 +123,7 @@ def tell_ended(before: Workflow, after: Workflow, recorded: Recorded, sink: Sink
 
 @dataclass(slots=True)
 class SpanRecorder:
-    """What is known of a call or an action by the time it is over."""
+    """Collects what is known of a call or an action until it ends."""
 
     name: str
     kind: Kind
@@ -132,7 +132,7 @@ class SpanRecorder:
     failed: str | None = None
 
     def answered(self, call: ModelCall) -> None:
-        """The model has answered."""
+        """Record that the model has answered."""
         self.call = call
         log.debug(
             "model_answered",
@@ -151,18 +151,18 @@ class SpanRecorder:
         )
 
     def ended(self, outcome: str) -> None:
-        """The action is over."""
+        """Record that the action has ended."""
         self.attributes["poweron.outcome"] = outcome
         self.failed = None if outcome == "done" else outcome
 
 
 def model_call(stage: str, template: str) -> AbstractContextManager[SpanRecorder]:
-    """A call of a model, whether it is answered or not."""
+    """Record a model call as a span, whether or not it is answered."""
     return _told(_call_recorder(stage, template))
 
 
 def model_request(stage: str, template: str) -> AbstractContextManager[SpanRecorder]:
-    """One request of a call: told by a span of its own where it fails, as the call may still be answered."""
+    """Record one request of a call; it has its own span only if it fails, as the call may still be answered."""
     return _told(_call_recorder(stage, template), only_failed=True)
 
 
@@ -176,7 +176,7 @@ def _call_recorder(stage: str, template: str) -> SpanRecorder:
 
 
 def action_span(action: str) -> AbstractContextManager[SpanRecorder]:
-    """An action at work; the models that it calls stand under it."""
+    """Record an action as a span, with its model calls under it."""
     attributes: dict[str, Value] = {
         gen_ai.OPERATION: gen_ai.EXECUTE_TOOL,
         gen_ai.TOOL_NAME: action,

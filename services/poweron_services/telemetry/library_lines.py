@@ -1,4 +1,4 @@
-"""The log lines of libraries: an error line only where this process made a mistake, and then with a code."""
+"""The log lines of libraries: one is an error only if this process has a bug, and then it has a code."""
 
 import logging
 from typing import Any, Final
@@ -9,11 +9,11 @@ log = structlog.get_logger()
 
 OURS: Final = "poweron_"
 CLIENTS: Final = frozenset({"aiokafka", "asyncpg"})
-"""The libraries whose connections end when a server does; they connect again by themselves."""
+"""The libraries whose connections end when a server does; they reconnect by themselves."""
 
 
 def log_library_line(record: logging.LogRecord, said: str, **fields: Any) -> bool:
-    """Log an error line of a library as a warning, one of the event loop with a code; False for all other lines."""
+    """Log a library's error line as a warning, or one of the event loop with a code; return False for other lines."""
     if record.levelno < logging.ERROR or record.name.startswith(OURS):
         return False
     if record.name == "asyncio":
@@ -24,7 +24,7 @@ def log_library_line(record: logging.LogRecord, said: str, **fields: Any) -> boo
 
 
 def _log_loop_error(record: logging.LogRecord, said: str) -> None:
-    """Log what asyncio reports of tasks and transports that nobody waits for."""
+    """Log what asyncio reports about tasks and transports that no code awaits."""
     error = record.exc_info[1] if record.exc_info else None
     if error is not None and _is_lost_connection(error):
         log.info("connection_lost", error=f"{type(error).__name__}: {error}")

@@ -1,37 +1,37 @@
-"""The events of the log lines: what an operator counts and alerts on, where the words around them may change.
+"""The events of log lines: the codes that operators count and alert on, while the words around them may change.
 
-Each line of PowerOn's own names one of these in `event`; a library's line has that library's words there.
+Each of PowerOn's own log lines has one of these codes in `event`; a library's line has the library's text there.
 A test compares this table with every place that logs.
 """
 
 from typing import Final, Literal, NamedTuple
 
 STAGE_WAITS: Final = "stage_waits"
-"""What is logged each time that a stage cannot be done now; `workflow_id`, `stage`, `code` and `error` say more."""
+"""Logged each time a stage cannot be done now; `workflow_id`, `stage`, `code` and `error` have the details."""
 
 MODEL_WAITS: Final = "model_waits"
-"""What is logged each time that a request to a model failed and may be made again.
+"""Logged each time a request to a model has failed and may be retried.
 
-`tries` counts those of the call, `seconds` is until the next one; None where there is none.
+`tries` is the number of tries in this call, `seconds` the time until the next one; None if there is none.
 """
 
 MODEL_PASSED_OVER: Final = "model_passed_over"
-"""What is logged where another model is asked at once, since the one whose turn it was cannot be reached."""
+"""Logged when a model cannot be reached and the next one is asked at once."""
 
 OUTAGES: Final = frozenset({"disk_full", "server_outage"})
-"""What each piece of work reports that waits for a server which somebody has to mend; each passes once a minute."""
+"""Logged by all work that waits for a server which an operator must fix; each event passes once a minute."""
 
 Milestone = Literal["iteration_ended", "task_ended", "round_ended"]
 
 
 class LogEvent(NamedTuple):
-    """What a line of this event means to an operator."""
+    """The meaning of a log line with this event, for an operator."""
 
     levels: str
     """The levels at which it is logged, in alphabetical order, separated by commas."""
     meaning: str
     remedy: str
-    """What to do about it."""
+    """What the operator should do about it."""
 
 
 _NOTHING: Final = "Nothing."

@@ -20,23 +20,23 @@ from poweron_services.telemetry.log_events import MODEL_WAITS, OUTAGES, STAGE_WA
 
 _hidden: SecretRedaction = NO_SECRETS
 MAX_FIELD = 2_000  # characters
-A_SECOND = 10  # lines of the same warning
-FACTS_A_SECOND = 100  # lines of the same event at a lower level
+A_SECOND = 10  # lines of the same warning per second
+FACTS_A_SECOND = 100  # lines of the same event per second, below the level of a warning
 OUTAGE_PERIOD = 60.0  # seconds between two lines of the same outage
-MESSAGES = 1_000  # that are told apart
+MESSAGES = 1_000  # different events to count lines for
 OWNER_ONLY = 0o600
 HTTP_CLIENTS: Final = frozenset(
     {"httpx", "httpx2", "httpcore", "httpcore2", "openai", "anthropic", "mistralai", "requests", "urllib3"}
 )
-"""Loggers of libraries that tell of addresses, headers and bodies below the level of a warning."""
+"""Loggers of libraries that log addresses, headers and bodies below the level of a warning."""
 
 
 REPEATING: Final = frozenset({"opentelemetry.util.re"})
-"""Loggers that repeat a header of `OTEL_EXPORTER_OTLP_HEADERS` that they cannot read: it is left out."""
+"""Loggers that repeat an unreadable header of `OTEL_EXPORTER_OTLP_HEADERS`, which is therefore left out."""
 
 
 class LogFile:
-    """A file for its owner alone, that is opened for each line, and only once there is one."""
+    """A file for its owner only, which is opened for each line and created with the first one."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -50,11 +50,11 @@ class LogFile:
                 file.write(line)
 
     def flush(self) -> None:
-        """Nothing is held back."""
+        """Do nothing, as lines are not buffered."""
 
 
 class _Stderr:
-    """Perhaps a file on a full disk, or a pipe that nobody reads any more: a line is lost, and no work ends for it."""
+    """Standard error, which may be on a full disk or a pipe without a reader: lines are lost, but no work fails."""
 
     def write(self, line: str) -> None:
         with suppress(OSError):
@@ -66,7 +66,7 @@ class _Stderr:
 
 
 class _Structured(logging.Handler):
-    """Hands log lines of the standard library on; of what they say of every request, HTTP clients are not asked."""
+    """Passes on log lines of the standard library, except those that HTTP clients write about every request."""
 
     def emit(self, record: logging.LogRecord) -> None:
         if record.levelno < logging.WARNING and record.name.partition(".")[0] in HTTP_CLIENTS:
@@ -83,11 +83,11 @@ class _Structured(logging.Handler):
 
 
 class Thinned:
-    """Lets each event pass a few times a second: when a server is unavailable, a thousand workflows say the same.
+    """Lets each event pass a few times a second: if a server is unavailable, a thousand workflows log the same line.
 
-    What tells of work that goes on passes more often, but not without end either: the events have it all.
-    The next line of an event that was held back says how many were, in `left_out`. Errors always pass, but outages,
-    which all work reports that waits for a server, once a minute.
+    Lines about ongoing work pass more often, but are limited too: the workflow's events contain everything.
+    After lines were dropped, the next line of that event has their number in `left_out`. Errors always pass, except
+    for outages, which all work waiting for a server logs: these pass once a minute.
     """
 
     def __init__(self) -> None:
@@ -119,10 +119,10 @@ class Thinned:
 
 
 class StageWaitReporter:
-    """Tells of the stages that wait: for a model at each try, else once per stage and code; lines pass on."""
+    """Reports the stages that wait: for a model at each try, otherwise once per stage and code; passes all lines on."""
 
     def __init__(self, tell: Callable[[str, str, str, float | None], None]) -> None:
-        """`tell` is given the workflow's id, the stage, the trouble and, of a model, the seconds until the next try."""
+        """`tell` receives the workflow's id, the stage, the error and, for a model, the seconds until the next try."""
         self._tell = tell
         self._told: dict[str, tuple[str, set[str]]] = {}
 
@@ -141,7 +141,7 @@ class StageWaitReporter:
 
 
 def _cap(_: object, __: str, line: structlog.typing.EventDict) -> structlog.typing.EventDict:
-    """Keep every field on one line, of bounded length, and without the secrets of an address and of connections."""
+    """Keep every field on one line, of limited length, and without secrets of addresses and connections."""
     return {name: _short(value) for name, value in line.items()}
 
 
@@ -150,18 +150,18 @@ def _short(value: object) -> object:
 
 
 def hide_secrets(secrets: SecretRedaction) -> None:
-    """Take these secrets out of every line from now on, whoever writes it."""
+    """Remove these secrets from every line that this process writes from now on."""
     global _hidden  # noqa: PLW0603 - so are the lines: of the whole process
     _hidden = secrets
 
 
 def configure(level: str = "info", file: LogFile | None = None, *watching: Processor) -> None:
-    """Write log lines of this level and above to stderr or a file, one JSON object a line.
+    """Write log lines of this level and above to stderr or a file, one JSON object per line.
 
     Args:
-        level: of the lines that are written.
-        file: where to.
-        watching: shown every line before any is left out.
+        level: the lowest level to write.
+        file: the file to write to; stderr by default.
+        watching: processors that receive every line before any is dropped.
     """
     numeric = logging.getLevelNamesMapping()[level.upper()]
     _configure(numeric, file, *watching)
@@ -169,7 +169,7 @@ def configure(level: str = "info", file: LogFile | None = None, *watching: Proce
 
 
 def configure_for_library() -> None:
-    """Where a program that uses PowerOn has configured nothing: warnings to stderr, its own logging untouched."""
+    """Write warnings to stderr unless the program that uses PowerOn has configured structlog; leave `logging` alone."""
     if not structlog.is_configured():
         _configure(logging.WARNING, None)
 

@@ -1,6 +1,7 @@
-"""What an accepted event ends: a step, an attempt at a task, a round; each is a span and a log line.
+"""The ends of steps, of attempts at tasks and of rounds: each becomes a span and a log line.
 
-Read from the fold before and after the event, so that only what counts is told, with the broker's times.
+They are derived from the fold before and after an accepted event, so that only what counts is reported, with the
+broker's times.
 """
 
 from collections.abc import Mapping
@@ -9,11 +10,11 @@ from typing import Final, Literal
 
 from poweron_events.envelope import Recorded
 from poweron_events.fold.costs import used_by
+from poweron_events.fold.stage_specs import STEP_PHASES, TASK_PHASES
 from poweron_events.fold.state import Place, Used, Workflow
 from poweron_events.observation import ObservationRecorded
 from poweron_events.outcome import RoundCancelled, RoundFailed, StageFailed, TaskReviewed
 from poweron_events.refinement import RefinementDecided
-from poweron_events.stages import STEP_PHASES, TASK_PHASES
 from poweron_services.telemetry.log_events import Milestone
 from poweron_services.telemetry.spans import Context, Span, Value, context_of
 
@@ -28,7 +29,7 @@ MILLISECOND = 1_000_000  # nanoseconds
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """Something that an event ended. `reason` is what a person or a model wrote: for log lines, never for spans."""
+    """Something that an event ended. `reason` is text by a user or a model: for log lines, never for spans."""
 
     what: What
     place: Place
@@ -44,7 +45,7 @@ class Ended:
 
 
 def place_of_work(workflow: Workflow) -> Place:
-    """The place that the workflow's next event is about; a round is planned and ended outside of its tasks."""
+    """Return the place of the workflow's next event; a round is planned and ended outside its tasks."""
     if workflow.phase in STEP_PHASES:
         return workflow.place
     round_number, task, attempt, _ = workflow.place
@@ -52,13 +53,13 @@ def place_of_work(workflow: Workflow) -> Place:
 
 
 def place_fields(place: Place) -> dict[str, int]:
-    """The place as fields of log lines and spans, as far as it goes."""
+    """Return the place as fields of log lines and spans, without the numbers that it does not have."""
     names = ("round", "task", "attempt", "step")
     return {name: number for name, number in zip(names, place, strict=True) if number}
 
 
 def ended(before: Workflow, after: Workflow, recorded: Recorded) -> list[Ended]:
-    """What an accepted event ends, the innermost first."""
+    """Return what an accepted event ends, innermost first."""
     if not before.is_open:
         return []
     found, over = list[Ended](), after.phase in ("closing", "ended")
@@ -74,7 +75,7 @@ def ended(before: Workflow, after: Workflow, recorded: Recorded) -> list[Ended]:
 
 
 def span(workflow: Workflow, told: Ended) -> Span:
-    """It as a span: steps under their attempt, attempts under their round, later rounds under the first."""
+    """Return the span: steps are under their attempt, attempts under their round, later rounds under the first."""
     context = context_of(workflow.id, told.place)
     parent = _parent(told.place)
     return Span(
@@ -102,7 +103,7 @@ def _parent(place: Place) -> Place | None:
 
 
 def _upstream(workflow: Workflow, own: Context) -> Context | None:
-    """What the round's opening came of, where that is in the trace of whoever asked."""
+    """Return the context of the request that opened the round, if it belongs to a trace of the sender."""
     asked = Context.read(workflow.current.traceparent)
     return asked if asked is not None and asked.trace_id != own.trace_id else None
 
@@ -145,7 +146,7 @@ def _used(recorded: Recorded) -> Used:
 
 
 def _why(before: Workflow, recorded: Recorded) -> str:
-    """Why a step ended without a refinement."""
+    """Return why a step ended without a refinement."""
     event = recorded.envelope.event
     if isinstance(event, ObservationRecorded):
         return "The plan goes on." if event.observation.success else "The action did not succeed."

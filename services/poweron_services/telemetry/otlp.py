@@ -1,7 +1,7 @@
-"""Spans to an OpenTelemetry collector; its libraries are loaded only where a collector is named.
+"""Exports spans to an OpenTelemetry collector; its libraries are imported only if a collector is configured.
 
-What else there is to say about the collector (headers, certificates, compression, sizes of batches) those
-libraries read themselves, from the usual variables `OTEL_EXPORTER_OTLP_…` and `OTEL_BSP_…`.
+The libraries read all other settings of the collector (headers, certificates, compression, batch sizes) themselves,
+from the usual variables `OTEL_EXPORTER_OTLP_…` and `OTEL_BSP_…`.
 """
 
 import asyncio
@@ -19,15 +19,15 @@ from poweron_services.telemetry.spans import Context, Sink, Span
 
 log = structlog.get_logger()
 
-FLUSH_TIMEOUT = 5.0  # seconds that spans in hand get at shutdown
+FLUSH_TIMEOUT = 5.0  # seconds to send pending spans at shutdown
 SCOPE: Final = "poweron"
 
 
 @asynccontextmanager
 async def exporting(endpoint: str | None, *, resource: Mapping[str, str]) -> AsyncGenerator[Sink | None, None]:
-    """Where spans go to, if a collector is named; afterwards those in hand have been sent, or given up.
+    """Yield a sink for spans, or None without a collector; at the end, pending spans are sent or dropped.
 
-    A collector that is unavailable costs spans and log lines, nothing else: sending is another thread's work.
+    An unavailable collector costs spans and log lines, nothing else, because a separate thread sends the spans.
 
     Raises:
         Refused: the libraries are not installed.
@@ -49,12 +49,12 @@ async def exporting(endpoint: str | None, *, resource: Mapping[str, str]) -> Asy
 
 
 async def _flushed(shutdown: Callable[[], None]) -> None:
-    """Send what is in hand; a collector that does not take it in time keeps nobody from ending."""
+    """Send pending spans; a collector that does not accept them in time does not keep the process from ending."""
     loop, sent = asyncio.get_running_loop(), asyncio.Event()
 
     def flush() -> None:
         shutdown()
-        with suppress(RuntimeError):  # the loop has ended meanwhile
+        with suppress(RuntimeError):  # the loop has ended in the meantime
             loop.call_soon_threadsafe(sent.set)
 
     threading.Thread(target=flush, name="flush spans", daemon=True).start()
@@ -66,7 +66,7 @@ async def _flushed(shutdown: Callable[[], None]) -> None:
 
 
 def _exporter(endpoint: str, resource: Mapping[str, str]) -> tuple[Sink, Callable[[], None]]:
-    """What takes spans, and what sends those in hand and ends."""
+    """Return a sink for spans, and a function that sends pending spans and shuts down."""
     from opentelemetry import trace as api  # noqa: PLC0415 - takes long to import
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415 - as above
     from opentelemetry.sdk.resources import Resource  # noqa: PLC0415 - as above
@@ -78,7 +78,7 @@ def _exporter(endpoint: str, resource: Mapping[str, str]) -> tuple[Sink, Callabl
     place = os.environ.get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") or f"{endpoint.rstrip('/')}/v1/traces"
     processor = BatchSpanProcessor(OTLPSpanExporter(place))
     made_by = InstrumentationScope(SCOPE, release)
-    made_in = Resource.create({"service.name": SCOPE, "service.version": release, **resource})  # OTEL_… come first
+    made_in = Resource.create({"service.name": SCOPE, "service.version": release, **resource})  # overrides OTEL_…
     kinds = {
         "internal": api.SpanKind.INTERNAL,
         "client": api.SpanKind.CLIENT,

@@ -1,1 +1,1 @@
-"""Trace export: a workflow of the log as one trace, for the viewers of traces that people already have."""
+"""Trace export: a workflow from the log as one trace, for existing trace viewers."""

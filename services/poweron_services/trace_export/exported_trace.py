@@ -1,4 +1,4 @@
-"""A workflow as it is handed to other tools: its records as they stand, or one trace of it."""
+"""A workflow exported to other tools as one trace."""
 
 import re
 import uuid
@@ -21,7 +21,7 @@ _TRACE_ID: Final = re.compile(rb'"traceId":"([0-9a-f]{32})"')
 
 
 async def exported_trace(history: Sequence[Heard], content: ContentStore, form: TraceFormat) -> bytes:
-    """The trace as JSON on one line; what people and models wrote stands in it only as OpenInference.
+    """Return the trace as JSON on one line; only OpenInference includes the texts of users and models.
 
     Raises:
         Unavailable: the content store cannot be reached.
@@ -37,7 +37,7 @@ async def exported_trace(history: Sequence[Heard], content: ContentStore, form: 
 
 
 def is_trace_of(data: bytes, workflow_id: str, form: TraceFormat) -> bool:
-    """Return whether the bytes are a trace of this workflow in this form, perhaps one without spans."""
+    """Return whether the bytes are a trace of this workflow in this form, possibly one without spans."""
     ids = {match.decode() for match in _TRACE_ID.findall(data)}
     return (
         data.startswith(b'{"resourceSpans":')
@@ -47,7 +47,7 @@ def is_trace_of(data: bytes, workflow_id: str, form: TraceFormat) -> bool:
 
 
 async def _kept_texts(content: ContentStore, workflow_id: str, told: Iterable[ToldSpan]) -> dict[str, str | None]:
-    """Each prompt and answer by its name in the store; None where it was erased."""
+    """Return each prompt and answer by its name in the store; None if it was erased."""
     calls = [each.call for each in told if each.call is not None]
     names = dict.fromkeys(name for call in calls for name in (call.prompt_ref, call.answer_ref) if name is not None)
     return {name: await _kept_text(content, workflow_id, name) for name in names}

@@ -1,4 +1,4 @@
-"""The attributes of OpenInference, by which viewers such as Phoenix know agents, models, tools and what was said."""
+"""OpenInference attributes, by which viewers such as Phoenix recognise agents, models, tools, inputs and outputs."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -23,11 +23,11 @@ JSON: Final = "application/json"
 TEXT: Final = "text/plain"
 
 Texts = Mapping[str, str | None]
-"""What the content store holds by its name there; None where it was erased."""
+"""Texts by their names in the content store; None if erased."""
 
 
 def openinference_span(told: ToldSpan, workflow_id: str, texts: Texts) -> Span:
-    """The span under the names of OpenInference, beside those that it has."""
+    """Return the span with the attributes of OpenInference in addition to its own."""
     attributes: dict[str, Value] = {**told.span.attributes, KIND: told.kind, SESSION: workflow_id}
     if told.kind == "TOOL":
         attributes[TOOL_NAME] = told.span.attributes[gen_ai.TOOL_NAME]
@@ -53,7 +53,7 @@ def _counted(call: ModelCall) -> dict[str, Value]:
 
 
 def _kept(call: ModelCall, texts: Texts) -> dict[str, Value]:
-    """Prompt and answer from the content store; what was erased there is said to be."""
+    """Return the prompt and the answer from the content store, or an attribute that says that they were erased."""
     found: dict[str, Value] = {}
     for ref, value, mime, name in (
         (call.prompt_ref, INPUT, INPUT_TYPE, "poweron.prompt_erased"),

@@ -1,6 +1,6 @@
-"""Spans as the JSON of OpenTelemetry's protocol: one `ExportTraceServiceRequest`, which collectors and viewers take.
+"""Spans as JSON of the OpenTelemetry protocol: one `ExportTraceServiceRequest`, which collectors and viewers accept.
 
-Ids are hexadecimal and 64-bit numbers are text, as the protocol says for JSON.
+Ids are hexadecimal and 64-bit numbers are strings, as the protocol specifies for JSON.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,7 +14,7 @@ SCOPE: Final = "poweron"
 
 
 def export_request(spans: Iterable[Span], *, release: str, resource: Mapping[str, Value]) -> dict[str, Any]:
-    """The spans as one request to a collector."""
+    """Return the spans as one request to a collector."""
     named: dict[str, Value] = {"service.name": SCOPE, "service.version": release, **resource}
     scope = {"name": SCOPE, "version": release}
     scoped = [{"scope": scope, "spans": [_span(each) for each in spans]}]

@@ -1,7 +1,7 @@
-"""What of a workflow's history is a span: rounds, tasks, steps, actions and model calls. Pure.
+"""The spans of a workflow's history: rounds, tasks, steps, actions and model calls. Pure.
 
-Rounds, attempts and steps have the ids and times that `telemetry` gives them while they happen; calls and tries of
-actions have ids of their own that follow from their place in the log, so that the same log gives the same trace.
+Rounds, attempts and steps have the ids and times that `telemetry` gives them as they happen; calls and tries of actions
+have other ids, derived from their place in the log, so that the same log gives the same trace.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,9 +14,9 @@ from poweron_events.codec import dumps
 from poweron_events.event import AnyCall, Event, FailedCalls, ModelCall
 from poweron_events.execution import ActionCompleted
 from poweron_events.fold.costs import failed_calls, model_calls
+from poweron_events.fold.stage_specs import stage_of
 from poweron_events.fold.state import Workflow
 from poweron_events.outcome import RoundEnd
-from poweron_events.stages import stage_of
 from poweron_services.telemetry import gen_ai
 from poweron_services.telemetry.milestones import MILLISECOND, Ended, ended, span
 from poweron_services.telemetry.spans import Context, Span, Value, context_of, derived_context
@@ -26,18 +26,18 @@ SpanKind = Literal["AGENT", "CHAIN", "LLM", "TOOL"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToldSpan:
-    """A span, what kind of thing it is, and what went in and came out as far as the events tell."""
+    """A span with its kind, and its input and output as far as the events contain them."""
 
     span: Span
     kind: SpanKind
     given: str | None = None
     came: str | None = None
     call: ModelCall | None = None
-    """The answered call that it is: what went in and came out is in the content store."""
+    """The answered call of this span, whose input and output are in the content store."""
 
 
 def workflow_spans(history: Sequence[Heard]) -> list[ToldSpan]:
-    """The spans of a workflow, in the order in which they ended; what is not over yet has none."""
+    """Return the spans of a workflow, in the order in which they ended; unfinished work has none."""
     before, told = Workflow(history[0].workflow.id), list[ToldSpan]()
     for heard in history:
         told += _spans_of(before, heard)
@@ -59,13 +59,13 @@ def _spans_of(before: Workflow, heard: Heard) -> Iterator[ToldSpan]:
 
 
 def _place(event: Event) -> tuple[int, int, int, int]:
-    """Of the round, the attempt or the step that an event names."""
+    """Return the place of the round, the attempt or the step that an event names."""
     fields = event.__dict__
     return (fields.get("round", 1), fields.get("task", 0), fields.get("attempt", 0), fields.get("step", 0))
 
 
 def _ended_span(before: Workflow, heard: Heard, told: Ended) -> ToldSpan:
-    """A round, an attempt or a step."""
+    """Return the span of a round, an attempt or a step."""
     made = span(heard.workflow, told)
     match told.what:
         case "workflow":
@@ -81,7 +81,7 @@ def _ended_span(before: Workflow, heard: Heard, told: Ended) -> ToldSpan:
 
 
 def _try_span(before: Workflow, heard: Heard, event: ActionCompleted, try_: int) -> ToldSpan:
-    """A try of an action whose step has its result: that of this try, or of another one."""
+    """Return the span of one try of an action whose result is known, from this try or from another one."""
     starts, parameters = before.step.starts, before.step.parameters
     is_ours, is_last = try_ == event.try_, try_ == len(starts)
     outcome = event.outcome if is_ours else "unknown" if try_ > event.try_ else "crashed"
@@ -121,7 +121,7 @@ def _tool_span(before: Workflow, try_: int, ended_ms: int, outcome: str) -> Span
 
 
 def _calls(before: Workflow, heard: Heard, event: Event, parent: Context) -> Iterator[ToldSpan]:
-    """The calls that an event tells of, failed ones first: when each began is not in the log, only how long it took."""
+    """Yield the calls that an event reports, failed ones first; the log has their durations, but no start times."""
     calls: tuple[AnyCall, ...] = (*failed_calls(event), *model_calls(event))
     began = _beginnings(before, heard, event, calls)
     for number, (call, began_ms) in enumerate(zip(calls, began, strict=True)):
@@ -146,7 +146,7 @@ def _calls(before: Workflow, heard: Heard, event: Event, parent: Context) -> Ite
 
 
 def _beginnings(before: Workflow, heard: Heard, event: Event, calls: Sequence[AnyCall]) -> list[int]:
-    """One after the other up to the event; those of an action from its start on, side by side where they must be."""
+    """Estimate start times: one after another up to the event, or from an action's start, in parallel if need be."""
     lengths = [call.duration_ms for call in calls]
     ended_ms, together = heard.recorded.time_ms, sum(lengths)
     first = ended_ms - together

@@ -20,10 +20,10 @@ from poweron_events.event import DocumentRef
 from poweron_events.execution import ActionCompleted
 from poweron_events.fold.evolve import evolve
 from poweron_events.fold.history import reverse_chronological
+from poweron_events.fold.stage_specs import PromptStage
 from poweron_events.fold.state import ChatMessage, Workflow
 from poweron_events.outcome import RoundEnd, RoundFailed
 from poweron_events.request import Spent, workflow_id
-from poweron_events.stages import PromptStage
 from poweron_services.actions.action import Done
 from poweron_services.connectors.document_reader import (
     ExtractedDocument,

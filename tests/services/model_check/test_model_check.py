@@ -9,7 +9,7 @@ import pytest
 
 from poweron_events.content import ContentStore
 from poweron_events.errors import Refused
-from poweron_events.stages import PromptStage
+from poweron_events.fold.stage_specs import PromptStage
 from poweron_services.model_check.cases import STAGES, cases
 from poweron_services.model_check.check import StageResult, checked
 from poweron_services.model_check.facts import FACTS

@@ -14,7 +14,7 @@ from werkzeug import Response
 
 from poweron_events.catalog import ActionSpec
 from poweron_events.event import Model
-from poweron_events.stages import PromptStage
+from poweron_events.fold.stage_specs import PromptStage
 from poweron_services.config import Provider, Settings
 from poweron_services.decider.answer_schemas import parameters_schema
 from poweron_services.decider.validation import fields_of

@@ -16,7 +16,7 @@ from pytest_httpserver import HTTPServer
 from builders import Told, requested
 from poweron_events.catalog import CATALOG
 from poweron_events.errors import Refused
-from poweron_events.stages import PROMPT_STAGES, PromptStage
+from poweron_events.fold.stage_specs import PROMPT_STAGES, PromptStage
 from poweron_services.config import Provider, ProviderSettings, Settings
 from poweron_services.decider.answer_schemas import planning_schema
 from poweron_services.models.answers import PlanningAnswer, parse

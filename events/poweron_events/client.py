@@ -4,16 +4,31 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import assert_never
 
 from poweron_events import topics
 from poweron_events.codec import Undecodable, encode_request, read_record
 from poweron_events.envelope import Recorded, rfc3339
-from poweron_events.execution import ApprovalDenied, ApprovalGranted
+from poweron_events.execution import ActionCompleted, ActionStarted, ApprovalDenied, ApprovalGranted, ApprovalRequested
 from poweron_events.fold.evolve import evolve
 from poweron_events.fold.state import Verdict, Workflow
 from poweron_events.log import EventLog, Message
-from poweron_events.outcome import RoundCancelled, RoundCompleted, RoundFailed
+from poweron_events.observation import ObservationRecorded
+from poweron_events.outcome import (
+    AnswerRejected,
+    DeadlinePassed,
+    RoundCancelled,
+    RoundCompleted,
+    RoundFailed,
+    StageFailed,
+    TaskReviewed,
+)
+from poweron_events.parameters import ParametersRejected, ParametersSet
+from poweron_events.planning import ActionsPlanned, TasksPlanned
+from poweron_events.refinement import RefinementDecided
 from poweron_events.request import (
+    CancellationRequested,
+    DocumentErased,
     RequestCancellation,
     RequestIdentity,
     RequestRefused,
@@ -22,6 +37,8 @@ from poweron_events.request import (
     WorkflowRequested,
     workflow_id,
 )
+from poweron_events.reservation import CallReserved
+from poweron_events.selection import ActionSelected, SelectionRejected
 from poweron_events.stream import Request, WorkflowEvent
 
 
@@ -150,12 +167,37 @@ def _opened_by(heard: Heard, identity: RequestIdentity) -> int | None:
 
 
 def _answers(heard: Heard, identity: RequestIdentity, mine: int | None, *, taken: bool) -> bool:
-    match heard.event:
+    event = heard.event
+    match event:
         case ApprovalGranted() | ApprovalDenied():
             return _takes(heard, identity)
-        case RoundCompleted() | RoundFailed() | RoundCancelled() as end:
-            return heard.verdict == "accepted" and end.round == mine
-        case RequestRefused(request=refused):
-            return refused == identity and not taken
-        case _:
+        case RoundCompleted() | RoundFailed() | RoundCancelled():
+            return heard.verdict == "accepted" and event.round == mine
+        case RequestRefused():
+            return event.request == identity and not taken
+        case (
+            None
+            | WorkflowRequested()
+            | RoundRequested()
+            | CancellationRequested()
+            | DocumentErased()
+            | CallReserved()
+            | TasksPlanned()
+            | ActionsPlanned()
+            | ActionSelected()
+            | SelectionRejected()
+            | ParametersSet()
+            | ParametersRejected()
+            | ApprovalRequested()
+            | ActionStarted()
+            | ActionCompleted()
+            | ObservationRecorded()
+            | RefinementDecided()
+            | TaskReviewed()
+            | AnswerRejected()
+            | StageFailed()
+            | DeadlinePassed()
+        ):
             return False
+        case _:
+            assert_never(event)

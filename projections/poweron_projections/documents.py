@@ -1,12 +1,33 @@
 """The documents of a workflow as rows: those of its requests and those that its actions produced."""
 
-from typing import NamedTuple
+from typing import NamedTuple, assert_never
 
 from poweron_events.envelope import Recorded
 from poweron_events.event import DocumentRef
-from poweron_events.execution import ActionCompleted
+from poweron_events.execution import ActionCompleted, ActionStarted, ApprovalDenied, ApprovalGranted, ApprovalRequested
 from poweron_events.fold.state import Workflow, request_label
-from poweron_events.request import RoundRequested, WorkflowRequested
+from poweron_events.observation import ObservationRecorded
+from poweron_events.outcome import (
+    AnswerRejected,
+    DeadlinePassed,
+    RoundCancelled,
+    RoundCompleted,
+    RoundFailed,
+    StageFailed,
+    TaskReviewed,
+)
+from poweron_events.parameters import ParametersRejected, ParametersSet
+from poweron_events.planning import ActionsPlanned, TasksPlanned
+from poweron_events.refinement import RefinementDecided
+from poweron_events.request import (
+    CancellationRequested,
+    DocumentErased,
+    RequestRefused,
+    RoundRequested,
+    WorkflowRequested,
+)
+from poweron_events.reservation import CallReserved
+from poweron_events.selection import ActionSelected, SelectionRejected
 from poweron_projections.table_spec import Json, Table, Uuid, json, text
 
 
@@ -34,13 +55,41 @@ DOCUMENTS = Table("documents", DocumentRow, key=("workflow_id", "seq", "position
 
 def document_rows(recorded: Recorded, after: Workflow) -> list[DocumentRow]:
     """Return the documents that an accepted event adds."""
-    match recorded.envelope.event:
-        case WorkflowRequested() | RoundRequested() as event:
+    event = recorded.envelope.event
+    match event:
+        case WorkflowRequested() | RoundRequested():
             return _rows(recorded, after, request_label(event.round), event.documents)
-        case ActionCompleted() as event:
+        case ActionCompleted():
             return _rows(recorded, after, event.result_label, event.documents)
-        case _:
+        case (
+            None
+            | CancellationRequested()
+            | RequestRefused()
+            | DocumentErased()
+            | CallReserved()
+            | TasksPlanned()
+            | ActionsPlanned()
+            | ActionSelected()
+            | SelectionRejected()
+            | ParametersSet()
+            | ParametersRejected()
+            | ApprovalRequested()
+            | ApprovalGranted()
+            | ApprovalDenied()
+            | ActionStarted()
+            | ObservationRecorded()
+            | RefinementDecided()
+            | TaskReviewed()
+            | AnswerRejected()
+            | StageFailed()
+            | DeadlinePassed()
+            | RoundCompleted()
+            | RoundFailed()
+            | RoundCancelled()
+        ):
             return []
+        case _:
+            assert_never(event)
 
 
 def _rows(recorded: Recorded, after: Workflow, label: str, documents: tuple[DocumentRef, ...]) -> list[DocumentRow]:

@@ -1,7 +1,7 @@
 """The steps of a task as rows: what was selected, with which parameters, its result, and what was decided next."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict, assert_never
 
 from poweron_events.envelope import Recorded
 from poweron_events.event import StepEvent
@@ -15,8 +15,26 @@ from poweron_events.execution import (
 from poweron_events.fold.costs import used_by
 from poweron_events.fold.state import Used, Workflow
 from poweron_events.observation import ObservationRecorded
+from poweron_events.outcome import (
+    AnswerRejected,
+    DeadlinePassed,
+    RoundCancelled,
+    RoundCompleted,
+    RoundFailed,
+    StageFailed,
+    TaskReviewed,
+)
 from poweron_events.parameters import ParametersRejected, ParametersSet
+from poweron_events.planning import ActionsPlanned, TasksPlanned
 from poweron_events.refinement import RefinementDecided
+from poweron_events.request import (
+    CancellationRequested,
+    DocumentErased,
+    RequestRefused,
+    RoundRequested,
+    WorkflowRequested,
+)
+from poweron_events.reservation import CallReserved
 from poweron_events.selection import ActionSelected, SelectionRejected
 from poweron_projections.table_spec import Json, Table, Uuid, json, optional_text, text
 
@@ -72,6 +90,39 @@ class StepRow(NamedTuple):
     reviewed_ms: int | None = None
 
 
+class _Cells(TypedDict, total=False):
+    """The cells of a row that events fill; later events replace those of earlier ones."""
+
+    action: str
+    objective: str
+    parameters: Json
+    approval: str
+    approval_sha256: str
+    approval_by: str | None
+    approval_reason: str
+    approval_ms: int
+    approval_due_ms: int
+    approval_answered_ms: int
+    tries: int
+    success: bool
+    outcome: str | None
+    error: str | None
+    error_code: str | None
+    result_label: str
+    decision: str
+    decision_reason: str
+    classification: str | None
+    hint: str | None
+    stopped_by: str | None
+    duration_ms: int
+    started_ms: int
+    selected_ms: int
+    parameterized_ms: int
+    completed_ms: int
+    observed_ms: int
+    refined_ms: int
+
+
 STEPS = Table("steps", StepRow, key=("workflow_id", "round", "task", "attempt", "step"), keeps="newest")
 
 
@@ -93,10 +144,9 @@ def step_row(
     `begun_ms` is when it could begin, `ended_ms` when it stopped running, `stopped_by` why its round was stopped
     meanwhile.
     """
-    cells: dict[str, Any] = {"status": status, "begun_ms": begun_ms, "ended_ms": ended_ms}
-    cells["started_ms"] = told[0].time_ms
+    cells: _Cells = {"started_ms": told[0].time_ms}
     for recorded in told:
-        cells |= _cells(recorded)
+        cells.update(_cells(recorded))
     events = [recorded.envelope.event for recorded in told]
     rejected = [event for event in events if isinstance(event, SelectionRejected | ParametersRejected)]
     if status == "refused":
@@ -108,6 +158,9 @@ def step_row(
     return StepRow(
         told[0].envelope.workflow_id,
         *_place(told),
+        status=status,
+        begun_ms=begun_ms,
+        ended_ms=ended_ms,
         **cells,
         claimed_ms=claims[0]["startedMs"] if claims else None,
         claims=json(claims) if claims else "[]",
@@ -128,27 +181,26 @@ def _claims(told: Sequence[Recorded]) -> list[dict[str, Any]]:
     """Return each try of the action: when a worker claimed it, when it ended, and its effect class."""
     claims = dict[int, dict[str, Any]]()
     for recorded in told:
-        match recorded.envelope.event:
-            case ActionStarted() as event:
-                started = {"startedMs": recorded.time_ms, "effectClass": event.effect_class}
-                claims[event.try_] = {"try": event.try_, **started}
-            case ActionCompleted() as event if event.try_ in claims:
-                claims[event.try_]["endedMs"] = recorded.time_ms
-            case _:
-                pass
+        event = recorded.envelope.event
+        if isinstance(event, ActionStarted):
+            started = {"startedMs": recorded.time_ms, "effectClass": event.effect_class}
+            claims[event.try_] = {"try": event.try_, **started}
+        elif isinstance(event, ActionCompleted) and event.try_ in claims:
+            claims[event.try_]["endedMs"] = recorded.time_ms
     return list(claims.values())
 
 
-def _cells(recorded: Recorded) -> dict[str, Any]:  # noqa: PLR0911 - one case per event
+def _cells(recorded: Recorded) -> _Cells:  # noqa: PLR0911 - one case per event
     """Return the cells of the step's row that an event fills."""
-    match recorded.envelope.event:
-        case ActionSelected() as event:
+    event = recorded.envelope.event
+    match event:
+        case ActionSelected():
             return {"action": event.action, "objective": text(event.action_objective), "selected_ms": recorded.time_ms}
-        case ParametersSet() as event:
+        case ParametersSet():
             return {"parameters": json(event.parameters), "parameterized_ms": recorded.time_ms}
-        case ActionStarted() as event:
+        case ActionStarted():
             return {"tries": event.try_}
-        case ActionCompleted() as event:
+        case ActionCompleted():
             return {
                 "success": event.success,
                 "outcome": event.outcome,
@@ -158,9 +210,9 @@ def _cells(recorded: Recorded) -> dict[str, Any]:  # noqa: PLR0911 - one case pe
                 "duration_ms": event.duration_ms,
                 "completed_ms": recorded.time_ms,
             }
-        case ObservationRecorded() as event:
+        case ObservationRecorded():
             return {"success": event.observation.success, "observed_ms": recorded.time_ms}
-        case RefinementDecided() as event:
+        case RefinementDecided():
             return {
                 "decision": event.decision,
                 "decision_reason": text(event.reason),
@@ -169,19 +221,40 @@ def _cells(recorded: Recorded) -> dict[str, Any]:  # noqa: PLR0911 - one case pe
                 "stopped_by": event.code,
                 "refined_ms": recorded.time_ms,
             }
-        case ApprovalRequested() as event:
+        case ApprovalRequested():
             return {
                 "approval": "asked",
                 "approval_sha256": event.parameters_sha256,
                 "approval_ms": recorded.time_ms,
                 "approval_due_ms": recorded.time_ms + event.expires_ms,
             }
-        case ApprovalGranted() | ApprovalDenied() as event:
+        case ApprovalGranted() | ApprovalDenied():
             return {
                 "approval": "granted" if isinstance(event, ApprovalGranted) else "denied",
                 "approval_by": text(event.requester.name) or None,
                 "approval_reason": text(event.reason),
                 "approval_answered_ms": recorded.time_ms,
             }
-        case _:  # `step_row` collects refusals
+        case (
+            None
+            | WorkflowRequested()
+            | RoundRequested()
+            | CancellationRequested()
+            | RequestRefused()
+            | DocumentErased()
+            | CallReserved()
+            | TasksPlanned()
+            | ActionsPlanned()
+            | SelectionRejected()
+            | ParametersRejected()
+            | TaskReviewed()
+            | AnswerRejected()
+            | StageFailed()
+            | DeadlinePassed()
+            | RoundCompleted()
+            | RoundFailed()
+            | RoundCancelled()
+        ):
             return {}
+        case _:
+            assert_never(event)

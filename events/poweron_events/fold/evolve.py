@@ -9,7 +9,7 @@ from typing import Final, assert_never
 
 from poweron_events.codes import Code
 from poweron_events.envelope import Recorded
-from poweron_events.event import CATALOGUE
+from poweron_events.event import CATALOGUE, StepEvent
 from poweron_events.execution import (
     ActionCompleted,
     ActionStarted,
@@ -29,13 +29,13 @@ from poweron_events.fold.state import (
     Task,
     Verdict,
     Workflow,
-    change_step,
-    change_task,
     max_steps,
     may_ask_again,
     parameters_sha256,
     rejections,
     task_context,
+    with_step,
+    with_task,
 )
 from poweron_events.fold.superseded import superseded
 from poweron_events.observation import ObservationRecorded
@@ -188,9 +188,14 @@ def _judge_turn(workflow: Workflow, recorded: Recorded, event: Turn) -> Workflow
         case TasksPlanned():
             return _planned(workflow, recorded, event)
         case _:
-            if (event.round, event.task, event.attempt, getattr(event, "step", workflow.place[3])) != workflow.place:
-                return None
-            return _judge_task(workflow, recorded, event)
+            return _judge_task(workflow, recorded, event) if _is_here(workflow, event) else None
+
+
+def _is_here(workflow: Workflow, event: InTask) -> bool:
+    """Return whether an event names the attempt at hand, and the step at hand if it is about one."""
+    round_number, task, attempt, step = workflow.place
+    named = event.step if isinstance(event, StepEvent) else step
+    return (event.round, event.task, event.attempt, named) == (round_number, task, attempt, step)
 
 
 def _judge_task(workflow: Workflow, recorded: Recorded, event: InTask) -> Workflow | None:  # noqa: PLR0911 - one case per event
@@ -203,7 +208,11 @@ def _judge_task(workflow: Workflow, recorded: Recorded, event: InTask) -> Workfl
         case SelectionRejected():
             return _refused(workflow, event) if phase == "select" else None
         case ParametersSet():
-            return change_step(workflow, "ready", parameters=event) if phase == "parameterize" else None
+            return (
+                with_step(workflow, workflow.step._replace(parameters=event), "ready")
+                if phase == "parameterize"
+                else None
+            )
         case ParametersRejected():
             return _refused(workflow, event) if phase == "parameterize" else None
         case ApprovalRequested():
@@ -270,39 +279,44 @@ def _begin_attempt(workflow: Workflow) -> Workflow:
 
 
 def _actions_planned(workflow: Workflow, event: ActionsPlanned) -> Workflow:
-    return change_task(workflow, "select", planned=event.actions)
+    return with_task(workflow, workflow.task._replace(planned=event.actions), "select")
 
 
 def _selected(workflow: Workflow, event: ActionSelected) -> Workflow:
     step = workflow.step._replace(selection=event, try_=1, refusals=())
-    return change_task(workflow, "parameterize", step=step, actions=workflow.task.actions + 1, announced=True)
+    task = workflow.task._replace(step=step, actions=workflow.task.actions + 1, announced=True)
+    return with_task(workflow, task, "parameterize")
+
+
+def _parameterized(workflow: Workflow, event: ParametersSet) -> Workflow:
+    return with_step(workflow, workflow.step._replace(parameters=event), "ready")
 
 
 def _refused(workflow: Workflow, event: SelectionRejected | ParametersRejected) -> Workflow | None:
     step = workflow.step
     if event.try_ != step.try_:
         return None
-    refused = change_step(workflow, try_=step.try_ + 1, refusals=(*step.refusals, event))
-    if may_ask_again(refused.step.refusals):
-        return change_task(refused, announced=True)
-    return change_task(refused, "review", announced=True, refused=event)
+    refusals = (*step.refusals, event)
+    task = workflow.task._replace(step=step._replace(try_=step.try_ + 1, refusals=refusals), announced=True)
+    if may_ask_again(refusals):
+        return with_task(workflow, task)
+    return with_task(workflow, task._replace(refused=event), "review")
 
 
 def _approval_requested(workflow: Workflow, recorded: Recorded, event: ApprovalRequested) -> Workflow | None:
     if workflow.phase != "ready" or workflow.step.approval is not None or not _names_parameters(workflow, event):
         return None
     due_ms = recorded.time_ms + event.expires_ms
-    return change_step(workflow, "approve", approval="asked", approval_due_ms=due_ms)
+    return with_step(workflow, workflow.step._replace(approval="asked", approval_due_ms=due_ms), "approve")
 
 
 def _approval(workflow: Workflow, recorded: Recorded, event: ApprovalGranted | ApprovalDenied) -> Workflow | None:
     here = (event.round, event.task, event.attempt, event.step) == workflow.place
     if not here or workflow.phase != "approve" or not _names_parameters(workflow, event):
         return None
-    approval = "granted" if isinstance(event, ApprovalGranted) else "denied"
-    return _waited(
-        change_step(workflow, "ready", approval=approval, answer=event), max(0, recorded.time_ms - workflow.head_ms)
-    )
+    granted = isinstance(event, ApprovalGranted)
+    answered = workflow.step._replace(approval="granted" if granted else "denied", answer=event)
+    return _waited(with_step(workflow, answered, "ready"), max(0, recorded.time_ms - workflow.head_ms))
 
 
 def _names_parameters(workflow: Workflow, event: ApprovalRequested | ApprovalGranted | ApprovalDenied) -> bool:
@@ -312,7 +326,7 @@ def _names_parameters(workflow: Workflow, event: ApprovalRequested | ApprovalGra
 
 def _waited(workflow: Workflow, ms: int) -> Workflow:
     """Add the time that a person took, which counts neither for the round nor for the task."""
-    waited = change_task(workflow, waited_ms=workflow.task.waited_ms + ms)
+    waited = with_task(workflow, workflow.task._replace(waited_ms=workflow.task.waited_ms + ms))
     return waited._replace(round=waited.current._replace(waited_ms=waited.current.waited_ms + ms))
 
 
@@ -321,7 +335,7 @@ def _started(workflow: Workflow, recorded: Recorded, event: ActionStarted) -> Wo
     if workflow.phase not in ("ready", "started") or event.try_ != len(starts) + 1:
         return None
     start = Start(recorded.cause, event.claim, event.effect_class, recorded.time_ms, event.deadline_ms)
-    return change_step(workflow, "started", starts=(*starts, start))
+    return with_step(workflow, workflow.step._replace(starts=(*starts, start)), "started")
 
 
 def _completed(workflow: Workflow, recorded: Recorded, event: ActionCompleted) -> Workflow | None:
@@ -332,16 +346,17 @@ def _completed(workflow: Workflow, recorded: Recorded, event: ActionCompleted) -
     cause = recorded.envelope.cause
     if cause is None or not cause.names(workflow.step.starts[event.try_ - 1].cause):
         return None
-    return change_step(workflow, "observe" if workflow.phase == "started" else "closing", completed=event)
+    phase: Phase = "observe" if workflow.phase == "started" else "closing"
+    return with_step(workflow, workflow.step._replace(completed=event), phase)
 
 
 def _observed(workflow: Workflow, event: ObservationRecorded) -> Workflow:
     if task_context(workflow).react_mode:
-        return change_step(workflow, "refine", observation=event)
+        return with_step(workflow, workflow.step._replace(observation=event), "refine")
     more = workflow.step.number < len(workflow.task.planned)
     if event.observation.success and more:
-        return change_task(workflow, "select", step=Step(workflow.step.number + 1))
-    return change_step(workflow, "review", observation=event)
+        return with_step(workflow, Step(workflow.step.number + 1), "select")
+    return with_step(workflow, workflow.step._replace(observation=event), "review")
 
 
 def _refined(workflow: Workflow, event: RefinementDecided) -> Workflow:
@@ -351,9 +366,7 @@ def _refined(workflow: Workflow, event: RefinementDecided) -> Workflow:
     steps_left = workflow.step.number < max_steps(workflow)
     retries_left = not again or task.retries < workflow.current.opening.max_retries
     goes_on = event.decision == "continue" and steps_left and retries_left
-    return change_task(
-        _retried(workflow) if goes_on and again else workflow,
-        "select" if goes_on else "review",
+    refined = task._replace(
         step=Step(workflow.step.number + 1) if goes_on else workflow.step,
         stopped="" if goes_on else event.reason,
         stop_code=None if goes_on else event.code,
@@ -362,6 +375,7 @@ def _refined(workflow: Workflow, event: RefinementDecided) -> Workflow:
         progress=event.criteria_progress or task.progress,
         retries=task.retries + (goes_on and again),
     )
+    return with_task(_retried(workflow) if goes_on and again else workflow, refined, "select" if goes_on else "review")
 
 
 def _retried(workflow: Workflow) -> Workflow:
@@ -374,7 +388,7 @@ def _reviewed(workflow: Workflow, recorded: Recorded, event: TaskReviewed) -> Wo
     task = workflow.task
     if event.status == "retry" and task.retries < workflow.current.opening.max_retries:
         return _next_attempt(workflow, event)
-    reviewed = change_task(workflow, progress=event.criteria_progress or task.progress)
+    reviewed = with_task(workflow, task._replace(progress=event.criteria_progress or task.progress))
     if event.status != "success":
         return _close(reviewed, "failed", event.reason, event.code)
     if task.number < len(workflow.current.tasks):
@@ -384,8 +398,7 @@ def _reviewed(workflow: Workflow, recorded: Recorded, event: TaskReviewed) -> Wo
 
 def _next_attempt(workflow: Workflow, event: TaskReviewed) -> Workflow:
     task = workflow.task
-    again = change_task(
-        _retried(workflow),
+    again = task._replace(
         attempt=task.attempt + 1,
         retries=task.retries + 1,
         refused=None,
@@ -397,4 +410,4 @@ def _next_attempt(workflow: Workflow, event: TaskReviewed) -> Workflow:
         planned=(),
         step=Step(1),
     )
-    return _begin_attempt(again)
+    return _begin_attempt(with_task(_retried(workflow), again))

@@ -4,15 +4,34 @@ One pure function from events to messages serves both the prompts and the rows i
 """
 
 from collections.abc import Iterable
+from typing import assert_never
 
 from poweron_events.codes import FOR_PEOPLE
 from poweron_events.envelope import Recorded
 from poweron_events.event import FreeText
+from poweron_events.execution import ActionCompleted, ActionStarted, ApprovalDenied, ApprovalGranted, ApprovalRequested
 from poweron_events.fold.state import ChatMessage, MessageKind, MessageStatus, Workflow, request_label
 from poweron_events.observation import Observation, ObservationRecorded
-from poweron_events.outcome import RoundCancelled, RoundCompleted, RoundFailed, TaskReviewed
+from poweron_events.outcome import (
+    AnswerRejected,
+    DeadlinePassed,
+    RoundCancelled,
+    RoundCompleted,
+    RoundFailed,
+    StageFailed,
+    TaskReviewed,
+)
+from poweron_events.parameters import ParametersRejected, ParametersSet
+from poweron_events.planning import ActionsPlanned, TasksPlanned
 from poweron_events.refinement import RefinementDecided
-from poweron_events.request import RoundRequested, WorkflowRequested
+from poweron_events.request import (
+    CancellationRequested,
+    DocumentErased,
+    RequestRefused,
+    RoundRequested,
+    WorkflowRequested,
+)
+from poweron_events.reservation import CallReserved
 from poweron_events.selection import ActionSelected, SelectionRejected
 
 
@@ -23,21 +42,42 @@ def message(before: Workflow, recorded: Recorded, after: Workflow) -> ChatMessag
     of its record identifies the message. What a refinement learns about a step is added to the step's message, which
     is returned again under its own `seq`.
     """
-    match recorded.envelope.event:
-        case WorkflowRequested() | RoundRequested() as event:
+    event = recorded.envelope.event
+    match event:
+        case WorkflowRequested() | RoundRequested():
             return _opened(before, recorded, event)
-        case ActionSelected() | SelectionRejected() if not before.task.announced:
-            return _task_started(before, recorded)
-        case ObservationRecorded() as event:
+        case ActionSelected() | SelectionRejected():
+            return None if before.task.announced else _task_started(before, recorded)
+        case ObservationRecorded():
             return _step_done(before, recorded, event)
-        case RefinementDecided() as event:
+        case RefinementDecided():
             return _step_judged(before, event)
-        case TaskReviewed() as event:
+        case TaskReviewed():
             return _task_ended(before, recorded, event, after)
-        case RoundCompleted() | RoundFailed() | RoundCancelled() as event:
+        case RoundCompleted() | RoundFailed() | RoundCancelled():
             return _round_ended(before, recorded, event)
-        case _:
+        case (
+            None
+            | CancellationRequested()
+            | RequestRefused()
+            | DocumentErased()
+            | CallReserved()
+            | TasksPlanned()
+            | ActionsPlanned()
+            | ParametersSet()
+            | ParametersRejected()
+            | ApprovalRequested()
+            | ApprovalGranted()
+            | ApprovalDenied()
+            | ActionStarted()
+            | ActionCompleted()
+            | AnswerRejected()
+            | StageFailed()
+            | DeadlinePassed()
+        ):
             return None
+        case _:
+            assert_never(event)
 
 
 def _say(

@@ -371,14 +371,11 @@ def action_label(action: str) -> str:
     return re.sub(r"(?<=[^_-])(?=[A-Z])", "_", action.rpartition(".")[2]).replace("-", "_").lower()
 
 
-def change_task(workflow: Workflow, phase: Phase | None = None, **changes: object) -> Workflow:
-    """Return the workflow with its task changed, and its phase too if one is given."""
-    round_ = workflow.current
-    assert round_.task is not None
-    task = round_.task._replace(**changes)  # type: ignore[arg-type] # the callers name fields of Task
-    return workflow._replace(phase=phase or workflow.phase, round=round_._replace(task=task))
+def with_task(workflow: Workflow, task: Task, phase: Phase | None = None) -> Workflow:
+    """Return the workflow with this task, in another phase if one is given."""
+    return workflow._replace(phase=phase or workflow.phase, round=workflow.current._replace(task=task))
 
 
-def change_step(workflow: Workflow, phase: Phase | None = None, **changes: object) -> Workflow:
-    """Return the workflow with its step changed, and its phase too if one is given."""
-    return change_task(workflow, phase, step=workflow.step._replace(**changes))  # type: ignore[arg-type] # of Step
+def with_step(workflow: Workflow, step: Step, phase: Phase | None = None) -> Workflow:
+    """Return the workflow with this step, in another phase if one is given."""
+    return with_task(workflow, workflow.task._replace(step=step), phase)

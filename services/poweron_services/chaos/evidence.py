@@ -190,24 +190,21 @@ class LogReader:
             answers.accepted += not isinstance(event, RequestRefused)
 
     def _note(self, before: Workflow, workflow: Workflow, event: WorkflowEvent) -> None:
-        match event:
-            case WorkflowRequested() | RoundRequested():
-                self.summary.rounds[workflow.id, event.round] = LoggedRound(event.max_steps)
-            case CancellationRequested():
-                self.summary.rounds[workflow.id, event.round].cancelled = True
-            case RoundCompleted() | RoundFailed() | RoundCancelled():
-                logged = self.summary.rounds[workflow.id, event.round]
-                logged.steps = event.totals.steps
-                assert workflow.current.ending is not None
-                logged.endings.append(workflow.current.ending)
-            case ActionStarted():
-                claim = Claim(int(event.worker.rsplit("-", 2)[1]), event.effect_class)
-                self._action(workflow).claims.append(claim)
-            case ActionCompleted(outcome="done"):
-                action = self._action(before)
-                action.done_by = action.claims[event.try_ - 1].pid
-            case _:
-                pass
+        if isinstance(event, WorkflowRequested | RoundRequested):
+            self.summary.rounds[workflow.id, event.round] = LoggedRound(event.max_steps)
+        elif isinstance(event, CancellationRequested):
+            self.summary.rounds[workflow.id, event.round].cancelled = True
+        elif isinstance(event, RoundCompleted | RoundFailed | RoundCancelled):
+            logged = self.summary.rounds[workflow.id, event.round]
+            logged.steps = event.totals.steps
+            assert workflow.current.ending is not None
+            logged.endings.append(workflow.current.ending)
+        elif isinstance(event, ActionStarted):
+            claim = Claim(int(event.worker.rsplit("-", 2)[1]), event.effect_class)
+            self._action(workflow).claims.append(claim)
+        elif isinstance(event, ActionCompleted) and event.outcome == "done":
+            action = self._action(before)
+            action.done_by = action.claims[event.try_ - 1].pid
 
     def _action(self, workflow: Workflow) -> LoggedAction:
         action = LoggedAction(workflow.id, workflow.current.number)

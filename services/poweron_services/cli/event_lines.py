@@ -1,7 +1,7 @@
 """The events of a workflow as lines that a user can follow."""
 
 from collections.abc import Iterator
-from typing import Final, get_args
+from typing import Final, assert_never, get_args
 
 from pydantic import JsonValue
 from rich.text import Text
@@ -161,6 +161,8 @@ def _lines(event: WorkflowEvent, workflow: Workflow) -> Iterator[Line]:  # noqa:
             yield "failed", _totals(event)  # the line of what went wrong says why
         case RoundCancelled():
             yield "cancelled", _totals(event)
+        case _:
+            assert_never(event)
 
 
 def _opening(event: WorkflowRequested | RoundRequested) -> str:

@@ -202,17 +202,16 @@ async def _position(connections: Connections, partition: int) -> int:
 def outcome(heard: Heard, duration_ms: int) -> Outcome:
     """Return the outcome of the request that this record answers."""
     workflow = heard.workflow
-    match heard.event:
-        case RoundCompleted() | RoundFailed() | RoundCancelled() as end:
-            ending = workflow.current.ending
-            assert ending is not None
-            code = end.code if isinstance(end, RoundFailed) else None
-            return Outcome(
-                workflow.id, ending, end.message, end.documents, end.totals, duration_ms, end.round, code=code
-            )
-        case RequestRefused(reason=reason) as refused:
-            message = f"The request was refused ({reason.replace('_', ' ')}). {refused.detail}"
-            code = refused.precise_code
-            return Outcome(workflow.id, "failed", message, (), Totals(), duration_ms, refusal=reason, code=code)
-        case other:
-            raise AssertionError(f"{other!r} answers no request")
+    event = heard.event
+    if isinstance(event, RequestRefused):
+        message = f"The request was refused ({event.reason.replace('_', ' ')}). {event.detail}"
+        refusal, code = event.reason, event.precise_code
+        return Outcome(workflow.id, "failed", message, (), Totals(), duration_ms, refusal=refusal, code=code)
+    if not isinstance(event, RoundCompleted | RoundFailed | RoundCancelled):
+        raise AssertionError(f"{event!r} answers no request")
+    ending = workflow.current.ending
+    assert ending is not None
+    code = event.code if isinstance(event, RoundFailed) else None
+    return Outcome(
+        workflow.id, ending, event.message, event.documents, event.totals, duration_ms, event.round, code=code
+    )

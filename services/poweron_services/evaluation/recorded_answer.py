@@ -79,13 +79,12 @@ def _first_round(history: Sequence[Heard]) -> Iterable[Heard]:
 
 
 def _ending(last: Heard) -> tuple[AnswerStatus, str, Sequence[DocumentRef]]:
-    match last.event:
-        case RoundCompleted() | RoundFailed() | RoundCancelled() as end if not last.workflow.is_open:
-            return last.workflow.current.ending or "failed", end.message, end.documents
-        case RequestRefused() as refused if last.workflow.round is None:
-            return "refused", refused.detail, ()
-        case _:
-            return "open", "", ()
+    event = last.event
+    if isinstance(event, RoundCompleted | RoundFailed | RoundCancelled) and not last.workflow.is_open:
+        return last.workflow.current.ending or "failed", event.message, event.documents
+    if isinstance(event, RequestRefused) and last.workflow.round is None:
+        return "refused", event.detail, ()
+    return "open", "", ()
 
 
 async def _texts(

@@ -1,7 +1,7 @@
 """Copies of events in a fork: they cost nothing, and their contents are stored under the fork's own key."""
 
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, assert_never
 
 import orjson
 
@@ -10,10 +10,31 @@ from poweron_events.content import ContentStore
 from poweron_events.content_references import content_fields
 from poweron_events.errors import MissingContent
 from poweron_events.event import RECORDED, DocumentRef, Model, ModelCall
-from poweron_events.execution import ActionCompleted, ActionStarted
-from poweron_events.outcome import RoundCancelled, RoundCompleted, RoundFailed, Totals
+from poweron_events.execution import ActionCompleted, ActionStarted, ApprovalDenied, ApprovalGranted, ApprovalRequested
+from poweron_events.observation import ObservationRecorded
+from poweron_events.outcome import (
+    AnswerRejected,
+    DeadlinePassed,
+    RoundCancelled,
+    RoundCompleted,
+    RoundFailed,
+    StageFailed,
+    TaskReviewed,
+    Totals,
+)
+from poweron_events.parameters import ParametersRejected, ParametersSet
+from poweron_events.planning import ActionsPlanned, TasksPlanned
 from poweron_events.refinement import IterationTelemetry, RefinementDecided
-from poweron_events.request import RequestIdentity
+from poweron_events.request import (
+    CancellationRequested,
+    DocumentErased,
+    RequestIdentity,
+    RequestRefused,
+    RoundRequested,
+    WorkflowRequested,
+)
+from poweron_events.reservation import CallReserved
+from poweron_events.selection import ActionSelected, SelectionRejected
 from poweron_events.stream import WorkflowEvent
 
 Copied = TypeVar("Copied", bound=Model)
@@ -64,8 +85,31 @@ class Copying:
                 changes |= {"iteration": IterationTelemetry()}
             case RoundCompleted() | RoundFailed() | RoundCancelled():
                 changes |= {"totals": Totals(steps=event.totals.steps)}
-            case _:
+            case (
+                WorkflowRequested()
+                | RoundRequested()
+                | CancellationRequested()
+                | RequestRefused()
+                | DocumentErased()
+                | CallReserved()
+                | TasksPlanned()
+                | ActionsPlanned()
+                | ActionSelected()
+                | SelectionRejected()
+                | ParametersSet()
+                | ParametersRejected()
+                | ApprovalRequested()
+                | ApprovalGranted()
+                | ApprovalDenied()
+                | ObservationRecorded()
+                | TaskReviewed()
+                | AnswerRejected()
+                | StageFailed()
+                | DeadlinePassed()
+            ):
                 pass
+            case _:
+                assert_never(event)
         return changes
 
     async def _value(self, model: Model, name: str) -> Any:

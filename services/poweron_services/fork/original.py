@@ -2,19 +2,39 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, assert_never
 
 from pydantic import JsonValue
 
 from poweron_events.envelope import Cause, envelop, event_id
 from poweron_events.event import RECORDED
-from poweron_events.execution import ActionCompleted, ActionStarted, ApprovalDenied, ApprovalGranted
+from poweron_events.execution import ActionCompleted, ActionStarted, ApprovalDenied, ApprovalGranted, ApprovalRequested
 from poweron_events.fold.evolve import WITHOUT_TURN
 from poweron_events.fold.expected import expected
 from poweron_events.fold.state import Opening, Place, Round, Workflow
-from poweron_events.parameters import ParametersSet
-from poweron_events.request import ForkedFrom, RoundRequested, WorkflowRequested
-from poweron_events.selection import ActionSelected
+from poweron_events.observation import ObservationRecorded
+from poweron_events.outcome import (
+    AnswerRejected,
+    DeadlinePassed,
+    RoundCancelled,
+    RoundCompleted,
+    RoundFailed,
+    StageFailed,
+    TaskReviewed,
+)
+from poweron_events.parameters import ParametersRejected, ParametersSet
+from poweron_events.planning import ActionsPlanned, TasksPlanned
+from poweron_events.refinement import RefinementDecided
+from poweron_events.request import (
+    CancellationRequested,
+    DocumentErased,
+    ForkedFrom,
+    RequestRefused,
+    RoundRequested,
+    WorkflowRequested,
+)
+from poweron_events.reservation import CallReserved
+from poweron_events.selection import ActionSelected, SelectionRejected
 from poweron_events.stream import WorkflowEvent
 from poweron_projections.judged_records import JudgedRecord
 from poweron_services.fork.copied_events import with_identity
@@ -168,9 +188,36 @@ def _results(events: Sequence[AcceptedEvent]) -> list[Result]:
                 selected[place_of(event)] = event.action
             case ParametersSet():
                 given[place_of(event)] = event.parameters
-            case ActionCompleted() if event.outcome not in NO_RESULT:
+            case ActionCompleted():
                 place = place_of(event)
-                results.append(Result(seq, place, selected[place], given[place], event))
-            case _:
+                if event.outcome not in NO_RESULT:
+                    results.append(Result(seq, place, selected[place], given[place], event))
+            case (
+                WorkflowRequested()
+                | RoundRequested()
+                | CancellationRequested()
+                | RequestRefused()
+                | DocumentErased()
+                | CallReserved()
+                | TasksPlanned()
+                | ActionsPlanned()
+                | SelectionRejected()
+                | ParametersRejected()
+                | ApprovalRequested()
+                | ApprovalGranted()
+                | ApprovalDenied()
+                | ActionStarted()
+                | ObservationRecorded()
+                | RefinementDecided()
+                | TaskReviewed()
+                | AnswerRejected()
+                | StageFailed()
+                | DeadlinePassed()
+                | RoundCompleted()
+                | RoundFailed()
+                | RoundCancelled()
+            ):
                 pass
+            case _:
+                assert_never(event)
     return results

@@ -123,12 +123,9 @@ async def _answered(case: Case, caller: Caller, content: ContentStore) -> object
         return await _processed(case, caller)
     functions: dict[Role, StageFunction] = wiring.stage_functions(caller, content, CATALOG)
     *_, event = await functions[role_of(case.stage)](case.workflow)
-    match event:
-        case AnswerRejected() | SelectionRejected() | ParametersRejected():
-            return None
-        case RoundCompleted(model_calls=()):
-            return None
-    return event
+    is_rejected = isinstance(event, AnswerRejected | SelectionRejected | ParametersRejected)
+    is_without_model = isinstance(event, RoundCompleted) and not event.model_calls
+    return None if is_rejected or is_without_model else event
 
 
 async def _processed(case: Case, caller: Caller) -> str | None:

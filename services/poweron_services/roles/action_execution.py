@@ -16,7 +16,7 @@ from poweron_events.errors import MissingContent, PowerOnError, Refused
 from poweron_events.event import DocumentRef, FailedCalls, ModelCall
 from poweron_events.execution import ActionCompleted, Outcome
 from poweron_events.fold.history import item_reference
-from poweron_events.fold.state import Workflow, change_step
+from poweron_events.fold.state import Workflow, with_step
 from poweron_events.observation import MAX_PREVIEWS, ObservationRecorded
 from poweron_events.stream import WorkflowEvent
 from poweron_services import telemetry
@@ -112,7 +112,7 @@ class Execution:
     def _observed(self, workflow: Workflow, result: ActionCompleted, done: Done) -> ObservationRecorded:
         documents = done.result.documents[:MAX_PREVIEWS]
         texts = [text_of(document.mime_type, document.document_data) for document in documents]
-        return observe_build(change_step(workflow, completed=result), result, texts, self.specs)
+        return observe_build(with_step(workflow, workflow.step._replace(completed=result)), result, texts, self.specs)
 
     async def _outcome(self, workflow: Workflow, calls: "_Calls", held: HeldSecrets) -> tuple[Outcome, Done]:
         """The outcome of the action; a refusal is an outcome, too."""

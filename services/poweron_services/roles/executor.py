@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from poweron_events.content import ContentStore
 from poweron_events.execution import MAX_TRIES, ActionCompleted, Outcome
-from poweron_events.fold.state import Start, Workflow, change_step
+from poweron_events.fold.state import Start, Workflow, with_step
 from poweron_events.parameters import ParametersSet
 from poweron_events.stream import WorkflowEvent
 from poweron_services.actions.action import Action
@@ -91,7 +91,7 @@ class Executor:
             ):
                 return []
             case [ParametersSet() as parameters]:
-                ready = change_step(workflow, "ready", parameters=parameters)
+                ready = with_step(workflow, workflow.step._replace(parameters=parameters), "ready")
                 return await self._claim(ready, 1, lambda: True)
             case _:
                 return []

@@ -207,11 +207,16 @@ def outcome(heard: Heard, duration_ms: int) -> Outcome:
         message = f"The request was refused ({event.reason.replace('_', ' ')}). {event.detail}"
         refusal, code = event.reason, event.precise_code
         return Outcome(workflow.id, "failed", message, (), Totals(), duration_ms, refusal=refusal, code=code)
-    if not isinstance(event, RoundCompleted | RoundFailed | RoundCancelled):
-        raise AssertionError(f"{event!r} answers no request")
+    assert isinstance(event, RoundCompleted | RoundFailed | RoundCancelled)
     ending = workflow.current.ending
     assert ending is not None
-    code = event.code if isinstance(event, RoundFailed) else None
     return Outcome(
-        workflow.id, ending, event.message, event.documents, event.totals, duration_ms, event.round, code=code
+        workflow.id,
+        ending,
+        event.message,
+        event.documents,
+        event.totals,
+        duration_ms,
+        event.round,
+        code=event.code if isinstance(event, RoundFailed) else None,
     )

@@ -1,10 +1,13 @@
 """The rules of the house: what every file has in common, whatever it is about."""
 
 import ast
+import io
 import re
 import subprocess
 import sys
+import tokenize
 import tomllib
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -16,11 +19,13 @@ HOUSE = Path(__file__).parent.parent
 MAX_FUNCTION = 60  # lines
 USUAL_FUNCTION = 20  # lines that nine of ten functions have at most
 MAX_FILE = 500
-MAX_MODULE = 400  # a file of the three packages
+MAX_MODULE = 600  # a file of the three packages, if it is one thing
 PACKAGES = ("events/poweron_events", "projections/poweron_projections", "services/poweron_services")
 SHARED_NAMES = {
     "client": "asking from outside: `poweron_events.client` over the log alone, `poweron_services.client` for our doors",
 }
+OF_THEIR_TIME = ("docs/decisions/", "docs/measured/", "services/poweron_services/", "tests/")
+"""Records of their day, and prompts, which never change once a model has seen them."""
 TABLES = {"tests/examples/questions.py"}  # one row after the other, to be looked up rather than read
 REQUIREMENT = re.compile(r"[MLAPDCRHBXE]-\d{2}|S\d{1,2}")
 REGISTRIES = [
@@ -122,7 +127,7 @@ def test_nine_functions_of_ten_are_a_handful_of_lines() -> None:
     assert lengths[len(lengths) * 9 // 10] <= USUAL_FUNCTION
 
 
-def test_no_file_of_the_packages_is_longer_than_400_lines() -> None:
+def test_no_file_of_the_packages_is_longer_than_600_lines() -> None:
     lines = {named(path): len(path.read_text().splitlines()) for path in packaged()}
     assert lines
     assert {name: count for name, count in lines.items() if count > MAX_MODULE} == {}
@@ -148,6 +153,48 @@ def test_namesakes_are_found_across_distributions_and_between_a_package_and_a_mo
     below = ["services/poweron_services/roles/execution.py", "events/poweron_events/execution.py"]
     ends = ["services/poweron_services/__init__.py", "services/poweron_services/intake/__main__.py"]
     assert namesakes([*own, *below, *ends]).keys() == {"intake", "execution"}
+
+
+def listed_words() -> re.Pattern[str]:
+    """The first column of the table of words in docs/style.md."""
+    rows = re.findall(r"^\| `(.+?)` \|", (HOUSE / "docs" / "style.md").read_text(), re.MULTILINE)
+    return re.compile(rf"\b(?:{'|'.join(row.replace(chr(92) + '|', '|') for row in rows)})\b", re.IGNORECASE)
+
+
+def documentation(path: Path) -> Iterator[tuple[int, str]]:
+    """The comments and docstrings of a module, each with its line."""
+    text = path.read_text()
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    yield from ((token.start[0], token.string) for token in tokens if token.type == tokenize.COMMENT)
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            yield node.lineno, node.value.value
+
+
+def test_code_holds_no_word_that_the_style_replaces() -> None:
+    listed = listed_words()
+    assert listed.search("rows are made anew")
+    found = [
+        f"{named(path)}:{line}: {word}"
+        for package in PACKAGES
+        for path in files(f"{package}/**/*.py")
+        for line, text in documentation(path)
+        for word in dict.fromkeys(match[0] for match in listed.finditer(text))
+    ]
+    assert found == []
+
+
+def test_pages_hold_no_word_that_the_style_replaces() -> None:
+    listed = listed_words()
+    pages = [*files("*.md"), *files("docs/*.md"), *files("docs/how-to/*.md")]
+    own = {"docs/style.md", "CHANGELOG.md"}  # the table of words; releases of the past
+    found = [
+        f"{named(page)}: {match[0]}"
+        for page in pages
+        if named(page) not in own and not named(page).startswith(OF_THEIR_TIME)
+        for match in listed.finditer(re.sub(r"(?ms)^```.*?^```|`[^`\n]*`", "", page.read_text()))
+    ]
+    assert found == []
 
 
 def test_nothing_is_left_for_later() -> None:

@@ -221,20 +221,8 @@ def _cells(recorded: Recorded) -> _Cells:  # noqa: PLR0911 - one case per event
                 "stopped_by": event.code,
                 "refined_ms": recorded.time_ms,
             }
-        case ApprovalRequested():
-            return {
-                "approval": "asked",
-                "approval_sha256": event.parameters_sha256,
-                "approval_ms": recorded.time_ms,
-                "approval_due_ms": recorded.time_ms + event.expires_ms,
-            }
-        case ApprovalGranted() | ApprovalDenied():
-            return {
-                "approval": "granted" if isinstance(event, ApprovalGranted) else "denied",
-                "approval_by": text(event.requester.name) or None,
-                "approval_reason": text(event.reason),
-                "approval_answered_ms": recorded.time_ms,
-            }
+        case ApprovalRequested() | ApprovalGranted() | ApprovalDenied():
+            return _approval_cells(event, recorded.time_ms)
         case (
             None
             | WorkflowRequested()
@@ -258,3 +246,19 @@ def _cells(recorded: Recorded) -> _Cells:  # noqa: PLR0911 - one case per event
             return {}
         case _:
             assert_never(event)
+
+
+def _approval_cells(event: ApprovalRequested | ApprovalGranted | ApprovalDenied, time_ms: int) -> _Cells:
+    if isinstance(event, ApprovalRequested):
+        return {
+            "approval": "asked",
+            "approval_sha256": event.parameters_sha256,
+            "approval_ms": time_ms,
+            "approval_due_ms": time_ms + event.expires_ms,
+        }
+    return {
+        "approval": "granted" if isinstance(event, ApprovalGranted) else "denied",
+        "approval_by": text(event.requester.name) or None,
+        "approval_reason": text(event.reason),
+        "approval_answered_ms": time_ms,
+    }

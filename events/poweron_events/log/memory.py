@@ -57,7 +57,7 @@ class MemoryLog:
     async def ends(
         self,
         topic: str,
-        at_least: Mapping[int, int] | None = None,  # noqa: ARG002 - nobody else could know more
+        at_least: Mapping[int, int] | None = None,  # noqa: ARG002 - this log alone knows all records
     ) -> Mapping[int, int]:
         return {number: len(partition) for number, partition in enumerate(self._topics[topic])}
 

@@ -13,8 +13,8 @@ from poweron_services.connectors.document_reader import extract
 from poweron_services.connectors.reports_child.composition import composed
 from poweron_services.connectors.reports_child.pdf_report import Typesetter
 from poweron_services.connectors.reports_child.report import Draft, Part
+from poweron_services.models.builtin.action_choice import report_title
 from poweron_services.models.builtin.process import process
-from poweron_services.models.builtin.report_title import report_title
 from poweron_services.models.builtin.vocabulary import known_language
 from poweron_services.models.embedding.packaged import packaged_embedder
 from poweron_services.models.prompts import ProcessPrompt, SourceText, Template

@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from poweron_events.errors import Refused
-from poweron_events.log.kafka_replication import Cluster, check_replication
+from poweron_events.log.kafka_topics import Cluster, check_replication
 
 TWO_IN_SYNC = {"min.insync.replicas": "2", "unclean.leader.election.enable": "false"}
 

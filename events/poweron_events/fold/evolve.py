@@ -5,7 +5,7 @@ in the projector and in an audit the verdict is the same, because it depends on 
 These are the transition rules up to number 2 (`request.LAWS`); a round keeps the rules that its opening names.
 """
 
-from typing import Final, assert_never
+from typing import Any, Final, assert_never
 
 from poweron_events.codes import Code
 from poweron_events.envelope import Recorded
@@ -19,7 +19,6 @@ from poweron_events.execution import (
 )
 from poweron_events.fold.costs import charges, reserve
 from poweron_events.fold.history import message, with_message
-from poweron_events.fold.start_times import start_times
 from poweron_events.fold.state import (
     Ending,
     Phase,
@@ -411,3 +410,21 @@ def _next_attempt(workflow: Workflow, event: TaskReviewed) -> Workflow:
         step=Step(1),
     )
     return _begin_attempt(with_task(_retried(workflow), again))
+
+
+def start_times(before: Round | None, after: Round, time_ms: int) -> dict[str, Any]:
+    """Return the changes to a round if an attempt or a step of it has just begun."""
+    attempt, step = _attempt_and_step(after)
+    if before is None:
+        return {"attempt_ms": time_ms, "step_ms": time_ms}
+    attempt_before, step_before = _attempt_and_step(before)
+    if attempt != attempt_before:
+        return {"attempt_ms": time_ms, "step_ms": time_ms}
+    return {} if step == step_before else {"step_ms": time_ms}
+
+
+def _attempt_and_step(round_: Round) -> tuple[tuple[int, int, int], int]:
+    task = round_.task
+    if task is None:
+        return (round_.number, 0, 0), 0
+    return (round_.number, task.number, task.attempt), task.step.number

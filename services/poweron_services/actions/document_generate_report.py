@@ -1,6 +1,7 @@
 """`document.generateReport`: one report from several documents, in every requested format."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final
@@ -18,12 +19,17 @@ from poweron_services.actions.action import (
     none_read,
 )
 from poweron_services.actions.cited_sources import MARKDOWN, with_short_titles
-from poweron_services.actions.report_sources import is_extracted, with_sources
 from poweron_services.actions.texts import Reading, read_texts
 from poweron_services.connectors.report_renderer import Draft, Part, PartKind, ReportFormat
+from poweron_services.decider.citations import renumbered
 from poweron_services.decider.language_detection import detect
 from poweron_services.decider.size_limits import SOURCES_BUDGET, fitting
+from poweron_services.decider.source_list import document_sources, place_in, source_list, without_document_sources
 
+MOST_PLACES: Final = 4  # places of a document that are named one by one
+MOST_NAMED: Final = 200  # documents
+_EXTRACTED: Final = re.compile(r"\A# ?(?P<name>[^\n]*)\n\s*<!-- [^\n]* -->\n?")
+_PLACE: Final = re.compile(r"^## ((?:page|sheet|slide) [^\n]+)$", re.MULTILINE)
 FILES: Final[dict[ReportFormat, tuple[str, str]]] = {
     "markdown": ("report.md", MARKDOWN),
     "html": ("report.html", "text/html"),
@@ -95,3 +101,53 @@ def _formatted(draft: Draft, asked: tuple[ReportFormat, ...]) -> Draft:
 def _file(name: ReportFormat, data: bytes) -> ActionDocument:
     file_name, mime_type = FILES[name]
     return ActionDocument(document_name=file_name, document_data=data, mime_type=mime_type)
+
+
+def is_extracted(text: str) -> bool:
+    """Return whether `document.extract` wrote the text, or it looks like it."""
+    return _EXTRACTED.match(text) is not None
+
+
+def with_sources(
+    parts: Sequence[Part], pages: Sequence[CitedSource], language: str
+) -> tuple[tuple[Part, ...], str, int]:
+    """Return the parts without their own lists of sources, one list of all sources, and their number.
+
+    If no web page is among them, the `[n]` by which parts cite documents are renumbered throughout.
+    """
+    named: dict[str, int] = {}
+    kept = tuple(parts) if pages else tuple(_lifted(part, named) for part in parts)
+    said = list(named)
+    for part in parts:
+        if part.kind == "extracted" and (line := _document(part.text, language)) and not _is_named(line, said):
+            said.append(line)
+    lines = said[:MOST_NAMED]
+    told = document_sources(lines, language, first=len(pages) + 1, heading=not pages)
+    listed = source_list(pages, language) if pages else ""
+    return kept, "\n".join(text for text in (listed, told) if text), len(pages) + len(lines)
+
+
+def _lifted(part: Part, named: dict[str, int]) -> Part:
+    """Return the part without its list of documents, and with the numbers of the report."""
+    if part.kind != "written":
+        return part
+    text, own = without_document_sources(part.text)
+    if not own:
+        return part
+    numbers: Mapping[int, int] = {n: named.setdefault(line, len(named) + 1) for n, line in own.items()}
+    return replace(part, text=text if numbers == {n: n for n in own} else renumbered(text, numbers))
+
+
+def _document(text: str, language: str) -> str:
+    """Return the name of an extracted document and the places in it."""
+    head = _EXTRACTED.match(text)
+    if head is None:
+        return ""
+    places = [place_in(place, language) for place in _PLACE.findall(text)]
+    shown = places if len(places) <= MOST_PLACES else [places[0], "…", places[-1]]
+    return ", ".join([head["name"].strip(), *shown])
+
+
+def _is_named(line: str, said: Iterable[str]) -> bool:
+    name = line.partition(", ")[0]
+    return any(other == line or other.partition(", ")[0] == name for other in said)

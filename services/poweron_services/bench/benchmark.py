@@ -1,20 +1,34 @@
 """The benchmark: what it measures, in which order and how often."""
 
+import asyncio
+import fcntl
+import shutil
+import subprocess
+import sys
+import time
 from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from pathlib import Path
 from statistics import mean, median
 from typing import Final
 
+import orjson
+
 from poweron_events.envelope import Envelope
+from poweron_events.errors import Refused, Unavailable
+from poweron_events.request import workflow_id
+from poweron_projections import reader
+from poweron_projections.connection import acquire, connect
+from poweron_projections.messages import MESSAGES
+from poweron_projections.migrations import migrate
+from poweron_projections.reader import stored_records
+from poweron_services import embedded
 from poweron_services.bench import document_speed, yardsticks
 from poweron_services.bench.figures import Figures, percentile, why_void
-from poweron_services.bench.first_step import cold_ms, warm_ms
-from poweron_services.bench.growth import EARLY_STEP, LATE_STEP, growth, prompts_kept
-from poweron_services.bench.history_page import page_p50_ms
 from poweron_services.bench.loop_speed import (
+    BENCH_SOURCE,
     Throughput,
     WorkflowRunner,
     latencies,
@@ -32,10 +46,38 @@ from poweron_services.bench.rebuild_speed import (
     long_log,
     rebuild_rate,
 )
-from poweron_services.bench.run_directories import run_directories
+from poweron_services.client.follow import step_words
+from poweron_services.embedded.folders import explained, prepare
+from poweron_services.sandbox.child_process import clean_environment, stop
+from poweron_services.sandbox.data_directory import make, remove
 from poweron_services.sandbox.servers import Sandbox, open_sandbox
 from poweron_services.wiring import ROLES
 
+SPACE_NEEDED: Final = 3_000  # MB
+NAMES: Final = ("asked", "measured")
+PAGE_SCHEMA: Final = "paged"
+READS: Final = 200
+_OTHERS: Final = ", ".join(name for name in MESSAGES.columns if name not in {"workflow_id", "seq"})
+_FILL: Final = f"""
+INSERT INTO {PAGE_SCHEMA}.messages (workflow_id, seq, {_OTHERS})
+SELECT id, seq, {_OTHERS}
+  FROM generate_series(1, $1::integer) AS seq,
+       unnest($2::uuid[]) AS id,
+       (SELECT {_OTHERS} FROM messages WHERE workflow_id = $3::uuid AND kind = 'step' LIMIT 1) AS message
+ ORDER BY seq
+"""  # noqa: S608 - names from our own tables
+EARLY_STEP, LATE_STEP = 4, 40  # steps
+PROMPTED_STEPS = 10
+_WHOLE: Final = "SELECT COALESCE(sum(pg_column_size({0}.*)), 0)::bigint FROM {0} WHERE workflow_id = $1::uuid"
+_BY_SEQ: Final = f"{_WHOLE} AND seq BETWEEN $2 AND $3"
+_STEP: Final = f"{_WHOLE.format('steps')} AND step = $2"
+SEQUENTIAL: Final = ("records", "messages", "documents", "usage")
+REPLACED: Final = ("workflows", "rounds", "tasks")
+QUESTION: Final = "When does the exhibition open?"
+LETTER: Final = "Dear Ada,\n\nthe exhibition opens on September 12, 2025, at six in the evening.\n\nYours, Grace\n"
+FIRST_STEP: Final = step_words(1, 1).encode()
+DEADLINE: Final = 120.0  # seconds
+POWERON: Final = (sys.executable, "-c", "from poweron_services.cli.entry import main; main()")
 PARTS: Final = ("ask", "documents", "latency", "throughput", "growth", "history", "rebuild")
 """The parts that can be measured separately, in this order."""
 
@@ -158,8 +200,8 @@ class Benchmark:
     async def _latency(self, runner: WorkflowRunner) -> None:
         ours: list[float] = []
         laps: list[float] = []
-        for time in range(self.plan.times):
-            self._tell("One workflow at a time, and one lap of the ring at a time", time)
+        for turn in range(self.plan.times):
+            self._tell("One workflow at a time, and one lap of the ring at a time", turn)
             laps += await self._lap_times()
             ours += await self._alone(runner)
         self.found["ring_p50_ms"] = percentile(laps, 50)
@@ -184,8 +226,8 @@ class Benchmark:
         bare: list[float] = []
         projected: list[float] = []
         plan = self.plan
-        for time in range(self.plan.times):
-            self._tell(f"{plan.workflows} workflows, {plan.at_once} at once, and as many laps of the ring", time)
+        for turn in range(self.plan.times):
+            self._tell(f"{plan.workflows} workflows, {plan.at_once} at once, and as many laps of the ring", turn)
             bare.append(await self._ring_rate())
             projected.append(await self._projected_ring_rate())
             ours.append(await self._many(runner, meter))
@@ -246,8 +288,8 @@ class Benchmark:
             copied: list[float] = []
             rebuilt: list[float] = []
             folded: list[float] = []
-            for time in range(self.plan.times):
-                self._tell("Copying its bytes, rebuilding the rows from it, folding it", time)
+            for turn in range(self.plan.times):
+                self._tell("Copying its bytes, rebuilding the rows from it, folding it", turn)
                 copied.append(await copy_rate(long))
                 rebuilt.append(await rebuild_rate(long))
                 folded.append(await fold_rate(long))
@@ -308,3 +350,160 @@ async def measure(
             async with open_sandbox(measured, progress, fsync=fsync) as sandbox:
                 await Benchmark(sandbox, plan, progress, fsync, found, on_iterations).measure(parts)
     return Figures(**{name: round(figure, DIGITS) for name, figure in found.items()})
+
+
+async def cold_ms(home: Path) -> float:
+    """Return the time with no server running and an empty data directory; only the software has been downloaded."""
+    return await _asked(home)
+
+
+async def warm_ms(home: Path, progress: Callable[[str], None], *, times: int) -> float:
+    """Return the median time with both servers running."""
+    await embedded.up(home, progress)
+    try:
+        return median([await _asked(home) for _ in range(times)])
+    finally:
+        await embedded.down(home)
+
+
+async def _asked(home: Path) -> float:
+    """Return the ms from the start of the command to the line of its first step."""
+    letter = home / "letter.txt"
+    await asyncio.to_thread(letter.write_text, LETTER)
+    began = time.perf_counter()
+    asking = await asyncio.create_subprocess_exec(
+        *(*POWERON, "ask", QUESTION, "--document", str(letter), "--output", str(home / "output")),
+        env=clean_environment(home),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    assert asking.stderr is not None
+    try:
+        async with asyncio.timeout(DEADLINE):
+            seen = await _until_first_step(asking.stderr)
+            await asking.stderr.read()
+            await asking.wait()
+    finally:
+        await stop(asking)
+    return 1_000 * (seen - began)
+
+
+async def _until_first_step(stderr: asyncio.StreamReader) -> float:
+    """Return when the first step was shown; raise `Unavailable` if the command ends without one."""
+    lines: list[bytes] = []
+    while line := await stderr.readline():
+        if line.startswith(FIRST_STEP):
+            return time.perf_counter()
+        lines.append(line)
+    raise Unavailable(f"`poweron ask` ended without a step: {b''.join(lines[-3:]).decode(errors='replace')}")
+
+
+async def growth(runner: WorkflowRunner) -> float:
+    """Return the bytes that the late step writes, divided by those of the early step."""
+    return await _written_by(runner, LATE_STEP) / await _written_by(runner, EARLY_STEP)
+
+
+async def _written_by(runner: WorkflowRunner, step: int) -> int:
+    """Run a workflow of this many steps and return the bytes that its last step has written."""
+    workflow = await runner.run(step)
+    await runner.projected()
+    records = await stored_records(runner.connections.pool, workflow)
+    written = [record for record in records if orjson.loads(record.value)["data"].get("step") == step]
+    async with acquire(runner.connections.pool) as connection:
+        rows = [
+            *[(_BY_SEQ.format(table), (workflow, written[0].seq, written[-1].seq)) for table in SEQUENTIAL],
+            *[(_WHOLE.format(table), (workflow,)) for table in REPLACED],
+            (_STEP, (workflow, step)),
+        ]
+        kept: list[int] = [await connection.fetchval(query, *named) for query, named in rows]
+    return sum(len(record.value) for record in written) + sum(kept)
+
+
+async def prompts_kept(runner: WorkflowRunner) -> float:
+    """Return the share of a ten-step run's prompt characters, from 0 to 1, that repeat the previous prompt's start.
+
+    A provider with a prompt cache reads an identical beginning from it. Each prompt is compared with the previous one
+    of the same template.
+    """
+    workflow = await runner.run(PROMPTED_STEPS)
+    await runner.projected()
+    before: dict[str, str] = {}
+    kept = written = 0
+    for record in await stored_records(runner.connections.pool, workflow):
+        call = orjson.loads(record.value)["data"].get("modelCall")
+        if call is None:
+            continue
+        prompt = (await runner.connections.content.get(workflow, call["promptRef"])).decode()
+        if (last := before.get(call["template"])) is not None:
+            kept += sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(last, prompt, strict=False)))
+            written += len(prompt)
+        before[call["template"]] = prompt
+    return kept / written
+
+
+async def page_p50_ms(runner: WorkflowRunner, dsn: str, *, rows: int, workflows: int) -> float:
+    """Return the median time to read the newest page, going through the workflows in turn."""
+    written = await runner.run(1)
+    await runner.projected()
+    ids = [workflow_id(BENCH_SOURCE, f"page {number}") for number in range(workflows)]
+    async with connect(dsn, schema=PAGE_SCHEMA) as pool:
+        await migrate(pool)
+        async with acquire(runner.connections.pool) as connection:
+            await connection.execute(f"ALTER TABLE {PAGE_SCHEMA}.messages SET UNLOGGED")  # it is only read
+            await connection.execute(_FILL, rows // workflows, ids, written)
+            await connection.execute(f"ANALYZE {PAGE_SCHEMA}.messages")
+        took: list[float] = []
+        for number in range(READS):
+            began = time.perf_counter()
+            await reader.history(pool, ids[number % len(ids)])
+            took.append(1_000 * (time.perf_counter() - began))
+        async with acquire(pool) as connection:
+            await connection.execute(f"DROP SCHEMA {PAGE_SCHEMA} CASCADE")
+    return percentile(took, 50)
+
+
+@asynccontextmanager
+async def run_directories(home: Path, progress: Callable[[str], None]) -> AsyncGenerator[tuple[Path, Path], None]:
+    """Create two empty data directories, one for `poweron ask` and one for everything else.
+
+    Raises:
+        Refused: another run is in progress, or the location is unsuitable.
+    """
+    folders = await asyncio.to_thread(prepare, home)
+    folder = folders.home / "bench"
+    _expect_space(home)
+    with explained(home), (folders.home / "bench.lock").open("a") as lock:
+        _lock(lock.fileno())
+        asked, measured = (folder / name for name in NAMES)
+        await _clear(folder)  # remove what a killed run has left
+        try:
+            for directory in (asked, measured):
+                make(directory, folders.software)
+            yield asked, measured
+        finally:
+            progress("Removing what the measurement wrote…")
+            await _clear(folder)
+
+
+def _expect_space(home: Path) -> None:
+    free = shutil.disk_usage(home).free // 1_000_000
+    if free < SPACE_NEEDED:
+        raise Refused(
+            f"The disk of {str(home)!r} has {free} MB left, and a measurement writes up to {SPACE_NEEDED} MB, "
+            "which it removes again. Free some space, or choose another data directory with POWERON_HOME."
+        )
+
+
+def _lock(descriptor: int) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise Refused("Another `poweron bench` is running; two at a time would measure each other.") from error
+
+
+async def _clear(folder: Path) -> None:
+    for name in NAMES:
+        await remove(folder / name)
+    await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)

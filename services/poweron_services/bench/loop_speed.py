@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
+from pathlib import Path
 from typing import Final, TypeVar
 from uuid import uuid4
 
@@ -18,12 +19,15 @@ from poweron_events.outcome import RoundCancelled, RoundCompleted, RoundFailed
 from poweron_events.refinement import RefinementDecided
 from poweron_events.request import RequestWorkflow
 from poweron_projections import bootstrap
-from poweron_services.bench.disk_usage import occupied
+from poweron_projections.connection import acquire
 from poweron_services.bench.instant import filled
 from poweron_services.bench.processes import CpuMeter
 from poweron_services.client.connect import Connections
+from poweron_services.embedded.folders import Folders
 from poweron_services.sandbox.polling import until
 
+_SIZE: Final = "SELECT pg_database_size(current_database())"
+_TOPICS: Final = ("poweron.*", "__consumer_offsets-*")
 BENCH_SOURCE: Final = "/poweron/bench"
 POLL_TIMEOUT: Final = 1.0  # seconds
 POSITION_PERIOD: Final = 0.005  # seconds between two queries of the projector's position
@@ -182,3 +186,15 @@ async def warm_up(runner: WorkflowRunner, *, workflows: int, steps: int, at_once
     async with asyncio.timeout(DEADLINE):
         await runner.run_many(workflows, steps, at_once=at_once)
         await runner.projected()
+
+
+async def occupied(connections: Connections) -> dict[str, int]:
+    """Return the bytes that the log, including its consumer offsets, and the database take up."""
+    async with acquire(connections.pool) as connection:
+        rows: int = await connection.fetchval(_SIZE)
+    data = Folders.of(connections.settings.home).kafka / "data"
+    return {"Kafka": await asyncio.to_thread(_segments, data), "Postgres": rows}
+
+
+def _segments(data: Path) -> int:
+    return sum(path.stat().st_size for topic in _TOPICS for path in data.glob(f"{topic}/*.log"))

@@ -2,18 +2,24 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+import orjson
+
 from poweron_events import topics
+from poweron_events.dead_letter import read_dead_letter
 from poweron_events.errors import Unavailable
-from poweron_projections import bootstrap
+from poweron_events.log import EventLog
+from poweron_projections import bootstrap, reader
+from poweron_projections.connection import Pool
+from poweron_projections.shadow import Difference
+from poweron_projections.verify import verify
 from poweron_services import telemetry
-from poweron_services.chaos.collection import collect
 from poweron_services.chaos.environment import ChaosEnvironment, chaos_environment, temporary_home
-from poweron_services.chaos.evidence import Evidence, SentRequest, kind_of
+from poweron_services.chaos.evidence import Evidence, ListedWorkflow, LogReader, LogSummary, Place, SentRequest, kind_of
 from poweron_services.chaos.fault_injection import FaultInjector
 from poweron_services.chaos.faults import plan_faults
 from poweron_services.chaos.load import LoadGenerator
@@ -24,7 +30,14 @@ from poweron_services.chaos.verdict import Violation, judge
 from poweron_services.client.connect import Connections
 from poweron_services.sandbox.data_directory import remove
 from poweron_services.sandbox.polling import stopped
+from poweron_services.telemetry.log_events import LOG_EVENTS
 
+LEVELS: Final = frozenset({"error", "critical"})
+UNFORESEEN: Final = frozenset(
+    {"background_task_error", "action_error", "loading_error", "stage_error", "tidying_error"}
+)
+"""The codes of bugs in PowerOn itself: no injected fault explains them."""
+LIST_PAGE = 500  # workflows
 START_DEADLINE: Final = 120.0  # seconds until the first scenario must have ended
 RECOVERY_DEADLINE: Final = 180.0  # seconds from the last fault until all work must have ended
 CHAOS_LOG: Final = "chaos.log"
@@ -226,3 +239,85 @@ class Experiment:
 def _behind(who: str, positions: Mapping[int, int], ends: Mapping[int, int]) -> str | None:
     missing = sum(max(0, end - positions.get(partition, 0)) for partition, end in ends.items())
     return f"{who} is {missing} records behind" if missing else None
+
+
+async def collect(
+    environment: ChaosEnvironment,
+    requests: Sequence[SentRequest],
+    injector: FaultInjector,
+    unexpected: Sequence[str],
+    *,
+    rows: bool,
+) -> Evidence:
+    """Return everything that the verdict is based on; include the rows only if `rows` says that they are complete."""
+    connections = environment.sandbox.connections
+    summary = await _log_summary(connections.log)
+    differences = (await verify(connections.log, connections.pool)).differences if rows else ()
+    return Evidence(
+        requests=requests,
+        log=summary,
+        effects=environment.journal.read(),
+        effect_times=environment.journal.times(),
+        cancelled=injector.cancelled,
+        differences=[_sentence(each) for each in differences],
+        listed=await _listed(connections.pool) if rows else {},
+        poison=injector.poison,
+        bombs=injector.bombs,
+        forged=injector.forged,
+        dead_letters=await _dead_letters(connections.log),
+        error_lines=error_lines_without_action(environment.logs),
+        unexpected=unexpected,
+    )
+
+
+async def _log_summary(log: EventLog) -> LogSummary:
+    log_reader = LogReader()
+    async for records in log.read(topics.EVENTS.name, {}, await log.ends(topics.EVENTS.name)):
+        log_reader.read(records)
+    return log_reader.summary
+
+
+async def _dead_letters(log: EventLog) -> dict[Place, bytes]:
+    name, found = topics.DEAD_LETTERS.name, dict[Place, bytes]()
+    async for records in log.read(name, {}, await log.ends(name)):
+        for letter in (read_dead_letter(record.value) for record in records):
+            found[Place(letter.topic, letter.partition, letter.offset)] = letter.raw or b""
+    return found
+
+
+async def _listed(pool: Pool) -> Mapping[str, ListedWorkflow]:
+    """Return all workflows, read page by page as `poweron workflows` lists them."""
+    listed: dict[str, ListedWorkflow] = {}
+    page = await reader.workflows(pool, limit=LIST_PAGE)
+    while page:
+        listed |= {each.workflow_id: ListedWorkflow(each.status, each.current_round) for each in page}
+        page = await reader.workflows(pool, limit=LIST_PAGE, before=page[-1].cursor)
+    return listed
+
+
+def _sentence(found: Difference) -> str:
+    key = ", ".join(f"{name} {value}" for name, value in found.key.items())
+    if found.column is None:
+        return f"{found.table} ({key}): the row {'is missing' if found.found is None else 'should not be there'}."
+    return f"{found.table} ({key}): {found.column} is {found.found!r}; the log says {found.expected!r}."
+
+
+def error_lines_without_action(logs: Path) -> list[str]:
+    """Return sentences about the error lines that have no code, or the code of a bug."""
+    return [
+        f"The log {path.name} has the error line {line!r}."
+        for path in sorted(logs.glob("*.log"))
+        for line in _without_action(path.read_text(encoding="utf-8", errors="replace"))
+    ]
+
+
+def _without_action(log: str) -> Iterator[str]:
+    for line in log.splitlines():
+        try:
+            fields = orjson.loads(line)
+        except orjson.JSONDecodeError:
+            yield line  # a traceback, or a Python warning
+            continue
+        event = fields.get("event")
+        if fields.get("level") in LEVELS and (event not in LOG_EVENTS or event in UNFORESEEN):
+            yield line

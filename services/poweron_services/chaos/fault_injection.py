@@ -11,14 +11,16 @@ from functools import partial
 from typing import Final
 
 import structlog
+from aiokafka import AIOKafkaProducer
+from aiokafka.errors import KafkaError
 
 from poweron_events import topics
 from poweron_events.errors import Conflict, Unavailable
 from poweron_events.log import Follower, Message
+from poweron_events.log.kafka_settings import KafkaSettings
 from poweron_events.retry import Backoff, Failure, retry
 from poweron_projections.connection import LIVE, acquire
 from poweron_projections.rebuild import rebuild
-from poweron_services.chaos.decompression_bomb import append_bomb
 from poweron_services.chaos.evidence import Place
 from poweron_services.chaos.faults import Fault, FaultKind
 from poweron_services.chaos.load import LoadGenerator, cancellation, forged_opening
@@ -30,6 +32,8 @@ from poweron_services.sandbox.polling import stopped
 from poweron_services.sandbox.servers import Sandbox
 from poweron_services.wiring import ROLES, now_ms
 
+SPACES: Final = 64_000_000  # bytes
+MOST_IN_A_REQUEST: Final = 2**30  # bytes before compression, for the producer
 log = structlog.get_logger()
 
 PASSING: Final = (Unavailable, Conflict)  # the result of other faults
@@ -292,3 +296,20 @@ async def _commit_the_beginning(follower: Follower) -> None:
 
 def _is_struck_too(failure: Failure) -> None:
     log.debug("fault_retried", error=str(failure.error))
+
+
+async def append_bomb(kafka: KafkaSettings, topic: str, partition: int) -> int:
+    """Append a bomb, bypassing the log, which would refuse it, and return its offset.
+
+    Raises:
+        Unavailable: Kafka cannot be reached, or it is unknown whether the record was written.
+    """
+    producer = AIOKafkaProducer(**kafka.client_options(), compression_type="zstd", max_request_size=MOST_IN_A_REQUEST)
+    try:
+        await producer.start()
+        sent = await producer.send_and_wait(kafka.physical(topic), b" " * SPACES, partition=partition)
+    except KafkaError as error:
+        raise Unavailable(f"No bomb was appended: {error}") from error
+    finally:
+        await producer.stop()
+    return int(sent.offset)

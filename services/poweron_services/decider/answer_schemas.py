@@ -5,6 +5,7 @@ name an action, a document or a parameter that does not exist. The check remains
 randomness: the same state gives the same schema, byte for byte.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, get_args
 
@@ -19,7 +20,6 @@ from poweron_events.selection import SchemaField
 from poweron_services.decider.coercion import entry_choices
 from poweron_services.decider.format_wishes import is_one_question
 from poweron_services.decider.references import documents_at_hand, earlier_rounds
-from poweron_services.decider.requested_web import reads_documents_first
 from poweron_services.decider.validation import (
     CONNECTION,
     allowed_actions,
@@ -29,6 +29,7 @@ from poweron_services.decider.validation import (
 )
 from poweron_services.decider.web_addresses import WEB
 
+_NAMES_WEB: Final = re.compile(r"https?:|\bwww\.|\b(?:web\w*|internet|online|netz|google)\b", re.IGNORECASE)
 Schema = dict[str, Any]
 
 MAX_LISTED: Final = 50  # references that are listed individually; if there are more, only their pattern is given
@@ -311,3 +312,10 @@ def _one_of(schemas: Sequence[Schema]) -> Schema:
 
 def _or_null(schema: Schema) -> Schema:
     return {"anyOf": [schema, _NULL]}
+
+
+def reads_documents_first(workflow: Workflow) -> bool:
+    """Return whether the round has documents, none of its steps has run, and its request does not name the web."""
+    opening = workflow.current.opening
+    began = any(message.kind == "step" for message in workflow.current.messages)
+    return bool(opening.documents) and not began and not _NAMES_WEB.search(opening.prompt)

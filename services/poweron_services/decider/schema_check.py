@@ -3,6 +3,7 @@
 Both may come from third parties: nothing here accesses the network, and the cost of a check is bounded.
 """
 
+import re
 from collections import ChainMap
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -25,9 +26,18 @@ from poweron_events.codec import dumps
 from poweron_events.errors import Refused
 from poweron_events.json_schema import JsonSchema, UnusableSchema, count_values
 from poweron_events.validation_messages import MAX_PROBLEMS, MAX_REASON
-from poweron_services.decider.pattern_cost import pattern_cost
 from poweron_services.decider.schema_messages import problems
 
+MAX_LENGTH: Final = 1_000  # characters of a pattern
+WIDE: Final = 4  # atoms, for an item that matches many characters, such as `\w`, `.` or `[^a]`
+ENDLESS: Final = 1_000_000
+_TOKEN: Final = re.compile(
+    r"""(?P<opens>\((?:\?(?P<flags>[A-Za-z-]*):?|\?P?<\w+>)?)|(?P<closes>\))
+    |\[(?P<class>(?:\\.|[^\]\\])+)\]|(?P<wide>\\[pP]\{[^}]*\}|\\[wWdDsS]|\.)
+    |\{(?P<least>\d{1,6})(?:,(?P<most>\d{1,6})?)?\}|(?P<free>[*+?^$|])|(?P<atom>\\.|.)""",
+    re.VERBOSE | re.DOTALL,
+)
+_INNER_CLASS: Final = re.compile(r"^\^$|(?<!\\)\[")
 NOTHING: Final[Mapping[str, JsonValue]] = {}
 MAX_COST: Final = 1_000_000  # values in the schema times values that are checked
 MAX_REMEMBERED: Final = 4_000  # bytes of values whose check is cached
@@ -203,3 +213,37 @@ _Checker: Final[Any] = extend(  # type: ignore[no-untyped-call] # its stubs name
 def _checker(schema: JsonSchema | bool) -> Validator:
     checker: Validator = _Checker(schema, registry=Registry())  # an empty registry, which fetches nothing
     return checker
+
+
+def pattern_cost(pattern: str) -> int:
+    """The number of atoms, each counted as often as it is repeated: the most that a matcher has to follow at once."""
+    if len(pattern) > MAX_LENGTH:
+        return ENDLESS
+    totals, last = [0], 0  # the cost of each open group; that of the last item in the innermost one
+    for token in _TOKEN.finditer(pattern):
+        if _is_tricky(token) or (token["closes"] and len(totals) == 1):
+            return ENDLESS
+        if token["opens"]:
+            totals.append(0)
+            last = 0
+        elif token["closes"]:
+            last = totals.pop()
+            totals[-1] += last
+        elif token["least"]:
+            times = max(int(token["most"] or token["least"]), 1)
+            totals[-1] += last * (times - 1)
+            last *= times
+        elif not token["free"]:
+            last = _width(token)
+            totals[-1] += last
+    return sum(totals)
+
+
+def _width(token: re.Match[str]) -> int:
+    listed = token["class"] or ""
+    return WIDE if token["wide"] or listed.startswith("^") or "\\" in listed else 1
+
+
+def _is_tricky(token: re.Match[str]) -> bool:
+    """Return whether the token would have to be parsed more closely to be counted."""
+    return token["atom"] == "[" or "x" in (token["flags"] or "") or bool(_INNER_CLASS.search(token["class"] or ""))

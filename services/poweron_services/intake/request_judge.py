@@ -1,19 +1,23 @@
 """Judging requests: queries the rows for what a judgement needs, and stores what the event will name."""
 
-from collections.abc import Callable, Collection
+import mimetypes
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from poweron_events.codec import ReceivedRequest, is_uuid
 from poweron_events.content import ContentStore
-from poweron_events.errors import Unavailable
+from poweron_events.errors import MissingContent, Unavailable
+from poweron_events.event import DocumentRef
 from poweron_events.execution import ApprovalDenied, ApprovalGranted
 from poweron_events.fold.partial import Stub
 from poweron_events.fold.state import ChatMessage, Opening
 from poweron_events.request import (
     CancellationRequested,
     EarlierRounds,
+    GivenDocument,
+    InlineDocument,
     RequestApproval,
     RequestCancellation,
     RequestIdentity,
@@ -28,11 +32,12 @@ from poweron_services.intake import judgement
 from poweron_services.intake.approvals import answer, why_not
 from poweron_services.intake.consistent_reads import ConsistentReads
 from poweron_services.intake.earlier_rounds import summarise_rounds
-from poweron_services.intake.given_documents import store_documents
 from poweron_services.intake.intake_ports import IntakeQueries
 from poweron_services.intake.judgement import IntakeEvent, Refusal
 from poweron_services.intake.open_limit import OpenLimit
 from poweron_services.intake.priority import NextCancellation, no_cancellation
+
+UNKNOWN_TYPE = "application/octet-stream"
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,3 +158,38 @@ class RequestJudge:
         agreed = judgement.terms(request, before, marks=self.marks, default_language=language, lists=self.lists)
         judgement.check_prices(agreed["budgets"], self.unpriced)
         return agreed
+
+
+async def store_documents(
+    content: ContentStore, workflow: str, round_number: int, given: Sequence[GivenDocument]
+) -> tuple[DocumentRef, ...]:
+    """Store the documents of a round and return them as its opening names them.
+
+    Raises:
+        Refusal: a document that is named by its content is not in the content store.
+    """
+    return tuple(
+        [
+            await _stored(content, workflow, f"r{round_number}d{position}", document)
+            for position, document in enumerate(given, start=1)
+        ]
+    )
+
+
+async def _stored(content: ContentStore, workflow: str, document_id: str, given: GivenDocument) -> DocumentRef:
+    if isinstance(given, InlineDocument):
+        name, size = await content.put(workflow, given.data), len(given.data)
+    else:
+        try:
+            name, size = given.content, await content.size(workflow, given.content)
+        except MissingContent as error:
+            missing = f"Document {given.document_name!r} is not in the content store."
+            raise Refusal("document_missing", missing) from error
+    guessed = mimetypes.guess_type(given.document_name)[0] or UNKNOWN_TYPE
+    return DocumentRef(
+        document_id=document_id,
+        document_name=given.document_name,
+        mime_type=guessed if given.mime_type == UNKNOWN_TYPE else given.mime_type,
+        size=size,
+        content=name,
+    )

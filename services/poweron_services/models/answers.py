@@ -1,8 +1,9 @@
 """The answers that each stage expects, parsed strictly where it matters and leniently where it is harmless."""
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Generic, Literal, TypeVar
+from typing import Annotated, Any, Final, Generic, Literal, TypeVar
 
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
@@ -17,10 +18,14 @@ from poweron_events.request import MAX_STEPS
 from poweron_events.selection import ParametersSchema
 from poweron_events.validation_messages import explain
 from poweron_services.decider.validation import FORBIDDEN_FIELDS
-from poweron_services.models.echoes import echo
 from poweron_services.models.json_objects import NoObject, forbidden_keys, the_object
 from poweron_services.models.normalisation import compound, fields_normalised, normalised, repairs, unfolded
 from poweron_services.models.prompts import Prompt
+
+OWN_WORDS: Final = frozenset({"objective", "successCriteria", "actionObjective", "reason", "hint"})
+"""The fields that a model must fill in its own words."""
+LEAST: Final = 20  # characters; a shorter text may match by chance
+_PLACEHOLDER: Final = re.compile(r"[\W_]{1,10}|<[^<>]*>|string|text|value|name|description", re.IGNORECASE)
 
 
 class Unacceptable(Refused):
@@ -197,3 +202,36 @@ def _code(error: ValidationError | RecursionError) -> Code | None:
 def _required(answer: type[Model]) -> Iterable[str]:
     """Return the keys that identify an object as this answer."""
     return (field.alias or name for name, field in answer.model_fields.items() if field.is_required())
+
+
+def echo(answer: Mapping[str, Any], instructions: str) -> tuple[str, str] | None:
+    """Return the first field that repeats a placeholder or the instructions, and its text; None if none does.
+
+    Args:
+        answer: the model's answer.
+        instructions: the instructions of the prompt, the same for every prompt of its stage.
+    """
+    told = _folded(instructions)
+    for field, text in _own_words(answer):
+        said = _folded(text)
+        if _PLACEHOLDER.fullmatch(text.strip()) or (len(said) >= LEAST and said in told):
+            return field, text
+    return None
+
+
+def _own_words(value: Any, field: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the texts of the fields that need own words; an action's parameters may hold anything."""
+    match value:
+        case dict():
+            for name, inner in value.items():
+                if name != "parameters":
+                    yield from _own_words(inner, name)
+        case list():
+            for each in value:
+                yield from _own_words(each, field)
+        case str() if field in OWN_WORDS:
+            yield field, value
+
+
+def _folded(text: str) -> str:
+    return " ".join(text.split()).casefold().rstrip(".;")

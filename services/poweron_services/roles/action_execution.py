@@ -1,18 +1,22 @@
 """Execution: runs a claimed action and reports the result; any error becomes part of the result."""
 
 import asyncio
+import hashlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Final
 
+import orjson
 import structlog
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from poweron_events.catalog import ActionSpec
 from poweron_events.content import ContentStore
 from poweron_events.envelope import idempotency_key
-from poweron_events.errors import MissingContent, PowerOnError, Refused
+from poweron_events.errors import MissingContent, PowerOnError, Refused, Unavailable
 from poweron_events.event import DocumentRef, FailedCalls, ModelCall
 from poweron_events.execution import ActionCompleted, Outcome
 from poweron_events.fold.history import item_reference
@@ -21,6 +25,8 @@ from poweron_events.observation import MAX_PREVIEWS, ObservationRecorded
 from poweron_events.stream import WorkflowEvent
 from poweron_services import telemetry
 from poweron_services.actions.action import Action, Done, Failed, InputDocument, Order
+from poweron_services.connectors.search.search_provider import SearchQuery, SearchResults
+from poweron_services.connectors.web.fetched_page import FetchedPage
 from poweron_services.connectors.web.kept_answers import Reader
 from poweron_services.connectors.web_port import Web
 from poweron_services.decider.action_lists import EVERYTHING, ActionLists
@@ -32,19 +38,118 @@ from poweron_services.decider.rules import allowance
 from poweron_services.decider.schema_check import check_values
 from poweron_services.decider.unread_documents import known_unreadable
 from poweron_services.decider.validation import CONNECTION, NotAllowed, check_action, check_connection
-from poweron_services.decider.web_addresses import WEB, check_addresses, selected_texts
+from poweron_services.decider.web_addresses import (
+    WEB,
+    addresses_in,
+    canonical,
+    check_addresses,
+    is_known,
+    selected_texts,
+    unknown_address,
+)
 from poweron_services.models.call import Called, Caller
 from poweron_services.models.prompts import Prompt
 from poweron_services.models.time_limit import TimeLimit
 from poweron_services.roles.action_results import Stored, completed, failed, store_result
 from poweron_services.roles.action_secrets import NO_ACTION_SECRETS, ActionSecrets, HeldSecrets
 from poweron_services.roles.content_retry import content_time_limit, retry_content
-from poweron_services.roles.kept_calls import KeptCalls
 from poweron_services.roles.named_addresses import ConfiguredPlaces, PlaceCheck, addresses_known, names_places
 from poweron_services.roles.named_documents import documents_named
 from poweron_services.roles.observation_builder import observe_build, text_of
 from poweron_services.roles.progress_sender import StepTeller, tell_nobody
-from poweron_services.roles.web_access import WebAccess
+
+
+@dataclass(slots=True)
+class WebAccess:
+    """The functions behind `Order.fetch` and `Order.search`.
+
+    The selection and the parameters were already checked. What remains are documents of the step that a model wrote: an
+    address in them counts only if the workflow knows it or another document of the step contains it.
+    """
+
+    web: Web
+    reader: Reader
+    known: frozenset[str]
+    documents: Sequence[InputDocument]
+    _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _made_up: frozenset[str | None] | None = None
+
+    async def fetch(self, url: str, /) -> FetchedPage:
+        if not is_known(url, self.known) and canonical(url) in await self._invented():
+            raise unknown_address(url)
+        try:
+            return await self.web.fetch(self.reader, url)
+        except Refused as error:
+            workflow_id, detail = self.reader.workflow_id, error.detail
+            log.warning("page_refused", workflow_id=workflow_id, code=error.code, error=str(error), detail=detail)
+            raise
+
+    async def search(self, query: SearchQuery, /) -> SearchResults:
+        return await self.web.search(self.reader, query)
+
+    async def _invented(self) -> frozenset[str | None]:
+        async with self._turn:
+            if self._made_up is None:
+                written = [document for document in self.documents if document.written_by_model]
+                others = [document for document in self.documents if written and not document.written_by_model]
+                self._made_up = await _addresses(written) - await _addresses(others)
+            return self._made_up
+
+
+KIND: Final = "answers"
+FENCE: Final = "fence"
+"""Replaces the delimiter, which is different in every prompt."""
+
+
+class _Kept(BaseModel):
+    """An answer as it is stored."""
+
+    model_config = ConfigDict(frozen=True)
+
+    text: str
+    call: ModelCall
+
+
+@dataclass(frozen=True, slots=True)
+class KeptCalls:
+    """The answers that a step of a workflow received."""
+
+    content: ContentStore
+    workflow_id: str
+    step: str
+    """The step's idempotency key, the same for every try."""
+
+    async def recall(self, prompt: Prompt) -> Called | None:
+        """The answer from an earlier try of the step; None if there is none, or none in this format.
+
+        Raises:
+            Unavailable: the content store does not answer.
+        """
+        question = self._question(prompt)
+        recall = partial(self.content.recall, self.workflow_id, KIND, question)
+        async with content_time_limit():
+            stored = await retry_content(self.workflow_id, recall)
+        try:
+            kept = None if stored is None else _Kept.model_validate_json(stored)
+        except ValidationError:  # from another release
+            return None
+        return None if kept is None else Called(kept.text, kept.call)
+
+    async def keep(self, prompt: Prompt, called: Called) -> None:
+        """Store an answer before it is used; if storing takes too long, the answer is used anyway."""
+        kept = {"text": called.text, "call": called.call.model_dump(mode="json", by_alias=True)}
+        question, written = self._question(prompt), orjson.dumps(kept)
+        remember = partial(self.content.remember, self.workflow_id, KIND, question, written)
+        try:
+            async with content_time_limit(len(written)):
+                await retry_content(self.workflow_id, remember)
+        except Unavailable as error:
+            log.warning("content_store_unavailable", error=str(error), workflow_id=self.workflow_id)
+
+    def _question(self, prompt: Prompt) -> bytes:
+        shown = hashlib.sha256(str(prompt.render(FENCE)).encode()).hexdigest()
+        return f"{self.step} {prompt.template.sha256} {shown}".encode()
+
 
 MODEL_OUTAGE = 180.0  # seconds during which a failing model is retried, even if the action has more time
 
@@ -277,3 +382,8 @@ def _connection(workflow: Workflow) -> str | None:
     parameters = workflow.step.parameters
     label = parameters.parameters.get(CONNECTION) if parameters else None
     return label if isinstance(label, str) else None
+
+
+async def _addresses(documents: Iterable[InputDocument]) -> frozenset[str | None]:
+    texts = [(await document.load()).decode("utf-8", errors="replace") for document in documents]
+    return frozenset(canonical(address) for text in texts for address in addresses_in(text)) - {None}

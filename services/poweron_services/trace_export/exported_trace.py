@@ -2,19 +2,21 @@
 
 import re
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import version
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from poweron_events.client import Heard
 from poweron_events.codec import dumps
 from poweron_events.content import ContentStore
 from poweron_events.errors import MissingContent
-from poweron_services.telemetry.spans import Span
+from poweron_services.telemetry.spans import Context, Span, Value
 from poweron_services.trace_export.openinference import openinference_span
-from poweron_services.trace_export.otlp_json import export_request
 from poweron_services.trace_export.workflow_spans import ToldSpan, workflow_spans
 
+KINDS: Final = {"internal": 1, "client": 3, "consumer": 5}
+OK_UNSET, ERROR = 0, 2
+SCOPE: Final = "poweron"
 TraceFormat = Literal["otel", "openinference"]
 PROJECT: Final = "openinference.project.name"
 _TRACE_ID: Final = re.compile(rb'"traceId":"([0-9a-f]{32})"')
@@ -58,3 +60,50 @@ async def _kept_text(content: ContentStore, workflow_id: str, name: str) -> str 
         return (await content.get(workflow_id, name)).decode(errors="replace")
     except MissingContent:
         return None
+
+
+def export_request(spans: Iterable[Span], *, release: str, resource: Mapping[str, Value]) -> dict[str, Any]:
+    """Return the spans as one request to a collector."""
+    named: dict[str, Value] = {"service.name": SCOPE, "service.version": release, **resource}
+    scope = {"name": SCOPE, "version": release}
+    scoped = [{"scope": scope, "spans": [_span(each) for each in spans]}]
+    return {"resourceSpans": [{"resource": {"attributes": _attributes(named)}, "scopeSpans": scoped}]}
+
+
+def _span(span: Span) -> dict[str, Any]:
+    attributes = dict(span.attributes) | ({"error.type": span.failed} if span.failed else {})
+    made: dict[str, Any] = {
+        **_named(span.context),
+        "flags": span.context.flags,
+        "name": span.name,
+        "kind": KINDS[span.kind],
+        "startTimeUnixNano": str(span.began_ns),
+        "endTimeUnixNano": str(span.ended_ns),
+        "attributes": _attributes(attributes),
+        "status": {"code": ERROR, "message": span.failed} if span.failed else {"code": OK_UNSET},
+    }
+    if span.parent is not None:
+        made["parentSpanId"] = f"{span.parent.span_id:016x}"
+    if span.link is not None:
+        made["links"] = [_named(span.link)]
+    return made
+
+
+def _named(context: Context) -> dict[str, str]:
+    return {"traceId": f"{context.trace_id:032x}", "spanId": f"{context.span_id:016x}"}
+
+
+def _attributes(values: Mapping[str, Value]) -> list[dict[str, Any]]:
+    return [{"key": name, "value": _value(value)} for name, value in values.items()]
+
+
+def _value(value: Value) -> dict[str, Any]:
+    match value:
+        case bool():
+            return {"boolValue": value}
+        case int():
+            return {"intValue": str(value)}
+        case float():
+            return {"doubleValue": value}
+        case str():
+            return {"stringValue": value}

@@ -17,10 +17,10 @@ from builders import At, Told, planned, requested
 from poweron_events.catalog import CATALOG
 from poweron_events.errors import Refused
 from poweron_services.bench import instant
+from poweron_services.bench.benchmark import run_directories
 from poweron_services.bench.figures import FIGURE_LINES, Figures, lines, peer_lines, percentile, value, why_void
 from poweron_services.bench.peer import measured_peer, peer_command
 from poweron_services.bench.processes import CpuMeter
-from poweron_services.bench.run_directories import run_directories
 from poweron_services.cli import bench_command
 from poweron_services.cli.choices import Measured
 from poweron_services.cli.main import app

@@ -14,7 +14,6 @@ from poweron_events.event import CriterionProgress
 from poweron_events.log import Record
 from poweron_events.log.memory import MemoryLog
 from poweron_services.actions.action import Order
-from poweron_services.chaos.error_lines import error_lines_without_action
 from poweron_services.chaos.evidence import (
     AnswerCounts,
     Claim,
@@ -27,6 +26,7 @@ from poweron_services.chaos.evidence import (
     Place,
     SentRequest,
 )
+from poweron_services.chaos.experiment import error_lines_without_action
 from poweron_services.chaos.faults import DURATIONS, FAULT_NAMES, KINDS, FaultKind, plan_faults
 from poweron_services.chaos.load import FLOOD, MAX_SCENARIO_STEPS, LoadGenerator, forged_id, plan_requests
 from poweron_services.chaos.recovery import InjectedFault, RecoveryMonitor

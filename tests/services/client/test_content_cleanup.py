@@ -26,7 +26,7 @@ from poweron_services.client import content_cleanup
 from poweron_services.client.connect import Connections
 from poweron_services.client.content_cleanup import DAY, Cleanup, NotItsLog, clearing_up
 from poweron_services.config import Settings
-from poweron_services.roles.kept_calls import KIND
+from poweron_services.roles.action_execution import KIND
 
 pytestmark = [pytest.mark.system, pytest.mark.req("R-02")]
 EVENTS = topics.EVENTS.name

@@ -16,10 +16,9 @@ from poweron_events.catalog import CATALOG, ActionSpec
 from poweron_events.fold.state import Workflow
 from poweron_events.planning import TaskPlan
 from poweron_services.config import Provider
-from poweron_services.decider.answer_schemas import parameters_schema, selection_schema
+from poweron_services.decider.answer_schemas import parameters_schema, reads_documents_first, selection_schema
 from poweron_services.decider.defaults import defaults
 from poweron_services.decider.references import as_listed, documents_at_hand, resolve
-from poweron_services.decider.requested_web import reads_documents_first
 from poweron_services.decider.validation import (
     check_action,
     check_connection,

@@ -14,8 +14,14 @@ from builders import Told, planned, requested
 from poweron_events.catalog import ActionSpec
 from poweron_events.json_schema import UnusableSchema
 from poweron_events.selection import ParametersSchema, SchemaField
-from poweron_services.decider.pattern_cost import ENDLESS, pattern_cost
-from poweron_services.decider.schema_check import Unfit, _schema_checker, check_description, check_values
+from poweron_services.decider.schema_check import (
+    ENDLESS,
+    Unfit,
+    _schema_checker,
+    check_description,
+    check_values,
+    pattern_cost,
+)
 from poweron_services.decider.validation import (
     Completed,
     NotAllowed,

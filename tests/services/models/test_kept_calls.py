@@ -19,7 +19,7 @@ from poweron_services.config import Provider
 from poweron_services.models.answers import PlanningAnswer
 from poweron_services.models.call import Called, Caller, Decided
 from poweron_services.roles import content_retry
-from poweron_services.roles.kept_calls import KeptCalls
+from poweron_services.roles.action_execution import KeptCalls
 
 WORKFLOW = Told().tell(requested()).workflow
 CUT = '{"tasks": [{"objective": "Fi'

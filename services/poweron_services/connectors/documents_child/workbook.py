@@ -1,5 +1,6 @@
 """The reader of XLSX, ODS and the older XLS: one section per sheet, with its tables and the comments on its cells."""
 
+import datetime as dt
 import io
 from collections.abc import Iterator
 from typing import Any
@@ -7,14 +8,15 @@ from typing import Any
 from python_calamine import CalamineWorkbook, PasswordError, SheetTypeEnum, SheetVisibleEnum
 
 from poweron_services.connectors.documents_child.archive import check
-from poweron_services.connectors.documents_child.cell_values import cell_text
 from poweron_services.connectors.documents_child.document import Section, Unreadable
 from poweron_services.connectors.documents_child.limits import Limits
+from poweron_services.connectors.documents_child.number_format import formatted, formatted_text
 from poweron_services.connectors.documents_child.office_facts import office_facts
 from poweron_services.connectors.documents_child.readers import Fact, Note, Omitted, Part
 from poweron_services.connectors.documents_child.sheet_tables import SheetRow, sheet_blocks
 from poweron_services.connectors.documents_child.sheet_xml import SheetDetails, Workbook
 
+Value = str | float | bool | dt.date | dt.time | dt.timedelta
 HIDDEN = ((SheetVisibleEnum.Hidden, " (hidden)"), (SheetVisibleEnum.VeryHidden, " (very hidden)"))
 MOST_MERGED = 1_000  # rows or columns of one cell; a larger one is page layout
 
@@ -130,3 +132,21 @@ class _Capped:
             self.read += 1
             self._left -= sum(map(len, row.cells)) + len(row.cells)
             yield row
+
+
+def cell_text(value: Value, code: str = "") -> str:
+    """Format a value with a number format code of a workbook; "" is the general format."""
+    match value:
+        case bool():
+            return "TRUE" if value else "FALSE"
+        case float() | int():
+            return formatted(value, code)
+        case dt.datetime():
+            return value.date().isoformat() if value.time() == dt.time() else value.isoformat(" ")
+        case dt.date() | dt.time():
+            return value.isoformat()
+        case dt.timedelta():
+            minutes, seconds = divmod(round(value.total_seconds()), 60)
+            return f"{minutes // 60}:{minutes % 60:02}:{seconds:02}"
+        case _:
+            return formatted_text(str(value).strip(), code)

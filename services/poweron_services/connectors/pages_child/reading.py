@@ -3,20 +3,55 @@
 libxml2 stops at 256 nested elements and reports it only in its error log; a page cut there is marked as truncated.
 """
 
+import codecs
+import re
+from collections.abc import Iterator
 from typing import Any
 
 import lxml.html  # type: ignore[import-untyped] # it has no stubs
 
+from poweron_services.connectors.documents_child import text_encodings
 from poweron_services.connectors.documents_child.document import Unreadable
 from poweron_services.connectors.documents_child.limits import Limits
 from poweron_services.connectors.documents_child.readers import clean
-from poweron_services.connectors.documents_child.webpage import NESTED_TOO_DEEPLY, is_too_deep
-from poweron_services.connectors.pages_child.decoding import decoded
+from poweron_services.connectors.documents_child.webpage import (
+    AGREE,
+    BUTTONS,
+    COOKIES,
+    NESTED_TOO_DEEPLY,
+    is_too_deep,
+    label,
+)
 from poweron_services.connectors.pages_child.main_text import has_many_elements, main_text
-from poweron_services.connectors.pages_child.obstacles import obstacle_of
-from poweron_services.connectors.pages_child.page_answers import Page, Question
+from poweron_services.connectors.pages_child.page_answers import Obstacle, Page, Question
 from poweron_services.connectors.pages_child.page_facts import Origin, canonical_url, language, links, origin, title_of
 
+LITTLE = 600  # characters; a page with at least this much text has no obstacle
+VERY_LITTLE, NEXT_TO_NOTHING = 200, 12
+_SCRIPT_WANTED = re.compile(
+    r"(?:enable|requires?|needs?|turn on|activate|without|allow|aktivier\w*|activez|activer|active|habilit\w*)"
+    r"[^.!?]{0,60}\bjava ?script|\bjava ?script\b[^.!?]{0,60}"
+    r"(?:enabled?|required|disabled|turned on|necessary|aktivier\w*|deaktiviert|activé\w*|désactivé\w*|habilitad\w*)"
+    r"|checking your browser|verify(?:ing)? (?:that )?you are (?:a )?human",
+    re.IGNORECASE,
+)
+_PROGRAMS = ".//script[not(@type) or contains(@type, 'javascript') or @type='module']"
+_EMPTY = "./body/*[contains(name(), '-') or self::div[@id] or self::main[@id]][not(*)][not(normalize-space())]"
+_UNSEEN = "self::script or self::style or self::noscript or self::template or self::head"
+WRONG = 1_000  # one character in this many may be invalid, since pages contain pieces of other pages
+AS_BROWSERS_DO = {  # the larger encodings that are often sent under the name of a smaller one
+    "ascii": "cp1252",
+    "iso8859-1": "cp1252",
+    "iso8859-9": "cp1254",
+    "iso8859-11": "cp874",
+    "gb2312": "gb18030",
+    "gbk": "gb18030",
+    "shift_jis": "cp932",
+    "euc_kr": "cp949",
+    "utf-8": "utf-8-sig",
+    "utf-16-le": "utf-16",
+    "utf-16-be": "utf-16",
+}
 MOST = 9_000_000  # bytes: libxml2 does not accept a text of 10 MB
 LINE = 300  # characters of a title or of an author
 
@@ -65,3 +100,51 @@ def _parsed(html: bytes) -> tuple[Any, Any]:
 
 def _line(text: str) -> str:
     return " ".join(clean(text).split())[:LINE]
+
+
+def decoded(data: bytes, charset: str) -> str:
+    """Decode a page. This never fails: bytes that cannot be decoded become replacement characters."""
+    for encoding in _named(data, charset):
+        text = data.decode(encoding, "replace")
+        if text.count("\ufffd") * WRONG <= len(text):
+            return text
+    return data.decode(text_encodings.found(data), "replace")
+
+
+def _named(data: bytes, charset: str) -> Iterator[str]:
+    """The encodings that the page or its server declares."""
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF8)):
+        yield text_encodings.found(data)
+    for name in (charset, text_encodings.named(data)):
+        encoding = _known(name or "")
+        if encoding:
+            yield encoding
+
+
+def _known(name: str) -> str:
+    try:
+        b" ".decode(name, "replace")  # some codecs are not text encodings
+    except (LookupError, ValueError):  # ValueError: the name has a null character
+        return ""
+    known = codecs.lookup(name).name
+    return AS_BROWSERS_DO.get(known, known)
+
+
+def obstacle_of(root: Any, text: str) -> Obstacle | None:
+    """Return the obstacle of a page, if any; `text` is its main text."""
+    if len(text) >= LITTLE:
+        return None
+    seen = " ".join(" ".join(root.xpath(f".//text()[not(ancestor::*[{_UNSEEN}])]")).split())
+    if root.xpath(".//input[@type='password']"):
+        return "login"
+    if COOKIES.search(text or seen) and any(map(AGREE.search, map(label, root.xpath(BUTTONS)))):
+        return "consent"
+    return "javascript" if _needs_script(root, seen) else None
+
+
+def _needs_script(root: Any, seen: str) -> bool:
+    if not root.xpath(_PROGRAMS):
+        return False
+    without = " ".join(part.text_content() for part in root.iter("noscript"))
+    is_empty = len(seen) < NEXT_TO_NOTHING or (len(seen) < VERY_LITTLE and bool(root.xpath(_EMPTY)))
+    return is_empty or bool(_SCRIPT_WANTED.search(f"{without} {seen}"))

@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import re
 import time
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import AsyncExitStack, contextmanager
@@ -16,11 +17,21 @@ from poweron_events.errors import Refused
 from poweron_services.connectors.web.fetched_page import FetchedPage
 from poweron_services.connectors.web.host_turns import LONGEST_WAIT, HostTurns
 from poweron_services.connectors.web.kept_answers import Answer, KeptAnswers, Reader
-from poweron_services.connectors.web.page_refresh import refreshed
 from poweron_services.connectors.web.robots import MAX_BYTES, PLACE, RobotRules, check_rules, rules_of
 from poweron_services.connectors.web.web_address import WebAddress
 from poweron_services.connectors.web.web_client import MAX_REDIRECTS, WebClient, WebResponse, endless, redirected
 
+LONGEST: Final = 8_192  # bytes of a page that contains nothing else
+SAYS_NOTHING: Final = 200  # characters of text, such as "Click here if you are not redirected."
+SOON: Final = 10  # seconds
+_REFRESH: Final = re.compile(
+    rb"<meta\b(?=[^>]*\bhttp-equiv\s*=\s*[\"']?refresh\b)[^>]*\bcontent\s*=\s*"
+    rb"[\"']?\s*(?P<seconds>\d{1,9})[\d.]*\s*[;,]\s*(?:url\s*=\s*)?[\"']?(?P<address>[^\"'>\s]+)",
+    re.IGNORECASE,
+)
+_UNSEEN: Final = re.compile(
+    rb"<(script|style|title|noscript)\b.*?</\1\s*>|<!--.*?-->|<[^>]*>", re.IGNORECASE | re.DOTALL
+)
 KEPT_HEADERS: Final = ("content-type", "content-language", "content-disposition", "etag", "last-modified")
 NOT_MODIFIED: Final = 304
 LOGIN: Final = frozenset({401, 407})
@@ -211,3 +222,19 @@ def _check_status(response: WebResponse) -> None:
         raise Refused(f"{host} wants to know who asks.", code="page_needs_login")
     if not 200 <= response.status < 300:
         raise Refused(f"{host} answered with status {response.status}.", code="page_unavailable")
+
+
+def refreshed(response: WebResponse) -> WebAddress | None:
+    """Return the address on the same host to which the page refreshes, or None if it has content or stays in place."""
+    found = _REFRESH.search(response.body) if len(response.body) <= LONGEST else None
+    if found is None or int(found["seconds"]) > SOON or not response.headers.get("content-type", "html").count("html"):
+        return None
+    if len(b" ".join(_UNSEEN.sub(b" ", response.body).split())) > SAYS_NOTHING:
+        return None
+    address = WebAddress.of(response.url)
+    try:
+        following = address.joined(found["address"].decode("utf-8", "replace").replace("&amp;", "&"))
+    except Refused:
+        return None
+    is_same = (following.host, following.scheme) == (address.host, address.scheme)
+    return following if is_same and following.url != address.url else None

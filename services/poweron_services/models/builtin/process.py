@@ -1,6 +1,7 @@
 """`ai.process` without a language model: it answers questions and compiles reports from the text of documents."""
 
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
@@ -18,7 +19,6 @@ from poweron_services.models.builtin.passage_search import Finding, PassageSearc
 from poweron_services.models.builtin.passages import Library, library
 from poweron_services.models.builtin.phrases import say
 from poweron_services.models.builtin.question import understand
-from poweron_services.models.builtin.several_files import one_by_one
 from poweron_services.models.builtin.sources import Place, bare_text
 from poweron_services.models.builtin.summary import all_tables, as_csv, converted, summary
 from poweron_services.models.builtin.table_questions import asked_of_tables
@@ -37,8 +37,12 @@ from poweron_services.models.builtin.vocabulary import known_language, language_
 from poweron_services.models.builtin.web_choice import asks_for_all
 from poweron_services.models.embedding.embedder import Embedder
 from poweron_services.models.prompts import NOTHING as NOTHING_SAID
-from poweron_services.models.prompts import ProcessPrompt
+from poweron_services.models.prompts import ProcessPrompt, SourceText
 
+_PATH: Final = re.compile(
+    r"^(?:#+ )?(?P<path>(?:/|~/|\.{1,2}/|[A-Za-z]:[\\/]|[\w.-]+/)[^\n:]*\.\w{1,8}):[ \t]*$", re.MULTILINE
+)
+_RULE: Final = re.compile(r"^\s*-{3,}\s*$", re.MULTILINE)
 MAX_NOTES = 5  # notes of a document
 MAX_QUESTION = 500  # characters of a question that a refusal repeats
 
@@ -269,3 +273,21 @@ def _entry(finding: Finding) -> dict[str, object]:
 def _source(said: Statement, place: Place) -> dict[str, object]:
     """Return the place of a statement as JSON; for a web page, also its words and number."""
     return place.as_object() | ({"quote": page_answer.source(said, place)} if place.number else {})
+
+
+def one_by_one(documents: Iterable[SourceText]) -> tuple[SourceText, ...]:
+    """Split texts into files, each under its own name; a text without paths is unchanged."""
+    return tuple(text for document in documents for text in _files(document))
+
+
+def _files(document: SourceText) -> Iterator[SourceText]:
+    found = [*_PATH.finditer(document.text)] if document.number is None else []
+    if not found:
+        yield document
+        return
+    ends = [*(each.start() for each in found[1:]), len(document.text)]
+    for path, end in zip(found, ends, strict=True):
+        name = re.split(r"[/\\]", path["path"])[-1]
+        text = _RULE.sub("", document.text[path.end() : end]).strip()
+        if text:
+            yield replace(document, name=name, text=text)

@@ -1,8 +1,10 @@
 """A language model of a provider: one prompt in, one request out."""
 
 import asyncio
+import re
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, Final
 
 import orjson
@@ -12,9 +14,10 @@ from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.output import OutputObjectDefinition
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
+from pydantic_ai.usage import RequestUsage
 
 from poweron_events.errors import Refused, Unavailable
-from poweron_events.event import MAX_NANO_USD, NANO
+from poweron_events.event import MAX_NANO_USD, MAX_TOKENS, NANO
 from poweron_services.config import Provider, ProviderSettings, Settings
 from poweron_services.decider.rules import BudgetUsedUp
 from poweron_services.models.chat_model import Completion, TooLong, free
@@ -24,10 +27,26 @@ from poweron_services.models.prompts import Prompt
 from poweron_services.models.providers.clients import access, is_own_server, pydantic_model
 from poweron_services.models.providers.failures import NEXT_REFUSED, Scrubber, failure, told_usage
 from poweron_services.models.providers.http_client import Response, http_client, receiving
-from poweron_services.models.providers.outgoing import NotSent, Outgoing
-from poweron_services.models.providers.reported_usage import Usage, usage_of
+from poweron_services.models.providers.outgoing import WRAPPING, NotSent, Outgoing
 from poweron_services.models.providers.schema_dialects import told
 from poweron_services.models.providers.server_window import server_window
+
+BYTES_PER_TOKEN: Final = 16
+"""More than any text has on average: prose has about four. A report of fewer tokens than this implies is rejected."""
+RUN: Final = re.compile(rb"(.)\1{3,}", re.DOTALL)
+"""A run of the same byte, such as the spaces of a table: one token may cover all of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """The tokens of one call."""
+
+    input_tokens: int
+    output_tokens: int
+    cached_input_tokens: int = 0
+    reasoning_tokens: int = 0
+    is_estimated: bool = False
+
 
 MAX_NAME = 200  # characters of a model's name, as its provider reports it
 FULL: Final = frozenset({"model_context_window_exceeded", "model_length"})
@@ -235,3 +254,39 @@ def _json(arguments: Mapping[str, Any]) -> str:
         return orjson.dumps(arguments).decode()
     except orjson.JSONEncodeError as error:
         return f"These arguments cannot be written as JSON: {error}"  # not JSON, and therefore refused
+
+
+def usage_of(reported: RequestUsage, outgoing: Outgoing, *, text: str, received: int) -> Usage:
+    """Return the reported usage; estimate what is missing or far below what was sent or received.
+
+    No token is shorter than a byte, so the bytes limit the tokens of the prompt and of the answer; the limit of the
+    answer applies as well. A request that a provider answered with an error costs what it reports, or nothing.
+
+    Args:
+        reported: the usage that the provider reports.
+        outgoing: the request.
+        text: the answer.
+        received: the size of the response body, in bytes.
+    """
+    read, written = _tokens(reported.input_tokens), _tokens(reported.output_tokens)
+    cached = _tokens(reported.cache_read_tokens)
+    if cached > read:  # the provider reports cached tokens separately
+        read = _tokens(read + cached)
+    sent, is_estimated = outgoing.sent or b"", False
+    if outgoing.paid and _is_implausible(read, sent):
+        read, is_estimated = len(sent) + WRAPPING, True
+    if outgoing.paid and _is_implausible(written, text.encode(errors="replace")):
+        written, is_estimated = min(received, outgoing.limit), True
+    thought = min(_tokens(reported.output_reasoning_tokens), written)
+    return Usage(read, written, min(cached, read), thought, is_estimated)
+
+
+def _is_implausible(tokens: int, content: bytes) -> bool:
+    """Return whether the content must have more tokens than this."""
+    if tokens > len(content) // BYTES_PER_TOKEN:
+        return False
+    return tokens <= len(RUN.sub(rb"\1", content)) // BYTES_PER_TOKEN
+
+
+def _tokens(told: int) -> int:
+    return max(0, min(told, MAX_TOKENS))

@@ -20,7 +20,7 @@ from test_nobody import WITHOUT
 from poweron_services.connectors import document_child
 from poweron_services.connectors.document_child import Heard
 from poweron_services.connectors.document_reader import DEFAULT_LIMITS
-from poweron_services.connectors.documents_child.system_calls import CALLS
+from poweron_services.connectors.documents_child.rights import CALLS
 from poweron_services.unprivileged import CAP_KILL, CAP_SETUID
 
 SOMEBODY = 4242  # the id of a user that has no rights anywhere
@@ -82,7 +82,7 @@ def tried_all():
     return json.dumps([was, {name: outcome(attempt) for name, attempt in ATTEMPTS.items() if not tried or name in tried}])
 """
 TAKEN_OVER = f"""
-from poweron_services.connectors.documents_child import __main__, system_calls
+from poweron_services.connectors.documents_child import __main__, rights
 from poweron_services.connectors.documents_child.document import Section
 {ATTEMPTS}
 def read(data, limits):
@@ -91,7 +91,7 @@ def read(data, limits):
 sys.modules["poweron_services.connectors.documents_child.plain_text"] = types.SimpleNamespace(read=read)
 __main__.main()
 """
-NO_FILTER = "from poweron_services.connectors.documents_child import system_calls; system_calls.MACHINES.clear()\n"
+NO_FILTER = "from poweron_services.connectors.documents_child import rights; rights.MACHINES.clear()\n"
 
 as_root_only = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be root")
 pytestmark = [

@@ -207,7 +207,7 @@ async def test_the_event_loop_goes_on_while_pages_are_read() -> None:
 # -- what a child may do ----------------------------------------------------------------------------------------------
 
 TAKEN_OVER = f"""
-from poweron_services.connectors.documents_child import system_calls
+from poweron_services.connectors.documents_child import rights
 from poweron_services.connectors.documents_child.limits import Limits
 from poweron_services.connectors.pages_child import __main__, page_answers
 {ATTEMPTS}

@@ -6,8 +6,7 @@ import pytest
 from event_loop import longest_gap
 from processor_time import within
 
-from poweron_services.actions.named_entities import entities
-from poweron_services.actions.page_findings import Said, found_in
+from poweron_services.actions.page_findings import Said, entities, found_in
 from poweron_services.actions.page_passages import passages, sentences
 
 MUSEUM = Said(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from poweron_services.models.builtin.report_title import report_title
+from poweron_services.models.builtin.action_choice import report_title
 
 
 @pytest.mark.req("C-06")

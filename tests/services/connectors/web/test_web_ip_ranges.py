@@ -7,7 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from ssrfguard import DEFAULT_DENIED, Block, Reach
 
-from poweron_services.connectors.web.ip_ranges import V6, special_range
+from poweron_services.connectors.web.web_rules import V6, special_range
 
 TRANSLATED = [block for block in DEFAULT_DENIED.blocks if block.reach is Reach.TRANSLATED]
 SPECIAL = [block for block in DEFAULT_DENIED.blocks if block.reach is not Reach.TRANSLATED]

@@ -10,8 +10,7 @@ from poweron_events.catalog import CATALOG, ActionSpec, meaningless
 from poweron_events.errors import Refused
 from poweron_services.action_connections import ActionConnections
 from poweron_services.actions.action import Action, Resources
-from poweron_services.actions.connected_actions import offered
-from poweron_services.actions.registry import OpenActions
+from poweron_services.actions.registry import OpenActions, offered
 from poweron_services.client.connect import Connections
 from poweron_services.config import Settings
 from poweron_services.configured_secrets import own_secrets

@@ -23,8 +23,8 @@ from poweron_services.connectors.kept_web import open_web
 from poweron_services.connectors.page_reader import PageReader
 from poweron_services.connectors.report_renderer import ReportRenderer
 from poweron_services.connectors.search.search_provider import SearchHit, SearchQuery, SearchResults
-from poweron_services.connectors.web.fetched_page import FetchedPage, FetchPage
 from poweron_services.connectors.web.kept_answers import Reader
+from poweron_services.connectors.web.kept_pages import FetchedPage, FetchPage
 from poweron_services.connectors.web.web_settings import WebSettings
 from poweron_services.decider.schema_check import check_values
 from poweron_services.models.call import Called

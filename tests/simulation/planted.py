@@ -81,7 +81,7 @@ def effect_ahead() -> None:
 
 def ending_ahead() -> None:
     """E-17: a round ends on what has not been read back."""
-    worker.STAGES = worker.STAGES | {"closing"}
+    worker.TIMED_PHASES = worker.TIMED_PHASES | {"closing"}
 
 
 def uncharged() -> None:

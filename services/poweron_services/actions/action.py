@@ -18,7 +18,7 @@ from poweron_services.connectors.mcp.known_servers import ApprovedTool
 from poweron_services.connectors.page_text import OpenPages
 from poweron_services.connectors.report_renderer import Draft, Rendered
 from poweron_services.connectors.search.search_provider import Search, SearchQuery, SearchResults
-from poweron_services.connectors.web.fetched_page import FetchedPage, FetchPage
+from poweron_services.connectors.web.kept_pages import FetchedPage, FetchPage
 from poweron_services.models.call import Called
 from poweron_services.models.prompts import Prompt
 

@@ -3,11 +3,11 @@
 import csv
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from html import escape
 from itertools import count
-from typing import Final
+from typing import Any, Final
 
 import nh3
 import orjson
@@ -15,12 +15,40 @@ import orjson
 from poweron_events.execution import ActionDocument
 from poweron_events.fold.state import MAX_REFUSALS
 from poweron_services.actions.action import Ask, Failed, document
-from poweron_services.actions.output_schemas import OUTPUT_SCHEMAS, unfolded_output
 from poweron_services.decider.spreadsheet_text import csv_as_text
-from poweron_services.models.builtin import joined_answers as by_rule
+from poweron_services.models.builtin import process as by_rule
 from poweron_services.models.builtin.summary import as_csv
+from poweron_services.models.json_objects import with_escapes
 from poweron_services.models.prompts import OutputFormat, ProcessPrompt
 
+WITHIN: Final = "output_json"
+"""The member that wraps JSON: a name that no request asks for."""
+COLUMNS: Final = "columns"
+ROWS: Final = "rows"
+OUTPUT_SCHEMAS: Final[Mapping[OutputFormat, Mapping[str, Any]]] = {
+    "json": {
+        "type": "object",
+        "properties": {WITHIN: {"anyOf": [{"type": "object"}, {"type": "array"}]}},
+        "required": [WITHIN],
+        "additionalProperties": False,
+    },
+    "csv": {
+        "type": "object",
+        "properties": {
+            COLUMNS: {"type": "array", "items": {"type": "string"}, "minItems": 1},
+            ROWS: {"type": "array", "items": {"type": "array", "items": {"type": "string"}}},
+        },
+        "required": [COLUMNS, ROWS],
+        "additionalProperties": False,
+    },
+}
+FORMS: Final[Mapping[OutputFormat, str]] = {
+    "text": " (plain text without any markdown)",
+    "html": " (elements of a page's body such as headings, paragraphs, lists and tables; "
+    "no scripts, styles or pictures)",
+    "csv": f' (where JSON is asked for, "{COLUMNS}" names the columns, and each of "{ROWS}" has a text for each)',
+}
+"""What prompts say about a format."""
 MIME_TYPES: Final[dict[OutputFormat, str]] = {
     "markdown": "text/markdown",
     "text": "text/plain",
@@ -202,3 +230,23 @@ def _harmless(text: str) -> str:
         url_schemes={"http", "https", "mailto"},
         link_rel="noopener noreferrer",
     ).strip()
+
+
+def unfolded_output(text: str, output_format: OutputFormat) -> str:
+    """Unwrap output in the form of the format's schema to JSON or CSV; leave anything else unchanged."""
+    if output_format not in OUTPUT_SCHEMAS:
+        return text
+    try:
+        said = orjson.loads(escaped := with_escapes(text))
+    except orjson.JSONDecodeError:
+        return text
+    if output_format == "json":
+        return orjson.dumps(said[WITHIN]).decode() if isinstance(said, dict) and said.keys() == {WITHIN} else escaped
+    return as_csv(map(tuple, [said[COLUMNS], *said[ROWS]])) if _is_table(said) else text
+
+
+def _is_table(said: Any) -> bool:
+    if not isinstance(said, dict) or said.keys() != {COLUMNS, ROWS}:
+        return False
+    rows = [said[COLUMNS], *said[ROWS]] if isinstance(said[ROWS], list) else []
+    return all(isinstance(row, list) for row in rows) and all(isinstance(cell, str) for row in rows for cell in row)

@@ -12,8 +12,7 @@ from itertools import zip_longest
 from typing import Final
 
 from poweron_events.execution import PageFindings
-from poweron_services.actions.page_passages import PageSentence, passages, sentences
-from poweron_services.actions.page_relevance import Relevance
+from poweron_services.actions.page_relevance import PageSentence, Relevance, passages, sentences
 from poweron_services.models.builtin.vocabulary import STOP_WORDS, known_language
 
 MAX_ENTITIES: Final = 10

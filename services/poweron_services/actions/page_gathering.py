@@ -1,7 +1,10 @@
 """Fetching and reading pages concurrently, within limits; a page that cannot be read is reported and skipped."""
 
 import asyncio
+import html
+import re
 from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -10,11 +13,18 @@ from poweron_events.codes import Code
 from poweron_events.errors import Refused
 from poweron_events.event import WebPage
 from poweron_services.actions.action import TellProgress, told_nobody
-from poweron_services.actions.page_addresses import comparable
 from poweron_services.connectors.page_reader import UnreadablePage
 from poweron_services.connectors.page_text import Obstacle, PageText, ReadPage
-from poweron_services.connectors.web.fetched_page import FetchedPage, FetchPage
+from poweron_services.connectors.web.kept_pages import FetchedPage, FetchPage
+from poweron_services.decider import web_addresses
+from poweron_services.decider.web_addresses import canonical, is_known
 
+MAX_SHOWN: Final = 100  # characters
+_HREF: Final = re.compile(
+    r"\bhref\s{0,9}=\s{0,9}(?:\"([^\"]{1,4096})\"|'([^']{1,4096})'|([^\s\"'<>]{1,4096}))", re.IGNORECASE
+)
+_WRITABLE: Final = re.compile(r"https?://[!-~]+")
+_BEFORE_HOST: Final = re.compile(r"https?://(?:[^/?#]*@)?", re.IGNORECASE)
 AT_ONCE: Final = 16  # pages in flight at once; each host has limits of its own
 LEAST_BEHIND_OBSTACLE: Final = 200  # characters: a shorter text is the obstacle, not what is behind it
 UNKNOWN: Final = "Its address stands neither in the request nor among the links of an earlier result."
@@ -182,3 +192,54 @@ def _with_obstacle(text: PageText) -> PageText:
         return text
     _, why = _OBSTACLES[text.obstacle]
     return replace(text, notes=(*text.notes, f"{why} What was read may be only a part of it."))
+
+
+def addresses_in(text: str) -> tuple[str, ...]:
+    """Return the addresses in a text, including markdown links, each once."""
+    return _comparable(web_addresses.addresses_in(text))
+
+
+def addresses_linked(page: str) -> tuple[str, ...]:
+    """Return the absolute addresses that an HTML text links to, each once."""
+    return _comparable(html.unescape(next(filter(None, found.groups()), "")) for found in _HREF.finditer(page))
+
+
+def without_addresses(text: str) -> str:
+    """Return the words of a text that are not addresses."""
+    for address in web_addresses.addresses_in(text):
+        text = text.replace(address, " ")
+    return " ".join(text.split())
+
+
+def comparable(address: str) -> str | None:
+    """Return an address in the form in which addresses are compared; None if it is not a web address."""
+    written = canonical(address)
+    return written if written is not None and _WRITABLE.fullmatch(written) else None
+
+
+def divided(addresses: Iterable[str], known: AbstractSet[str]) -> tuple[list[str], list[str]]:
+    """Divide addresses into those that are known and those that are not."""
+    kept, others = list[str](), list[str]()
+    for address in addresses:
+        (kept if is_known(address, known) else others).append(address)
+    return kept, others
+
+
+def host_of(address: str) -> str:
+    """Return the host of an address, with its port if it has one, without `www.`."""
+    return re.split(r"[/?#]", _BEFORE_HOST.sub("", address.casefold()), maxsplit=1)[0].removeprefix("www.")
+
+
+def same_site(one: str, other: str) -> bool:
+    """Return whether two addresses have the same host, ignoring `www.`."""
+    return host_of(one) == host_of(other)
+
+
+def shown(address: str) -> str:
+    """Return an address for display: its host and path, without parts that may be secret."""
+    place = re.split(r"[?#]", _BEFORE_HOST.sub("", address), maxsplit=1)[0].rstrip("/")
+    return place if len(place) <= MAX_SHOWN else f"{place[: MAX_SHOWN - 1]}…"
+
+
+def _comparable(addresses: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(filter(None, map(comparable, addresses))))

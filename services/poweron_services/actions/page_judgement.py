@@ -15,7 +15,7 @@ from poweron_events.event import Model
 from poweron_events.execution import PageFindings
 from poweron_services.actions.action import Ask
 from poweron_services.actions.page_findings import BEST, KEY_POINTS, FoundPage, excerpt, with_place
-from poweron_services.actions.page_passages import PageSentence
+from poweron_services.actions.page_relevance import PageSentence
 from poweron_services.models.answers import Texts, parse
 from poweron_services.models.prompts import ProcessPrompt, SourceText, Template
 

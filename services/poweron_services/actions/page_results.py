@@ -2,20 +2,19 @@
 
 import asyncio
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Final
 
-from poweron_events.catalog import PageFormat
+from poweron_events.catalog import PageFormat, WebSearchParameters
 from poweron_events.codec import writable
 from poweron_events.event import UnreadDocument
 from poweron_events.execution import ActionResult
-from poweron_services.actions.action import Ask, Done, Failed, Origin
-from poweron_services.actions.page_addresses import shown
-from poweron_services.actions.page_documents import merged, names, page_document
+from poweron_services.actions.action import Ask, Done, Failed, Order, Origin
+from poweron_services.actions.page_documents import MAX_LINKS, merged, names, page_document, promising
 from poweron_services.actions.page_findings import FoundPage, Said, found_in
-from poweron_services.actions.page_gathering import GatheredPage, Gathering, UnreadPage
+from poweron_services.actions.page_gathering import GatheredPage, Gathering, UnreadPage, comparable, shown
 from poweron_services.actions.page_judgement import judged
-from poweron_services.actions.page_links import MAX_LINKS, promising
+from poweron_services.connectors.search.search_provider import SearchQuery, SearchResults
 
 MAX_FAILURES: Final = 5  # pages that have a note of their own
 MAX_REASON: Final = 1_000  # characters
@@ -135,3 +134,17 @@ def _partly(pages: Sequence[GatheredPage]) -> list[UnreadDocument]:
 def _partly_read(name: str, notes: Sequence[str]) -> UnreadDocument:
     reason = writable(f"{name!r} was not read as a whole. {' '.join(notes)}".strip())[:MAX_REASON]
     return UnreadDocument(document_name=name, code=PARTLY, reason=reason)
+
+
+async def search(order: Order, parameters: WebSearchParameters) -> SearchResults:
+    """Search, and return the hits with their addresses normalised for comparison.
+
+    Raises:
+        Failed: nothing was found.
+    """
+    asked = {part.name: getattr(parameters, part.name) for part in fields(SearchQuery)}
+    found = await order.search(SearchQuery(**asked))
+    hits = [replace(hit, url=address) for hit in found.hits if (address := comparable(hit.url)) is not None]
+    if not hits:
+        raise Failed("The search found no page.", *found.notes, code="nothing_found")
+    return replace(found, hits=tuple(hits))

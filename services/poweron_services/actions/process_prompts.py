@@ -6,7 +6,7 @@ from typing import Final
 
 from poweron_events.catalog import ProcessingMode
 from poweron_services.actions.action import Order
-from poweron_services.actions.output_schemas import FORMS
+from poweron_services.actions.output_formats import FORMS
 from poweron_services.models.prompts import Extent, OutputFormat, ProcessPrompt, SourceText, Template
 
 TEMPLATE: Final = Template.beside(__file__, "process.v5.md")

@@ -2,11 +2,13 @@
 
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import TypeAlias
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
 
-from poweron_events.catalog import CATALOG
+from poweron_events.catalog import CATALOG, ActionSpec
 from poweron_events.errors import Refused
-from poweron_services.actions.action import Action, Resources
+from poweron_services.action_connections import ActionConnections
+from poweron_services.actions.action import Action, Done, Order, Resources
 from poweron_services.actions.ai_process import AiProcess
 from poweron_services.actions.document_extract import DocumentExtract
 from poweron_services.actions.document_generate_report import DocumentGenerateReport
@@ -15,6 +17,23 @@ from poweron_services.actions.web_crawl import WebCrawl
 from poweron_services.actions.web_scrape import WebScrape
 from poweron_services.actions.web_search import WebSearch
 from poweron_services.decider.schema_check import check_description
+from poweron_services.decider.validation import CONNECTION, CONNECTION_KIND
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectedAction:
+    """An action whose schema lists the connections that it accepts."""
+
+    action: Action
+    labels: tuple[str, ...]
+
+    @property
+    def spec(self) -> ActionSpec:
+        return _naming(self.action.spec, self.labels)
+
+    async def __call__(self, order: Order) -> Done:
+        return await self.action(order)
+
 
 OpenActions: TypeAlias = Callable[[Resources], AbstractAsyncContextManager[Mapping[str, Action]]]
 """Provides every action by its name while the context is open; what they opened is closed when it exits."""
@@ -65,3 +84,25 @@ def by_name(*known: Action) -> Mapping[str, Action]:
         check_description(action.spec)
         named[action.spec.name] = action
     return named
+
+
+def offered(actions: Mapping[str, Action], connections: ActionConnections) -> dict[str, Action]:
+    """Return the actions to offer; those that need a connection only if one of their kind is configured."""
+    return {name: each for name, action in actions.items() if (each := _offered(action, connections)) is not None}
+
+
+def _offered(action: Action, connections: ActionConnections) -> Action | None:
+    spec = action.spec
+    if CONNECTION not in spec.parameter_names:
+        return action
+    described = spec.properties[CONNECTION]
+    labels = connections.labels(described.get(CONNECTION_KIND) if isinstance(described, dict) else None)
+    if not labels and CONNECTION in spec.required:
+        return None
+    return ConnectedAction(action, labels)
+
+
+def _naming(spec: ActionSpec, labels: tuple[str, ...]) -> ActionSpec:
+    described: dict[str, Any] = {CONNECTION: {"type": "string", "enum": list(labels)}} if labels else {}
+    others = {name: each for name, each in spec.properties.items() if name != CONNECTION}
+    return replace(spec, parameters={**spec.parameters, "properties": {**others, **described}})

@@ -14,7 +14,7 @@ from poweron_services.actions.side_by_side import side_by_side
 from poweron_services.connectors.document_reader import ExtractedDocument, UnreadableDocument, partly_read
 from poweron_services.decider.citations import renumbered
 from poweron_services.decider.source_list import with_list
-from poweron_services.decider.unread_documents import PARTLY
+from poweron_services.decider.written_documents import PARTLY
 from poweron_services.models.prompts import SourceText
 
 HELD: Final = 200_000_000  # bytes of text that one step holds in memory

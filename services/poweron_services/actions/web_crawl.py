@@ -8,10 +8,16 @@ from typing import Final
 from poweron_events.catalog import CATALOG, ActionSpec, ExtractDepth, WebCrawlParameters
 from poweron_events.event import UnreadDocument
 from poweron_services.actions.action import Done, InputDocument, Order, ReadDocument, none_read
-from poweron_services.actions.page_addresses import addresses_in, addresses_linked, comparable, divided
-from poweron_services.actions.page_documents import head_of
-from poweron_services.actions.page_gathering import GatheredPage, Gathering, GatheringLimits
-from poweron_services.actions.page_links import of_same_site
+from poweron_services.actions.page_documents import head_of, of_same_site
+from poweron_services.actions.page_gathering import (
+    GatheredPage,
+    Gathering,
+    GatheringLimits,
+    addresses_in,
+    addresses_linked,
+    comparable,
+    divided,
+)
 from poweron_services.actions.page_results import Asked, gathered_result, next_links
 from poweron_services.actions.texts import read_texts
 from poweron_services.connectors.document_reader import ExtractedDocument, LoadBytes, OnPage

@@ -8,10 +8,9 @@ from typing import Final
 from poweron_events.catalog import CATALOG, ActionSpec, WebSearchParameters
 from poweron_events.execution import ActionDocument, ActionResult, PageFindings
 from poweron_services.actions.action import Done, Order, Origin, document
-from poweron_services.actions.page_documents import hit_document, names
+from poweron_services.actions.page_documents import MAX_LINKS, hit_document, names
 from poweron_services.actions.page_findings import Said, found_in
-from poweron_services.actions.page_links import MAX_LINKS
-from poweron_services.actions.search_hits import search
+from poweron_services.actions.page_results import search
 from poweron_services.connectors.search.search_provider import SearchHit, SearchResults
 
 ANSWER: Final = "search engine's answer.md"

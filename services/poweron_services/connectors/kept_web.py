@@ -11,10 +11,9 @@ from pydantic import TypeAdapter
 from poweron_events.content import ContentStore
 from poweron_events.errors import Refused
 from poweron_services.connectors.search.search_provider import Search, SearchQuery, SearchResults
-from poweron_services.connectors.web.fetched_page import FetchedPage
 from poweron_services.connectors.web.host_turns import HostTurns
 from poweron_services.connectors.web.kept_answers import Answer, KeptAnswers, Reader
-from poweron_services.connectors.web.kept_pages import KeptPages, LocalPages, no_local_pages
+from poweron_services.connectors.web.kept_pages import FetchedPage, KeptPages, LocalPages, no_local_pages
 from poweron_services.connectors.web.web_address import WebAddress
 from poweron_services.connectors.web.web_client import open_web_client
 from poweron_services.connectors.web.web_rules import WebRules

@@ -4,9 +4,9 @@ import asyncio
 from dataclasses import dataclass
 
 from poweron_services.fair_slots import SenderTurns
+from poweron_services.intake.consistent_reads import SharedQuery
 from poweron_services.intake.intake_ports import IntakeQueries
 from poweron_services.intake.priority import NextCancellation
-from poweron_services.intake.shared_query import SharedQuery
 
 
 @dataclass(slots=True)

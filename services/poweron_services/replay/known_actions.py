@@ -10,8 +10,7 @@ from poweron_events.catalog import CATALOG, ActionSpec
 from poweron_events.fold.state import Workflow
 from poweron_services.action_connections import ActionConnections
 from poweron_services.actions.action import Resources
-from poweron_services.actions.connected_actions import offered
-from poweron_services.actions.registry import actions
+from poweron_services.actions.registry import actions, offered
 from poweron_services.config import Settings
 from poweron_services.connectors.document_reader import DocumentReader
 from poweron_services.connectors.report_renderer import ReportRenderer
@@ -87,8 +86,8 @@ def _approved_tools(settings: Settings) -> tuple[Mapping[str, ActionSpec], Confi
 
 
 def _specs(settings: Settings, entries: Any) -> Iterator[tuple[str, ActionSpec]]:
-    from poweron_services.connectors.mcp.action_names import with_own_names  # noqa: PLC0415 - slow
     from poweron_services.connectors.mcp.known_tools import KnownTools  # noqa: PLC0415
+    from poweron_services.connectors.mcp.tool_description import with_own_names  # noqa: PLC0415 - slow
 
     known = KnownTools.of_home(settings.home)
     for entry in entries:

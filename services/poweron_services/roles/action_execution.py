@@ -26,8 +26,8 @@ from poweron_events.stream import WorkflowEvent
 from poweron_services import telemetry
 from poweron_services.actions.action import Action, Done, Failed, InputDocument, Order
 from poweron_services.connectors.search.search_provider import SearchQuery, SearchResults
-from poweron_services.connectors.web.fetched_page import FetchedPage
 from poweron_services.connectors.web.kept_answers import Reader
+from poweron_services.connectors.web.kept_pages import FetchedPage
 from poweron_services.connectors.web_port import Web
 from poweron_services.decider.action_lists import EVERYTHING, ActionLists
 from poweron_services.decider.approval import Approval
@@ -36,7 +36,6 @@ from poweron_services.decider.model_written import written_by_model
 from poweron_services.decider.references import documents_at_hand
 from poweron_services.decider.rules import allowance
 from poweron_services.decider.schema_check import check_values
-from poweron_services.decider.unread_documents import known_unreadable
 from poweron_services.decider.validation import CONNECTION, NotAllowed, check_action, check_connection
 from poweron_services.decider.web_addresses import (
     WEB,
@@ -47,6 +46,7 @@ from poweron_services.decider.web_addresses import (
     selected_texts,
     unknown_address,
 )
+from poweron_services.decider.written_documents import known_unreadable
 from poweron_services.models.call import Called, Caller
 from poweron_services.models.prompts import Prompt
 from poweron_services.models.time_limit import TimeLimit

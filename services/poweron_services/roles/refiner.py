@@ -26,7 +26,7 @@ from poweron_services.decider.rules import (
     why_stop,
 )
 from poweron_services.decider.size_limits import fitting_improvements
-from poweron_services.decider.unread_documents import all_unreadable
+from poweron_services.decider.written_documents import all_unreadable
 from poweron_services.models.answers import RefinementAnswer
 from poweron_services.models.call import Caller
 from poweron_services.models.prompts import RefinementPrompt, Template

@@ -23,7 +23,7 @@ from poweron_services.decider.rules import ALL_MET, BudgetUsedUp, all_met, check
 from poweron_services.decider.size_limits import (
     fitting_improvements,
 )
-from poweron_services.decider.unread_documents import all_unreadable
+from poweron_services.decider.written_documents import all_unreadable
 from poweron_services.models.answers import ReviewAnswer
 from poweron_services.models.call import Caller
 from poweron_services.models.prompts import ReviewPrompt, Template

@@ -35,9 +35,8 @@ from poweron_services.decider.size_limits import (
     fitting,
     fitting_text,
 )
-from poweron_services.decider.unread_documents import unread_documents
 from poweron_services.decider.unwritten_message import why_unwritten
-from poweron_services.decider.written_documents import written_documents
+from poweron_services.decider.written_documents import unread_documents, written_documents
 from poweron_services.models.call import Caller
 from poweron_services.models.prompts import MessagePrompt, TaskResult, Template
 from poweron_services.models.time_limit import AnswersLost, TimeLimit

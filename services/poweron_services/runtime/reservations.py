@@ -16,7 +16,7 @@ from poweron_events.fold.state import Round, Used, Workflow, step_place
 from poweron_events.reservation import CallReserved
 from poweron_services.models.call_reservations import ReservedByOthers
 from poweron_services.models.time_limit import current_limit
-from poweron_services.runtime.append_queue import Appended
+from poweron_services.runtime.append import Appended
 from poweron_services.runtime.partitions import Partition
 from poweron_services.runtime.work import Work
 

@@ -31,8 +31,7 @@ from poweron_services.fair_slots import FairSlots, current_sender
 from poweron_services.models.call_reservations import reserving
 from poweron_services.roles.claims import Assignment
 from poweron_services.roles.executor import Executor
-from poweron_services.runtime.append import EventWriter, Written
-from poweron_services.runtime.append_queue import Appended, AppendQueue
+from poweron_services.runtime.append import Appended, AppendQueue, EventWriter, Written
 from poweron_services.runtime.partitions import HeldPartitions, Partition
 from poweron_services.runtime.reservations import Reservations, TurnReservations
 from poweron_services.runtime.stages import StageFunction, stage_events

@@ -7,7 +7,7 @@ from doubles import Counting
 
 from poweron_events.catalog import ActionSpec
 from poweron_services.action_connections import ActionConnections, Connection, UnusableConnection
-from poweron_services.actions.connected_actions import offered
+from poweron_services.actions.registry import offered
 
 CRM = """
 [crm]

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from test_call import WORKFLOW, process
 
 from poweron_events.content import ContentStore
-from poweron_services.actions.output_formats import written
-from poweron_services.actions.output_schemas import OUTPUT_SCHEMAS, unfolded_output
+from poweron_services.actions.output_formats import OUTPUT_SCHEMAS, unfolded_output, written
 from poweron_services.config import Provider
 from poweron_services.models.call import Called, Caller
 from poweron_services.models.chat_model import Completion

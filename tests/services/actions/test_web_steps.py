@@ -31,8 +31,8 @@ from poweron_services.connectors.page_reader import PageReader
 from poweron_services.connectors.report_renderer import ReportRenderer
 from poweron_services.connectors.search.search_engine import open_search
 from poweron_services.connectors.search.search_provider import SearchQuery, SearchResults
-from poweron_services.connectors.web.fetched_page import FetchedPage
 from poweron_services.connectors.web.kept_answers import Reader
+from poweron_services.connectors.web.kept_pages import FetchedPage
 from poweron_services.connectors.web.web_settings import WebSettings
 from poweron_services.connectors.web_port import Web
 from poweron_services.models.chat_model import Completion

@@ -1,13 +1,26 @@
 """The reader of Markdown: the text stays as it is and is only split at its headings."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from poweron_services.connectors.documents_child import plain_text
+from poweron_services.connectors.documents_child.document import Section
 from poweron_services.connectors.documents_child.limits import Limits
-from poweron_services.connectors.documents_child.outline import Block, sections
 from poweron_services.connectors.documents_child.plain_text import decoded
 from poweron_services.connectors.documents_child.readers import Note, Part
+
+LOCATOR_LENGTH = 120  # characters of a path of headings
+BETWEEN = " > "
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A heading of the given level, or text if the level is 0."""
+
+    text: str
+    level: int = 0
+
 
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 _HEADING = re.compile(r" {0,3}(#{1,6})[ \t]+(.*?)(?:[ \t]+#+)?[ \t]*$")
@@ -60,3 +73,33 @@ def _fence(line: str, fence: str) -> str:
     if not fence:
         return mark[1]
     return "" if mark[1].startswith(fence) else fence
+
+
+def sections(blocks: Sequence[Block]) -> Iterator[Section]:
+    """Yield a section for each heading with text, named by its path of headings without the title of the document."""
+    title = _title(blocks)
+    path: list[Block] = []
+    texts: list[str] = []
+    for block in blocks:
+        if not block.level:
+            texts.append(block.text)
+            continue
+        if texts:
+            yield _section(path, texts)
+        path = [above for above in path if above.level < block.level and above is not title] + [block]
+        texts = [block.text] if block is title else []
+    if texts:
+        yield _section(path, texts)
+
+
+def _section(path: Sequence[Block], texts: Sequence[str]) -> Section:
+    name = BETWEEN.join(block.text for block in path)
+    return Section(f"section {name}"[:LOCATOR_LENGTH] if path else "", "\n\n".join(texts))
+
+
+def _title(blocks: Sequence[Block]) -> Block | None:
+    """The first heading, if there are other headings and all of them are of a deeper level; else None."""
+    headings = [block for block in blocks if block.level]
+    if len(headings) > 1 and all(heading.level > headings[0].level for heading in headings[1:]):
+        return headings[0]
+    return None

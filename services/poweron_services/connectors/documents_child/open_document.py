@@ -10,12 +10,12 @@ from typing import Any
 
 from poweron_services.connectors.documents_child.archive import check
 from poweron_services.connectors.documents_child.document import Section, Unreadable
+from poweron_services.connectors.documents_child.headings import Block, sections
 from poweron_services.connectors.documents_child.limits import Limits
-from poweron_services.connectors.documents_child.merged_cells import Cell, spread
 from poweron_services.connectors.documents_child.office_facts import office_facts, parsed
-from poweron_services.connectors.documents_child.outline import Block, sections
 from poweron_services.connectors.documents_child.pipe_tables import first_row_is_header, pipe_table
 from poweron_services.connectors.documents_child.readers import Fact, Link, Omitted, Part
+from poweron_services.connectors.documents_child.sheet_tables import Cell, spread
 
 _SPACE = "{{urn:oasis:names:tc:opendocument:xmlns:{}:1.0}}{}"
 _DUBLIN = "{http://purl.org/dc/elements/1.1/}"

@@ -13,7 +13,6 @@ from poweron_services.connectors.documents_child.document import Section
 from poweron_services.connectors.documents_child.drawings import DIAGRAM, chart_texts, diagram_list
 from poweron_services.connectors.documents_child.equations import EQUATION, linear
 from poweron_services.connectors.documents_child.limits import Limits
-from poweron_services.connectors.documents_child.merged_cells import Cell, spread
 from poweron_services.connectors.documents_child.office_facts import (
     ALTERNATIVES,
     CHOICE,
@@ -22,6 +21,7 @@ from poweron_services.connectors.documents_child.office_facts import (
 )
 from poweron_services.connectors.documents_child.pipe_tables import pipe_table
 from poweron_services.connectors.documents_child.readers import Fact, Omitted, Part
+from poweron_services.connectors.documents_child.sheet_tables import Cell, spread
 from poweron_services.connectors.documents_child.symbol_fonts import symbol
 
 

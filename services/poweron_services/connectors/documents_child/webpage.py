@@ -10,8 +10,8 @@ from typing import Any
 import lxml.html  # type: ignore[import-untyped] # it has no stubs
 
 from poweron_services.connectors.documents_child import text_encodings
+from poweron_services.connectors.documents_child.headings import Block, sections
 from poweron_services.connectors.documents_child.limits import Limits
-from poweron_services.connectors.documents_child.outline import Block, sections
 from poweron_services.connectors.documents_child.pipe_tables import first_row_is_header, pipe_table
 from poweron_services.connectors.documents_child.plain_text import decoded
 from poweron_services.connectors.documents_child.readers import Note, Part

@@ -16,12 +16,12 @@ from docx.oxml.ns import qn
 from poweron_services.connectors.documents_child.archive import check
 from poweron_services.connectors.documents_child.document import Section
 from poweron_services.connectors.documents_child.drawings import CHART, DIAGRAM, chart_texts, diagram_list
+from poweron_services.connectors.documents_child.headings import Block, sections
 from poweron_services.connectors.documents_child.limits import Limits
-from poweron_services.connectors.documents_child.merged_cells import Cell, spread
 from poweron_services.connectors.documents_child.office_facts import office_facts, parsed
-from poweron_services.connectors.documents_child.outline import Block, sections
 from poweron_services.connectors.documents_child.pipe_tables import first_row_is_header, pipe_table
 from poweron_services.connectors.documents_child.readers import Link, Omitted, Part
+from poweron_services.connectors.documents_child.sheet_tables import Cell, spread
 from poweron_services.connectors.documents_child.word_asides import changes, comments, notes
 from poweron_services.connectors.documents_child.word_numbers import BULLET, Numbers
 from poweron_services.connectors.documents_child.word_text import REMOVED, has_shown_breaks, page_breaks, runs_text

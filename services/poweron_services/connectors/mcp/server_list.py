@@ -18,7 +18,7 @@ from pydantic.alias_generators import to_camel
 from poweron_events.catalog import CATALOG
 from poweron_events.errors import Refused
 from poweron_events.validation_messages import explain
-from poweron_services.connectors.mcp.action_names import method_of
+from poweron_services.connectors.mcp.tool_description import method_of
 from poweron_services.connectors.web.web_address import WebAddress
 
 SETTING: Final = "POWERON_MCP"

@@ -14,7 +14,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 
 from poweron_events.codes import Code
-from poweron_services.connectors.mcp.listed_tools import leave_out_unreadable
+from poweron_services.connectors.mcp.tool_description import leave_out_unreadable
 
 MAX_MESSAGE: Final = 8_000_000  # bytes
 MAX_PARTS: Final = 10_000  # of one response, such as contents or tools: checking each takes time

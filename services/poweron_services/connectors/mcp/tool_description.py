@@ -3,15 +3,25 @@
 It comes from an untrusted server, so it is relied on only as far as this module says.
 """
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from typing import Any, Final, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from mcp_types import JSONRPCResponse, ListToolsResult
+from mcp_types.methods import validate_server_result
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic.alias_generators import to_camel
 
 from poweron_events.codec import dumps, sha256
 from poweron_events.execution import EffectClass
+from poweron_events.validation_messages import named, worded
 
+MAX_NAME: Final = 100  # characters of an action's name
+MAX_METHOD: Final = 30
+_OTHER: Final = re.compile(r"[^A-Za-z0-9_-]")
+METHOD: Final = "tools/list"
+MAX_TOOLS: Final = 500
+"""Tools used of one server, and checked in one list: checking ten thousand takes as long as starting the server."""
 PARTS: Final[dict[str, str]] = {
     "description": "its description",
     "inputSchema": "the schema of its parameters",
@@ -75,3 +85,66 @@ def what_changed(now: ToolDescription | None, before: ToolDescription) -> str:
         return "the server does not offer it any more"
     said = [PARTS[part] for part in now.changes(before)] or ["its name"]
     return f"{' and '.join([', '.join(said[:-1]), said[-1]] if said[:-1] else said)} changed"
+
+
+def leave_out_unreadable(message: Any, version: str) -> dict[str, str]:
+    """Remove invalid tools from the message, if it is a list of tools, and return the reasons by tool name.
+
+    If the list has more than `MAX_TOOLS` tools, one extra tool is kept, so the caller can tell that there are more.
+    """
+    listed = message.result if isinstance(message, JSONRPCResponse) else {}
+    if not isinstance(listed.get("tools"), list):
+        return {}
+    tools = listed["tools"] = listed["tools"][: MAX_TOOLS + 1]
+    if not (wrong := _problems(listed, version)):
+        return {}
+    listed["tools"] = [tool for number, tool in enumerate(tools) if number not in wrong]
+    return {_name(tools[number], number): why for number, why in wrong.items()}
+
+
+def _problems(listed: dict[str, Any], version: str) -> dict[int, str]:
+    """The problem with each invalid tool, by its position in the list."""
+    try:
+        validate_server_result(METHOD, version, listed)
+        ListToolsResult.model_validate(listed)
+    except ValidationError as error:
+        found: dict[int, str] = {}
+        for problem in error.errors(include_url=False, include_input=False):
+            match problem["loc"]:
+                case ("tools", int(number), *place):
+                    told = worded(place, problem["type"], problem.get("ctx", {}))
+                    found.setdefault(number, told or f"{named(place)} is not as the protocol wants it")
+        return found
+    except (KeyError, ValueError):  # the SDK has no schema for this protocol version
+        return {}
+    return {}
+
+
+def _name(tool: Any, number: int) -> str:
+    name = tool.get("name") if isinstance(tool, dict) else None
+    return name if isinstance(name, str) and name else f"tool {number + 1}"
+
+
+def method_of(server: str) -> str:
+    """The method of a server's actions: its name with a lower-case first letter and `_` for invalid characters."""
+    fitting = _OTHER.sub("_", server)[:MAX_METHOD]
+    begins = fitting[:1].lower()
+    return begins + fitting[1:] if begins.isalpha() else f"s{fitting}"
+
+
+def action_of(server: str, tool: str) -> str:
+    """The name of the action that a tool becomes. It is deterministic, but two tools may get the same name."""
+    fitting = _OTHER.sub("_", tool)
+    name = fitting if fitting[:1].isalpha() else f"t{fitting}"
+    return f"{method_of(server)}.{name}"[:MAX_NAME]
+
+
+def with_own_names(server: str, tools: Iterable[str]) -> dict[str, str]:
+    """Map action names to tools.
+
+    If several tools get the same name, the one whose name needed no change wins, otherwise the first.
+    """
+    named: dict[str, str] = {}
+    for tool in sorted(tools, key=lambda name: action_of(server, name) != f"{method_of(server)}.{name}"):
+        named.setdefault(action_of(server, tool), tool)
+    return named

@@ -11,7 +11,7 @@ from typing import Any
 import lxml.etree  # type: ignore[import-untyped] # it has no stubs
 import trafilatura
 
-from poweron_services.connectors.documents_child.outline import Block
+from poweron_services.connectors.documents_child.headings import Block
 from poweron_services.connectors.documents_child.webpage import drop_consent, main_blocks
 from poweron_services.connectors.pages_child.page_answers import Question, TextFormat
 

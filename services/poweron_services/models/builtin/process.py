@@ -1,11 +1,15 @@
 """`ai.process` without a language model: it answers questions and compiles reports from the text of documents."""
 
+import csv
+import io
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
+import nh3
 import orjson
+from markdown_it import MarkdownIt
 
 from poweron_events.errors import Unavailable
 from poweron_services.decider.format_wishes import wished_formats
@@ -13,7 +17,6 @@ from poweron_services.decider.language_detection import detect
 from poweron_services.models.builtin import page_answer
 from poweron_services.models.builtin.brief import brief
 from poweron_services.models.builtin.comparison import comparison
-from poweron_services.models.builtin.joined_answers import html, joined, plain_text
 from poweron_services.models.builtin.page_search import PageSearch
 from poweron_services.models.builtin.passage_search import Finding, PassageSearch, Statement
 from poweron_services.models.builtin.passages import Library, library
@@ -37,8 +40,10 @@ from poweron_services.models.builtin.vocabulary import known_language, language_
 from poweron_services.models.builtin.web_choice import asks_for_all
 from poweron_services.models.embedding.embedder import Embedder
 from poweron_services.models.prompts import NOTHING as NOTHING_SAID
-from poweron_services.models.prompts import ProcessPrompt, SourceText
+from poweron_services.models.prompts import OutputFormat, ProcessPrompt, SourceText
 
+_MARKS = re.compile(r"^#{1,6} +|\*\*|^\|(?: *:?-{3,}:? *\|)+ *\n?|\\(?=[\\`*<\[\]#>+=~.)-])|^`{3,}.*\n?", re.MULTILINE)
+_EMPHASIS = re.compile(r"(?<!\w)\*(?=\S)([^*\n]+)\*(?!\w)")
 _PATH: Final = re.compile(
     r"^(?:#+ )?(?P<path>(?:/|~/|\.{1,2}/|[A-Za-z]:[\\/]|[\w.-]+/)[^\n:]*\.\w{1,8}):[ \t]*$", re.MULTILINE
 )
@@ -291,3 +296,44 @@ def _files(document: SourceText) -> Iterator[SourceText]:
         text = _RULE.sub("", document.text[path.end() : end]).strip()
         if text:
             yield replace(document, name=name, text=text)
+
+
+def joined(answers: Sequence[str], output_format: OutputFormat) -> str:
+    """Join the answers in their order, without repetitions."""
+    if output_format == "json":
+        return orjson.dumps([*_entries(answers)], option=orjson.OPT_INDENT_2).decode()
+    if output_format == "csv":
+        return as_csv(_rows(answers))
+    first_title = next((text.split("\n", 1)[0] for text in answers if text.startswith("# ")), None)
+    paragraphs = (part for text in answers for part in text.split("\n\n"))
+    kept = [part for part in dict.fromkeys(map(str.strip, paragraphs)) if part and not part.startswith("# ")]
+    remarks = [part for part in kept if part.startswith("> ")]
+    told = [part for part in kept if not part.startswith("> ")]
+    return "\n\n".join([*([first_title] if first_title else []), *told, *remarks])
+
+
+def _entries(answers: Sequence[str]) -> Iterator[object]:
+    for answer in answers:
+        try:
+            found = orjson.loads(answer)
+        except orjson.JSONDecodeError:
+            found = [answer]
+        yield from found if isinstance(found, list) else [found]
+
+
+def _rows(answers: Sequence[str]) -> list[tuple[str, ...]]:
+    """Return the distinct rows below one header, each padded to the width of the widest."""
+    rows = list(dict.fromkeys(tuple(row) for text in answers for row in csv.reader(io.StringIO(text)) if row))
+    width = max(map(len, rows), default=1)
+    return [(*row, *[""] * (width - len(row))) for row in rows]
+
+
+def plain_text(markdown: str) -> str:
+    """Return the text of markdown, without its markup."""
+    return _EMPHASIS.sub(r"\1", _MARKS.sub("", markdown))
+
+
+def html(markdown: str) -> str:
+    """Render markdown as HTML; HTML tags in the markdown are shown as text."""
+    renderer = MarkdownIt("commonmark", {"html": False}).enable(["table"])
+    return str(nh3.clean(renderer.render(markdown)))

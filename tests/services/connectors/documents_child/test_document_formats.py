@@ -19,7 +19,7 @@ from pptx.util import Inches
 
 from poweron_services.connectors.document_reader import ExtractedDocument, Section, UnreadableDocument, extract
 from poweron_services.connectors.documents_child.media_types import sniff
-from poweron_services.connectors.documents_child.merged_cells import Cell, spread
+from poweron_services.connectors.documents_child.sheet_tables import Cell, spread
 from poweron_services.connectors.documents_child.workbook import cell_text
 
 pytestmark = pytest.mark.req("C-05")

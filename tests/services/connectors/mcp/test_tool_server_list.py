@@ -9,9 +9,8 @@ import pytest
 from tool_servers import named
 
 from poweron_events.errors import Refused
-from poweron_services.connectors.mcp.action_names import action_of, with_own_names
 from poweron_services.connectors.mcp.server_list import HttpServer, StdioServer, read_servers, secrets_of
-from poweron_services.connectors.mcp.tool_description import ToolDescription, what_changed
+from poweron_services.connectors.mcp.tool_description import ToolDescription, action_of, what_changed, with_own_names
 
 SECRET = "sk-live-0123456789"
 AROUND = {"PATH": "/bin", "HOME": "/home/ada", "AWS_SECRET_ACCESS_KEY": "never", "MUSEUM_KEY": SECRET}

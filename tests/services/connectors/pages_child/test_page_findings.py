@@ -7,7 +7,7 @@ from event_loop import longest_gap
 from processor_time import within
 
 from poweron_services.actions.page_findings import Said, entities, found_in
-from poweron_services.actions.page_passages import passages, sentences
+from poweron_services.actions.page_relevance import passages, sentences
 
 MUSEUM = Said(
     "City Museum",

@@ -10,7 +10,7 @@ from poweron_events.errors import Refused, Unavailable
 from poweron_services.actions.action import TellProgress, told_nobody
 from poweron_services.actions.page_gathering import Gathering, GatheringLimits
 from poweron_services.connectors.page_text import PageText
-from poweron_services.connectors.web.fetched_page import FetchedPage
+from poweron_services.connectors.web.kept_pages import FetchedPage
 
 HASH = "ab" * 32
 

@@ -19,10 +19,9 @@ from poweron_services.config import Settings
 from poweron_services.connectors.kept_web import KeptSearches
 from poweron_services.connectors.search.search_provider import SearchHit, SearchQuery, SearchResults
 from poweron_services.connectors.web import host_turns
-from poweron_services.connectors.web.fetched_page import FetchedPage
 from poweron_services.connectors.web.host_turns import HostTurns
 from poweron_services.connectors.web.kept_answers import Reader
-from poweron_services.connectors.web.kept_pages import KeptPages
+from poweron_services.connectors.web.kept_pages import FetchedPage, KeptPages
 from poweron_services.connectors.web.web_address import WebAddress
 from poweron_services.connectors.web.web_client import open_web_client
 from poweron_services.connectors.web.web_settings import WebSettings

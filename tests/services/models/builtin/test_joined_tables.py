@@ -7,7 +7,7 @@ from asked import TEMPLATE, ask
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poweron_services.models.builtin.joined_tables import joined
+from poweron_services.models.builtin.comparison import joined
 from poweron_services.models.builtin.sources import Place
 from poweron_services.models.builtin.table_cells import Table, records
 from poweron_services.models.prompts import ProcessPrompt, SourceText

@@ -6,7 +6,7 @@ of the built-in actions. Each action is implemented in a module of its own in th
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, TypedDict, Unpack
 
 from pydantic import Field, TypeAdapter, ValidationError
 
@@ -91,6 +91,21 @@ class DocumentGenerateReportParameters(Model):
 _NAME: Final = TypeAdapter[str](ActionName)
 
 
+Filled = Literal[
+    "search_depth", "extract_depth", "language", "time_range", "demanded_formats", "title", "report_formats"
+]
+"""How code fills in a parameter from the task (D-01 to D-03)."""
+
+
+class ActionFacts(TypedDict, total=False):
+    """What sets an action apart; see the fields of `ActionSpec`."""
+
+    needs_search: bool
+    reads: Literal["documents", "web"] | None
+    writes: bool
+    filled: tuple[Filled, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class ActionSpec:
     """An action's name, parameters, effect class and time limit in ms (C-09).
@@ -105,6 +120,14 @@ class ActionSpec:
     limit_ms: int
     needs_approval: bool = field(default=False, kw_only=True)
     """Whether a person has to approve it, regardless of the settings."""
+    needs_search: bool = field(default=False, kw_only=True)
+    """Whether it exists only where a search engine is configured."""
+    reads: Literal["documents", "web"] | None = field(default=None, kw_only=True)
+    """Where the texts of its result come from; None if a model may have written them."""
+    writes: bool = field(default=False, kw_only=True)
+    """Whether it writes a result of the task."""
+    filled: tuple[Filled, ...] = field(default=(), kw_only=True)
+    """The parameters that code fills in from the task, and drops if the task does not ask for them."""
     digest: str = field(default="", kw_only=True)
     """For a tool of a third-party server: SHA-256 of the server's description of it."""
 
@@ -116,9 +139,11 @@ class ActionSpec:
         object.__setattr__(self, "parameters", self_contained(self.parameters))
 
     @classmethod
-    def of(cls, name: str, parameters: type[Model], effect_class: EffectClass, limit_ms: int) -> "ActionSpec":
+    def of(
+        cls, name: str, parameters: type[Model], effect_class: EffectClass, limit_ms: int, **facts: Unpack[ActionFacts]
+    ) -> "ActionSpec":
         """Create the spec of an action whose parameters a class describes."""
-        return cls(name, parameters.model_json_schema(by_alias=True), effect_class, limit_ms)
+        return cls(name, parameters.model_json_schema(by_alias=True), effect_class, limit_ms, **facts)
 
     @property
     def properties(self) -> JsonSchema:
@@ -150,14 +175,43 @@ class ActionSpec:
 CATALOG: Final[dict[str, ActionSpec]] = {
     spec.name: spec
     for spec in (
-        ActionSpec.of("web.search", WebSearchParameters, "pure", 60_000),
-        ActionSpec.of("web.scrape", WebScrapeParameters, "pure", 180_000),
-        ActionSpec.of("web.crawl", WebCrawlParameters, "pure", 300_000),
-        ActionSpec.of("ai.process", AiProcessParameters, "idempotent", 1_800_000),
-        ActionSpec.of("document.extract", DocumentExtractParameters, "pure", 1_800_000),
-        ActionSpec.of("document.generateReport", DocumentGenerateReportParameters, "pure", 120_000),
+        ActionSpec.of(
+            "web.search",
+            WebSearchParameters,
+            "pure",
+            60_000,
+            needs_search=True,
+            reads="web",
+            filled=("search_depth", "language", "time_range"),
+        ),
+        ActionSpec.of(
+            "web.scrape",
+            WebScrapeParameters,
+            "pure",
+            180_000,
+            needs_search=True,
+            reads="web",
+            filled=("search_depth", "extract_depth", "language", "time_range"),
+        ),
+        ActionSpec.of("web.crawl", WebCrawlParameters, "pure", 300_000, reads="web", filled=("extract_depth",)),
+        ActionSpec.of(
+            "ai.process", AiProcessParameters, "idempotent", 1_800_000, writes=True, filled=("demanded_formats",)
+        ),
+        ActionSpec.of("document.extract", DocumentExtractParameters, "pure", 1_800_000, reads="documents"),
+        ActionSpec.of(
+            "document.generateReport",
+            DocumentGenerateReportParameters,
+            "pure",
+            120_000,
+            writes=True,
+            filled=("title", "report_formats"),
+        ),
     )
 }
+WEB: Final = frozenset(spec.name for spec in CATALOG.values() if spec.reads == "web")
+READING: Final = frozenset(spec.name for spec in CATALOG.values() if spec.reads is not None)
+WRITING: Final = frozenset(spec.name for spec in CATALOG.values() if spec.writes)
+NEED_SEARCH: Final = frozenset(spec.name for spec in CATALOG.values() if spec.needs_search)
 
 
 def meaningless(pattern: str, names: Collection[str]) -> str | None:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, get_args
 
-from poweron_events.catalog import REFERENCES, ActionSpec
+from poweron_events.catalog import REFERENCES, WEB, ActionSpec
 from poweron_events.fold.history import item_reference, list_reference
 from poweron_events.fold.state import Workflow, max_steps
 from poweron_events.json_schema import ANNOTATIONS
@@ -27,7 +27,6 @@ from poweron_services.decider.validation import (
     plannable_actions,
     usable_connections,
 )
-from poweron_services.decider.web_addresses import WEB
 
 _NAMES_WEB: Final = re.compile(r"https?:|\bwww\.|\b(?:web\w*|internet|online|netz|google)\b", re.IGNORECASE)
 Schema = dict[str, Any]

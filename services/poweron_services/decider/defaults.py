@@ -6,7 +6,7 @@ from typing import Final, Literal
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
-from poweron_events.catalog import LanguageTag, TimeRange
+from poweron_events.catalog import ActionSpec, Filled, LanguageTag, TimeRange
 from poweron_events.fold.state import Workflow
 from poweron_events.planning import TaskPlan
 from poweron_services.decider.format_wishes import Kind, asked_formats
@@ -31,16 +31,15 @@ def own_language(workflow: Workflow) -> Literal["en", "de"]:
     return "de" if (language(workflow) or "").casefold()[:2] == "de" else "en"
 
 
-def defaults(action: str, workflow: Workflow) -> Values:
+def defaults(spec: ActionSpec, workflow: Workflow) -> Values:
     """Values for optional parameters of the action that were not given."""
-    fill = _DEFAULTS.get(action)
-    return fill(workflow) if fill else {}
+    return {name: value for kind in spec.filled for name, value in _FILL[kind](workflow).items()}
 
 
-def overruled(action: str, given: Values, workflow: Workflow) -> frozenset[str]:
+def overruled(spec: ActionSpec, given: Values, workflow: Workflow) -> frozenset[str]:
     """The given parameters to drop because the task does not ask for them, regardless of what the model says."""
-    judge = _OVERRULED.get(action)
-    return judge(given, workflow) if judge else frozenset()
+    rules = (_OVERRULE[kind] for kind in spec.filled if kind in _OVERRULE)
+    return frozenset(name for rule in rules for name in rule(given, workflow))
 
 
 def demanded_formats(plan: TaskPlan) -> tuple[str, ...]:
@@ -49,39 +48,38 @@ def demanded_formats(plan: TaskPlan) -> tuple[str, ...]:
     return tuple(dict.fromkeys(kind for kind in expected if kind))
 
 
-def _search(workflow: Workflow) -> dict[str, JsonValue]:
+def _language(workflow: Workflow) -> Values:
+    spoken = language(workflow)
+    return {"language": spoken} if _is_tag(spoken) else {}
+
+
+def _time_range(workflow: Workflow) -> Values:
     recent = time_range(workflow.task.plan.success_criteria)
-    filled: dict[str, JsonValue] = {"searchDepth": _depth(workflow)}
-    if _is_tag(spoken := language(workflow)):
-        filled["language"] = spoken
-    return filled | ({"timeRange": recent} if recent else {})
+    return {"timeRange": recent} if recent else {}
 
 
-def _scrape(workflow: Workflow) -> dict[str, JsonValue]:
-    return _search(workflow) | _crawl(workflow)
-
-
-def _crawl(workflow: Workflow) -> dict[str, JsonValue]:
-    return {"extractDepth": _depth(workflow)}
-
-
-def _process(workflow: Workflow) -> dict[str, JsonValue]:
+def _demanded_formats(workflow: Workflow) -> Values:
     return {"expectedDocumentFormats": list(demanded_formats(workflow.task.plan))}
 
 
-def _report(workflow: Workflow) -> dict[str, JsonValue]:
+def _report_title(workflow: Workflow) -> Values:
     title = _title(workflow.task.plan.objective)
+    return {"title": title} if title else {}
+
+
+def _report_formats(workflow: Workflow) -> Values:
     wanted = [_REPORTS[kind] for kind in asked_formats(workflow) if kind in _REPORTS]
-    filled: dict[str, JsonValue] = {"title": title} if title else {}
-    return filled | ({"expectedDocumentFormats": list[JsonValue](wanted)} if wanted else {})
+    return {"expectedDocumentFormats": list[JsonValue](wanted)} if wanted else {}
 
 
-_DEFAULTS: Final[dict[str, Callable[[Workflow], Values]]] = {
-    "web.search": _search,
-    "web.scrape": _scrape,
-    "web.crawl": _crawl,
-    "ai.process": _process,
-    "document.generateReport": _report,
+_FILL: Final[Mapping[Filled, Callable[[Workflow], Values]]] = {
+    "search_depth": lambda workflow: {"searchDepth": _depth(workflow)},
+    "extract_depth": lambda workflow: {"extractDepth": _depth(workflow)},
+    "language": _language,
+    "time_range": _time_range,
+    "demanded_formats": _demanded_formats,
+    "title": _report_title,
+    "report_formats": _report_formats,
 }
 
 
@@ -122,8 +120,7 @@ def _unasked_time(given: Values, workflow: Workflow) -> frozenset[str]:
     return frozenset() if wanted else frozenset({"timeRange"} & given.keys())
 
 
-_OVERRULED: Final[dict[str, Callable[[Values, Workflow], frozenset[str]]]] = {
-    "web.search": _unasked_time,
-    "web.scrape": _unasked_time,
-    "ai.process": _undemanded_formats,
+_OVERRULE: Final[Mapping[Filled, Callable[[Values, Workflow], frozenset[str]]]] = {
+    "time_range": _unasked_time,
+    "demanded_formats": _undemanded_formats,
 }

@@ -7,12 +7,10 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from poweron_events.catalog import READING
 from poweron_events.event import DocumentRef
 from poweron_events.fold.state import action_label, is_request_label
-from poweron_services.decider.web_addresses import WEB
 
-READING: Final = WEB | {"document.extract"}
-"""Actions whose results are texts of third parties unless marked otherwise; all other actions may let a model write."""
 _LABELS: Final = frozenset(map(action_label, READING))
 _ACTION: Final = re.compile(r"_action\d+_(\w+)$")
 _ANSWER: Final = re.compile(r"extract( \(\d+\))?\.md")

@@ -59,6 +59,6 @@ def _check(action: PlannedAction, workflow: Workflow, catalog: Mapping[str, Acti
         spec=spec,
         documents=action.required_input_documents,
         connection=action.required_connection,
-        defaults=defaults(spec.name, workflow),
-        overruled=overruled(spec.name, action.parameters, workflow),
+        defaults=defaults(spec, workflow),
+        overruled=overruled(spec, action.parameters, workflow),
     )

@@ -16,7 +16,6 @@ from poweron_events.request import RoundRequested, Spent
 
 Whose = Literal["task", "round", "workflow"]
 
-WRITING: Final = frozenset({"ai.process", "document.generateReport"})  # the actions that write a result
 CANCELLED: Final = "The round was cancelled."
 ALL_MET: Final = "All success criteria are met."
 USEFUL_ANSWER: Final = 200  # tokens; a call that leaves less for its answer is not made

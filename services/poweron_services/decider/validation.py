@@ -7,7 +7,7 @@ from typing import Any, Final, get_args
 
 from pydantic import JsonValue
 
-from poweron_events.catalog import CATALOG, ActionSpec
+from poweron_events.catalog import CATALOG, NEED_SEARCH, ActionSpec
 from poweron_events.codec import dumps
 from poweron_events.codes import Code
 from poweron_events.errors import Refused
@@ -21,8 +21,6 @@ FORBIDDEN_FIELDS = frozenset({"documentList", "connectionReference", "history", 
 CONNECTION: Final = "connectionReference"
 CONNECTION_KIND: Final = "connectionKind"
 """The keyword in the schema of that parameter that says which kind of connection it takes."""
-NEED_SEARCH: Final = frozenset({"web.search", "web.scrape"})
-"""The actions that are missing from the catalog if there is no search engine."""
 MAX_ANSWER = 60_000  # bytes of the event that records a model's answer; the envelope needs space, too
 MAX_DESCRIBED: Final = 400  # characters of a parameter's description in an action's schema
 

@@ -16,9 +16,6 @@ from poweron_events.fold.state import ChatMessage
 from poweron_events.selection import ActionSelected
 from poweron_services.decider.validation import NotAllowed
 
-WEB: Final = frozenset({"web.search", "web.scrape", "web.crawl"})
-"""The actions that access the web."""
-
 MAX_ADDRESS: Final = 2_048  # characters
 MAX_BEHIND: Final = 200  # characters of punctuation after an address
 _ADDRESS: Final = re.compile(r"(?i)https?:[/\\](?:(?!\]\()[^\s<>\"'`\x00-\x1f])+")

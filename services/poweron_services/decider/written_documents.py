@@ -4,11 +4,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import Final, NamedTuple
 
+from poweron_events.catalog import WRITING
 from poweron_events.event import DocumentRef, UnreadDocument
 from poweron_events.execution import ActionCompleted
 from poweron_events.fold.state import ChatMessage, Workflow
 from poweron_services.decider.defaults import own_language
-from poweron_services.decider.rules import WRITING
 
 MAX_TOLD = 10  # documents that the end of a round lists individually
 PARTLY: Final = "partly_read"

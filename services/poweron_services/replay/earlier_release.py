@@ -12,13 +12,12 @@ from typing import Any, Final
 import orjson
 from pydantic import BaseModel
 
-from poweron_events.catalog import CATALOG, ActionSpec
+from poweron_events.catalog import CATALOG, WRITING, ActionSpec
 from poweron_events.event import DocumentRef
 from poweron_events.fold.history import render
 from poweron_events.fold.state import ChatMessage, Workflow
 from poweron_events.outcome import RoundCompleted, RoundFailed
 from poweron_events.stream import WorkflowEvent
-from poweron_services.decider.rules import WRITING
 from poweron_services.models.prompts import MessagePrompt, Prompt, ReviewPrompt, TaskPrompt
 
 FIRST: Final = "0.1.0"

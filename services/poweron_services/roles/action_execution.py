@@ -13,7 +13,7 @@ import orjson
 import structlog
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from poweron_events.catalog import ActionSpec
+from poweron_events.catalog import WEB, ActionSpec
 from poweron_events.content import ContentStore
 from poweron_events.envelope import idempotency_key
 from poweron_events.errors import MissingContent, PowerOnError, Refused, Unavailable
@@ -38,7 +38,6 @@ from poweron_services.decider.rules import allowance
 from poweron_services.decider.schema_check import check_values
 from poweron_services.decider.validation import CONNECTION, NotAllowed, check_action, check_connection
 from poweron_services.decider.web_addresses import (
-    WEB,
     addresses_in,
     canonical,
     check_addresses,

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 from pydantic import TypeAdapter, ValidationError
 
+from poweron_events.catalog import READING
 from poweron_events.codec import dumps, writable
 from poweron_events.codes import Code
 from poweron_events.content import ContentStore
@@ -23,7 +24,6 @@ from poweron_events.execution import (
 from poweron_events.fold.state import Workflow, result_label, step_place
 from poweron_events.observation import MAX_LINKS, MAX_PREVIEWS
 from poweron_services.actions.action import Done, Origin
-from poweron_services.decider.model_written import READING
 from poweron_services.decider.size_limits import (
     COVERAGE_BUDGET,
     DOCUMENTS_BUDGET,

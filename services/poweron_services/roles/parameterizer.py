@@ -90,8 +90,8 @@ def _completed(
             spec=spec,
             documents=selection.required_input_documents,
             connection=selection.required_connection,
-            defaults=defaults(spec.name, workflow),
-            overruled=overruled(spec.name, given, workflow),
+            defaults=defaults(spec, workflow),
+            overruled=overruled(spec, given, workflow),
         )
         accepted = ParametersSet(
             **step_place(workflow),

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from poweron_events.catalog import WRITING
 from poweron_events.content import ContentStore
 from poweron_events.errors import MissingContent
 from poweron_events.event import DocumentRef
@@ -12,7 +13,6 @@ from poweron_services.decider.citations import cited_numbers
 from poweron_services.decider.failed_steps import failed_steps, reviews
 from poweron_services.decider.format_wishes import asked_formats
 from poweron_services.decider.language_detection import detect
-from poweron_services.decider.rules import WRITING
 from poweron_services.decider.source_list import source_list
 from poweron_services.models.prompts import TaskResult
 

@@ -12,7 +12,7 @@ from jsonschema import Draft202012Validator
 from provider_rules import anthropic_strict, azure_strict, openai_strict
 
 from builders import At, Told, document, planned, requested, step
-from poweron_events.catalog import CATALOG, ActionSpec
+from poweron_events.catalog import CATALOG, WEB, ActionSpec
 from poweron_events.fold.state import Workflow
 from poweron_events.planning import TaskPlan
 from poweron_services.config import Provider
@@ -27,7 +27,6 @@ from poweron_services.decider.validation import (
     complete_parameters,
     fields_of,
 )
-from poweron_services.decider.web_addresses import WEB
 from poweron_services.models.answers import (
     ParametersAnswer,
     PlanningAnswer,
@@ -295,7 +294,7 @@ def test_all_parameters_that_the_schema_admits_are_accepted(data: st.DataObject)
         spec=spec,
         documents=["docList:round1_request"],
         connection="crm",
-        defaults=defaults(spec.name, Told().tell(requested(), planned()).workflow),
+        defaults=defaults(spec, Told().tell(requested(), planned()).workflow),
     )
 
 

@@ -5,10 +5,12 @@ from typing import Any
 import pytest
 
 from builders import CALL, Told, requested
-from poweron_events.catalog import CATALOG
+from poweron_events.catalog import CATALOG, ActionSpec
 from poweron_events.planning import TaskPlan, TasksPlanned
 from poweron_services.decider.defaults import defaults, language, overruled
 from poweron_services.decider.freshness import time_range
+
+FOREIGN = ActionSpec("elsewhere.act", {"type": "object", "properties": {}}, "pure", 1_000)
 
 
 def task(
@@ -29,9 +31,13 @@ def task(
     [("analysis", "advanced"), ("report", "advanced"), ("lookup", "basic"), ("transform", "basic")],
 )
 def test_the_web_is_searched_and_read_deep_only_where_the_task_needs_it(task_type: str, depth: str) -> None:
-    assert defaults("web.search", task(task_type)) == {"searchDepth": depth, "language": "de"}
-    assert defaults("web.scrape", task(task_type)) == {"searchDepth": depth, "extractDepth": depth, "language": "de"}
-    assert defaults("web.crawl", task(task_type)) == {"extractDepth": depth}
+    assert defaults(CATALOG["web.search"], task(task_type)) == {"searchDepth": depth, "language": "de"}
+    assert defaults(CATALOG["web.scrape"], task(task_type)) == {
+        "searchDepth": depth,
+        "extractDepth": depth,
+        "language": "de",
+    }
+    assert defaults(CATALOG["web.crawl"], task(task_type)) == {"extractDepth": depth}
 
 
 @pytest.mark.req("D-02")
@@ -39,7 +45,7 @@ def test_the_web_is_searched_and_read_deep_only_where_the_task_needs_it(task_typ
     ("spoken", "filled"), [("fr", "fr"), ("pt-BR", "pt-BR"), (None, None), ("German", None), ("de; drop", None)]
 )
 def test_the_web_is_searched_in_the_users_language(spoken: str | None, filled: str | None) -> None:
-    assert defaults("web.search", task(spoken=spoken)).get("language") == filled
+    assert defaults(CATALOG["web.search"], task(spoken=spoken)).get("language") == filled
 
 
 FRESH = [
@@ -118,15 +124,15 @@ NOT_FRESH = [
 @pytest.mark.parametrize(("criterion", "span"), FRESH)
 def test_the_time_is_limited_as_the_criteria_say(criterion: str, span: str) -> None:
     assert time_range([criterion]) == span
-    assert defaults("web.search", task(criterion=criterion))["timeRange"] == span
-    assert defaults("web.scrape", task(criterion=criterion))["timeRange"] == span
+    assert defaults(CATALOG["web.search"], task(criterion=criterion))["timeRange"] == span
+    assert defaults(CATALOG["web.scrape"], task(criterion=criterion))["timeRange"] == span
 
 
 @pytest.mark.req("D-02")
 @pytest.mark.parametrize("criterion", NOT_FRESH)
 def test_the_time_is_not_limited_where_no_criterion_asks_for_what_is_new(criterion: str) -> None:
     assert time_range([criterion]) is None
-    assert "timeRange" not in defaults("web.search", task(criterion=criterion))
+    assert "timeRange" not in defaults(CATALOG["web.search"], task(criterion=criterion))
 
 
 @pytest.mark.parametrize("filled", ["\u201e", '"', "last ", "x", "the current "])
@@ -137,10 +143,10 @@ def test_a_criterion_of_any_length_is_read_at_once(filled: str) -> None:
 @pytest.mark.req("D-02")
 def test_a_time_that_nothing_asks_for_is_overruled() -> None:
     given = {"query": "roof", "timeRange": "day"}
-    assert overruled("web.search", given, task()) == {"timeRange"}
-    assert overruled("web.scrape", given, task()) == {"timeRange"}
-    assert overruled("web.search", given, task(criterion="The latest price is named")) == frozenset()
-    assert overruled("web.search", given, task(objective="Find today's price")) == frozenset()
+    assert overruled(CATALOG["web.search"], given, task()) == {"timeRange"}
+    assert overruled(CATALOG["web.scrape"], given, task()) == {"timeRange"}
+    assert overruled(CATALOG["web.search"], given, task(criterion="The latest price is named")) == frozenset()
+    assert overruled(CATALOG["web.search"], given, task(objective="Find today's price")) == frozenset()
 
 
 @pytest.mark.req("D-03")
@@ -158,7 +164,7 @@ def test_a_time_that_nothing_asks_for_is_overruled() -> None:
     ],
 )
 def test_machine_readable_output_only_where_the_task_demands_it(formats: Any, filled: list[str]) -> None:
-    assert defaults("ai.process", task(expected_formats=formats)) == {"expectedDocumentFormats": filled}
+    assert defaults(CATALOG["ai.process"], task(expected_formats=formats)) == {"expectedDocumentFormats": filled}
 
 
 @pytest.mark.req("D-03")
@@ -181,7 +187,7 @@ def test_a_format_for_machines_that_the_task_does_not_demand_is_overruled(
     asked: Any, formats: Any, is_overruled: bool
 ) -> None:
     given = {"aiPrompt": "Add it up", "expectedDocumentFormats": asked}
-    found = overruled("ai.process", given, task(expected_formats=formats))
+    found = overruled(CATALOG["ai.process"], given, task(expected_formats=formats))
     assert found == ({"expectedDocumentFormats"} if is_overruled else frozenset())
 
 
@@ -196,20 +202,20 @@ def test_a_format_for_machines_that_the_task_does_not_demand_is_overruled(
     ],
 )
 def test_a_report_is_named_after_the_tasks_objective(objective: str, title: str | None) -> None:
-    found = defaults("document.generateReport", task(objective=objective)).get("title")
+    found = defaults(CATALOG["document.generateReport"], task(objective=objective)).get("title")
     assert found == title
 
 
 def test_actions_without_defaults_of_their_own_get_those_of_the_catalog() -> None:
-    assert defaults("document.extract", task()) == {}
-    assert defaults("elsewhere.act", task()) == {}
-    assert overruled("elsewhere.act", {"timeRange": "day"}, task()) == frozenset()
+    assert defaults(CATALOG["document.extract"], task()) == {}
+    assert defaults(FOREIGN, task()) == {}
+    assert overruled(FOREIGN, {"timeRange": "day"}, task()) == frozenset()
 
 
 @pytest.mark.parametrize("action", CATALOG)
 @pytest.mark.parametrize("task_type", ["lookup", "analysis", "report", "transform"])
 def test_defaults_are_parameters_of_their_action(action: str, task_type: str) -> None:
-    filled = defaults(action, task(task_type, criterion="The latest price", expected_formats=("json",)))
+    filled = defaults(CATALOG[action], task(task_type, criterion="The latest price", expected_formats=("json",)))
     assert set(filled) <= set(CATALOG[action].business_parameters)
 
 

@@ -69,7 +69,7 @@ def _exporter(endpoint: str, resource: Mapping[str, str]) -> tuple[Sink, Callabl
     """Return a sink for spans, and a function that sends pending spans and shuts down."""
     from opentelemetry import trace as api  # noqa: PLC0415 - takes long to import
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415 - as above
-    from opentelemetry.sdk.resources import Resource  # noqa: PLC0415 - as above
+    from opentelemetry.sdk.resources import OTELResourceDetector, Resource  # noqa: PLC0415 - as above
     from opentelemetry.sdk.trace import ReadableSpan  # noqa: PLC0415 - as above
     from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415 - as above
     from opentelemetry.sdk.util.instrumentation import InstrumentationScope  # noqa: PLC0415 - as above
@@ -78,7 +78,10 @@ def _exporter(endpoint: str, resource: Mapping[str, str]) -> tuple[Sink, Callabl
     place = os.environ.get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") or f"{endpoint.rstrip('/')}/v1/traces"
     processor = BatchSpanProcessor(OTLPSpanExporter(place))
     made_by = InstrumentationScope(SCOPE, release)
-    made_in = Resource.create({"service.name": SCOPE, "service.version": release, **resource})  # overrides OTEL_…
+    ours = Resource.create({"service.name": SCOPE, "service.version": release, **resource})
+    made_in = ours.merge(
+        OTELResourceDetector().detect()
+    )  # OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES override ours
     kinds = {
         "internal": api.SpanKind.INTERNAL,
         "client": api.SpanKind.CLIENT,

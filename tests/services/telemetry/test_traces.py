@@ -384,6 +384,18 @@ async def test_a_collector_gets_the_whole_tree_of_two_processes() -> None:
     assert CANARY not in repr(collector.spans)
 
 
+async def test_the_variables_of_opentelemetry_override_our_resource(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OTEL_SERVICE_NAME", "claims-desk")
+    monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment=test,poweron.roles=all")
+    with collecting() as collector:
+        async with exporting(collector.place, resource={"poweron.roles": "planner"}) as sink:
+            await worked_on_by_two(two_steps(), sink, sink)
+    resource = collector.resources[0]
+    assert resource["service.name"] == "claims-desk"
+    assert resource["deployment.environment"] == "test"
+    assert resource["poweron.roles"] == "all"
+
+
 async def test_an_address_for_spans_alone_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
     with collecting() as collector:
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", f"{collector.place}/v1/traces")

@@ -109,226 +109,221 @@ class Explained(NamedTuple):
     remedy: str
 
 
-_AS_IT_SHOULD: Final = "Nothing: this is how work ends as it should."
+_EXPECTED: Final = "Nothing: this is a regular end."
 _LARGER_BUDGET: Final = "Ask again with a larger budget, or for less."
 _CHANGE: Final = "Change the request or its documents and ask again."
-_MODEL_TRIES: Final = "Nothing for the first one: the model is asked once more. If it happens often, use another model."
-_AGAIN: Final = "Ask again later; the log of the service says more."
+_MODEL_TRIES: Final = (
+    "Nothing after the first one: PowerOn asks the model again. If it happens often, use another model."
+)
+_AGAIN: Final = "Ask again later; see the log of the service."
 
 CODES: Final[dict[str, Explained]] = {
     # --- why an attempt, a task or a round stopped
-    "criteria_met": Explained("All success criteria are met.", _AS_IT_SHOULD),
-    "no_improvement": Explained("No further action can improve the result.", _AS_IT_SHOULD),
-    "judged_by_model": Explained("The model's review decided it.", "Read the reason beside the code."),
-    "plan_done": Explained("All planned actions are done (mode Actionplan).", _AS_IT_SHOULD),
-    "plan_failed": Explained("A planned action failed; those after it were not tried (mode Actionplan).", _CHANGE),
-    "step_limit": Explained("The attempt took all its steps.", "Ask again with more steps (`maxSteps`)."),
-    "retry_limit": Explained("The task was tried again as often as it may be (`maxRetries`).", _CHANGE),
-    "token_budget": Explained("A budget of tokens is used up, or might not hold the next call.", _LARGER_BUDGET),
-    "cost_budget": Explained("A budget of money is used up, or might not hold the next call.", _LARGER_BUDGET),
-    "time_budget": Explained("A task's budget of time is used up.", _LARGER_BUDGET),
-    "step_budget": Explained("The workflow's budget of steps is used up.", _LARGER_BUDGET),
-    "retry_budget": Explained("The workflow's budget of retries is used up.", _LARGER_BUDGET),
+    "criteria_met": Explained("All success criteria are met.", _EXPECTED),
+    "no_improvement": Explained("No further action can improve the result.", _EXPECTED),
+    "judged_by_model": Explained("The model's review decided it.", "Read the reason next to the code."),
+    "plan_done": Explained("All planned actions are done (mode Actionplan).", _EXPECTED),
+    "plan_failed": Explained("A planned action failed; the actions after it did not run (mode Actionplan).", _CHANGE),
+    "step_limit": Explained("The attempt used all its steps.", "Ask again with more steps (`maxSteps`)."),
+    "retry_limit": Explained("The task used all its retries (`maxRetries`).", _CHANGE),
+    "token_budget": Explained("A token budget is used up, or too small for the next call.", _LARGER_BUDGET),
+    "cost_budget": Explained("A money budget is used up, or too small for the next call.", _LARGER_BUDGET),
+    "time_budget": Explained("The time budget of a task is used up.", _LARGER_BUDGET),
+    "step_budget": Explained("The workflow's step budget is used up.", _LARGER_BUDGET),
+    "retry_budget": Explained("The workflow's retry budget is used up.", _LARGER_BUDGET),
     "fork_needs_live": Explained(
-        "A fork came to an action that the workflow it was forked from has no result of, and it runs none.",
-        "Fork again and allow that actions are run.",
+        "A fork reached an action for which the forked workflow has no result, and may not run it.",
+        "Fork again and allow it to run actions.",
     ),
     "fork_never_runs": Explained(
-        "A fork came to an action whose effect must not happen twice, and of which there is no result.",
-        "Ask for it in a request of its own.",
+        "A fork reached an action without a result whose effect must not happen twice.",
+        "Ask for it in a separate request.",
     ),
-    "cancelled": Explained("Somebody cancelled the round.", "Nothing; the workflow can be followed up on."),
-    "deadline": Explained("The time of the round is over (`deadlineMs`).", "Ask again for less at once."),
+    "cancelled": Explained("Someone cancelled the round.", "Nothing; you can follow up on the workflow."),
+    "deadline": Explained("The round's deadline has passed (`deadlineMs`).", "Ask again for less at once."),
     "answers_rejected": Explained(
-        "The answers of the model could not be used, twice in a row.", "Use another model, or ask in other words."
+        "Two answers of the model in a row were rejected.", "Use another model, or ask in other words."
     ),
     # --- why an answer of a model was rejected
-    "answer_echoed": Explained("The answer only repeats how it was asked for.", _MODEL_TRIES),
-    "answer_unreadable": Explained("The answer is not the JSON that was asked for.", _MODEL_TRIES),
-    "answer_refused": Explained("The model, or a filter of its provider, would not answer.", "Use other words."),
-    "answer_cut_off": Explained("The answer reached its limit of tokens.", "Allow longer answers, or a larger budget."),
-    "answer_empty": Explained("The model answered with nothing.", _MODEL_TRIES),
+    "answer_echoed": Explained("The answer only repeats the instructions.", _MODEL_TRIES),
+    "answer_unreadable": Explained("The answer is not the requested JSON.", _MODEL_TRIES),
+    "answer_refused": Explained("The model, or a filter of its provider, refused to answer.", "Use other words."),
+    "answer_cut_off": Explained("The answer reached its token limit.", "Allow longer answers, or a larger budget."),
+    "answer_empty": Explained("The answer of the model is empty.", _MODEL_TRIES),
     "answer_too_large": Explained("The answer does not fit into an event.", _MODEL_TRIES),
     "action_not_allowed": Explained(
-        "There is no such action, or this task may not use it.", "Look at `allowedMethods` and `deniedMethods`."
+        "The action does not exist, or this task may not use it.", "Check `allowedMethods` and `deniedMethods`."
     ),
-    "field_not_allowed": Explained("The schema of the parameters holds a field that it must not hold.", _MODEL_TRIES),
-    "documents_missing": Explained("The action works on documents, and none was named.", _MODEL_TRIES),
+    "field_not_allowed": Explained("The schema of the parameters contains a forbidden field.", _MODEL_TRIES),
+    "documents_missing": Explained("The action needs documents, and the model named none.", _MODEL_TRIES),
     "address_unknown": Explained(
-        "An address of the web was named that neither the request nor a result gave.",
-        "Name it in the request, or hand over a document that holds it.",
+        "The model named a web address that neither the request nor a result contains.",
+        "Give the address in the request, or in a document.",
     ),
     "path_unknown": Explained(
-        "A path was named that neither the request, nor a result of the same server, nor the settings gave.",
-        "Name it in the request, or the folder that it is in.",
+        "The model named a path that neither the request, a result of the same server nor the settings contain.",
+        "Give the path or its folder in the request.",
     ),
-    "unknown_reference": Explained("A reference names no document of the workflow.", _MODEL_TRIES),
-    "connection_missing": Explained("The action works on a connection, and none was named.", _MODEL_TRIES),
+    "unknown_reference": Explained("A reference matches no document of the workflow.", _MODEL_TRIES),
+    "connection_missing": Explained("The action needs a connection, and the model named none.", _MODEL_TRIES),
     "unknown_connection": Explained(
-        "The connection did not come with the request, or is not configured.",
-        "Name one in `connections` that is configured.",
+        "The request does not allow the connection, or it is not configured.",
+        "List a configured connection in `connections`.",
     ),
     "connection_unusable": Explained(
-        "The connection is not configured where the action runs, or a secret of it cannot be read.",
+        "The connection is not configured where the action runs, or one of its secrets cannot be read.",
         "Correct the settings of the connection; the detail says what is missing.",
     ),
-    "plan_too_long": Explained("The plan has more actions than the task may take steps.", _MODEL_TRIES),
-    "parameter_missing": Explained("A required parameter was not given.", _MODEL_TRIES),
-    "parameter_invalid": Explained("A parameter has a value that the action does not take.", _MODEL_TRIES),
+    "plan_too_long": Explained("The plan has more actions than the task has steps.", _MODEL_TRIES),
+    "parameter_missing": Explained("A required parameter is missing.", _MODEL_TRIES),
+    "parameter_invalid": Explained("A parameter has a value that the action does not accept.", _MODEL_TRIES),
     # --- why a stage, or a model within an action, could not do its work
-    "model_unavailable": Explained("The model cannot be reached, or has trouble of its own.", _AGAIN),
-    "model_busy": Explained("The model is asked too often.", "Ask again later, or ask for less at once."),
+    "model_unavailable": Explained("The model is unreachable, or its provider has a problem.", _AGAIN),
+    "model_busy": Explained("The model receives too many requests.", "Ask again later, or ask for less at once."),
     "model_timeout": Explained("The model did not answer in time.", "Ask again later, or allow it more time."),
-    "model_access_denied": Explained("The provider does not let us in.", "Set a key that is valid for this model."),
-    "model_unknown": Explained("The provider has no such model.", "Set the model's name and its provider's address."),
-    "model_quota_exceeded": Explained("The account at the provider has used up what it may spend.", "Raise its limit."),
-    "answer_limit_too_large": Explained(
-        "The model does not write as much at once as it was asked for.", "Lower the limit of its answers."
+    "model_access_denied": Explained("The provider denies access.", "Set a key that is valid for this model."),
+    "model_unknown": Explained(
+        "The provider has no such model.", "Correct the model's name or its provider's address."
     ),
-    "model_refused": Explained("The provider refused the request.", "Read what it says, beside the code."),
-    "model_misconfigured": Explained("The model cannot be asked as it is set up.", "Correct the model's settings."),
+    "model_quota_exceeded": Explained(
+        "The account at the provider has reached its spending limit.", "Raise the limit."
+    ),
+    "answer_limit_too_large": Explained(
+        "The limit of the answer is larger than the model supports.", "Lower the limit of its answers."
+    ),
+    "model_refused": Explained("The provider refused the request.", "Read its message next to the code."),
+    "model_misconfigured": Explained("The model's settings are invalid.", "Correct the model's settings."),
     "prompt_too_long": Explained(
-        "The prompt is longer than what the model takes.", "Hand over less, or use a model that takes more."
+        "The prompt is too long for the model.", "Provide less text, or use a model with a larger context window."
     ),
     "content_store_unavailable": Explained(
-        "The content store did not answer.", "See that it can be reached; ask again once it can."
+        "The content store did not answer.", "Make sure that it is reachable, then ask again."
     ),
-    "stage_timeout": Explained("The stage was not done within its time (`stageTimeoutMs`).", _AGAIN),
-    "unavailable": Explained("Something that the work needs could not be reached.", _AGAIN),
-    "event_too_large": Explained("What was to be said does not fit into an event.", _CHANGE),
-    "event_unwritable": Explained("What was to be said holds text that is not Unicode.", _CHANGE),
-    "refused": Explained("The work was refused, for the reason beside the code.", _CHANGE),
+    "stage_timeout": Explained("The stage reached its time limit (`stageTimeoutMs`).", _AGAIN),
+    "unavailable": Explained("Something that the work needs was unreachable.", _AGAIN),
+    "event_too_large": Explained("The event would be too large.", _CHANGE),
+    "event_unwritable": Explained("The event would contain text that is not Unicode.", _CHANGE),
+    "refused": Explained("The work was refused; the reason is next to the code.", _CHANGE),
     "content_lost": Explained(
-        "The content store holds nothing that recent events refer to.", "Restore it from a copy, or correct its place."
+        "The content store contains nothing that recent events refer to.",
+        "Restore it from a copy, or correct its path.",
     ),
     "rows_differ": Explained(
-        "Rows in Postgres are not what the log says.", "Compare all rows with the log, and rebuild them from it."
+        "Rows in Postgres differ from the log.", "Compare all rows with the log, and rebuild them from it."
     ),
-    "rows_missing": Explained("The log holds a workflow whose rows are missing.", "Rebuild the rows from the log."),
-    "unexpected_error": Explained(
-        "The service met an error that it did not expect.", "Look into the log of the service."
-    ),
+    "rows_missing": Explained("The rows of a workflow in the log are missing.", "Rebuild the rows from the log."),
+    "unexpected_error": Explained("The service met an unexpected error.", "See the log of the service."),
     # --- why an action has no result
-    "approval_denied": Explained("A person denied the action.", "Ask again once the action may be approved."),
-    "approval_expired": Explained("Nobody approved the action in time.", "Ask again and have it approved in time."),
-    "approval_missing": Explained("The action has to be approved, and nobody was asked.", _AGAIN),
-    "action_failed": Explained("The action could not do its work, for the reason beside the code.", _CHANGE),
-    "action_timeout": Explained("The action was stopped at its time limit.", "Ask again for less at once."),
-    "claim_lost": Explained(
-        "The worker lost its claim before the action began.", "Nothing: the loop goes on without it."
-    ),
-    "worker_stopped": Explained("The worker stopped before the action ended.", "See that the processes stay alive."),
+    "approval_denied": Explained("A person denied the action.", "Ask again once the person would approve it."),
+    "approval_expired": Explained("No one approved the action in time.", "Ask again and have it approved in time."),
+    "approval_missing": Explained("The action needs an approval, and no one was asked for it.", _AGAIN),
+    "action_failed": Explained("The action failed; the reason is next to the code.", _CHANGE),
+    "action_timeout": Explained("The action reached its time limit.", "Ask again for less at once."),
+    "claim_lost": Explained("The worker lost its claim before the action began.", "Nothing: the loop continues."),
+    "worker_stopped": Explained("The worker stopped before the action ended.", "Keep the processes running."),
     "round_stopped": Explained("The round was stopped before the action ended.", "Nothing; see why the round stopped."),
     "result_not_stored": Explained(
-        "The action ended, but its result could not be stored.", "See that the content store can be reached."
+        "The action ended, but its result could not be stored.", "Make sure that the content store is reachable."
     ),
-    "nothing_to_read": Explained("There is no document to work on.", "Hand over a document."),
+    "nothing_to_read": Explained("There is no document to work on.", "Attach a document."),
     "documents_unreadable": Explained(
-        "None of the documents could be read.", "See the reason of each, and hand them over again."
+        "None of the documents could be read.", "Read the reason for each, and attach them again."
     ),
     "output_invalid": Explained(
-        "What the model wrote is not in the format that was asked for.", "Use another model, or ask for another format."
+        "The model's text is not in the requested format.", "Use another model, or ask for another format."
     ),
     "tool_changed": Explained(
-        "What a server says of its tool is not what was approved, so that it was not called.",
-        "Look at what changed, and approve it.",
+        "PowerOn did not call the tool, because its server declares it differently than when it was approved.",
+        "Check what changed, and approve it.",
     ),
     "tool_failed": Explained(
-        "The tool of a server answered that it failed, or with nothing that can be read.",
-        "Read what it says in its document, and ask for something else.",
+        "The tool of a server reported a failure, or returned nothing readable.",
+        "Read its message in its document, and ask for something else.",
     ),
     "tool_result_too_large": Explained(
-        "The tool of a server sent more at once than is read.", "Ask it for less at once."
+        "The result of a server's tool is larger than the limit.", "Ask the tool for less at once."
     ),
     "tool_server_ended": Explained(
-        "The server of a tool ended, or its connection did, before it answered.", "See why that server ends."
+        "The tool server, or the connection to it, ended before it answered.", "Find out why the server ends."
     ),
     "tool_server_unavailable": Explained(
-        "The server of a tool cannot be started or reached.", "See that it can be started and reached."
+        "The tool server cannot be started or reached.", "Make sure that it starts and is reachable."
     ),
     "nothing_found": Explained("The search found no page.", "Ask in other words."),
     # --- why a document was not read
-    "document_damaged": Explained("The document is damaged.", "Check it and hand it over again."),
-    "document_empty": Explained("The document is empty.", "Check that it was saved and handed over completely."),
+    "document_damaged": Explained("The document is damaged.", "Check it and attach it again."),
+    "document_empty": Explained("The document is empty.", "Check that the file is complete."),
     "document_format_unknown": Explained(
-        "Documents of this kind cannot be read.", "Save it in one of the formats that can be read."
+        "PowerOn cannot read documents of this format.", "Save it in a supported format."
     ),
     "document_protected": Explained("The document is protected by a password.", "Save it without the password."),
-    "document_timeout": Explained("The document could not be read in time.", "Hand over a smaller part of it."),
-    "document_too_large": Explained("The document is larger than what can be read.", "Hand over a smaller part of it."),
+    "document_timeout": Explained("Reading the document took too long.", "Attach a smaller part of it."),
+    "document_too_large": Explained("The document is too large.", "Attach a smaller part of it."),
     "document_unsafe": Explained(
-        "The document was not opened, since opening it could do harm.",
+        "PowerOn did not open the document, because opening it could do harm.",
         "Open it in its own program and save it as a new file.",
     ),
-    "document_without_text": Explained(
-        "The document holds no text that can be read.", "Hand over a version with text."
-    ),
-    "partly_read": Explained(
-        "A part of the document was not read.", "Hand over what was left out as a document of its own."
-    ),
+    "document_without_text": Explained("The document contains no readable text.", "Attach a version with text."),
+    "partly_read": Explained("Part of the document was not read.", "Attach that part as a document of its own."),
     # --- why a page of the web was not read
     "address_refused": Explained(
-        "The address is none of a public page, or the settings do not let it be read.",
-        "Name another page, or have its host allowed.",
+        "The address is not that of a public page, or the settings forbid it.",
+        "Use another page, or have its host allowed.",
     ),
-    "page_unavailable": Explained("There is no such page now, or its server cannot be reached.", "Name another page."),
-    "page_timeout": Explained("The page did not come in time.", "Ask again later, or for another page."),
-    "page_too_large": Explained("The page is larger than what is read.", "Name a page that is smaller."),
-    "page_needs_consent": Explained("The page asks for a consent before it shows its text.", "Hand over its text."),
+    "page_unavailable": Explained("The page does not exist, or its server is unreachable.", "Use another page."),
+    "page_timeout": Explained("The page did not arrive in time.", "Ask again later, or for another page."),
+    "page_too_large": Explained("The page is larger than the limit.", "Use a smaller page."),
+    "page_needs_consent": Explained("The page asks for consent before it shows its text.", "Attach its text."),
     "page_needs_javascript": Explained(
-        "The page shows its text only in a browser that runs its scripts.", "Hand over its text."
+        "The page shows its text only in a browser that runs its scripts.", "Attach its text."
     ),
-    "page_needs_login": Explained("The page is shown only to those who have signed in.", "Hand over its text."),
+    "page_needs_login": Explained("The page requires a login.", "Attach its text."),
     "robots_disallowed": Explained(
-        "The rules of the host for robots do not allow it.", "Read the page yourself and hand over its text."
+        "The host's rules for robots forbid reading the page.", "Read the page yourself and attach its text."
     ),
     # --- why a file was not handed over
-    "file_missing": Explained("There is no such file.", "Check its path."),
+    "file_missing": Explained("The file does not exist.", "Check its path."),
     "file_not_allowed": Explained(
-        "The file is not below a folder that was allowed, or is a link, hidden or too large.",
-        "Allow its folder, or hand over its text.",
+        "The file is outside the allowed folders, or it is a link, hidden or too large.",
+        "Allow its folder, or attach its text.",
     ),
     # --- why a request was refused
-    "invalid_request": Explained(
-        "The request does not have the form that it must have.", "Correct what the detail names."
-    ),
+    "invalid_request": Explained("The request is malformed.", "Correct what the detail names."),
     "request_too_large": Explained("The request does not fit into an event.", "Shorten the prompt."),
-    "pattern_meaningless": Explained("A pattern in `approve` means no action.", "Correct the pattern."),
+    "pattern_meaningless": Explained("A pattern in `approve` matches no action.", "Correct the pattern."),
     "price_unknown": Explained(
-        "There is a budget of money, and a model in use has no price.",
-        "Set its price, or ask without that budget; one of the workflow holds for all its rounds.",
+        "The request has a money budget, and a model in use has no price.",
+        "Set its price, or ask without that budget; a workflow's budget applies to all its rounds.",
     ),
-    "web_unavailable": Explained("The web cannot be reached from here.", "Ask for something that needs no web."),
+    "web_unavailable": Explained("The web is not reachable from here.", "Ask for something that needs no web."),
     # --- why the web was not searched
-    "search_busy": Explained("The search engine is asked too often.", "Ask again later, or for less at once."),
-    "search_failed": Explained("The search engine cannot be reached, or has trouble of its own.", _AGAIN),
-    "search_misconfigured": Explained(
-        "The search engine cannot be used as it is set up.", "Correct its setting, or its key."
-    ),
-    "search_quota": Explained("The account at the search engine has used up what it may search.", "Raise its limit."),
+    "search_busy": Explained("The search engine receives too many requests.", "Ask again later, or for less at once."),
+    "search_failed": Explained("The search engine is unreachable or has a problem.", _AGAIN),
+    "search_misconfigured": Explained("The settings of the search engine are invalid.", "Correct its setting or key."),
+    "search_quota": Explained("The account at the search engine has reached its limit.", "Raise the limit."),
     "search_timeout": Explained("The search engine did not answer in time.", _AGAIN),
-    "search_unauthorized": Explained("The search engine does not let us in.", "Set a key that is valid for it."),
-    "search_unavailable": Explained("There is no search engine.", "Set one, or hand over documents."),
+    "search_unauthorized": Explained("The search engine denies access.", "Set a key that is valid for it."),
+    "search_unavailable": Explained("No search engine is configured.", "Configure one, or attach documents."),
     "document_missing": Explained(
-        "A document is not in the content store.", "Bring its content back from a copy, or hand it over again."
+        "A document is not in the content store.", "Restore its content from a copy, or attach it again."
     ),
-    "unknown_workflow": Explained("There is no such workflow.", "Check the workflow's id."),
+    "unknown_workflow": Explained("The workflow does not exist.", "Check the workflow's id."),
     "unknown_seq": Explained(
-        "The workflow has no accepted event there, so that nothing can be forked from it.", "Name an accepted event."
+        "The workflow has no accepted event at that position, so it cannot be forked there.", "Name an accepted event."
     ),
     "no_such_round": Explained("The workflow has no such round.", "Name its last round."),
-    "round_open": Explained("A round of the workflow still runs.", "Wait for its end, or cancel it."),
-    "round_ended": Explained("The round has ended, or was followed by another one.", "Name the workflow's last round."),
-    "nothing_to_approve": Explained("The step waits for no approval.", "Look at what waits for an approval now."),
-    "already_approved": Explained("Somebody approved it already.", "Nothing: the first answer holds."),
-    "already_denied": Explained("Somebody denied it already.", "Nothing: the first answer holds."),
+    "round_open": Explained("A round of the workflow is still running.", "Wait for its end, or cancel it."),
+    "round_ended": Explained("The round has ended, or another one followed it.", "Name the workflow's last round."),
+    "nothing_to_approve": Explained("The step is not waiting for an approval.", "Check what needs approval now."),
+    "already_approved": Explained("Someone already approved it.", "Nothing: the first answer counts."),
+    "already_denied": Explained("Someone already denied it.", "Nothing: the first answer counts."),
     "other_parameters": Explained(
-        "The step waits with other parameters than those that were answered.", "Look at them again."
+        "The answer is for other parameters than those that the step waits with.", "Check the parameters again."
     ),
     "answer_superseded": Explained(
-        "The answer to the request had no effect: an event of another writer took its place, such as a forged opening.",
-        "See who may write events; ask again under another id.",
+        "The answer to the request had no effect: an event of another writer, such as a forged opening, came first.",
+        "Check who may write events; ask again under another id.",
     ),
-    "approval_overdue": Explained("The time in which it could be approved is over.", "Ask again and answer in time."),
+    "approval_overdue": Explained("The approval has expired.", "Ask again and answer in time."),
 }
 """Every code that this release writes; `docs/events.md` lists them in a table."""

@@ -193,7 +193,7 @@ Reservations = Annotated[tuple[Number, ...], Field(exclude_if=is_empty)]
 
 
 class ModelCall(Model):
-    """What one answer of a language model cost, and where its prompt and raw answer are kept.
+    """One answer of a language model: what it used, and where its prompt and raw answer are stored.
 
     Input tokens include cached tokens, output tokens include reasoning tokens: nothing counts twice.
     """
@@ -231,7 +231,7 @@ class ModelCall(Model):
 
 
 class FailedCalls(Model):
-    """Calls of a language model that returned no answer, all for the same reason, and what they used together."""
+    """Calls of a language model that failed for the same reason, and what they used together."""
 
     code: Code
     count: Number
@@ -266,7 +266,7 @@ class WebPage(Model):
 
 
 class CitedSource(Model):
-    """What `[n]` means in a document that a model wrote."""
+    """The source of a citation `[n]` in a document that a model wrote."""
 
     n: Number
     page: WebPage
@@ -275,7 +275,7 @@ class CitedSource(Model):
 
 
 class DocumentRef(Model):
-    """A document in the content store, as an event refers to it instead of holding its bytes."""
+    """A reference to a document in the content store; events never contain its bytes."""
 
     document_id: DocumentId
     document_name: FreeText = Field(min_length=1, max_length=255)
@@ -296,7 +296,7 @@ class DocumentRef(Model):
 
 
 class UnreadDocument(Model):
-    """A document that could not be read, at least in part. The reason is a sentence that begins with its name."""
+    """A document that was not read completely. The reason is a sentence that begins with its name."""
 
     document_name: FreeText = Field(min_length=1, max_length=255)
     code: Code
@@ -305,7 +305,7 @@ class UnreadDocument(Model):
 
 
 class CriterionProgress(Model):
-    """How far one success criterion of the task is met, in thousandths."""
+    """The progress on one success criterion of the task, in thousandths."""
 
     criterion: FreeText
     met: bool

@@ -98,7 +98,7 @@ class ActionStarted(TryEvent):
 
 
 class PageFindings(Model):
-    """What is worth knowing about a page before it is read (C-07)."""
+    """Findings about a page, which help to choose what to read (C-07)."""
 
     relevance_score: int = Field(ge=0, le=1000)
     """How well it fits the request; comparable within one result."""

@@ -16,7 +16,7 @@ MAX_SUMMARY = 200  # characters
 
 
 class Preview(Model):
-    """The beginning of one document, and what is known about it."""
+    """The beginning of one document, with findings about it."""
 
     name: FreeText = Field(max_length=255)
     mime: str = Field(max_length=255)

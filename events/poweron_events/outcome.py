@@ -30,7 +30,7 @@ MAX_TOLD = 2_000  # characters
 
 
 class Totals(Model):
-    """What a round used, over accepted events."""
+    """The usage of a round, over accepted events."""
 
     steps: Count = 0
     input_tokens: Count = 0
@@ -60,7 +60,7 @@ class StageEvent(RoundEvent):
 
 
 class AnswerRejected(StageEvent):
-    """The model's plan, refinement or review could not be used; after the second such answer, code decides.
+    """The model's plan, refinement or review was rejected; after the second rejected answer, code decides.
 
     Selections and parameters have rejection events of their own.
     """
@@ -76,7 +76,7 @@ class AnswerRejected(StageEvent):
 
 
 class StageFailed(StageEvent):
-    """A stage could not be done at all; the round will end as failed."""
+    """A stage failed; the round will end as failed."""
 
     stage: Stage
     error: FreeText = Field(max_length=4_000)
@@ -88,7 +88,7 @@ class StageFailed(StageEvent):
 
 
 class DeadlinePassed(RoundEvent):
-    """The round's time is over."""
+    """The round's deadline passed."""
 
     which: Literal["round"] = "round"
     due_ms: Milliseconds
@@ -108,11 +108,11 @@ class RoundEnd(RoundEvent):
 
 
 class RoundCompleted(RoundEnd):
-    """The round did what was asked, as far as the sources allow."""
+    """The round did what the user asked for, as far as the sources allow."""
 
 
 class RoundFailed(RoundEnd):
-    """The round ended without doing what was asked."""
+    """The round ended without doing what the user asked for."""
 
     reason: FreeText = Field(max_length=4_000)
     code: Code | None = None

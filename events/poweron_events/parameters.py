@@ -31,7 +31,7 @@ class ParametersSet(StepEvent):
 
 
 class ParametersRejected(TryEvent):
-    """The parameters could not be accepted; the second refusal ends the attempt."""
+    """The parameters were rejected; the second rejection ends the attempt."""
 
     reason: FreeText = Field(max_length=2_000)
     detail: FreeText = Field(default="", max_length=2_000)

@@ -20,7 +20,7 @@ MAX_CRITERIA = 10
 
 
 class TaskPlan(Model):
-    """One task: what it is for, and how to tell that it is done."""
+    """One task: its goal, and the criteria of its success."""
 
     objective: FreeText = Field(min_length=1, max_length=2_000)
     success_criteria: tuple[FreeText, ...] = Field(min_length=1, max_length=MAX_CRITERIA)

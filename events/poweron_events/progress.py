@@ -23,9 +23,9 @@ MAX_PROGRESS = 4_096  # bytes of a record
 
 
 class StepProgress(Model):
-    """How far the action of a step is, so that viewers see what remains.
+    """The progress of a step's action, for people who watch it.
 
-    It may arrive late, twice or never: it only moves a bar on a screen.
+    It may arrive late, twice or never: it only moves a progress bar.
     """
 
     workflow_id: str = Field(max_length=36)

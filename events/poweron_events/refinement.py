@@ -21,7 +21,7 @@ Classification = Literal["success", "retry", "failed"]
 
 
 class IterationTelemetry(Model):
-    """What one iteration cost: all its model calls together, including rejected ones (B-01)."""
+    """The usage of one iteration: all its model calls together, including rejected ones (B-01)."""
 
     input_tokens: Count = 0
     output_tokens: Count = 0

@@ -78,10 +78,10 @@ def _is_none(value: object) -> bool:
 
 
 class Budgets(Model):
-    """What a task, a round and a workflow, with all its rounds, may spend; None means no limit.
+    """The budgets of a task, a round and a workflow with all its rounds; None means no limit.
 
-    Durations are counted in broker time, without the time that people take to approve or deny. A further round keeps
-    the limits of the round before unless it sets its own, except for the budget of the round, which is always its own.
+    Durations are in broker time, without the time that people take to approve or deny. A further round keeps the
+    limits of the previous round unless it sets its own, except for the budget of the round, which is always its own.
     """
 
     task_tokens: Tokens | None = None
@@ -144,7 +144,7 @@ class ForkedFrom(Model):
 
 
 class InlineDocument(Model):
-    """A document handed over inside the request, at most 700 kB."""
+    """A document inside the request, at most 700 kB."""
 
     document_name: FreeText = Field(min_length=1, max_length=255)
     mime_type: str = Field(default="application/octet-stream", max_length=255)
@@ -214,7 +214,7 @@ class RequestCancellation(Event):
 
 
 class RequestApproval(StepEvent):
-    """A person approves or denies the action that a step waits to run: exactly these parameters, and no others."""
+    """A person approves or denies the action of a waiting step, with exactly these parameters."""
 
     workflow_id: str = Field(max_length=64)
     parameters_sha256: Sha256
@@ -234,14 +234,14 @@ class LabelledDocuments(Model):
 
 
 class LeftOutList(Model):
-    """A label whose documents are left out, and how many there are."""
+    """A label whose documents are left out, and their number."""
 
     label: str = Field(min_length=1, max_length=255)
     count: Count
 
 
 class Spent(Model):
-    """What the earlier rounds used of the workflow's budgets, over accepted events."""
+    """The usage of the earlier rounds that counts towards the workflow's budgets, over accepted events."""
 
     steps: Count = 0
     retries: Count = 0
@@ -294,7 +294,7 @@ class RoundRequested(RoundEvent, AgreedTerms):
 
 
 class CancellationRequested(RoundEvent):
-    """Intake passed on a request to stop the round."""
+    """Intake accepted a request to stop the round."""
 
     request: RequestIdentity
     reason: FreeText = ""

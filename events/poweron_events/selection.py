@@ -45,7 +45,7 @@ class ParametersSchema(Model):
 
 
 class ActionSelected(StepEvent):
-    """The selector chose what this step does: the stage-1 answer as given."""
+    """The selector chose the action of this step: the stage-1 answer as given."""
 
     action: ActionName
     action_objective: FreeText = Field(max_length=4_000)
@@ -60,7 +60,7 @@ class ActionSelected(StepEvent):
 
 
 class SelectionRejected(TryEvent):
-    """The answer was not a selection of one allowed action; the second refusal ends the attempt."""
+    """The answer was not a selection of one allowed action; the second rejection ends the attempt."""
 
     reason: FreeText = Field(max_length=2_000)
     detail: FreeText = Field(default="", max_length=2_000)

@@ -227,10 +227,10 @@ def identity_by_the_page(example: Any) -> str:
     page = " ".join((ROOT / "docs" / "events.md").read_text().split("\n## ")[0].split())
     said = re.search(r"uuid5 of `(.+?)` and `workflow id\|(.+?)`", page)
     assert said is not None
-    assert "What an event does not have is 0." in page
-    instead = f"has that one's `source|id` in place of the try, `{CallReserved.TYPE}` its `reservation`."
-    assert f"An event that names a `request` {instead}" in page
-    assert f"`{AnswerRejected.TYPE}` has its `type|stage` in place of the type" in page
+    assert "Parts that an event does not have are 0." in page
+    assert "An event with a `request` has that request's `source|id` instead of the try." in page
+    assert f"`{CallReserved.TYPE}` has its `reservation` instead of the try." in page
+    assert f"`{AnswerRejected.TYPE}` has its `type|stage` instead of the type." in page
     data = example["data"]
     parts = {**data, "type": example["type"]}
     if data.get("request"):

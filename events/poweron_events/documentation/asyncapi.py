@@ -27,20 +27,20 @@ def asyncapi() -> Json:
         "info": {
             "title": "PowerOn",
             "version": "1",
-            "description": "Work steered by a language model: ask on one topic, read every decision on the other.",
+            "description": "Work steered by a language model: send requests to one topic, read decisions from another.",
         },
         "defaultContentType": "application/cloudevents+json",
         "channels": {
-            "requests": _channel(topics.REQUESTS, requests, "What anyone may ask for."),
+            "requests": _channel(topics.REQUESTS, requests, "Requests of clients."),
             "events": _channel(topics.EVENTS, events, "Everything that happened, in order within a workflow."),
-            "deadletter": _channel(topics.DEAD_LETTERS, dead_letters, "Records that nobody could read, and why."),
-            "progress": _channel(topics.PROGRESS, progress, "How far long work is; it may be lost."),
+            "deadletter": _channel(topics.DEAD_LETTERS, dead_letters, "Unreadable records, each with the reason."),
+            "progress": _channel(topics.PROGRESS, progress, "The progress of long work; it may be lost."),
         },
         "operations": {
-            "takeRequests": _operation("receive", "requests", "PowerOn takes requests."),
-            "writeEvents": _operation("send", "events", "PowerOn writes what happened."),
-            "writeDeadLetters": _operation("send", "deadletter", "PowerOn keeps what it could not read."),
-            "tellProgress": _operation("send", "progress", "PowerOn tells how far long work is."),
+            "takeRequests": _operation("receive", "requests", "PowerOn reads requests."),
+            "writeEvents": _operation("send", "events", "PowerOn writes everything that happened."),
+            "writeDeadLetters": _operation("send", "deadletter", "PowerOn writes records that it could not read."),
+            "tellProgress": _operation("send", "progress", "PowerOn reports the progress of long work."),
         },
         "components": {
             "messages": {message.pop("x-id"): message for message in (*requests, *events, *dead_letters, *progress)},
@@ -141,7 +141,7 @@ def _identity_schema() -> Json:
 def _request_envelope_schema() -> Json:
     return {
         "type": "object",
-        "description": "A CloudEvent 1.0; (source, id) makes the request one request however often it comes.",
+        "description": "A CloudEvent 1.0; (source, id) identifies the request: sent twice, it is still one request.",
         "required": ["specversion", "type", "source", "id"],
         "oneOf": [{"required": ["data"]}, {"required": ["data_base64"]}],
         "properties": {
@@ -160,19 +160,23 @@ def _envelope_schema() -> Json:
     properties: Json = {
         "specversion": {"const": SPECVERSION},
         "id": {**_UUID, "description": "uuid5 of the workflow id and the slot: the same work has the same id."},
-        "source": {"type": "string", "description": "`/poweron/<role>/<instance>`: who wrote it."},
+        "source": {"type": "string", "description": "`/poweron/<role>/<instance>`: the writer."},
         "type": {"type": "string", "description": "`poweron.`, the words of the event's name, and its version."},
         "subject": {**_UUID, "description": "The workflow id; also the record's key."},
         "correlationid": {**_UUID, "description": "The workflow id."},
-        "time": {"type": "string", "format": "date-time", "description": "The writer's clock; verdicts ignore it."},
+        "time": {
+            "type": "string",
+            "format": "date-time",
+            "description": "The writer's clock; it has no influence on verdicts.",
+        },
         "datacontenttype": {"const": CONTENT_TYPE},
-        "catalogue": {"type": "integer", "minimum": 1, "description": "The number of the writer's set of types."},
+        "catalogue": {"type": "integer", "minimum": 1, "description": "The number of the writer's set of event types."},
         "data": {"type": "object"},
     }
     optional: Json = {
-        "causationid": {**_UUID, "description": "The id of the accepted event that was acted upon."},
+        "causationid": {**_UUID, "description": "The id of the accepted event that the writer acted on."},
         "causationhash": {"type": "string", "pattern": "^[0-9a-f]{64}$", "description": "SHA-256 of its bytes."},
-        "causationoffset": {"type": "string", "pattern": "^[0-9]+$", "description": "Its offset, where known."},
+        "causationoffset": {"type": "string", "pattern": "^[0-9]+$", "description": "Its offset, if known."},
         "traceparent": {"type": "string", "description": "W3C trace context."},
     }
     return {

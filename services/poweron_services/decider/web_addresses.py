@@ -129,7 +129,7 @@ def _closes_nothing(address: str) -> bool:
 
 
 def _host(address: str) -> str:
-    import ada_url  # noqa: PLC0415 - likewise
+    import ada_url  # noqa: PLC0415 - as above
 
     try:
         host: str = ada_url.URL(address).hostname

@@ -68,7 +68,7 @@ class ProgressSender:
             try:
                 await self._topic.send(told)
                 self._failed = False
-            except Exception as error:  # noqa: BLE001 - whatever befalls progress, the work goes on
+            except Exception as error:  # noqa: BLE001 - the work continues without progress
                 if not self._failed:
                     log.info("progress_lost", error=str(error))
                 self._failed = True

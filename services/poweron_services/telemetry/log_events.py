@@ -35,184 +35,197 @@ class LogEvent(NamedTuple):
 
 
 _NOTHING: Final = "Nothing."
-_MENDED: Final = "Nothing where it is rare: it is tried again by itself. Where it goes on, mend what `error` says."
-_REPORT: Final = "Report it, with the line: its `exception` shows where."
+_RETRIED: Final = "Nothing if it is rare: PowerOn retries. If it continues, fix the cause in `error`."
+_REPORT: Final = "Report it with the log line, whose `exception` shows where it happened."
 
 LOG_EVENTS: Final[dict[str, LogEvent]] = {
-    "action_error": LogEvent("error", "An action met an unexpected error; the step goes on without a result.", _REPORT),
+    "action_error": LogEvent(
+        "error", "An action met an unexpected error; the step continues without a result.", _REPORT
+    ),
     "action_left_out": LogEvent(
         "warning",
-        "An action of another package, or a tool of a server, cannot be used and is left out; `error` says why.",
-        "Mend what `source` names, or remove it.",
+        "PowerOn skips an action of another package, or a tool of a server, that cannot be used; `error` says why.",
+        "Fix or remove what `source` names.",
     ),
     "answer_rejected": LogEvent(
         "info",
-        "What a model answered could not be used, or broke a rule; `code` is one of the codes of the events.",
-        "Nothing where it is rare. `address_unknown`: a model named an address that nobody gave it; see what it read.",
+        "PowerOn rejected an unusable or forbidden answer of a model; `code` is one of the codes of the events.",
+        "Nothing if it is rare. `address_unknown`: the model named an unknown address; check what it read.",
     ),
-    "append_retried": LogEvent("warning", "Kafka did not take an event; it is appended again.", _MENDED),
+    "append_retried": LogEvent("warning", "Kafka did not accept an event; PowerOn appends it again.", _RETRIED),
     "background_task_error": LogEvent(
-        "error", "Work beside the main work, or of a library, ended with an unexpected error.", _REPORT
+        "error", "A background task, or one of a library, ended with an unexpected error.", _REPORT
     ),
     "bi_role_missing": LogEvent(
         "warning",
-        "The role that is to read the views of `bi` is not in Postgres; nobody was given anything.",
-        "Make it with `CREATE ROLE`, then start the process that plays the projector again.",
+        "The role that `POWERON_BI_ROLE` names does not exist in Postgres, so PowerOn granted it nothing.",
+        "Create it with `CREATE ROLE`, then restart the process that plays the projector.",
     ),
     "cancellation_postponed": LogEvent(
-        "warning", "A cancellation could not be answered ahead of its turn; it is answered in it.", _NOTHING
+        "warning", "PowerOn could not answer a cancellation ahead of its turn, and answers it in its turn.", _NOTHING
     ),
     "command_error": LogEvent("error", "A command met an unexpected error.", _REPORT),
-    "connection_lost": LogEvent(
-        "info", "A connection to a server ended while nobody waited for it; the library connects again.", _NOTHING
-    ),
+    "connection_lost": LogEvent("info", "An idle connection to a server ended; the library connects again.", _NOTHING),
     "content_store_unavailable": LogEvent(
-        "warning", "An action waits for the content store.", "See that the content store can be reached."
+        "warning", "An action waits for the content store.", "Make sure that the content store is reachable."
     ),
     "disk_full": LogEvent(
         "error",
-        "Kafka, Postgres or the content store has no room left; what needs it waits. It comes once a minute.",
-        "Make room on the disk that `error` names, and start the server again if it has ended. The work then goes on "
-        "by itself; never delete files of Kafka or Postgres.",
+        "The disk of Kafka, Postgres or the content store is full; work that needs it waits. Logged once a minute.",
+        "Free space on the disk that `error` names, and restart the server if it has ended. The work then continues; "
+        "never delete files of Kafka or Postgres.",
     ),
     "document_rights_kept": LogEvent(
         "warning",
-        "The processes that read documents cannot give up all their rights on this system; `rights` says which.",
-        "See what that means in `docs/security.md`.",
+        "The processes that read documents cannot drop all their rights on this system; `rights` says which.",
+        "Read in `docs/security.md` what that means.",
     ),
     "embedded_server_error": LogEvent(
         "error",
-        "Kafka or Postgres of this machine has ended and cannot be started again, perhaps because the disk is full.",
-        "Do what `error` says; it is tried again by itself.",
+        "The embedded Kafka or Postgres ended and does not start again, perhaps because the disk is full.",
+        "Do what `error` says; PowerOn keeps trying to start it.",
     ),
-    "embedded_servers": LogEvent("info", "What the servers of this machine do: start, stop.", _NOTHING),
-    "ending_waits": LogEvent("warning", "The end of a round could not be written yet.", _MENDED),
+    "embedded_servers": LogEvent("info", "The embedded servers start or stop.", _NOTHING),
+    "ending_waits": LogEvent("warning", "The end of a round could not be appended yet.", _RETRIED),
     "event_without_effect": LogEvent(
         "error",
-        "An event of this process was superseded where that cannot be; it is tried up to three times.",
-        "See that all processes are of one release, and who else may write events.",
+        "An event of this process was superseded although nothing should precede it; PowerOn tries up to three times.",
+        "Make sure that all processes run one release, and check who else may write events.",
     ),
-    "fault_retried": LogEvent("debug", "`poweron chaos` injects a fault again that another fault met.", _NOTHING),
+    "fault_retried": LogEvent(
+        "debug", "`poweron chaos` injects a fault again because another fault interfered.", _NOTHING
+    ),
     "iteration_ended": LogEvent("info", "A step of a task ended, with decision, tokens, cost and duration.", _NOTHING),
     "kafka_unavailable": LogEvent(
-        "warning", "Kafka does not answer; it is polled again, and nothing is lost.", "See that Kafka can be reached."
+        "warning",
+        "Kafka does not answer; PowerOn polls it again, and nothing is lost.",
+        "Make sure that Kafka is reachable.",
     ),
-    "loading_error": LogEvent("error", "Open workflows could not be loaded, for an unexpected error.", _REPORT),
+    "loading_error": LogEvent("error", "Loading open workflows failed with an unexpected error.", _REPORT),
     "loading_retried": LogEvent(
         "info, warning",
-        "Open workflows of `partitions` wait for Postgres or its projector; at a start that is usual.",
-        "See that Postgres can be reached and that a process plays the projector.",
+        "Loading the open workflows of `partitions` waits for Postgres or its projector, as is usual at a start.",
+        "Make sure that Postgres is reachable and that a process plays the projector.",
     ),
     "log_lost": LogEvent(
         "error",
-        "Events that were in `poweron.events` are not there any more: all roles have stopped and append nothing.",
-        "Restore the topic from a copy, and they go on by themselves; or `poweron recover`, which tells first what is "
+        "Events that were in `poweron.events` are missing: all roles have stopped and append nothing.",
+        "Restore the topic from a copy, and the roles continue; or run `poweron recover`, which first reports what is "
         "lost.",
     ),
     "model_answered": LogEvent("debug", "A model answered, with tokens, cost and duration.", _NOTHING),
     MODEL_PASSED_OVER: LogEvent(
         "warning",
-        "A model could not be reached: `next_model` is asked in its place, as POWERON_MODEL says.",
-        "Nothing where it is rare; else mend what `error` says.",
+        "A model was unreachable; PowerOn asks `next_model` instead, as POWERON_MODEL says.",
+        "Nothing if it is rare; otherwise fix the cause in `error`.",
     ),
     MODEL_WAITS: LogEvent(
         "warning",
-        "A request to a model failed, for the first or the `tries`th time in one call; in `seconds` it is made again.",
-        "Nothing where it is rare. Where it goes on, mend what `error` says; `code` is one of the codes of the events.",
+        "A request to a model failed for the `tries`th time in one call; PowerOn repeats it after `seconds`.",
+        "Nothing if it is rare. If it continues, fix the cause in `error`; `code` is one of the codes of the events.",
     ),
     "no_final_message": LogEvent(
         "error, warning",
-        "The model wrote no final message; the results stand in its place.",
-        "See `error`; with `exception` it was unexpected: report it.",
+        "The model wrote no final message; the user receives the results instead.",
+        "See `error`; if the line has an `exception`, report it.",
     ),
-    "progress_lost": LogEvent(
-        "info", "How far an action is could not be told to whoever watches; the work goes on.", _NOTHING
-    ),
+    "progress_lost": LogEvent("info", "The progress of an action could not be reported; the work continues.", _NOTHING),
     "projection_retried": LogEvent(
-        "warning", "Events could not be written as rows yet.", "See that Postgres can be reached."
+        "warning", "Events could not be written as rows yet.", "Make sure that Postgres is reachable."
     ),
     "request_answered": LogEvent("info", "Intake accepted or refused a request; `answer` is the event.", _NOTHING),
     "request_dead_lettered": LogEvent(
-        "warning", "A request could not be read and was kept aside.", "`poweron deadletters` says what was wrong."
+        "warning",
+        "Intake could not read a request and kept it as a dead letter.",
+        "`poweron deadletters` shows the reason.",
     ),
     "request_error": LogEvent(
-        "error", "A request met an unexpected error; it is tried a few times, then kept as a dead letter.", _REPORT
+        "error",
+        "A request met an unexpected error; intake tries it a few times, then keeps it as a dead letter.",
+        _REPORT,
     ),
-    "request_waits": LogEvent("warning", "A request could not be answered yet.", _MENDED),
+    "request_waits": LogEvent("warning", "Intake could not answer a request yet.", _RETRIED),
     "result_held_secret": LogEvent(
         "error",
-        "The result of an action held a secret where nothing else can stand, such as an address; it was not kept.",
-        "See why the action tells it.",
+        "PowerOn dropped the result of an action, which held a secret where it cannot be masked, as in an address.",
+        "Find out why the action returns it.",
     ),
     "result_not_stored": LogEvent(
-        "error", "An action ended, but its result could not be stored.", "See that the content store can be reached."
+        "error",
+        "An action ended, but its result could not be stored.",
+        "Make sure that the content store is reachable.",
     ),
     "round_ended": LogEvent("info", "A round of a workflow ended; `ending` says how.", _NOTHING),
     "search_page_unreadable": LogEvent(
         "warning",
-        "A page of the folder that is searched cannot be read; it is found by its name at most.",
+        "A page in the search folder cannot be read; a search finds it by its name at most.",
         "Check the file that `name` names.",
     ),
     "server_unavailable": LogEvent(
-        "warning", "A process starts and waits for Kafka or Postgres.", "See that the server in `error` can be reached."
+        "warning",
+        "A process starts and waits for Kafka or Postgres.",
+        "Make sure that the server in `error` is reachable.",
     ),
     "page_refused": LogEvent(
         "warning",
-        "A page of the web was not read; `detail` says which rule it was, where a rule forbids it.",
-        "Where it should be read, change the setting that `detail` speaks of.",
+        "A web page was not read; if a rule forbids it, `detail` names the rule.",
+        "If PowerOn should read it, change the setting that `detail` names.",
     ),
     "server_outage": LogEvent(
         "error",
         "Kafka, Postgres, its projector or the content store has been unavailable for `seconds`, more than a minute. "
-        "It comes once a minute.",
-        "See what `error` says, start that server again, or see that the network reaches it. The work then goes on by "
-        "itself.",
+        "Logged once a minute.",
+        "Read `error`, and restart that server or repair the network. The work then continues.",
     ),
-    "service_started": LogEvent("info", "A process plays `roles` and asks people for what `approve` marks.", _NOTHING),
-    "setting_deprecated": LogEvent("warning", "A setting has another name now.", "Rename it as `advice` says."),
+    "service_started": LogEvent(
+        "info", "A process started to play `roles`; actions in `approve` need a person's approval.", _NOTHING
+    ),
+    "setting_deprecated": LogEvent("warning", "A setting has a new name.", "Rename it as `advice` says."),
     "setting_unknown": LogEvent(
-        "warning", "A variable of the environment looks like a setting and is none.", "Rename it as `advice` says."
+        "warning", "An environment variable looks like a setting but is not one.", "Rename it as `advice` says."
     ),
     "shutdown_incomplete": LogEvent(
         "warning",
-        "Not everything could be closed within `seconds` of SIGTERM or Ctrl-C, so the process ended without.",
-        "Nothing is lost: other processes take over the work. See whether Kafka and Postgres answer.",
+        "The process ended before it could close everything within `seconds` of SIGTERM or Ctrl-C.",
+        "Nothing is lost: other processes take over the work. Check that Kafka and Postgres answer.",
     ),
     "spans_dropped": LogEvent(
-        "warning", "The collector of traces did not take the last spans in time.", "See that it can be reached."
+        "warning", "The trace collector did not accept the last spans in time.", "Make sure that it is reachable."
     ),
-    "stage_error": LogEvent("error", "A stage met an unexpected error; it fails, with an event.", _REPORT),
+    "stage_error": LogEvent("error", "A stage met an unexpected error and fails with an event.", _REPORT),
     STAGE_WAITS: LogEvent(
         "warning",
-        "A stage cannot be done now: its model, the content store or a server does not answer.",
-        "Mend what `error` says; `code` is one of the codes of the events.",
+        "A stage waits because its model, the content store or a server does not answer.",
+        "Fix the cause in `error`; `code` is one of the codes of the events.",
     ),
     "task_ended": LogEvent("info", "An attempt at a task ended; `status` says how.", _NOTHING),
-    "tidying_error": LogEvent("error", "Ended workflows could not be forgotten, for an unexpected error.", _REPORT),
-    "tidying_postponed": LogEvent("info", "Ended workflows could not be forgotten yet.", _NOTHING),
+    "tidying_error": LogEvent(
+        "error", "Removing ended workflows from memory failed with an unexpected error.", _REPORT
+    ),
+    "tidying_postponed": LogEvent("info", "Ended workflows could not be removed from memory yet.", _NOTHING),
     "tool_server_ended": LogEvent(
-        "info", "A server of tools ended; it is started again at the next call.", "Nothing where it is rare."
+        "info", "A tool server ended; the next call starts it again.", "Nothing if it is rare."
     ),
     "tool_server_unavailable": LogEvent(
         "warning",
-        "A server of tools cannot be used, and its tools are not known yet: they are left out.",
-        "`poweron mcp check` says more; then start this process again.",
+        "A tool server cannot be used and its tools are not known yet, so PowerOn skips them.",
+        "Run `poweron mcp check` for details, then restart this process.",
     ),
     "topic_made_again": LogEvent(
         "error",
-        "The topic `topic` was deleted while it was in use, and was made again; the roles go on with it.",
-        "Find out who deletes topics. Requests that nobody had taken are lost: whoever waits for an answer sends the "
-        "request again.",
+        "The topic `topic` was deleted while in use; PowerOn created it again, and the roles continue with it.",
+        "Find out who deletes topics. Requests that intake had not read are lost: senders without an answer must send "
+        "them again.",
     ),
     "weak_replication": LogEvent(
         "warning",
-        "A topic is kept by several brokers, but one of them confirms an append alone: its loss may lose events.",
+        "A topic has several replicas, but a single broker confirms an append: its loss may lose events.",
         "Give the topic three replicas and `min.insync.replicas=2`.",
     ),
-    "work_retried": LogEvent("error", "Work on a workflow met an unexpected error and is tried again.", _REPORT),
+    "work_retried": LogEvent("error", "Work on a workflow met an unexpected error; PowerOn tries it again.", _REPORT),
     "workflow_stuck": LogEvent(
         "error",
-        "Three events in a row had no effect on a workflow; nobody works on it any more. `poweron workflows` shows it.",
-        "Report it. Somebody else may write events: see who may. A cancellation ends the round.",
+        "Three events in a row had no effect on a workflow, and PowerOn stopped work on it; see `poweron workflows`.",
+        "Report it, and check who else may write events. A cancellation ends the round.",
     ),
 }

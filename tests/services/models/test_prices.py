@@ -145,6 +145,6 @@ async def test_where_intake_does_not_know_the_models_no_stage_asks_one() -> None
 def test_whoever_meets_an_unknown_price_is_told_what_to_set() -> None:
     assert (
         CODES["price_unknown"].remedy
-        == "Set its price, or ask without that budget; one of the workflow holds for all its rounds."
+        == "Set its price, or ask without that budget; a workflow's budget applies to all its rounds."
     )
     assert advice_for("price_unknown").startswith("Set POWERON_MODEL_PRICE=MODEL=PROMPT,ANSWER (dollars for a million")

@@ -18,7 +18,7 @@ from packaging.utils import canonicalize_name
 HOUSE = Path(__file__).parent.parent
 MAX_FUNCTION = 60  # lines
 USUAL_FUNCTION = 20  # lines that nine of ten functions have at most
-MAX_FILE = 500
+MAX_FILE = 600
 MAX_MODULE = 600  # a file of the three packages, if it is one thing
 PACKAGES = ("events/poweron_events", "projections/poweron_projections", "services/poweron_services")
 SHARED_NAMES = {

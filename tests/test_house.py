@@ -192,7 +192,7 @@ def test_pages_hold_no_word_that_the_style_replaces() -> None:
         f"{named(page)}: {match[0]}"
         for page in pages
         if named(page) not in own and not named(page).startswith(OF_THEIR_TIME)
-        for match in listed.finditer(re.sub(r"(?ms)^```.*?^```|`[^`\n]*`", "", page.read_text()))
+        for match in listed.finditer(re.sub(r"(?ms)^ *```.*?^ *```|`[^`\n]*`", "", page.read_text()))
     ]
     assert found == []
 

@@ -33,7 +33,7 @@ NoServe = Annotated[
     typer.Option(
         "--no-serve",
         help="Only request and follow; a `poweron serve` elsewhere does the work. "
-        "If none takes the request within a minute, the command ends with exit 1 and the request stands.",
+        "If none takes the request within a minute, the command ends with exit 1 and the request remains in the log.",
     ),
 ]
 Parts = Annotated[

@@ -118,7 +118,7 @@ def ask(
 @app.command()
 def cancel(
     workflow: WorkflowId,
-    reason: Annotated[str, typer.Option(metavar="WHY", help="Why; it stands in the history.")] = "",
+    reason: Annotated[str, typer.Option(metavar="WHY", help="The reason, which the history shows.")] = "",
     as_json: AsJson = False,
 ) -> None:
     """Cancel the open round of a workflow.
@@ -136,7 +136,7 @@ def cancel(
 @app.command()
 def approve(
     workflow: WorkflowId,
-    reason: Annotated[str, typer.Option(metavar="WHY", help="Why; it stands in the log.")] = "",
+    reason: Annotated[str, typer.Option(metavar="WHY", help="The reason, which the log records.")] = "",
     as_json: AsJson = False,
 ) -> None:
     """Approve the pending action of a workflow.

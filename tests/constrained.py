@@ -9,10 +9,10 @@ import string
 from dataclasses import dataclass, field
 from typing import Any
 
-from poweron_services.config import Provider
 from poweron_services.models.chat_model import Completion
 from poweron_services.models.prompts import Prompt
 from poweron_services.models.providers.schema_dialects import told
+from poweron_services.settings.config import Provider
 
 REFERENCE = "docList:round1_request"
 MOST = 3  # entries of a list, where it may have more

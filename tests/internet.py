@@ -22,9 +22,9 @@ from h2.connection import H2Connection
 from h2.events import RequestReceived
 
 from poweron_events.errors import Refused
-from poweron_services.config import Settings
 from poweron_services.connectors.web.web_client import WebClient, open_web_client
 from poweron_services.connectors.web.web_settings import WebSettings
+from poweron_services.settings.config import Settings
 
 PUBLIC = "93.184.215.14"
 OTHER = "2606:2800:21f:cb07:6820:80da:af6b:8b2c"

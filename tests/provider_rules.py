@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from werkzeug import Request
 
-from poweron_services.config import Provider
+from poweron_services.settings.config import Provider
 
 Schema = Mapping[str, Any]
 

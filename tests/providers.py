@@ -12,8 +12,8 @@ import provider_rules
 from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
-from poweron_services.config import Provider, ProviderSettings, Settings
 from poweron_services.models.providers import ProviderModel
+from poweron_services.settings.config import Provider, ProviderSettings, Settings
 
 KEY = "canary-4e1fd0c3a9"
 PATHS: dict[Provider, str] = {

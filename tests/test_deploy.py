@@ -13,8 +13,8 @@ import yaml
 from pydantic_settings import BaseSettings
 
 from poweron_services.cli.main import app
-from poweron_services.config import Settings
-from poweron_services.secret_settings import setting_variables
+from poweron_services.settings.config import Settings
+from poweron_services.settings.secret_settings import setting_variables
 from poweron_services.wiring import ROLES
 
 HOUSE = Path(__file__).parent.parent

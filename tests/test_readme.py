@@ -17,8 +17,8 @@ from typer import Typer
 
 from poweron_events.log.kafka_settings import KafkaSettings
 from poweron_services.cli.main import app
-from poweron_services.config import Settings
-from poweron_services.secret_settings import setting_variables
+from poweron_services.settings.config import Settings
+from poweron_services.settings.secret_settings import setting_variables
 
 HOUSE = Path(__file__).parent.parent
 README = (HOUSE / "README.md").read_text()

@@ -9,9 +9,9 @@ from pydantic import SecretStr
 from poweron_events.errors import Refused
 from poweron_events.object_store import bucket_secrets
 from poweron_services import telemetry
-from poweron_services.action_connections import ActionConnections, secrets_in
-from poweron_services.config import ProviderSettings, Settings
-from poweron_services.secret_redaction import SecretRedaction
+from poweron_services.settings.action_connections import ActionConnections, secrets_in
+from poweron_services.settings.config import ProviderSettings, Settings
+from poweron_services.settings.secret_redaction import SecretRedaction
 
 
 def hide_configured_secrets(settings: Settings) -> None:
@@ -24,7 +24,7 @@ def hide_configured_secrets(settings: Settings) -> None:
 
 def own_secrets(settings: Settings) -> Iterator[str]:
     """Yield the secrets of this process itself, because an action may repeat all of its environment."""
-    from poweron_services.search_variables import SearchKeys  # noqa: PLC0415 - takes time to import
+    from poweron_services.settings.search_variables import SearchKeys  # noqa: PLC0415 - takes time to import
 
     login = (settings.kafka_sasl_password, settings.postgres)
     for held in (settings, ProviderSettings(), SearchKeys()):

@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING
 
 from poweron_events.catalog import CATALOG, ActionSpec, meaningless
 from poweron_events.errors import Refused
-from poweron_services.action_connections import ActionConnections
 from poweron_services.actions.action import Action, Resources
 from poweron_services.actions.registry import OpenActions, offered
 from poweron_services.client.connect import Connections
-from poweron_services.config import Settings
 from poweron_services.configured_secrets import own_secrets
 from poweron_services.connectors.document_reader import DocumentReader, affordable_readers
 from poweron_services.connectors.mcp.known_servers import ApprovedTool
@@ -25,6 +23,8 @@ from poweron_services.decider.approval import Approval
 from poweron_services.models.document_window import window_characters
 from poweron_services.roles.action_secrets import ActionSecrets
 from poweron_services.roles.named_addresses import ConfiguredPlaces
+from poweron_services.settings.action_connections import ActionConnections
+from poweron_services.settings.config import Settings
 
 if TYPE_CHECKING:
     from poweron_services.connectors.mcp.opened_tools import OpenedTools
@@ -150,7 +150,7 @@ async def _tools(settings: Settings) -> AsyncGenerator["OpenedTools | None", Non
 
 def _search_engine(settings: Settings) -> AbstractAsyncContextManager["SearchEngine | None"]:
     from poweron_services.connectors.search.search_engine import open_search  # noqa: PLC0415 - takes time to import
-    from poweron_services.search_variables import SearchKeys  # noqa: PLC0415
+    from poweron_services.settings.search_variables import SearchKeys  # noqa: PLC0415
 
     return open_search(settings, SearchKeys())
 

@@ -24,7 +24,6 @@ from poweron_projections.guarded_log import GuardedLog
 from poweron_services import telemetry
 from poweron_services.actions.registry import OpenActions, actions
 from poweron_services.client.connect import Connections
-from poweron_services.config import Provider, ProviderSettings, Settings
 from poweron_services.fork.forks import Forks
 from poweron_services.intake.request_intake import Intake
 from poweron_services.models.call import Caller
@@ -45,6 +44,7 @@ from poweron_services.roles.reviewer import Reviewer
 from poweron_services.roles.selector import Selector
 from poweron_services.runtime.stages import StageFunction
 from poweron_services.runtime.worker import Worker
+from poweron_services.settings.config import Provider, ProviderSettings, Settings
 
 log = structlog.get_logger()
 

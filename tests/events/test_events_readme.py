@@ -17,8 +17,8 @@ from poweron_events.log import EventLog, Message
 from poweron_events.log.kafka_settings import KafkaSettings
 from poweron_events.stream import WorkflowEvent
 from poweron_services.client.connect import Connections, connect
-from poweron_services.config import Settings
 from poweron_services.models.builtin import BuiltinModel
+from poweron_services.settings.config import Settings
 from poweron_services.wiring import ROLES, serve
 
 ROOT = Path(__file__).parents[2]

@@ -22,7 +22,7 @@ from poweron_projections.records import RECORDS
 from poweron_projections.shadow import Difference, differences
 from poweron_projections.tables import ALL, PROJECTED
 from poweron_projections.verify import verify
-from poweron_services.sandbox.polling import until
+from poweron_services.experiments.sandbox.polling import until
 
 EVENTS = topics.EVENTS.name
 

@@ -25,9 +25,9 @@ from poweron_projections.folder import LocalFolder
 from poweron_projections.projection import View
 from poweron_services import telemetry
 from poweron_services.cli.server_commands import masked
-from poweron_services.config import KEY_VARIABLES, PLACE_VARIABLES, Provider, ProviderSettings, Settings
 from poweron_services.models import call_tries
 from poweron_services.models.providers import ProviderModel
+from poweron_services.settings.config import KEY_VARIABLES, PLACE_VARIABLES, Provider, ProviderSettings, Settings
 from poweron_services.telemetry.spans import Span
 
 SELECTED = {"action": "test.pure", "actionObjective": "Do it", "requiredConnection": "crm"}

@@ -17,7 +17,6 @@ from poweron_events.catalog import CATALOG
 from poweron_events.content import ContentStore
 from poweron_services.actions.action import Ask, Done, InputDocument, Order, Resources
 from poweron_services.actions.registry import actions
-from poweron_services.config import Settings
 from poweron_services.connectors.document_reader import DocumentReader
 from poweron_services.connectors.kept_web import open_web
 from poweron_services.connectors.page_reader import PageReader
@@ -29,6 +28,7 @@ from poweron_services.connectors.web.web_settings import WebSettings
 from poweron_services.decider.schema_check import check_values
 from poweron_services.models.call import Called
 from poweron_services.models.prompts import Prompt
+from poweron_services.settings.config import Settings
 
 WORKFLOW = "7d444840-9dc0-11d1-b245-5ffdce74fad2"
 

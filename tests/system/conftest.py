@@ -13,9 +13,9 @@ from surviving import Survival
 
 from poweron_events.log.kafka_settings import KafkaSettings
 from poweron_services.client.connect import Connections, connect
-from poweron_services.config import Settings
 from poweron_services.models.chat_model import ChatModel, Completion
 from poweron_services.models.prompts import Prompt
+from poweron_services.settings.config import Settings
 from poweron_services.wiring import ROLES, build_model, serve
 
 

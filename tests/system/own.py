@@ -12,11 +12,11 @@ from servers import Pair, embedded_servers, furnished
 from surviving import Survival
 
 from poweron_services.client.connect import connect
-from poweron_services.config import Settings
 from poweron_services.embedded import up
 from poweron_services.embedded.folders import Folders
 from poweron_services.embedded.kafka_server import Kafka
 from poweron_services.embedded.postgres_server import Postgres
+from poweron_services.settings.config import Settings
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import sys
 from researcher import Researcher
 
 from poweron_services import telemetry
-from poweron_services.config import Settings
+from poweron_services.settings.config import Settings
 from poweron_services.signals import until_stopped
 from poweron_services.standalone import open_connections
 from poweron_services.wiring import serve

@@ -11,9 +11,9 @@ import pytest
 from processes import command_lines
 from servers import furnished
 
-from poweron_services.bench.benchmark import PARTS, BenchmarkPlan, measure
-from poweron_services.bench.figures import Figures
 from poweron_services.embedded.folders import Folders
+from poweron_services.experiments.bench.benchmark import PARTS, BenchmarkPlan, measure
+from poweron_services.experiments.bench.figures import Figures
 
 LITTLE = BenchmarkPlan(
     processes=2,

@@ -24,7 +24,7 @@ from poweron_services.client import follow
 from poweron_services.client.ask import ask
 from poweron_services.client.client_errors import NobodyServes
 from poweron_services.client.connect import Connections, connect
-from poweron_services.config import Settings
+from poweron_services.settings.config import Settings
 
 pytestmark = [pytest.mark.system]
 

@@ -36,9 +36,9 @@ from poweron_services.client.connect import Connections, connect
 from poweron_services.client.follow import Callbacks, Outcome
 from poweron_services.client.fork_request import ForkWish, fork, plan_fork
 from poweron_services.client.recorded_history import verified_records
-from poweron_services.config import Settings
 from poweron_services.models.chat_model import ChatModel, Completion
 from poweron_services.models.prompts import Prompt
+from poweron_services.settings.config import Settings
 from poweron_services.wiring import ROLES, serve
 
 pytestmark = [pytest.mark.system]

@@ -16,7 +16,7 @@ from poweron_events.errors import Unavailable
 from poweron_events.log import Message
 from poweron_projections import request_answers
 from poweron_services.client.connect import Connections, connect
-from poweron_services.config import Settings
+from poweron_services.settings.config import Settings
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
 

@@ -10,7 +10,7 @@ from poweron_events.errors import Refused, Unavailable
 from poweron_events.log.kafka_clients import reach
 from poweron_events.log.kafka_settings import KafkaSettings
 from poweron_services import standalone
-from poweron_services.config import Settings
+from poweron_services.settings.config import Settings
 
 pytestmark = pytest.mark.system
 

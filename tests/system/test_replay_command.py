@@ -15,12 +15,12 @@ from poweron_events.content import ContentStore
 from poweron_events.log import Message
 from poweron_projections.catch_up import catch_up
 from poweron_services.client.connect import Connections
-from poweron_services.config import Settings
 from poweron_services.models.chat_model import ChatModel
 from poweron_services.models.prompts import Template
 from poweron_services.replay import replay_processes
 from poweron_services.replay.known_actions import known_actions
 from poweron_services.roles import selector
+from poweron_services.settings.config import Settings
 from poweron_services.wiring import build_model
 
 pytestmark = [pytest.mark.system]

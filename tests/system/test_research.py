@@ -19,7 +19,7 @@ from poweron_events import RequestWorkflow, topics
 from poweron_events.log.kafka_settings import KafkaSettings
 from poweron_projections.verify import verify
 from poweron_services.client.connect import Connections, connect
-from poweron_services.config import Settings
+from poweron_services.settings.config import Settings
 from poweron_services.wiring import ROLES, serve
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]

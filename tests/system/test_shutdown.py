@@ -19,11 +19,11 @@ from test_floods import GREEDY, opening
 
 from poweron_events import topics, workflow_id
 from poweron_services.client.connect import Connections, connect
-from poweron_services.config import Settings
 from poweron_services.embedded.folders import Folders
 from poweron_services.embedded.kafka_server import Kafka
 from poweron_services.embedded.postgres_server import Postgres
 from poweron_services.embedded.users import locked
+from poweron_services.settings.config import Settings
 
 EXIT_DEADLINE = 5.0  # seconds that were promised
 SLOW = 3.0  # seconds more, on a machine with other tests beside

@@ -13,8 +13,8 @@ from poweron_events import topics
 from poweron_events.content import ContentStore
 from poweron_events.event import DocumentRef, WebPage
 from poweron_services.client.connect import Connections
-from poweron_services.config import Settings
 from poweron_services.models.chat_model import ChatModel
+from poweron_services.settings.config import Settings
 from poweron_services.wiring import build_model
 
 pytestmark = [pytest.mark.system]

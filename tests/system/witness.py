@@ -21,7 +21,6 @@ from poweron_events.execution import ActionResult, EffectClass
 from poweron_services import telemetry
 from poweron_services.actions.action import Done, Order, document
 from poweron_services.actions.registry import only
-from poweron_services.config import Settings
 from poweron_services.models.chat_model import Completion
 from poweron_services.models.prompts import (
     MessagePrompt,
@@ -33,6 +32,7 @@ from poweron_services.models.prompts import (
     SelectionPrompt,
 )
 from poweron_services.roles import claims, content_retry
+from poweron_services.settings.config import Settings
 from poweron_services.signals import until_stopped
 from poweron_services.standalone import open_connections
 from poweron_services.wiring import serve

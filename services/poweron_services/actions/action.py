@@ -12,7 +12,6 @@ from poweron_events.errors import Refused
 from poweron_events.event import CitedSource, UnreadDocument, WebPage
 from poweron_events.execution import ActionDocument, ActionResult, DocumentCoverage, PageFindings
 from poweron_events.progress import ProgressUnit
-from poweron_services.action_connections import Connection
 from poweron_services.connectors.document_reader import ExtractedDocument, LoadBytes, OnPage
 from poweron_services.connectors.mcp.known_servers import ApprovedTool
 from poweron_services.connectors.page_text import OpenPages
@@ -21,6 +20,7 @@ from poweron_services.connectors.search.search_provider import Search, SearchQue
 from poweron_services.connectors.web.kept_pages import FetchedPage, FetchPage
 from poweron_services.models.call import Called
 from poweron_services.models.prompts import Prompt
+from poweron_services.settings.action_connections import Connection
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,10 +21,10 @@ from poweron_services.actions.action import (
 from poweron_services.actions.cited_sources import MARKDOWN, with_short_titles
 from poweron_services.actions.texts import Reading, read_texts
 from poweron_services.connectors.report_renderer import Draft, Part, PartKind, ReportFormat
-from poweron_services.decider.citations import renumbered
-from poweron_services.decider.language_detection import detect
 from poweron_services.decider.size_limits import SOURCES_BUDGET, fitting
-from poweron_services.decider.source_list import document_sources, place_in, source_list, without_document_sources
+from poweron_services.text.citations import renumbered
+from poweron_services.text.language_detection import detect
+from poweron_services.text.source_list import document_sources, place_in, source_list, without_document_sources
 
 MOST_PLACES: Final = 4  # places of a document that are named one by one
 MOST_NAMED: Final = 200  # documents

@@ -15,11 +15,11 @@ import orjson
 from poweron_events.execution import ActionDocument
 from poweron_events.fold.state import MAX_REFUSALS
 from poweron_services.actions.action import Ask, Failed, document
-from poweron_services.decider.spreadsheet_text import csv_as_text
 from poweron_services.models.builtin import process as by_rule
 from poweron_services.models.builtin.summary import as_csv
 from poweron_services.models.json_objects import with_escapes
 from poweron_services.models.prompts import OutputFormat, ProcessPrompt
+from poweron_services.text.spreadsheet_text import csv_as_text
 
 WITHIN: Final = "output_json"
 """The member that wraps JSON: a name that no request asks for."""

@@ -7,7 +7,6 @@ from typing import Any, TypeAlias
 
 from poweron_events.catalog import CATALOG, ActionSpec
 from poweron_events.errors import Refused
-from poweron_services.action_connections import ActionConnections
 from poweron_services.actions.action import Action, Done, Order, Resources
 from poweron_services.actions.ai_process import AiProcess
 from poweron_services.actions.document_extract import DocumentExtract
@@ -18,6 +17,7 @@ from poweron_services.actions.web_scrape import WebScrape
 from poweron_services.actions.web_search import WebSearch
 from poweron_services.decider.schema_check import check_description
 from poweron_services.decider.validation import CONNECTION, CONNECTION_KIND
+from poweron_services.settings.action_connections import ActionConnections
 
 
 @dataclass(frozen=True, slots=True)

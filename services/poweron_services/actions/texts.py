@@ -12,10 +12,10 @@ from poweron_services.actions.action import InputDocument, ReadDocument, TellPro
 from poweron_services.actions.cited_sources import MARKDOWN, numbered
 from poweron_services.actions.side_by_side import side_by_side
 from poweron_services.connectors.document_reader import ExtractedDocument, UnreadableDocument, partly_read
-from poweron_services.decider.citations import renumbered
-from poweron_services.decider.source_list import with_list
 from poweron_services.decider.written_documents import PARTLY
 from poweron_services.models.prompts import SourceText
+from poweron_services.text.citations import renumbered
+from poweron_services.text.source_list import with_list
 
 HELD: Final = 200_000_000  # bytes of text that one step holds in memory
 _METADATA: Final = re.compile(r"^## metadata\n\n(?:- [^\n]*\n)+\n*", re.MULTILINE)

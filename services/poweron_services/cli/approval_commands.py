@@ -19,7 +19,7 @@ from poweron_services.cli.output import MIN_COLUMNS, one_line, print_json, print
 from poweron_services.cli.query_commands import bring_rows_on
 from poweron_services.client.approve import ApprovalOutcome, Decision, answer, answer_to, waiting_approval
 from poweron_services.client.follow import Callbacks
-from poweron_services.config import Settings
+from poweron_services.settings.config import Settings
 from poweron_services.standalone import local_identity, local_user, open_connections
 
 

@@ -24,7 +24,7 @@ from poweron_services.cli.output import and_joined, counted, one_line, print_jso
 from poweron_services.cli.progress_bar import ProgressWatch, watching_progress
 from poweron_services.client.ask import File, follow_up
 from poweron_services.client.follow import Callbacks, Outcome
-from poweron_services.config import Settings, wrong_language
+from poweron_services.settings.config import Settings, wrong_language
 from poweron_services.standalone import (
     check_content,
     check_files,

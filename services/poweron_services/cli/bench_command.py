@@ -9,13 +9,13 @@ from rich.table import Table
 from rich.text import Text
 
 from poweron_events.errors import Refused
-from poweron_services.bench.benchmark import PARTS, BenchmarkPlan, measure
-from poweron_services.bench.figures import FigureLine, Figures, lines, peer_lines, value, why_void
-from poweron_services.bench.peer import peer_command
 from poweron_services.cli.context import FAILED, USAGE
 from poweron_services.cli.error_messages import load_settings, run_work, sentence, sentences, stop
 from poweron_services.cli.output import print_json, stdout, tell
 from poweron_services.cli.progress_bar import bar
+from poweron_services.experiments.bench.benchmark import PARTS, BenchmarkPlan, measure
+from poweron_services.experiments.bench.figures import FigureLine, Figures, lines, peer_lines, value, why_void
+from poweron_services.experiments.bench.peer import peer_command
 
 WIDTH: Final = 120  # columns, if stdout is not a terminal
 NOTHING: Final = "-"

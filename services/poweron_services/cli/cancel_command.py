@@ -10,7 +10,7 @@ from poweron_services.cli.output import print_json, printable, stderr, stdout, t
 from poweron_services.client.cancel import cancel
 from poweron_services.client.client_errors import PendingRequest
 from poweron_services.client.follow import Callbacks, Outcome
-from poweron_services.config import Settings
+from poweron_services.settings.config import Settings
 from poweron_services.standalone import local_identity, local_user, open_connections
 
 

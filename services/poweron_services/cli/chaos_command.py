@@ -14,15 +14,15 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from poweron_services.chaos import experiment
-from poweron_services.chaos.experiment import Callbacks, ExperimentResult
-from poweron_services.chaos.faults import FAULT_NAMES
-from poweron_services.chaos.recovery import InjectedFault
-from poweron_services.chaos.status import ExperimentPhase, ExperimentStatus, FaultStatistics
 from poweron_services.cli.context import FAILED, INTERRUPTED
 from poweron_services.cli.error_messages import load_settings, sentences
 from poweron_services.cli.output import counted, print_json, stderr, stdout, tell
-from poweron_services.config import Settings
+from poweron_services.experiments.chaos import experiment
+from poweron_services.experiments.chaos.experiment import Callbacks, ExperimentResult
+from poweron_services.experiments.chaos.faults import FAULT_NAMES
+from poweron_services.experiments.chaos.recovery import InjectedFault
+from poweron_services.experiments.chaos.status import ExperimentPhase, ExperimentStatus, FaultStatistics
+from poweron_services.settings.config import Settings
 from poweron_services.signals import on_stop
 
 LINE_EVERY = 10.0  # seconds between status lines, if stderr is not a terminal

@@ -3,7 +3,7 @@
 from typing import Final
 
 from poweron_events.codes import CODES
-from poweron_services.config import KEY_VARIABLES, PLACE_VARIABLES
+from poweron_services.settings.config import KEY_VARIABLES, PLACE_VARIABLES
 
 _WORKS: Final = "`poweron models check` says whether the model works"
 _CHECK_MODEL: Final = f"{_WORKS}; ask again once it does."

@@ -10,7 +10,7 @@ from poweron_services.cli.event_lines import size
 from poweron_services.cli.output import counted, one_line, print_json, stdout, tell
 from poweron_services.client.content_cleanup import Cleanup, NotItsLog, clearing_up
 from poweron_services.client.content_inventory import Stored
-from poweron_services.config import Settings
+from poweron_services.settings.config import Settings
 from poweron_services.standalone import open_connections
 
 SHOWN = 20  # workflows; `--json` lists all

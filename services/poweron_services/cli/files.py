@@ -19,7 +19,7 @@ from poweron_services.cli.error_messages import stop
 from poweron_services.cli.output import tell
 from poweron_services.client.ask import File
 from poweron_services.client.connect import Connections
-from poweron_services.decider.spreadsheet_text import csv_as_text
+from poweron_services.text.spreadsheet_text import csv_as_text
 
 MAX_NAME = 200  # characters
 MAX_FILE_NAME = 190  # bytes after the id, which has at most 64; file systems allow 255

@@ -26,7 +26,7 @@ from poweron_services.cli.output import counted, print_json, stdout, tell
 from poweron_services.cli.progress_bar import watching_progress
 from poweron_services.client.follow import Callbacks
 from poweron_services.client.fork_request import Forked, ForkWish
-from poweron_services.config import Settings
+from poweron_services.settings.config import Settings
 from poweron_services.standalone import check_content, open_connections, run_fork
 
 NOTHING_LEFT = (

@@ -17,7 +17,6 @@ from poweron_services.cli.code_advice import advice_for
 from poweron_services.cli.context import FAILED, USAGE
 from poweron_services.cli.error_messages import load_settings, run_work, sentences, stop
 from poweron_services.cli.output import counted, one_line, print_json, printable, stdout, tell
-from poweron_services.config import Settings
 from poweron_services.connectors.mcp.known_servers import ApprovedTool
 from poweron_services.connectors.mcp.known_tools import KnownTools
 from poweron_services.connectors.mcp.server_list import FORM, HttpServer, read_servers
@@ -25,6 +24,7 @@ from poweron_services.connectors.mcp.tool_description import ToolDescription, ac
 from poweron_services.connectors.mcp.tool_server import NotLet, ToolServer, tool_servers
 from poweron_services.connectors.web.web_settings import WebSettings
 from poweron_services.decider.schema_check import check_description
+from poweron_services.settings.config import Settings
 
 State = Literal["approved", "new", "changed", "gone", "unusable"]
 NO_SERVERS: Final = "No servers of tools are named. Set POWERON_MCP to a file that names some."

@@ -17,13 +17,13 @@ from poweron_services.cli.code_advice import advice_for_model
 from poweron_services.cli.context import FAILED
 from poweron_services.cli.error_messages import load_settings, run_work, sentences
 from poweron_services.cli.output import and_joined, one_line, print_json, stdout
-from poweron_services.config import Settings
 from poweron_services.model_check.cases import STAGES
 from poweron_services.model_check.check import StageResult, checked
 from poweron_services.models.answers import PlanningAnswer, parse
 from poweron_services.models.chat_model import Completion
 from poweron_services.models.prompts import PlanningPrompt
 from poweron_services.roles.planner import TEMPLATE
+from poweron_services.settings.config import Settings
 
 TINY = "Greet the user in one sentence."
 MAX_SENTENCE = 600  # characters

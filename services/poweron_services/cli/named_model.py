@@ -11,8 +11,8 @@ from poweron_services import wiring
 from poweron_services.cli.context import USAGE
 from poweron_services.cli.error_messages import sentence, stop
 from poweron_services.cli.output import and_joined
-from poweron_services.config import KEY_VARIABLES, Provider, ProviderSettings, Settings
 from poweron_services.models.chat_model import ChatModel
+from poweron_services.settings.config import KEY_VARIABLES, Provider, ProviderSettings, Settings
 
 
 def built(settings: Settings, name: str, opened: AsyncExitStack) -> ChatModel:

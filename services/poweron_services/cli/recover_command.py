@@ -12,7 +12,7 @@ from poweron_services.cli.context import FAILED
 from poweron_services.cli.error_messages import load_settings, run_work, sentence, sentences
 from poweron_services.cli.output import counted, one_line, print_json, stdout, tell, utc
 from poweron_services.client.connect import Connections
-from poweron_services.config import Settings
+from poweron_services.settings.config import Settings
 from poweron_services.standalone import open_connections
 
 SHOWN = 20  # workflows; `--json` lists all

@@ -22,7 +22,6 @@ from poweron_services.cli.query_commands import bring_rows_on
 from poweron_services.client.connect import Connections
 from poweron_services.client.content_check import expect_content
 from poweron_services.client.recorded_history import verified_records
-from poweron_services.config import Settings
 from poweron_services.fork.run_comparison import decides_the_same
 from poweron_services.replay.asked_again import Answered, AskAgain
 from poweron_services.replay.decision_replay import Replayed, unless_replaying
@@ -32,6 +31,7 @@ from poweron_services.replay.replay_processes import ReplayedWorkflow, replay_al
 from poweron_services.replay.stored_content import StoredContent
 from poweron_services.replay.stored_records import Folded
 from poweron_services.replay.workflow_replay import Counted, replay
+from poweron_services.settings.config import Settings
 from poweron_services.standalone import open_connections
 
 PROMPT_WIDTH = 14  # columns of the verdict on a prompt

@@ -12,10 +12,10 @@ from poweron_services.cli.code_advice import advice_for_search
 from poweron_services.cli.context import FAILED
 from poweron_services.cli.error_messages import load_settings, run_work, sentences
 from poweron_services.cli.output import one_line, print_json, stdout
-from poweron_services.config import Settings
 from poweron_services.connectors.search.search_engine import open_search
 from poweron_services.connectors.search.search_provider import SearchQuery, SearchResults
-from poweron_services.search_variables import SearchKeys
+from poweron_services.settings.config import Settings
+from poweron_services.settings.search_variables import SearchKeys
 
 TINY = SearchQuery("museum opening hours", max_results=1)
 MAX_SENTENCE = 600  # characters

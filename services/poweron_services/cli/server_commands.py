@@ -20,8 +20,8 @@ from poweron_services.cli.error_messages import load_settings, run_work, sentenc
 from poweron_services.cli.log_state import LogState, log_state
 from poweron_services.cli.output import print_json, stdout, tell
 from poweron_services.cli.problems import Problems
-from poweron_services.config import Settings
 from poweron_services.embedded import Servers
+from poweron_services.settings.config import Settings
 
 REACH_TIMEOUT = 5.0  # seconds that a server has to answer
 START: Final = "`poweron up` starts what does not run."

@@ -6,7 +6,7 @@ from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from poweron_services.config import PREFIX, Settings
+from poweron_services.settings.config import PREFIX, Settings
 
 _NUMBERS: Final = {
     "int_parsing",

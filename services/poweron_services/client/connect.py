@@ -13,7 +13,7 @@ from poweron_events.log.memory import MemoryProgress
 from poweron_projections.connection import Pool
 from poweron_projections.connection import connect as connect_postgres
 from poweron_projections.guarded_log import GuardedLog
-from poweron_services.config import Settings
+from poweron_services.settings.config import Settings
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ from functools import cached_property
 from itertools import islice
 from typing import Final, NamedTuple
 
-from poweron_services.decider.quotes import comparable, occurs
-from poweron_services.decider.source_list import places_shown, without_document_sources
+from poweron_services.text.quotes import comparable, occurs
+from poweron_services.text.source_list import places_shown, without_document_sources
 
 MOST_PLACES: Final = 2_000  # places other than pages by which documents can be cited
 

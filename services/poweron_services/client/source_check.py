@@ -12,10 +12,10 @@ from poweron_projections import reader
 from poweron_services.client.connect import Connections
 from poweron_services.client.document_citations import Citation, DocumentText, SearchedText, named_in, numbered
 from poweron_services.client.recorded_history import verified_records
-from poweron_services.decider.cited_statements import Statement, statements
-from poweron_services.decider.language_detection import detect
 from poweron_services.decider.model_written import written_by_model
-from poweron_services.decider.source_list import without_list
+from poweron_services.text.cited_statements import Statement, statements
+from poweron_services.text.language_detection import detect
+from poweron_services.text.source_list import without_list
 
 MARKDOWN: Final = "text/markdown"
 TEXTS: Final = frozenset({MARKDOWN, "text/csv", "application/json"})

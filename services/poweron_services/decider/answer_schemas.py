@@ -18,7 +18,6 @@ from poweron_events.refinement import Classification
 from poweron_events.request import TaskType
 from poweron_events.selection import SchemaField
 from poweron_services.decider.coercion import entry_choices
-from poweron_services.decider.format_wishes import is_one_question
 from poweron_services.decider.references import documents_at_hand, earlier_rounds
 from poweron_services.decider.validation import (
     CONNECTION,
@@ -27,6 +26,7 @@ from poweron_services.decider.validation import (
     plannable_actions,
     usable_connections,
 )
+from poweron_services.text.format_wishes import is_one_question
 
 _NAMES_WEB: Final = re.compile(r"https?:|\bwww\.|\b(?:web\w*|internet|online|netz|google)\b", re.IGNORECASE)
 Schema = dict[str, Any]

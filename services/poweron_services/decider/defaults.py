@@ -9,8 +9,8 @@ from pydantic import JsonValue, TypeAdapter, ValidationError
 from poweron_events.catalog import ActionSpec, Filled, LanguageTag, TimeRange
 from poweron_events.fold.state import Workflow
 from poweron_events.planning import TaskPlan
-from poweron_services.decider.format_wishes import Kind, asked_formats
-from poweron_services.decider.freshness import time_range
+from poweron_services.text.format_wishes import Kind, asked_formats
+from poweron_services.text.freshness import time_range
 
 MAX_TITLE = 100  # characters
 Values = Mapping[str, JsonValue]

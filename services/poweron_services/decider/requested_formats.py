@@ -5,7 +5,7 @@ from typing import Final
 
 from poweron_events.fold.state import Workflow
 from poweron_services.decider.defaults import own_language
-from poweron_services.decider.format_wishes import Kind, asked_formats
+from poweron_services.text.format_wishes import Kind, asked_formats
 
 MAX_NAMED = 5  # documents
 _ENDINGS: Final[dict[Kind, str]] = {"PDF": ".pdf", "Word": ".docx", "Excel": ".xlsx", "PowerPoint": ".pptx"}

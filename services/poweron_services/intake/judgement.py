@@ -32,8 +32,8 @@ from poweron_events.stream import Request, WorkflowEvent
 from poweron_events.validation_messages import MAX_REASON
 from poweron_services.decider.action_lists import EVERYTHING, ActionLists
 from poweron_services.decider.approval import joined
-from poweron_services.decider.language_detection import detect
 from poweron_services.decider.rules import price_unknown
+from poweron_services.text.language_detection import detect
 
 IntakeEvent = (
     WorkflowRequested | RoundRequested | CancellationRequested | ApprovalGranted | ApprovalDenied | RequestRefused

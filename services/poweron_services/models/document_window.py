@@ -3,8 +3,8 @@
 from typing import Final, cast
 
 from poweron_events.errors import Refused
-from poweron_services.config import Provider, ProviderSettings, Settings
 from poweron_services.models.context_window import CHARACTERS_PER_TOKEN, WRITTEN, answer_limit
+from poweron_services.settings.config import Provider, ProviderSettings, Settings
 
 BUILTIN_CHARACTERS: Final = 1_000_000  # of all documents together: as much as the built-in model reads
 UNKNOWN: Final = 32_000  # tokens; assumed if the window of a model is unknown

@@ -14,7 +14,7 @@ from genai_prices.types import ModelInfo, ModelPrice, TieredPrices
 from genai_prices.types import Provider as ListedProvider
 
 from poweron_events.event import MAX_NANO_USD, NANO
-from poweron_services.config import PLACE_VARIABLES, Provider, ProviderSettings, Settings
+from poweron_services.settings.config import PLACE_VARIABLES, Provider, ProviderSettings, Settings
 
 MILLION: Final = 1_000_000
 LISTED_AS: Final[Mapping[Provider, str]] = {"openai-responses": "openai"}

@@ -8,15 +8,15 @@ from typing import Any, Final
 
 from poweron_events.catalog import CATALOG, ActionSpec
 from poweron_events.fold.state import Workflow
-from poweron_services.action_connections import ActionConnections
 from poweron_services.actions.action import Resources
 from poweron_services.actions.registry import actions, offered
-from poweron_services.config import Settings
 from poweron_services.connectors.document_reader import DocumentReader
 from poweron_services.connectors.report_renderer import ReportRenderer
 from poweron_services.decider.validation import allowed_actions, plannable_actions
 from poweron_services.replay.earlier_release import actions_of
 from poweron_services.roles.named_addresses import ConfiguredPlaces
+from poweron_services.settings.action_connections import ActionConnections
+from poweron_services.settings.config import Settings
 
 ShownActions = Mapping[str, tuple[str, ...]]
 """Actions as listed in a prompt: the names of their parameters by the action's name."""

@@ -6,15 +6,15 @@ from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
 
 from poweron_services import telemetry
-from poweron_services.action_connections import (
+from poweron_services.models.prompts import Prompt
+from poweron_services.settings.action_connections import (
     NO_CONNECTIONS,
     ActionConnections,
     Connection,
     UnusableConnection,
     secrets_in,
 )
-from poweron_services.models.prompts import Prompt
-from poweron_services.secret_redaction import NO_SECRETS, SecretRedaction
+from poweron_services.settings.secret_redaction import NO_SECRETS, SecretRedaction
 
 Value = TypeVar("Value")
 

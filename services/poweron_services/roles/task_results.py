@@ -9,12 +9,12 @@ from poweron_events.errors import MissingContent
 from poweron_events.event import DocumentRef
 from poweron_events.fold.state import Workflow
 from poweron_services.actions.cited_sources import SourceNumbers
-from poweron_services.decider.citations import cited_numbers
 from poweron_services.decider.failed_steps import failed_steps, reviews
-from poweron_services.decider.format_wishes import asked_formats
-from poweron_services.decider.language_detection import detect
-from poweron_services.decider.source_list import source_list
 from poweron_services.models.prompts import TaskResult
+from poweron_services.text.citations import cited_numbers
+from poweron_services.text.format_wishes import asked_formats
+from poweron_services.text.language_detection import detect
+from poweron_services.text.source_list import source_list
 
 TEXTS = ("text/plain", "text/markdown")
 MAX_RESULT = 6_000  # characters of a task's text from which the final message is made

@@ -13,7 +13,7 @@ import structlog
 from structlog.typing import Processor
 
 from poweron_events.redaction import redacted
-from poweron_services.secret_redaction import NO_SECRETS, SecretRedaction
+from poweron_services.settings.secret_redaction import NO_SECRETS, SecretRedaction
 from poweron_services.telemetry.instrumentation import add_place
 from poweron_services.telemetry.log_events import MODEL_WAITS, OUTAGES, STAGE_WAITS
 

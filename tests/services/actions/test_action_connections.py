@@ -6,8 +6,8 @@ import pytest
 from doubles import Counting
 
 from poweron_events.catalog import ActionSpec
-from poweron_services.action_connections import ActionConnections, Connection, UnusableConnection
 from poweron_services.actions.registry import offered
+from poweron_services.settings.action_connections import ActionConnections, Connection, UnusableConnection
 
 CRM = """
 [crm]

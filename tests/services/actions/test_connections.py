@@ -24,12 +24,12 @@ from poweron_events.request import RequestRefused, WorkflowRequested, workflow_i
 from poweron_events.selection import SelectionRejected
 from poweron_projections.folder import LocalFolder
 from poweron_services import telemetry
-from poweron_services.action_connections import ActionConnections
 from poweron_services.actions.action import Done, Failed, Order, document
 from poweron_services.actions.registry import offered
 from poweron_services.cli.code_advice import advice_for
 from poweron_services.models.prompts import ActionsPrompt, PlanningPrompt, ProcessPrompt, SelectionPrompt, Template
 from poweron_services.roles.action_secrets import ActionSecrets
+from poweron_services.settings.action_connections import ActionConnections
 
 ID = workflow_id("/tests", "1")
 NAME = "crm.find"

@@ -14,9 +14,9 @@ from structlog.testing import capture_logs
 from poweron_events.execution import ActionCompleted
 from poweron_events.request import workflow_id
 from poweron_events.selection import SelectionRejected
-from poweron_services.action_variables import ActionVariables
-from poweron_services.config import Settings
 from poweron_services.decider.action_lists import ActionLists
+from poweron_services.settings.action_variables import ActionVariables
+from poweron_services.settings.config import Settings
 
 pytestmark = pytest.mark.usefixtures("logged")
 

@@ -15,11 +15,11 @@ from test_call import WORKFLOW, process
 
 from poweron_events.content import ContentStore
 from poweron_services.actions.output_formats import OUTPUT_SCHEMAS, unfolded_output, written
-from poweron_services.config import Provider
 from poweron_services.models.call import Called, Caller
 from poweron_services.models.chat_model import Completion
 from poweron_services.models.prompts import OutputFormat, ProcessPrompt, Prompt
 from poweron_services.models.providers.schema_dialects import told
+from poweron_services.settings.config import Provider
 
 cells = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\0"))
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from poweron_events.event import UnreadDocument
 from poweron_events.execution import ActionResult
 from poweron_services.actions.action import Done, document
-from poweron_services.secret_redaction import MIN_SECRET, SecretRedaction
+from poweron_services.settings.secret_redaction import MIN_SECRET, SecretRedaction
 
 SECRET = "p/ä'ss \"w&rd+<42>\\"
 SAID = {

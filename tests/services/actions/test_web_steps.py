@@ -24,7 +24,6 @@ from poweron_events.request import workflow_id
 from poweron_events.selection import SelectionRejected
 from poweron_services.actions.action import Action, Resources
 from poweron_services.actions.registry import actions
-from poweron_services.config import Settings
 from poweron_services.connectors.document_reader import DocumentReader
 from poweron_services.connectors.kept_web import KeptWeb, open_web
 from poweron_services.connectors.page_reader import PageReader
@@ -45,7 +44,8 @@ from poweron_services.models.prompts import (
     SelectionPrompt,
 )
 from poweron_services.models.scripted import ScriptedModel
-from poweron_services.search_variables import SearchKeys
+from poweron_services.settings.config import Settings
+from poweron_services.settings.search_variables import SearchKeys
 
 pytestmark = pytest.mark.usefixtures("logged")
 

@@ -21,7 +21,7 @@ from poweron_events.log.kafka_settings import KafkaSettings
 from poweron_services.cli import bi_commands
 from poweron_services.cli.main import app
 from poweron_services.client.connect import Connections, connect
-from poweron_services.config import Settings
+from poweron_services.settings.config import Settings
 
 SERVED = pytest.mark.system
 TODAY = re.compile(r"day=(\d{4}-\d\d-\d\d)")

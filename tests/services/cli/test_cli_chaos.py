@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from poweron_services.chaos import experiment
-from poweron_services.chaos.evidence import Evidence, LogSummary
-from poweron_services.chaos.experiment import Callbacks, ExperimentResult
-from poweron_services.chaos.status import ExperimentStatus, FaultStatistics
 from poweron_services.cli.main import app
+from poweron_services.experiments.chaos import experiment
+from poweron_services.experiments.chaos.evidence import Evidence, LogSummary
+from poweron_services.experiments.chaos.experiment import Callbacks, ExperimentResult
+from poweron_services.experiments.chaos.status import ExperimentStatus, FaultStatistics
 
 FAULTS = [
     FaultStatistics("kafka_killed", injected=2, recovered=2, first=1_000, median=2_000, longest=3_000),

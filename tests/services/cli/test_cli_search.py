@@ -16,7 +16,7 @@ from poweron_events.stream import WorkflowEvent
 from poweron_events.topics import EVENTS, PARTITIONS, partition_of
 from poweron_services.cli.ask_command import AskProgress
 from poweron_services.cli.main import app
-from poweron_services.config import Settings
+from poweron_services.settings.config import Settings
 
 SITE = Path(__file__).parents[3] / "docs" / "examples" / "site"
 

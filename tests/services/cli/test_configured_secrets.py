@@ -14,7 +14,7 @@ from poweron_events.request import RequestWorkflow
 from poweron_services import standalone, telemetry
 from poweron_services.cli import service_commands
 from poweron_services.cli.error_messages import load_settings
-from poweron_services.secret_redaction import NO_SECRETS
+from poweron_services.settings.secret_redaction import NO_SECRETS
 
 pytestmark = pytest.mark.req("R-03")
 

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from poweron_services.cli.main import app
 from poweron_services.cli.setting_messages import explain_settings
-from poweron_services.config import Settings
+from poweron_services.settings.config import Settings
 
 A_MODEL = (
     "it must be `builtin`, `openai:MODEL`, `openai-responses:MODEL`, `anthropic:MODEL`, `mistral:MODEL`, "

@@ -25,8 +25,8 @@ from poweron_projections.guarded_log import GuardedLog
 from poweron_services.client import content_cleanup
 from poweron_services.client.connect import Connections
 from poweron_services.client.content_cleanup import DAY, Cleanup, NotItsLog, clearing_up
-from poweron_services.config import Settings
 from poweron_services.roles.action_execution import KIND
+from poweron_services.settings.config import Settings
 
 pytestmark = [pytest.mark.system, pytest.mark.req("R-02")]
 EVENTS = topics.EVENTS.name

@@ -11,9 +11,9 @@ from builders import At, Told, planned, requested
 from poweron_events.execution import ActionCompleted
 from poweron_events.log.memory import MemoryLog
 from poweron_events.request import WorkflowRequested, workflow_id
-from poweron_services.config import Settings
 from poweron_services.decider.action_lists import EVERYTHING, ActionLists
 from poweron_services.decider.validation import NotAllowed
+from poweron_services.settings.config import Settings
 
 pytestmark = [pytest.mark.req("X-01")]
 

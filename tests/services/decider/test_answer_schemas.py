@@ -15,7 +15,6 @@ from builders import At, Told, document, planned, requested, step
 from poweron_events.catalog import CATALOG, WEB, ActionSpec
 from poweron_events.fold.state import Workflow
 from poweron_events.planning import TaskPlan
-from poweron_services.config import Provider
 from poweron_services.decider.answer_schemas import parameters_schema, reads_documents_first, selection_schema
 from poweron_services.decider.defaults import defaults
 from poweron_services.decider.references import as_listed, documents_at_hand, resolve
@@ -41,6 +40,7 @@ from poweron_services.roles.planner import generate_planning_prompt
 from poweron_services.roles.refiner import create_refinement_prompt
 from poweron_services.roles.reviewer import create_review_prompt
 from poweron_services.roles.selector import FORBIDDEN, generate_react_plan_selection_prompt
+from poweron_services.settings.config import Provider
 
 Schema = dict[str, Any]
 

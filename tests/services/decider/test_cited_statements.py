@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 from pages import CLOCKS
 from processor_time import within
 
-from poweron_services.decider.citations import cited_numbers, renumbered
-from poweron_services.decider.cited_statements import Quote, Statement, statements
-from poweron_services.decider.quotes import comparable, occurs
+from poweron_services.text.citations import cited_numbers, renumbered
+from poweron_services.text.cited_statements import Quote, Statement, statements
+from poweron_services.text.quotes import comparable, occurs
 
 
 def said(text: str, mime_type: str = "text/markdown") -> list[tuple[str, tuple[int, ...]]]:

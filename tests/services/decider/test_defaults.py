@@ -8,7 +8,7 @@ from builders import CALL, Told, requested
 from poweron_events.catalog import CATALOG, ActionSpec
 from poweron_events.planning import TaskPlan, TasksPlanned
 from poweron_services.decider.defaults import defaults, language, overruled
-from poweron_services.decider.freshness import time_range
+from poweron_services.text.freshness import time_range
 
 FOREIGN = ActionSpec("elsewhere.act", {"type": "object", "properties": {}}, "pure", 1_000)
 

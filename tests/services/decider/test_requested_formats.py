@@ -3,8 +3,8 @@
 import pytest
 
 from builders import At, Told, planned, requested, step
-from poweron_services.decider.format_wishes import is_one_question
 from poweron_services.decider.requested_formats import missing_formats
+from poweron_services.text.format_wishes import is_one_question
 
 
 def missing(prompt: str, *documents: str, expected: tuple[str, ...] = (), **opening: str) -> str:

@@ -11,9 +11,9 @@ from poweron_events.catalog import CATALOG, meaningless
 from poweron_events.execution import ApprovalDenied, ApprovalGranted
 from poweron_events.request import RequestApproval, Requester, RequestIdentity
 from poweron_projections.request_answers import StepApproval
-from poweron_services.config import Settings
 from poweron_services.decider.approval import Approval, joined
 from poweron_services.intake.approvals import answer, why_not
+from poweron_services.settings.config import Settings
 
 HASH = "0" * 64
 WAITS = StepApproval("asked", HASH, due_ms=1_000, by=None, waits=True)

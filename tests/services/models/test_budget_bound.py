@@ -26,7 +26,6 @@ from poweron_events.fold.state import Workflow
 from poweron_events.outcome import RoundFailed
 from poweron_events.request import Budgets
 from poweron_services.actions.action import Done, Order
-from poweron_services.config import Provider, ProviderSettings, Settings
 from poweron_services.decider.rules import Budget, BudgetUsedUp, allowance
 from poweron_services.models import call_tries
 from poweron_services.models.call import Called, Caller
@@ -37,6 +36,7 @@ from poweron_services.models.providers.outgoing import WRAPPING
 from poweron_services.models.time_limit import TimeLimit
 from poweron_services.roles.claims import Assignment
 from poweron_services.roles.executor import Executor
+from poweron_services.settings.config import Provider, ProviderSettings, Settings
 
 pytestmark = pytest.mark.usefixtures("one_ssl_context")
 

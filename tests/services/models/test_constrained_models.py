@@ -17,7 +17,7 @@ from poweron_events.outcome import AnswerRejected
 from poweron_events.parameters import ParametersRejected
 from poweron_events.request import workflow_id
 from poweron_events.selection import SelectionRejected
-from poweron_services.config import Provider
+from poweron_services.settings.config import Provider
 
 pytestmark = pytest.mark.usefixtures("logged")
 

@@ -12,13 +12,13 @@ from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
 from poweron_events.fold.history import render
-from poweron_services.config import ProviderSettings, Settings
 from poweron_services.models.chat_model import Completion, TooLong
 from poweron_services.models.context_window import CHARACTERS_PER_TOKEN
 from poweron_services.models.document_window import window_characters
 from poweron_services.models.prompts import Prompt, SelectionPrompt
 from poweron_services.models.providers import ProviderModel
 from poweron_services.models.scripted import ScriptedModel
+from poweron_services.settings.config import ProviderSettings, Settings
 
 STEPS = 40
 WINDOW = 8_192

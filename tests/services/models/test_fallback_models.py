@@ -15,13 +15,13 @@ from poweron_events.event import ModelCall
 from poweron_events.selection import SelectionRejected
 from poweron_services import telemetry
 from poweron_services.actions.output_formats import written
-from poweron_services.config import Settings
 from poweron_services.models.answers import SelectionAnswer
 from poweron_services.models.call import Called, Caller
 from poweron_services.models.chat_model import ChatModel, Completion, TooLong
 from poweron_services.models.model_choice import FallbackModel
 from poweron_services.models.prompts import Prompt, SelectionPrompt
 from poweron_services.models.scripted import ScriptedModel
+from poweron_services.settings.config import Settings
 from poweron_services.wiring import build_model
 
 FULL = "It takes no prompt that long."

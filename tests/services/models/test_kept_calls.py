@@ -15,11 +15,11 @@ from builders import CALL, Told, requested
 from poweron_events.content import ContentStore
 from poweron_events.errors import Unavailable
 from poweron_events.event import ModelCall
-from poweron_services.config import Provider
 from poweron_services.models.answers import PlanningAnswer
 from poweron_services.models.call import Called, Caller, Decided
 from poweron_services.roles import content_retry
 from poweron_services.roles.action_execution import KeptCalls
+from poweron_services.settings.config import Provider
 
 WORKFLOW = Told().tell(requested()).workflow
 CUT = '{"tasks": [{"objective": "Fi'

@@ -17,11 +17,11 @@ from poweron_projections.connection import Pool
 from poweron_projections.guarded_log import GuardedLog
 from poweron_services.client.connect import Connections
 from poweron_services.client.follow import Callbacks
-from poweron_services.config import Settings
 from poweron_services.models.builtin import BuiltinModel
 from poweron_services.models.model_choice import StagedModel
 from poweron_services.models.prompts import ParametersPrompt, Template
 from poweron_services.models.scripted import ScriptedModel
+from poweron_services.settings.config import Settings
 from poweron_services.standalone import local_identity, run_request
 from poweron_services.wiring import build_model, open_model
 
@@ -68,7 +68,7 @@ async def test_whoever_asks_is_told_that_clients_of_providers_are_loaded(
 
 def test_with_the_built_in_model_no_client_library_is_imported() -> None:
     program = (
-        "import sys; from contextlib import AsyncExitStack; from poweron_services.config import Settings; "
+        "import sys; from contextlib import AsyncExitStack; from poweron_services.settings.config import Settings; "
         "from poweron_services.wiring import build_model; build_model(Settings(), AsyncExitStack()); "
         "print(sorted({'pydantic_ai', 'openai', 'httpx2'} & sys.modules.keys()))"
     )

@@ -22,11 +22,11 @@ from poweron_events.log.memory import MemoryLog
 from poweron_events.request import Budgets, RequestRefused, WorkflowRequested
 from poweron_services import wiring
 from poweron_services.cli.code_advice import advice_for
-from poweron_services.config import Provider, ProviderSettings, Settings
 from poweron_services.models.call import Caller
 from poweron_services.models.prices import price_of
 from poweron_services.models.scripted import ScriptedModel
 from poweron_services.roles.planner import Planner
+from poweron_services.settings.config import Provider, ProviderSettings, Settings
 
 MILLION = 1_000_000
 UNKNOWN = "A budget of money cannot hold: nobody says the price of openai:secret-model."

@@ -23,13 +23,13 @@ from werkzeug import Response
 from builders import Told, requested
 from poweron_events.content import ContentStore
 from poweron_events.errors import PowerOnError, Refused, Unavailable
-from poweron_services.config import Provider, Settings
 from poweron_services.decider.rules import allowance
 from poweron_services.models import call_tries
 from poweron_services.models.answers import PlanningAnswer, Unacceptable, parse
 from poweron_services.models.call import Called, Caller
 from poweron_services.models.chat_model import Completion, TooLong, UnreadableAnswer
 from poweron_services.models.providers import ProviderModel
+from poweron_services.settings.config import Provider, Settings
 
 pytestmark = pytest.mark.usefixtures("one_ssl_context")
 

@@ -15,7 +15,6 @@ from werkzeug import Response
 from poweron_events.catalog import ActionSpec
 from poweron_events.event import Model
 from poweron_events.fold.stage_specs import PromptStage
-from poweron_services.config import Provider, Settings
 from poweron_services.decider.answer_schemas import parameters_schema
 from poweron_services.decider.validation import fields_of
 from poweron_services.models.answers import (
@@ -30,6 +29,7 @@ from poweron_services.models.answers import (
 from poweron_services.models.prompts import ParametersPrompt
 from poweron_services.models.providers.provider_model import ProviderModel
 from poweron_services.models.providers.schema_dialects import told
+from poweron_services.settings.config import Provider, Settings
 
 ANSWERS: dict[PromptStage, type[Model]] = {
     "plan": PlanningAnswer,

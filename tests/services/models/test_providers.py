@@ -17,13 +17,13 @@ from builders import Told, requested
 from poweron_events.catalog import CATALOG
 from poweron_events.errors import Refused
 from poweron_events.fold.stage_specs import PROMPT_STAGES, PromptStage
-from poweron_services.config import Provider, ProviderSettings, Settings
 from poweron_services.decider.answer_schemas import planning_schema
 from poweron_services.models.answers import PlanningAnswer, parse
 from poweron_services.models.prompts import MessagePrompt, PlanningPrompt
 from poweron_services.models.providers.provider_model import ProviderModel
 from poweron_services.roles.planner import TEMPLATE
 from poweron_services.roles.round_ending import MESSAGE_TEMPLATE
+from poweron_services.settings.config import Provider, ProviderSettings, Settings
 
 pytestmark = pytest.mark.usefixtures("one_ssl_context")
 
@@ -224,7 +224,7 @@ def test_every_stage_may_have_a_model_of_its_own() -> None:
 def test_only_the_client_of_the_provider_that_is_named_is_imported() -> None:
     program = (
         "import sys\n"
-        "from poweron_services.config import ProviderSettings, Settings\n"
+        "from poweron_services.settings.config import ProviderSettings, Settings\n"
         "from poweron_services.models.providers import ProviderModel\n"
         "ProviderModel('openai', 'x', Settings(), ProviderSettings(openai_api_key='key'))\n"
         "print(sorted({'openai', 'anthropic', 'mistralai'} & set(sys.modules)))"

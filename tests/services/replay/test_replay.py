@@ -22,7 +22,6 @@ from builders import cancellation, requested
 from poweron_events import codec
 from poweron_events.errors import Refused, Unavailable
 from poweron_services.client.client_errors import NewerRelease
-from poweron_services.config import Provider
 from poweron_services.decider.approval import Approval
 from poweron_services.models.builtin import BuiltinModel
 from poweron_services.models.chat_model import Completion
@@ -31,6 +30,7 @@ from poweron_services.replay.decision_replay import Replayed
 from poweron_services.replay.known_actions import OURS, KnownActions
 from poweron_services.replay.workflow_replay import Counted, replay
 from poweron_services.roles import refiner
+from poweron_services.settings.config import Provider
 
 pytestmark = pytest.mark.usefixtures("logged")
 

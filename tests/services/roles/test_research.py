@@ -18,7 +18,6 @@ from poweron_events.codec import decode
 from poweron_events.log import Message
 from poweron_services.actions.action import Resources
 from poweron_services.actions.registry import actions
-from poweron_services.config import Settings
 from poweron_services.connectors.document_reader import DocumentReader
 from poweron_services.connectors.kept_web import KeptWeb, open_web
 from poweron_services.connectors.page_reader import PageReader
@@ -27,7 +26,8 @@ from poweron_services.connectors.search.search_engine import open_search
 from poweron_services.connectors.web.web_settings import WebSettings
 from poweron_services.models.chat_model import ChatModel
 from poweron_services.runtime import worker
-from poweron_services.search_variables import SearchKeys
+from poweron_services.settings.config import Settings
+from poweron_services.settings.search_variables import SearchKeys
 
 pytestmark = pytest.mark.usefixtures("logged")
 

@@ -19,7 +19,7 @@ from poweron_services.background_tasks import BackgroundTasks
 from poweron_services.connectors.mcp.server_list import HttpServer, ToolServerEntry, secrets_of
 from poweron_services.connectors.mcp.tool_description import ToolDescription, what_changed
 from poweron_services.connectors.web.web_settings import WebSettings
-from poweron_services.secret_redaction import SecretRedaction
+from poweron_services.settings.secret_redaction import SecretRedaction
 
 if TYPE_CHECKING:
     from mcp_types import CallToolResult

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from poweron_services.connectors.search.folder_page import FolderPage
-from poweron_services.decider.language_detection import detect
+from poweron_services.text.language_detection import detect
 
 PASSAGE = 600  # characters at which a passage is long enough
 TITLE = 1.5  # weight of a word in the title

@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl, quote, unquote_to_bytes, urlencode, urlsplit
 
 from poweron_events.codec import writable
 from poweron_services.connectors.search.search_provider import SearchHit, SearchQuery, SearchResults
-from poweron_services.decider.language_detection import detect
+from poweron_services.text.language_detection import detect
 
 LONGEST_URL = 2_000  # characters; a hit with a longer address is dropped
 LONGEST_TITLE, LONGEST_SNIPPET = 300, 1_000  # characters

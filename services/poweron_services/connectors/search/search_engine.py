@@ -11,10 +11,10 @@ from pathlib import Path
 from pydantic import SecretStr
 
 from poweron_events.errors import Refused
-from poweron_services.config import Settings
 from poweron_services.connectors.search.page_folder import FolderAnswer, PageFolder
 from poweron_services.connectors.search.search_provider import Search
-from poweron_services.search_variables import SearchKeys
+from poweron_services.settings.config import Settings
+from poweron_services.settings.search_variables import SearchKeys
 
 
 @dataclass(frozen=True, slots=True)

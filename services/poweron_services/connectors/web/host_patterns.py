@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Self
 
-from poweron_services.setting_lists import listed
+from poweron_services.settings.setting_lists import listed
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Self
 
-from poweron_services.config import Settings
 from poweron_services.connectors.web.host_patterns import HostPattern
+from poweron_services.settings.config import Settings
 
 USUAL_PORTS = frozenset({80, 443})
 MAX_BYTES = 10_000_000

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Final, NamedTuple
 
-from poweron_services.decider.source_list import document_sources, place_in
-from poweron_services.decider.written_numbers import Number, column_numbers, decimal_mark, number, written
 from poweron_services.models.builtin.passages import Library
 from poweron_services.models.builtin.phrases import listed, say
 from poweron_services.models.builtin.sources import Place, Row
 from poweron_services.models.builtin.table_cells import Record, Table
+from poweron_services.text.source_list import document_sources, place_in
+from poweron_services.text.written_numbers import Number, column_numbers, decimal_mark, number, written
 
 
 @dataclass(frozen=True, slots=True)

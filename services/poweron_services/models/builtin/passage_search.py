@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from textwrap import shorten
 from typing import Final
 
-from poweron_services.decider.language_detection import detect
 from poweron_services.models.builtin import meaning, values
 from poweron_services.models.builtin.passages import SENDER, Library, Passage
 from poweron_services.models.builtin.question import Question, Term, about, clauses, kind_of, understand
@@ -21,6 +20,7 @@ from poweron_services.models.builtin.table_questions import asked_of_tables
 from poweron_services.models.builtin.values import Kind
 from poweron_services.models.builtin.vocabulary import terms
 from poweron_services.models.embedding.embedder import Embedder
+from poweron_services.text.language_detection import detect
 
 ENOUGH = 0.7  # share of the question's weight that a passage must cover
 EVERY_WORD = 0.99  # coverage of a passage that itself contains every word of the question

@@ -12,8 +12,6 @@ import orjson
 from markdown_it import MarkdownIt
 
 from poweron_events.errors import Unavailable
-from poweron_services.decider.format_wishes import wished_formats
-from poweron_services.decider.language_detection import detect
 from poweron_services.models.builtin import page_answer
 from poweron_services.models.builtin.brief import brief
 from poweron_services.models.builtin.comparison import comparison
@@ -41,6 +39,8 @@ from poweron_services.models.builtin.web_choice import asks_for_all
 from poweron_services.models.embedding.embedder import Embedder
 from poweron_services.models.prompts import NOTHING as NOTHING_SAID
 from poweron_services.models.prompts import OutputFormat, ProcessPrompt, SourceText
+from poweron_services.text.format_wishes import wished_formats
+from poweron_services.text.language_detection import detect
 
 _MARKS = re.compile(r"^#{1,6} +|\*\*|^\|(?: *:?-{3,}:? *\|)+ *\n?|\\(?=[\\`*<\[\]#>+=~.)-])|^`{3,}.*\n?", re.MULTILINE)
 _EMPHASIS = re.compile(r"(?<!\w)\*(?=\S)([^*\n]+)\*(?!\w)")

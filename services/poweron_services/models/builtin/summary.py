@@ -14,11 +14,11 @@ from typing import Literal
 
 import orjson
 
-from poweron_services.decider.source_list import place_in
 from poweron_services.models.builtin.passages import Library
 from poweron_services.models.builtin.phrases import say
 from poweron_services.models.builtin.sources import APPARATUS, Block, Place, Row, Section
 from poweron_services.models.builtin.table_cells import Table, headers_of, pairs
+from poweron_services.text.source_list import place_in
 
 SHORT_DOCUMENT = 8_000  # characters; a document of up to this length is included in full
 SECTIONS, PIECES = 40, 4  # sections of a longer document, and blocks of each section

@@ -3,8 +3,8 @@
 import re
 from dataclasses import dataclass
 
-from poweron_services.decider.written_numbers import is_numeric
 from poweron_services.models.builtin.sources import Place, Row
+from poweron_services.text.written_numbers import is_numeric
 
 _DIGIT = re.compile(r"\d")
 _NO_LABEL = re.compile(r"\d|@")

@@ -12,12 +12,12 @@ from functools import cached_property
 from itertools import groupby
 from typing import Final, Literal
 
-from poweron_services.decider.written_numbers import Number, column_numbers, decimal_mark, is_empty, is_numeric, written
 from poweron_services.models.builtin.question import Question, Term
 from poweron_services.models.builtin.sources import Place, Row
 from poweron_services.models.builtin.table_cells import Record, Table
 from poweron_services.models.builtin.values import holds
 from poweron_services.models.builtin.vocabulary import stem, terms
+from poweron_services.text.written_numbers import Number, column_numbers, decimal_mark, is_empty, is_numeric, written
 
 Task = Literal["all", "count", "sum", "mean", "highest", "lowest", "cell"]
 

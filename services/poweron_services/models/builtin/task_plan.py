@@ -7,10 +7,10 @@ import orjson
 
 from poweron_events.planning import TaskPlan
 from poweron_events.request import TaskType
-from poweron_services.decider.format_wishes import wished_formats
 from poweron_services.models.builtin.tool_choice import wanted_tools
 from poweron_services.models.builtin.web_choice import wants_web
 from poweron_services.models.prompts import PlanningPrompt
+from poweron_services.text.format_wishes import wished_formats
 
 MAX_OBJECTIVE = 1_500  # characters of the request that an objective repeats
 ANSWERED = "The answer is stated with its source, or it is said that the {texts} do not hold it."

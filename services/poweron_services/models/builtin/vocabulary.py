@@ -8,7 +8,7 @@ import unicodedata
 from functools import cache, lru_cache
 from typing import Any, Final
 
-from poweron_services.decider.language_detection import SMALL_WORDS, detect
+from poweron_services.text.language_detection import SMALL_WORDS, detect
 
 MAX_TEXT = 5_000  # characters used to detect the language
 MAX_WORD = 100  # characters; the rest of a longer word is ignored

@@ -9,10 +9,10 @@ import httpx2
 import orjson
 
 from poweron_events.errors import Unavailable
-from poweron_services.config import Provider, ProviderSettings
 from poweron_services.models.embedding.embedder import Vector
 from poweron_services.models.providers.clients import access
 from poweron_services.models.providers.http_client import http_client
+from poweron_services.settings.config import Provider, ProviderSettings
 
 AT_ONCE: Final = 64  # texts per request
 TIMEOUT: Final = 30.0  # seconds per request

@@ -18,10 +18,10 @@ from pydantic_ai.usage import RequestUsage
 
 from poweron_events.errors import PowerOnError, Refused, Unavailable
 from poweron_events.redaction import redacted
-from poweron_services.config import ProviderSettings
 from poweron_services.models.chat_model import TooLong, UnreadableAnswer
 from poweron_services.models.providers.http_client import Response, proxies
 from poweron_services.models.providers.response_body import MAX_BODY, TooMuch, Unreadable, parsed, why_unreadable
+from poweron_services.settings.config import ProviderSettings
 
 Kind = TypeVar("Kind", bound=BaseException)
 

@@ -18,7 +18,6 @@ from pydantic_ai.usage import RequestUsage
 
 from poweron_events.errors import Refused, Unavailable
 from poweron_events.event import MAX_NANO_USD, MAX_TOKENS, NANO
-from poweron_services.config import Provider, ProviderSettings, Settings
 from poweron_services.decider.rules import BudgetUsedUp
 from poweron_services.models.chat_model import Completion, TooLong, free
 from poweron_services.models.context_window import answer_limit
@@ -30,6 +29,7 @@ from poweron_services.models.providers.http_client import Response, http_client,
 from poweron_services.models.providers.outgoing import WRAPPING, NotSent, Outgoing
 from poweron_services.models.providers.schema_dialects import told
 from poweron_services.models.providers.server_window import server_window
+from poweron_services.settings.config import Provider, ProviderSettings, Settings
 
 BYTES_PER_TOKEN: Final = 16
 """More than any text has on average: prose has about four. A report of fewer tokens than this implies is rejected."""

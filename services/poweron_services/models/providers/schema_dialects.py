@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from poweron_services.config import Provider
 from poweron_services.models.normalisation import ANSWER
+from poweron_services.settings.config import Provider
 
 Schema = dict[str, Any]
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poweron_services.decider.spreadsheet_text import as_text, begins_formula, csv_as_text
+from poweron_services.text.spreadsheet_text import as_text, begins_formula, csv_as_text
 
 CELLS = st.text(st.characters(codec="utf-8", exclude_characters="\r\0"), max_size=20)
 

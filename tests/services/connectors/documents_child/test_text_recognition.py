@@ -14,11 +14,11 @@ from PIL import Image, ImageDraw, ImageFont
 from reportlab.lib.utils import ImageReader
 from reportlab.pdfgen.canvas import Canvas
 
-from poweron_services.config import Settings
 from poweron_services.connectors import text_recognition
 from poweron_services.connectors.document_reader import Section, UnreadableDocument, extract
 from poweron_services.connectors.text_recognition import TextRecognition, shown_places
-from poweron_services.setting_commands import command_of
+from poweron_services.settings.config import Settings
+from poweron_services.settings.setting_commands import command_of
 
 pytestmark = pytest.mark.req("C-05", "X-04")
 

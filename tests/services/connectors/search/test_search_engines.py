@@ -13,13 +13,13 @@ from werkzeug import Response
 from poweron_events.errors import Refused
 from poweron_services.actions.action import Resources
 from poweron_services.actions.registry import actions
-from poweron_services.config import Settings
 from poweron_services.connectors.document_reader import DocumentReader
 from poweron_services.connectors.page_reader import PageReader
 from poweron_services.connectors.report_renderer import ReportRenderer
 from poweron_services.connectors.search.search_engine import SearchEngine, open_search
 from poweron_services.connectors.search.search_provider import SearchQuery, SearchResults
-from poweron_services.search_variables import SearchKeys
+from poweron_services.settings.config import Settings
+from poweron_services.settings.search_variables import SearchKeys
 
 QUESTION = "museums open on Mondays"
 MANY = [page(f"https://museum-{number}.example/", f"Museum {number}") for number in range(45)]

@@ -3,8 +3,8 @@
 import pytest
 from asked import TEMPLATE, ask, plan
 
-from poweron_services.decider.format_wishes import wished_formats
 from poweron_services.models.prompts import MessagePrompt, ProcessPrompt, SourceText, TaskResult
+from poweron_services.text.format_wishes import wished_formats
 
 HARBOR = """# harbor.pdf
 

@@ -13,17 +13,17 @@ from builders import follow_up
 from poweron_events.content import ContentStore
 from poweron_services.actions.action import Resources
 from poweron_services.actions.registry import actions
-from poweron_services.config import Settings
 from poweron_services.connectors.document_reader import DocumentReader
 from poweron_services.connectors.kept_web import open_web
 from poweron_services.connectors.page_reader import PageReader
 from poweron_services.connectors.report_renderer import ReportRenderer
 from poweron_services.connectors.search.search_engine import open_search
 from poweron_services.connectors.web.web_settings import WebSettings
-from poweron_services.decider.cited_statements import statements
-from poweron_services.decider.quotes import comparable, occurs
 from poweron_services.models.builtin import BuiltinModel
-from poweron_services.search_variables import SearchKeys
+from poweron_services.settings.config import Settings
+from poweron_services.settings.search_variables import SearchKeys
+from poweron_services.text.cited_statements import statements
+from poweron_services.text.quotes import comparable, occurs
 
 pytestmark = pytest.mark.usefixtures("logged")
 

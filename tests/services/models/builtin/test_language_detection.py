@@ -2,7 +2,7 @@
 
 import pytest
 
-from poweron_services.decider.language_detection import detect
+from poweron_services.text.language_detection import detect
 
 PROMPTS = [
     ("en", "What is the total of the estimate?"),

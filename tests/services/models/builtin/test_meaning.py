@@ -12,7 +12,6 @@ from test_call import process
 from werkzeug import Response
 
 from poweron_events.errors import Unavailable
-from poweron_services.config import Settings
 from poweron_services.models.builtin import BuiltinModel
 from poweron_services.models.builtin.passage_search import Finding, PassageSearch
 from poweron_services.models.builtin.passages import library
@@ -22,6 +21,7 @@ from poweron_services.models.embedding.embedder import Embedder, Remembering, Ve
 from poweron_services.models.embedding.packaged import packaged_embedder
 from poweron_services.models.prompts import SourceText
 from poweron_services.models.providers.embedding_endpoint import EmbeddingEndpoint
+from poweron_services.settings.config import Settings
 
 ANSWERS = Path(__file__).parents[3] / "answers"
 pytestmark = pytest.mark.req("C-04")

@@ -1,0 +1,1 @@
+"""Settings: environment variables, files of secrets, and what they allow."""

@@ -1,0 +1,1 @@
+"""Rules about text: languages, numbers, quotes, sentences, citations, requested formats; pure functions."""

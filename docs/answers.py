@@ -18,7 +18,7 @@ from poweron_services.models.builtin.passage_search import PassageSearch
 from poweron_services.models.builtin.passages import library
 from poweron_services.models.builtin.vocabulary import language_of
 from poweron_services.models.embedding.embedder import Embedder
-from poweron_services.models.embedding.packaged import packaged_embedder
+from poweron_services.models.embedding.local_embedder import packaged_embedder
 from poweron_services.models.prompts import SourceText
 
 HOUSE = Path(__file__).resolve().parent.parent

@@ -16,7 +16,7 @@ from poweron_services.connectors.reports_child.report import Draft, Part
 from poweron_services.models.builtin.action_choice import report_title
 from poweron_services.models.builtin.process import process
 from poweron_services.models.builtin.vocabulary import known_language
-from poweron_services.models.embedding.packaged import packaged_embedder
+from poweron_services.models.embedding.local_embedder import packaged_embedder
 from poweron_services.models.prompts import ProcessPrompt, SourceText, Template
 
 HOUSE = Path(__file__).resolve().parent.parent

@@ -19,8 +19,8 @@ from poweron_events.fold.state import Verdict
 from poweron_events.log import Record
 from poweron_events.topics import PARTITIONS, partition_of
 from poweron_projections.reader import StoredRecord
+from poweron_services.replay.action_specs import OURS, KnownActions
 from poweron_services.replay.decision_replay import Replayed
-from poweron_services.replay.known_actions import OURS, KnownActions
 from poweron_services.replay.workflow_replay import replay
 
 HISTORIES = Path(__file__).parent / "histories"

@@ -20,8 +20,9 @@ from poweron_events.event import Role
 from poweron_events.fold.stage_specs import PromptStage
 from poweron_events.retry import Backoff, Failure, retry
 from poweron_projections import projector
-from poweron_projections.guarded_log import GuardedLog
+from poweron_projections.log_guard import GuardedLog
 from poweron_services import telemetry
+from poweron_services.action_resources import OpenedActions, opened_actions
 from poweron_services.actions.registry import OpenActions, actions
 from poweron_services.client.connect import Connections
 from poweron_services.fork.forks import Forks
@@ -29,12 +30,11 @@ from poweron_services.intake.request_intake import Intake
 from poweron_services.models.call import Caller
 from poweron_services.models.chat_model import ChatModel
 from poweron_services.models.embedding.embedder import Embedder, Remembering
-from poweron_services.models.embedding.packaged import packaged_embedder
+from poweron_services.models.embedding.local_embedder import packaged_embedder
 from poweron_services.models.model_choice import FallbackModel, StagedModel
-from poweron_services.opened_actions import OpenedActions, opened_actions
 from poweron_services.postgres_ports import PostgresPorts
+from poweron_services.roles.address_check import ConfiguredPlaces
 from poweron_services.roles.executor import Executor
-from poweron_services.roles.named_addresses import ConfiguredPlaces
 from poweron_services.roles.observer import Observer
 from poweron_services.roles.parameterizer import Parameterizer
 from poweron_services.roles.planner import Planner

@@ -10,10 +10,10 @@ from poweron_events import topics
 from poweron_events.dead_letter import DeadLetter
 from poweron_events.errors import LogLost, Unavailable
 from poweron_events.log import Message
-from poweron_projections import guarded_log, reader
+from poweron_projections import log_guard, reader
 from poweron_projections.catch_up import catch_up
 from poweron_projections.connection import Pool
-from poweron_projections.guarded_log import GuardedLog
+from poweron_projections.log_guard import GuardedLog
 from poweron_projections.rebuild import rebuild
 
 EVENTS = topics.EVENTS.name
@@ -29,7 +29,7 @@ def log() -> Breakable:
 @pytest.fixture
 async def guarded(log: Breakable, pool: Pool, monkeypatch: pytest.MonkeyPatch) -> GuardedLog:
     """A log with one workflow, which the rows hold; every append looks at it."""
-    monkeypatch.setattr(guarded_log, "SEEN_WITHIN", 0.0)
+    monkeypatch.setattr(log_guard, "SEEN_WITHIN", 0.0)
     await log.append(EVENTS, typical().messages)
     await catch_up(log, pool)
     guarded = GuardedLog(log, pool)
@@ -123,7 +123,7 @@ async def test_appending_goes_on_while_postgres_is_unavailable(
     async def unavailable(_: Pool) -> None:
         raise Unavailable("Postgres is not available")
 
-    monkeypatch.setattr(guarded_log, "_kept_records", unavailable)
+    monkeypatch.setattr(log_guard, "_kept_records", unavailable)
     await guarded.append(EVENTS, NEW)
     with pytest.raises(Unavailable):
         await guarded.check()

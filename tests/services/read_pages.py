@@ -10,7 +10,7 @@ from papers import command
 from poweron_events.catalog import ExtractDepth, PageFormat
 from poweron_services.connectors.page_child import CHILD
 from poweron_services.connectors.page_text import PageText, ReadPage
-from poweron_services.connectors.web.kept_pages import FetchedPage
+from poweron_services.connectors.web.page_cache import FetchedPage
 
 ADDRESS: Final = "https://museum.example/visit/hours"
 WORDS: Final = [

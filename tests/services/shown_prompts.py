@@ -28,7 +28,7 @@ from poweron_services.roles.parameterizer import generate_react_parameters_promp
 from poweron_services.roles.planner import generate_actions_prompt, generate_planning_prompt  # noqa: E402
 from poweron_services.roles.refiner import create_refinement_prompt  # noqa: E402
 from poweron_services.roles.reviewer import create_review_prompt  # noqa: E402
-from poweron_services.roles.round_ending import MESSAGE_TEMPLATE  # noqa: E402
+from poweron_services.roles.round_end import MESSAGE_TEMPLATE  # noqa: E402
 from poweron_services.roles.selector import generate_react_plan_selection_prompt  # noqa: E402
 
 FOLDER = Path(__file__).with_name("prompts")

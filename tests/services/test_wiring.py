@@ -12,17 +12,17 @@ from doubles import Counting
 from poweron_events.content import ContentStore
 from poweron_events.errors import LogLost, Refused, Unavailable
 from poweron_events.log.memory import MemoryLog
-from poweron_projections.guarded_log import GuardedLog
+from poweron_projections.log_guard import GuardedLog
 from poweron_services import wiring
+from poweron_services.action_resources import opened_actions
 from poweron_services.actions.action import Action, Resources
 from poweron_services.actions.registry import actions, by_name
 from poweron_services.client.connect import Connections
 from poweron_services.connectors.document_reader import DocumentReader
 from poweron_services.connectors.report_renderer import ReportRenderer
 from poweron_services.connectors.search.search_provider import SearchQuery
-from poweron_services.connectors.web.kept_answers import Reader
+from poweron_services.connectors.web.response_cache import Reader
 from poweron_services.models.scripted import ScriptedModel
-from poweron_services.opened_actions import opened_actions
 from poweron_services.settings.config import Settings
 from poweron_services.wiring import ROLES, serve
 

@@ -11,9 +11,9 @@ import orjson
 from poweron_events.json_schema import UnusableSchema
 from poweron_services.actions.action import Action
 from poweron_services.actions.server_tool import ServerTool
-from poweron_services.connectors.mcp.known_servers import approved_tools
-from poweron_services.connectors.mcp.known_tools import KnownTools
 from poweron_services.connectors.mcp.server_list import read_servers
+from poweron_services.connectors.mcp.tool_approvals import KnownTools
+from poweron_services.connectors.mcp.tool_catalog import approved_tools
 from poweron_services.connectors.mcp.tool_server import tool_servers
 from poweron_services.connectors.web.web_settings import WebSettings
 

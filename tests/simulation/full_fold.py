@@ -10,7 +10,7 @@ from poweron_events.envelope import Recorded
 from poweron_events.execution import ActionStarted
 from poweron_events.fold import evolve as rules
 from poweron_events.fold.state import Verdict, Workflow
-from poweron_events.fold.superseded import answers_head
+from poweron_events.fold.stuck_detection import answers_head
 from poweron_events.log import Record
 from poweron_events.request import RequestRefused, RoundRequested, WorkflowRequested
 

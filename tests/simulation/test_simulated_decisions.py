@@ -19,8 +19,8 @@ from poweron_events.log import Record
 from poweron_projections.reader import StoredRecord
 from poweron_services.models.chat_model import Completion
 from poweron_services.models.prompts import Prompt, TaskPrompt
+from poweron_services.replay.action_specs import KnownActions
 from poweron_services.replay.decision_view import accepted, as_object, view
-from poweron_services.replay.known_actions import KnownActions
 from poweron_services.replay.workflow_replay import replay
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]

@@ -24,7 +24,7 @@ from test_tool_kill import counted, prepared
 from poweron_events import RequestWorkflow
 from poweron_events.execution import ActionCompleted, ActionStarted
 from poweron_events.request import ForkedFrom
-from poweron_projections.judged_records import JudgedRecord, judged_records
+from poweron_projections.record_verdicts import JudgedRecord, judged_records
 from poweron_projections.verify import verify
 from poweron_services.client.connect import Connections
 

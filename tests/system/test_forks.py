@@ -18,7 +18,7 @@ from poweron_events.fold.state import Opening, Workflow
 from poweron_events.log import Message
 from poweron_events.request import ForkedFrom, RequestIdentity, RoundRequested
 from poweron_projections import reader
-from poweron_projections.judged_records import judged_records
+from poweron_projections.record_verdicts import judged_records
 from poweron_services.client.ask import ask
 from poweron_services.client.connect import Connections
 from poweron_services.client.follow import Callbacks

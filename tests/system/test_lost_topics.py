@@ -17,7 +17,7 @@ from poweron_events import RequestWorkflow, encode_request, topics, workflow_id
 from poweron_events.errors import Unavailable
 from poweron_events.log import Message, kafka_follower, kafka_offsets
 from poweron_events.log.kafka_settings import KafkaSettings
-from poweron_projections import guarded_log, reader
+from poweron_projections import log_guard, reader
 from poweron_projections.verify import verify
 from poweron_services import wiring
 from poweron_services.client.connect import Connections
@@ -187,7 +187,7 @@ async def test_into_a_topic_that_was_made_again_at_once_nothing_is_appended_befo
     service: Connections, model: Any, lines: Lines, admin: TopicAdmin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await at_work(service, model, "open")
-    monkeypatch.setattr(guarded_log, "SEEN_WITHIN", 0.0)
+    monkeypatch.setattr(log_guard, "SEEN_WITHIN", 0.0)
 
     await admin.delete(topics.EVENTS)
     await admin.make(topics.EVENTS)

@@ -18,7 +18,7 @@ from poweron_services.client.connect import Connections
 from poweron_services.models.chat_model import ChatModel
 from poweron_services.models.prompts import Template
 from poweron_services.replay import replay_processes
-from poweron_services.replay.known_actions import known_actions
+from poweron_services.replay.action_specs import known_actions
 from poweron_services.roles import selector
 from poweron_services.settings.config import Settings
 from poweron_services.wiring import build_model

@@ -36,7 +36,7 @@ from poweron_events.fold.state import (
     with_step,
     with_task,
 )
-from poweron_events.fold.superseded import superseded
+from poweron_events.fold.stuck_detection import superseded
 from poweron_events.observation import ObservationRecorded
 from poweron_events.outcome import (
     AnswerRejected,

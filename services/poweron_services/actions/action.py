@@ -13,11 +13,11 @@ from poweron_events.event import CitedSource, UnreadDocument, WebPage
 from poweron_events.execution import ActionDocument, ActionResult, DocumentCoverage, PageFindings
 from poweron_events.progress import ProgressUnit
 from poweron_services.connectors.document_reader import ExtractedDocument, LoadBytes, OnPage
-from poweron_services.connectors.mcp.known_servers import ApprovedTool
+from poweron_services.connectors.mcp.tool_catalog import ApprovedTool
 from poweron_services.connectors.page_text import OpenPages
 from poweron_services.connectors.report_renderer import Draft, Rendered
 from poweron_services.connectors.search.search_provider import Search, SearchQuery, SearchResults
-from poweron_services.connectors.web.kept_pages import FetchedPage, FetchPage
+from poweron_services.connectors.web.page_cache import FetchedPage, FetchPage
 from poweron_services.models.call import Called
 from poweron_services.models.prompts import Prompt
 from poweron_services.settings.action_connections import Connection

@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 from poweron_events.catalog import CATALOG, ActionSpec, AiProcessParameters
 from poweron_events.execution import ActionResult
 from poweron_services.actions.action import Done, Order, Origin, ReadDocument, none_read
-from poweron_services.actions.cited_sources import cited_answer
 from poweron_services.actions.document_answer import answer_from, with_sentence
 from poweron_services.actions.output_formats import as_document
 from poweron_services.actions.process_prompts import DocumentTask, request_beside
+from poweron_services.actions.source_numbers import cited_answer
 from poweron_services.actions.texts import read_texts
 from poweron_services.models.prompts import OutputFormat
 

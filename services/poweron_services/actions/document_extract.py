@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from poweron_events.catalog import CATALOG, ActionSpec, DocumentExtractParameters
 from poweron_events.execution import ActionResult, DocumentCoverage
 from poweron_services.actions.action import Done, Order, Origin, ReadDocument, document, none_read
-from poweron_services.actions.cited_sources import MARKDOWN, cited_answer
 from poweron_services.actions.document_answer import answer_from, with_sentence
 from poweron_services.actions.process_prompts import DocumentTask, request_beside
+from poweron_services.actions.source_numbers import MARKDOWN, cited_answer
 from poweron_services.actions.texts import read_texts
 
 

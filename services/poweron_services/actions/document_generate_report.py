@@ -18,7 +18,7 @@ from poweron_services.actions.action import (
     RenderReport,
     none_read,
 )
-from poweron_services.actions.cited_sources import MARKDOWN, with_short_titles
+from poweron_services.actions.source_numbers import MARKDOWN, with_short_titles
 from poweron_services.actions.texts import Reading, read_texts
 from poweron_services.connectors.report_renderer import Draft, Part, PartKind, ReportFormat
 from poweron_services.decider.size_limits import SOURCES_BUDGET, fitting

@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 from poweron_events.catalog import PageFormat
 from poweron_events.execution import ActionDocument
 from poweron_services.actions.action import document
-from poweron_services.actions.page_gathering import GatheredPage, comparable, host_of, same_site
+from poweron_services.actions.page_fetcher import GatheredPage, comparable, host_of, same_site
 from poweron_services.actions.page_relevance import Relevance
 from poweron_services.connectors.search.search_provider import SearchHit
 from poweron_services.models.builtin.vocabulary import known_language

@@ -11,8 +11,8 @@ from poweron_events.event import UnreadDocument
 from poweron_events.execution import ActionResult
 from poweron_services.actions.action import Ask, Done, Failed, Order, Origin
 from poweron_services.actions.page_documents import MAX_LINKS, merged, names, page_document, promising
+from poweron_services.actions.page_fetcher import GatheredPage, Gathering, UnreadPage, comparable, shown
 from poweron_services.actions.page_findings import FoundPage, Said, found_in
-from poweron_services.actions.page_gathering import GatheredPage, Gathering, UnreadPage, comparable, shown
 from poweron_services.actions.page_judgement import judged
 from poweron_services.connectors.search.search_provider import SearchQuery, SearchResults
 

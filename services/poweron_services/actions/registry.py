@@ -8,10 +8,10 @@ from typing import Any, TypeAlias
 from poweron_events.catalog import CATALOG, ActionSpec
 from poweron_events.errors import Refused
 from poweron_services.actions.action import Action, Done, Order, Resources
+from poweron_services.actions.action_plugins import others
 from poweron_services.actions.ai_process import AiProcess
 from poweron_services.actions.document_extract import DocumentExtract
 from poweron_services.actions.document_generate_report import DocumentGenerateReport
-from poweron_services.actions.installed_actions import others
 from poweron_services.actions.web_crawl import WebCrawl
 from poweron_services.actions.web_scrape import WebScrape
 from poweron_services.actions.web_search import WebSearch

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from poweron_events.catalog import ActionSpec
 from poweron_events.errors import Unavailable
 from poweron_services.actions.action import Done, Failed, Order, TellProgress
-from poweron_services.connectors.mcp.known_servers import ApprovedTool
+from poweron_services.connectors.mcp.tool_catalog import ApprovedTool
 from poweron_services.connectors.mcp.tool_server import NotCalled
 
 if TYPE_CHECKING:

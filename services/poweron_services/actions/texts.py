@@ -9,10 +9,10 @@ from typing import Final
 
 from poweron_events.event import CitedSource, UnreadDocument
 from poweron_services.actions.action import InputDocument, ReadDocument, TellProgress, told_nobody
-from poweron_services.actions.cited_sources import MARKDOWN, numbered
-from poweron_services.actions.side_by_side import side_by_side
+from poweron_services.actions.concurrency import side_by_side
+from poweron_services.actions.source_numbers import MARKDOWN, numbered
 from poweron_services.connectors.document_reader import ExtractedDocument, UnreadableDocument, partly_read
-from poweron_services.decider.written_documents import PARTLY
+from poweron_services.decider.result_files import PARTLY
 from poweron_services.models.prompts import SourceText
 from poweron_services.text.citations import renumbered
 from poweron_services.text.source_list import with_list

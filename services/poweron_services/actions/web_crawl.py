@@ -9,7 +9,7 @@ from poweron_events.catalog import CATALOG, ActionSpec, ExtractDepth, WebCrawlPa
 from poweron_events.event import UnreadDocument
 from poweron_services.actions.action import Done, InputDocument, Order, ReadDocument, none_read
 from poweron_services.actions.page_documents import head_of, of_same_site
-from poweron_services.actions.page_gathering import (
+from poweron_services.actions.page_fetcher import (
     GatheredPage,
     Gathering,
     GatheringLimits,

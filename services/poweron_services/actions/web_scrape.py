@@ -6,7 +6,7 @@ from typing import Final
 from poweron_events.catalog import CATALOG, ActionSpec, WebScrapeParameters
 from poweron_services.actions.action import Done, Order
 from poweron_services.actions.page_documents import is_file
-from poweron_services.actions.page_gathering import Gathering, GatheringLimits, addresses_in, divided, without_addresses
+from poweron_services.actions.page_fetcher import Gathering, GatheringLimits, addresses_in, divided, without_addresses
 from poweron_services.actions.page_results import Asked, gathered_result, next_links, search
 from poweron_services.connectors.page_text import OpenPages
 

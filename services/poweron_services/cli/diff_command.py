@@ -7,13 +7,13 @@ import typer
 from rich.table import Table
 
 from poweron_events.event import NANO
-from poweron_projections.judged_records import judged_records
+from poweron_projections.record_verdicts import judged_records
 from poweron_services.cli.context import FAILED
 from poweron_services.cli.error_messages import check_id, load_settings, run_work, sentences
 from poweron_services.cli.event_lines import shown_value
 from poweron_services.cli.output import counted, print_json, printable, stdout, tell
 from poweron_services.client.connect import Connections
-from poweron_services.client.recorded_history import verified_records
+from poweron_services.client.workflow_history import verified_records
 from poweron_services.client.workflow_snapshot import read_snapshot
 from poweron_services.fork.original import AcceptedEvent, accepted
 from poweron_services.fork.run_comparison import Comparison, Divergence, RunCost, compare

@@ -29,7 +29,7 @@ from poweron_services.cli.output import print_json, printable, tell
 from poweron_services.cli.setting_messages import explain_settings, number_range
 from poweron_services.client.client_errors import ClientError, NotAWorkflowId
 from poweron_services.client.content_check import ContentLost
-from poweron_services.configured_secrets import hide_configured_secrets
+from poweron_services.log_redaction import hide_configured_secrets
 from poweron_services.settings.config import Settings, misspelled
 
 log = structlog.get_logger()

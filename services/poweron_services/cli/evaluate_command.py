@@ -25,13 +25,13 @@ from poweron_services.cli.query_commands import bring_rows_on
 from poweron_services.client.ask import File
 from poweron_services.client.client_errors import UnknownWorkflow
 from poweron_services.client.connect import Connections
-from poweron_services.client.recorded_history import recorded_history
+from poweron_services.client.workflow_history import recorded_history
 from poweron_services.evaluation.evaluation_run import Candidate, RunCallbacks, ask_all, candidates
-from poweron_services.evaluation.kept_run import KeptAnswer, KeptRun, keep, place_of, read_run
-from poweron_services.evaluation.recorded_answer import RecordedAnswer, recorded_answer
 from poweron_services.evaluation.request_table import TableRequest, read_table
+from poweron_services.evaluation.run_file import KeptAnswer, KeptRun, keep, place_of, read_run
 from poweron_services.evaluation.score_report import report_json, report_markdown
 from poweron_services.evaluation.scores import JudgedAnswer, ModelScore, judged, scores
+from poweron_services.evaluation.workflow_answer import RecordedAnswer, recorded_answer
 from poweron_services.settings.config import Settings
 from poweron_services.standalone import check_content, check_files, open_connections
 

@@ -7,7 +7,7 @@ from poweron_events.errors import LogLost, PowerOnError
 from poweron_events.log.kafka import connect as connect_kafka
 from poweron_events.log.kafka_settings import KafkaSettings
 from poweron_projections.connection import connect as connect_postgres
-from poweron_projections.guarded_log import GuardedLog
+from poweron_projections.log_guard import GuardedLog
 from poweron_services.cli.advice import LOG_LOST
 from poweron_services.cli.error_messages import sentence
 from poweron_services.cli.problems import Problems

@@ -17,9 +17,9 @@ from poweron_services.cli.code_advice import advice_for
 from poweron_services.cli.context import FAILED, USAGE
 from poweron_services.cli.error_messages import load_settings, run_work, sentences, stop
 from poweron_services.cli.output import counted, one_line, print_json, printable, stdout, tell
-from poweron_services.connectors.mcp.known_servers import ApprovedTool
-from poweron_services.connectors.mcp.known_tools import KnownTools
 from poweron_services.connectors.mcp.server_list import FORM, HttpServer, read_servers
+from poweron_services.connectors.mcp.tool_approvals import KnownTools
+from poweron_services.connectors.mcp.tool_catalog import ApprovedTool
 from poweron_services.connectors.mcp.tool_description import ToolDescription, action_of, what_changed, with_own_names
 from poweron_services.connectors.mcp.tool_server import NotLet, ToolServer, tool_servers
 from poweron_services.connectors.web.web_settings import WebSettings

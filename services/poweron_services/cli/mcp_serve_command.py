@@ -17,8 +17,8 @@ from poweron_services.cli.error_messages import explained, load_settings, run_wo
 from poweron_services.cli.event_lines import told_lines
 from poweron_services.cli.output import tell
 from poweron_services.client.connect import Connections
-from poweron_services.mcp_server.allowed_folders import AllowedFolders
 from poweron_services.mcp_server.answerable_requests import answerable
+from poweron_services.mcp_server.file_access import AllowedFolders
 from poweron_services.mcp_server.tool_calls import ToolCalls
 from poweron_services.mcp_server.tool_protocol import tool_server
 from poweron_services.mcp_server.workplace import workplace

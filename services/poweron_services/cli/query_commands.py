@@ -33,7 +33,7 @@ from poweron_services.client.client_errors import UnknownWorkflow
 from poweron_services.client.connect import Connections
 from poweron_services.client.follow import HINT_AFTER
 from poweron_services.client.pending_request import why_unknown
-from poweron_services.client.recorded_history import verified_records
+from poweron_services.client.workflow_history import verified_records
 from poweron_services.standalone import open_connections
 
 PAGE = 500  # records fetched at a time

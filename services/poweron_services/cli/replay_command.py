@@ -21,15 +21,15 @@ from poweron_services.cli.progress_bar import bar
 from poweron_services.cli.query_commands import bring_rows_on
 from poweron_services.client.connect import Connections
 from poweron_services.client.content_check import expect_content
-from poweron_services.client.recorded_history import verified_records
+from poweron_services.client.workflow_history import verified_records
 from poweron_services.fork.run_comparison import decides_the_same
-from poweron_services.replay.asked_again import Answered, AskAgain
+from poweron_services.replay.action_specs import KnownActions, known_actions
+from poweron_services.replay.decision_repeats import Answered, AskAgain
 from poweron_services.replay.decision_replay import Replayed, unless_replaying
 from poweron_services.replay.decision_view import accepted, index_of
-from poweron_services.replay.known_actions import KnownActions, known_actions
+from poweron_services.replay.replay_content import StoredContent
 from poweron_services.replay.replay_processes import ReplayedWorkflow, replay_all
-from poweron_services.replay.stored_content import StoredContent
-from poweron_services.replay.stored_records import Folded
+from poweron_services.replay.workflow_records import Folded
 from poweron_services.replay.workflow_replay import Counted, replay
 from poweron_services.settings.config import Settings
 from poweron_services.standalone import open_connections

@@ -20,7 +20,7 @@ from poweron_services.cli.error_messages import load_settings, run_work, sentenc
 from poweron_services.cli.output import one_line, print_json, stdout, tell
 from poweron_services.cli.progress_bar import bar
 from poweron_services.client.content_check import CheckedContent, check_content
-from poweron_services.configured_secrets import hide_configured_secrets
+from poweron_services.log_redaction import hide_configured_secrets
 from poweron_services.process_memory import tune_memory
 from poweron_services.settings.config import Settings, misspelled
 from poweron_services.standalone import open_connections

@@ -9,7 +9,7 @@ from poweron_services.cli.error_messages import check_id, sentences
 from poweron_services.cli.output import one_line, print_beside, print_json, printable, stdout, tell
 from poweron_services.cli.query_commands import with_rows
 from poweron_services.client.connect import Connections
-from poweron_services.client.recorded_history import verified_records
+from poweron_services.client.workflow_history import verified_records
 from poweron_services.replay.decision_view import View, as_object, view
 
 

@@ -13,7 +13,7 @@ from poweron_projections.entries import ApprovalEntry, EventEntry
 from poweron_services.client.client_errors import LastAnswer, NothingToApprove
 from poweron_services.client.connect import Connections
 from poweron_services.client.follow import Callbacks, send_and_wait
-from poweron_services.client.recorded_history import verified_records
+from poweron_services.client.workflow_history import verified_records
 from poweron_services.client.workflow_snapshot import read_snapshot
 
 Decision = Literal["approve", "deny"]

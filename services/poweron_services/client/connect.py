@@ -12,7 +12,7 @@ from poweron_events.log.kafka_settings import KafkaSettings
 from poweron_events.log.memory import MemoryProgress
 from poweron_projections.connection import Pool
 from poweron_projections.connection import connect as connect_postgres
-from poweron_projections.guarded_log import GuardedLog
+from poweron_projections.log_guard import GuardedLog
 from poweron_services.settings.config import Settings
 
 

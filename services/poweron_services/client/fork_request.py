@@ -23,13 +23,13 @@ from poweron_events.request import (
     WorkflowRequested,
     workflow_id,
 )
-from poweron_projections.judged_records import JudgedRecord, judged_records
+from poweron_projections.record_verdicts import JudgedRecord, judged_records
 from poweron_services.client.ask import OpeningRequest, ask
 from poweron_services.client.client_errors import UnknownSeq
 from poweron_services.client.connect import Connections
 from poweron_services.client.follow import Callbacks, Outcome
-from poweron_services.client.recorded_history import verified_records
 from poweron_services.client.release_check import expect_known
+from poweron_services.client.workflow_history import verified_records
 from poweron_services.client.workflow_snapshot import read_snapshot
 
 

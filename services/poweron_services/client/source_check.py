@@ -11,11 +11,11 @@ from poweron_events.fold.history import item_reference
 from poweron_projections import reader
 from poweron_services.client.connect import Connections
 from poweron_services.client.document_citations import Citation, DocumentText, SearchedText, named_in, numbered
-from poweron_services.client.recorded_history import verified_records
-from poweron_services.decider.model_written import written_by_model
-from poweron_services.text.cited_statements import Statement, statements
+from poweron_services.client.workflow_history import verified_records
+from poweron_services.decider.authorship import written_by_model
 from poweron_services.text.language_detection import detect
 from poweron_services.text.source_list import without_list
+from poweron_services.text.statements import Statement, statements
 
 MARKDOWN: Final = "text/markdown"
 TEXTS: Final = frozenset({MARKDOWN, "text/csv", "application/json"})

@@ -16,7 +16,7 @@ from poweron_events.codes import UnreadCode
 from poweron_services.connectors.documents_child.document import ExtractedDocument, Right, Section
 from poweron_services.connectors.documents_child.limits import MEGABYTE, Limits
 from poweron_services.connectors.documents_child.readers import Note
-from poweron_services.connectors.isolated_process import CHUNK, isolated_process, send
+from poweron_services.connectors.process_isolation import CHUNK, isolated_process, send
 
 CHILD = "poweron_services.connectors.documents_child"
 SMALL = 1 << 14  # bytes; chunks of this size or more are parsed in a thread

@@ -21,7 +21,7 @@ from poweron_services.connectors.documents_child.readers import TEXTS
 from poweron_services.connectors.page_child import LIMITS, PageChild, PageUnread
 from poweron_services.connectors.page_text import PageLink, PageText, ReadPage
 from poweron_services.connectors.pages_child.page_answers import Question
-from poweron_services.connectors.web.kept_pages import FetchedPage
+from poweron_services.connectors.web.page_cache import FetchedPage
 
 IDLE = 8  # children that wait for the next page of their step; each takes some 50 MB
 HEAD = 4096  # bytes used to detect the type of a page

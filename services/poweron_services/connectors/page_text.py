@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from poweron_events.catalog import ExtractDepth
-from poweron_services.connectors.web.kept_pages import FetchedPage
+from poweron_services.connectors.web.page_cache import FetchedPage
 
 Obstacle = Literal["javascript", "login", "consent"]
 """What keeps a reader without a browser from the text of a page."""

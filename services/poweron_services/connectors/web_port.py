@@ -3,8 +3,8 @@
 from typing import Protocol
 
 from poweron_services.connectors.search.search_provider import SearchQuery, SearchResults
-from poweron_services.connectors.web.kept_answers import Reader
-from poweron_services.connectors.web.kept_pages import FetchedPage
+from poweron_services.connectors.web.page_cache import FetchedPage
+from poweron_services.connectors.web.response_cache import Reader
 
 
 class Web(Protocol):

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from poweron_services.evaluation.recorded_answer import RecordedAnswer
 from poweron_services.evaluation.request_table import ExpectedFacts
+from poweron_services.evaluation.workflow_answer import RecordedAnswer
 
 FEWEST_WORDS: Final = 3  # a shorter sentence of the question is not removed from an answer
 REPEATED: Final = "\N{HORIZONTAL ELLIPSIS}"

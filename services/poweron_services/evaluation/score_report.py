@@ -5,7 +5,7 @@ from typing import Any
 
 from poweron_events.event import NANO
 from poweron_services.evaluation.judgement_of_answers import Miss
-from poweron_services.evaluation.kept_run import KeptRun
+from poweron_services.evaluation.run_file import KeptRun
 from poweron_services.evaluation.scores import JudgedAnswer, ModelScore, partings
 
 HEAD = "| model | right | share | inconclusive | cost | tokens | time | steps |\n|---|---|---|---|---|---|---|---|"

@@ -6,9 +6,9 @@ from statistics import fmean
 
 from poweron_events.codes import RUN_TIME
 from poweron_services.evaluation.judgement_of_answers import Miss, Verdict, misses, verdict
-from poweron_services.evaluation.kept_run import KeptAnswer, KeptRun
-from poweron_services.evaluation.recorded_answer import RecordedAnswer
 from poweron_services.evaluation.request_table import ExpectedFacts
+from poweron_services.evaluation.run_file import KeptAnswer, KeptRun
+from poweron_services.evaluation.workflow_answer import RecordedAnswer
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from poweron_events.outcome import StageFailed
 from poweron_events.retry import Failure, retry
 from poweron_events.stream import WorkflowEvent
 from poweron_services import telemetry
-from poweron_services.fork.copied_events import Copying
+from poweron_services.fork.event_copies import Copying
 from poweron_services.fork.original import AcceptedEvent, Original, Result, forked_from
 
 log = structlog.get_logger()

@@ -10,7 +10,7 @@ from poweron_events.envelope import Cause, envelop, event_id
 from poweron_events.event import RECORDED
 from poweron_events.execution import ActionCompleted, ActionStarted, ApprovalDenied, ApprovalGranted, ApprovalRequested
 from poweron_events.fold.evolve import WITHOUT_TURN
-from poweron_events.fold.expected import expected
+from poweron_events.fold.lookahead import expected
 from poweron_events.fold.state import Opening, Place, Round, Workflow
 from poweron_events.observation import ObservationRecorded
 from poweron_events.outcome import (
@@ -36,8 +36,8 @@ from poweron_events.request import (
 from poweron_events.reservation import CallReserved
 from poweron_events.selection import ActionSelected, SelectionRejected
 from poweron_events.stream import WorkflowEvent
-from poweron_projections.judged_records import JudgedRecord
-from poweron_services.fork.copied_events import with_identity
+from poweron_projections.record_verdicts import JudgedRecord
+from poweron_services.fork.event_copies import with_identity
 
 NO_RESULT = frozenset({"not_begun", "cancelled"})
 """Outcomes of actions that were not run to their end."""

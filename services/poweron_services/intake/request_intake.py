@@ -22,11 +22,11 @@ from poweron_events.stream import Request
 from poweron_services import telemetry
 from poweron_services.decider.action_lists import EVERYTHING, ActionLists
 from poweron_services.intake.consistent_reads import ConsistentReads
-from poweron_services.intake.held_requests import HeldRequest
 from poweron_services.intake.intake_ports import IntakeQueries
 from poweron_services.intake.judgement import IntakeEvent, Refusal, target, target_of_invalid
 from poweron_services.intake.open_limit import OpenLimit
 from poweron_services.intake.priority import cancellation, is_approval, is_urgent, waits_its_turn
+from poweron_services.intake.request_backlog import HeldRequest
 from poweron_services.intake.request_judge import RequestJudge
 from poweron_services.intake.request_queue import RequestQueue
 from poweron_services.intake.settlement import Judge, Settlement

@@ -15,7 +15,7 @@ from poweron_events.errors import Conflict, Refused, Unavailable
 from poweron_events.log import EventLog, Follower, Polled, Record
 from poweron_events.retry import Failure, retry
 from poweron_services.background_tasks import BackgroundTasks
-from poweron_services.intake.held_requests import HeldRequest, HeldRequests, PendingOffsets
+from poweron_services.intake.request_backlog import HeldRequest, HeldRequests, PendingOffsets
 
 log = structlog.get_logger()
 

@@ -25,7 +25,7 @@ from poweron_services.client.client_errors import AskedFor, NotAWorkflowId, Unkn
 from poweron_services.client.connect import Connections
 from poweron_services.client.follow import Callbacks, Outcome, not_taken_yet
 from poweron_services.client.step_progress import follow_amounts
-from poweron_services.mcp_server.allowed_folders import AllowedFolders
+from poweron_services.mcp_server.file_access import AllowedFolders
 from poweron_services.mcp_server.tool_shapes import (
     ApprovalState,
     ApproveArguments,

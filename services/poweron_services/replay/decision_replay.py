@@ -33,6 +33,7 @@ from poweron_events.selection import ActionSelected, SelectionRejected
 from poweron_events.stream import WorkflowEvent
 from poweron_services.models.call import Caller
 from poweron_services.models.time_limit import TimeLimit
+from poweron_services.replay.action_specs import CatalogThen, KnownActions
 from poweron_services.replay.earlier_release import (
     BEFORE_0_4,
     SENTENCES,
@@ -41,18 +42,17 @@ from poweron_services.replay.earlier_release import (
     lacks_fields,
 )
 from poweron_services.replay.event_check import differences
-from poweron_services.replay.known_actions import CatalogThen, KnownActions
 from poweron_services.replay.permission_check import PermissionCheck, asked_again
 from poweron_services.replay.prompt_check import NO_PROMPT, Checked, Sameness, StoredPrompt
-from poweron_services.replay.released_templates import release_of
-from poweron_services.replay.stored_answers import (
+from poweron_services.replay.replay_content import StoredContent
+from poweron_services.replay.replay_model import (
     UNUSABLE,
     StoredAnswers,
     StoredCall,
     may_be_unusable,
 )
-from poweron_services.replay.stored_content import StoredContent
-from poweron_services.replay.stored_records import Folded
+from poweron_services.replay.template_archive import release_of
+from poweron_services.replay.workflow_records import Folded
 from poweron_services.roles.reviewer import Reviewer
 from poweron_services.wiring import stage_functions
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 import orjson
 
 from poweron_events.stream import WorkflowEvent
-from poweron_services.replay.stored_answers import UNTOLD
+from poweron_services.replay.replay_model import UNTOLD
 
 BY_NATURE: Final = frozenset(
     {"durationMs", "tries", "promptRef", "answerRef", "template", "templateSha256", "failedCalls", "reservations"}

@@ -13,13 +13,13 @@ from poweron_services.decider.approval import NEVER, Approval, marks
 from poweron_services.models.call import Caller
 from poweron_services.models.chat_model import Completion
 from poweron_services.models.prompts import Prompt
+from poweron_services.replay.action_specs import CatalogThen
 from poweron_services.replay.event_check import differences
-from poweron_services.replay.known_actions import CatalogThen
 from poweron_services.replay.prompt_check import Checked
-from poweron_services.replay.stored_content import StoredContent
-from poweron_services.replay.stored_records import Folded
+from poweron_services.replay.replay_content import StoredContent
+from poweron_services.replay.workflow_records import Folded
 from poweron_services.roles.action_execution import Execution
-from poweron_services.roles.named_addresses import ConfiguredPlaces
+from poweron_services.roles.address_check import ConfiguredPlaces
 
 DENIAL: Final = ("success", "outcome", "error", "detail", "code")
 """The fields of an action's end that say why it was not allowed to run."""

@@ -11,7 +11,7 @@ import orjson
 from poweron_events.event import ModelCall
 from poweron_services.models.prompts import Prompt, Rendered, Template
 from poweron_services.replay.earlier_release import EarlierPrompts
-from poweron_services.replay.released_templates import release_of, released_template
+from poweron_services.replay.template_archive import release_of, released_template
 
 Sameness = Literal["same", "differs", "inconclusive"]
 _FENCE: Final = re.compile(r"^<<< ([0-9a-f]{16})$", re.MULTILINE)

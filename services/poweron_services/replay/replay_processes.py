@@ -19,8 +19,8 @@ from poweron_projections import reader
 from poweron_projections.connection import Pool
 from poweron_projections.reader import StoredRecord
 from poweron_services.client.client_errors import NewerRelease
+from poweron_services.replay.action_specs import KnownActions
 from poweron_services.replay.decision_replay import Replayed
-from poweron_services.replay.known_actions import KnownActions
 from poweron_services.replay.workflow_replay import replay
 
 MAX_PROCESSES: Final = 8

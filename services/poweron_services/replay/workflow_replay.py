@@ -5,10 +5,10 @@ from typing import NamedTuple
 
 from poweron_events.content import ContentStore
 from poweron_projections.reader import StoredRecord
+from poweron_services.replay.action_specs import KnownActions
 from poweron_services.replay.decision_replay import DecisionReplay, Replayed, is_decision
-from poweron_services.replay.known_actions import KnownActions
-from poweron_services.replay.stored_content import StoredContent
-from poweron_services.replay.stored_records import Damaged, Folded, folded
+from poweron_services.replay.replay_content import StoredContent
+from poweron_services.replay.workflow_records import Damaged, Folded, folded
 
 
 class Counted(NamedTuple):

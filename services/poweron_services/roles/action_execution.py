@@ -26,14 +26,15 @@ from poweron_events.stream import WorkflowEvent
 from poweron_services import telemetry
 from poweron_services.actions.action import Action, Done, Failed, InputDocument, Order
 from poweron_services.connectors.search.search_provider import SearchQuery, SearchResults
-from poweron_services.connectors.web.kept_answers import Reader
-from poweron_services.connectors.web.kept_pages import FetchedPage
+from poweron_services.connectors.web.page_cache import FetchedPage
+from poweron_services.connectors.web.response_cache import Reader
 from poweron_services.connectors.web_port import Web
 from poweron_services.decider.action_lists import EVERYTHING, ActionLists
 from poweron_services.decider.approval import Approval
+from poweron_services.decider.authorship import written_by_model
 from poweron_services.decider.defaults import language
-from poweron_services.decider.model_written import written_by_model
 from poweron_services.decider.references import documents_at_hand
+from poweron_services.decider.result_files import known_unreadable
 from poweron_services.decider.rules import allowance
 from poweron_services.decider.schema_check import check_values
 from poweron_services.decider.validation import CONNECTION, NotAllowed, check_action, check_connection
@@ -45,15 +46,14 @@ from poweron_services.decider.web_addresses import (
     selected_texts,
     unknown_address,
 )
-from poweron_services.decider.written_documents import known_unreadable
 from poweron_services.models.call import Called, Caller
 from poweron_services.models.prompts import Prompt
 from poweron_services.models.time_limit import TimeLimit
 from poweron_services.roles.action_results import Stored, completed, failed, store_result
 from poweron_services.roles.action_secrets import NO_ACTION_SECRETS, ActionSecrets, HeldSecrets
+from poweron_services.roles.address_check import ConfiguredPlaces, PlaceCheck, addresses_known, names_places
 from poweron_services.roles.content_retry import content_time_limit, retry_content
-from poweron_services.roles.named_addresses import ConfiguredPlaces, PlaceCheck, addresses_known, names_places
-from poweron_services.roles.named_documents import documents_named
+from poweron_services.roles.document_lookup import documents_named
 from poweron_services.roles.observation_builder import observe_build, text_of
 from poweron_services.roles.progress_sender import StepTeller, tell_nobody
 

@@ -17,8 +17,8 @@ from poweron_services.models.call import Caller
 from poweron_services.roles.action_execution import Execution
 from poweron_services.roles.action_results import without_result
 from poweron_services.roles.action_secrets import NO_ACTION_SECRETS, ActionSecrets
+from poweron_services.roles.address_check import ConfiguredPlaces
 from poweron_services.roles.claims import Assignment, Claim, Claims
-from poweron_services.roles.named_addresses import ConfiguredPlaces
 from poweron_services.roles.progress_sender import StepTeller, tell_nobody
 
 

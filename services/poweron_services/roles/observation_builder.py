@@ -24,7 +24,7 @@ from poweron_events.observation import (
 )
 from poweron_services.actions.page_documents import without_head
 from poweron_services.decider.model_reasons import reason_for_models
-from poweron_services.decider.written_documents import unread_in_short
+from poweron_services.decider.result_files import unread_in_short
 
 READABLE = ("text/", "application/json", "application/xml")
 LOOKED_AT = 100_000  # characters of a document: splitting a long one into words would take ten times its memory

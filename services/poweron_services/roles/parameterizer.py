@@ -26,7 +26,7 @@ from poweron_services.decider.validation import (
 from poweron_services.models.answers import ParametersAnswer
 from poweron_services.models.call import Caller
 from poweron_services.models.prompts import ParametersPrompt, Template
-from poweron_services.roles.named_addresses import ConfiguredPlaces, PlaceCheck
+from poweron_services.roles.address_check import ConfiguredPlaces, PlaceCheck
 from poweron_services.roles.prompt_context import refusal
 from poweron_services.roles.rejections import reasons
 

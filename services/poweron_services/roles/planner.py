@@ -18,7 +18,7 @@ from poweron_services.models.answers import ActionsAnswer, PlanningAnswer, Unacc
 from poweron_services.models.call import Caller
 from poweron_services.models.normalisation import with_normalised
 from poweron_services.models.prompts import ActionsPrompt, PlanningPrompt, Template
-from poweron_services.roles.named_documents import documents_named, references_as_listed
+from poweron_services.roles.document_lookup import documents_named, references_as_listed
 from poweron_services.roles.prompt_context import planning_prompt, task_prompt
 from poweron_services.roles.rejections import answer_rejected, rejected_for_good
 

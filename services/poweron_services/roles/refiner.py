@@ -14,6 +14,7 @@ from poweron_events.refinement import Classification, IterationTelemetry, Refine
 from poweron_events.stream import WorkflowEvent
 from poweron_services.decider.answer_schemas import refinement_schema
 from poweron_services.decider.defaults import language
+from poweron_services.decider.result_files import all_unreadable
 from poweron_services.decider.rules import (
     BudgetUsedUp,
     Review,
@@ -26,7 +27,6 @@ from poweron_services.decider.rules import (
     why_stop,
 )
 from poweron_services.decider.size_limits import fitting_improvements
-from poweron_services.decider.written_documents import all_unreadable
 from poweron_services.models.answers import RefinementAnswer
 from poweron_services.models.call import Caller
 from poweron_services.models.prompts import RefinementPrompt, Template

@@ -19,11 +19,11 @@ from poweron_events.outcome import (
 from poweron_events.stream import WorkflowEvent
 from poweron_services.decider.answer_schemas import review_schema
 from poweron_services.decider.defaults import language
+from poweron_services.decider.result_files import all_unreadable
 from poweron_services.decider.rules import ALL_MET, BudgetUsedUp, all_met, check_last_call, retries_used_up, used_up
 from poweron_services.decider.size_limits import (
     fitting_improvements,
 )
-from poweron_services.decider.written_documents import all_unreadable
 from poweron_services.models.answers import ReviewAnswer
 from poweron_services.models.call import Caller
 from poweron_services.models.prompts import ReviewPrompt, Template
@@ -31,7 +31,7 @@ from poweron_services.models.time_limit import failed_calls
 from poweron_services.roles.criteria_progress import progress, updated_progress
 from poweron_services.roles.prompt_context import history, refusal
 from poweron_services.roles.rejections import answer_rejected, rejected_for_good, shown
-from poweron_services.roles.round_ending import RoundEnding
+from poweron_services.roles.round_end import RoundEnding
 
 log = structlog.get_logger()
 REVIEW_TEMPLATE = Template.beside(__file__, "reviewer.v4.md")

@@ -25,8 +25,8 @@ from poweron_services.models.answers import SelectionAnswer
 from poweron_services.models.call import Caller
 from poweron_services.models.normalisation import with_normalised
 from poweron_services.models.prompts import SelectionPrompt, Template
-from poweron_services.roles.named_addresses import PlaceCheck
-from poweron_services.roles.named_documents import documents_named, references_as_listed
+from poweron_services.roles.address_check import PlaceCheck
+from poweron_services.roles.document_lookup import documents_named, references_as_listed
 from poweron_services.roles.prompt_context import task_prompt
 from poweron_services.roles.rejections import reasons
 

@@ -8,8 +8,8 @@ from poweron_events.content import ContentStore
 from poweron_events.errors import MissingContent
 from poweron_events.event import DocumentRef
 from poweron_events.fold.state import Workflow
-from poweron_services.actions.cited_sources import SourceNumbers
-from poweron_services.decider.failed_steps import failed_steps, reviews
+from poweron_services.actions.source_numbers import SourceNumbers
+from poweron_services.decider.step_failures import failed_steps, reviews
 from poweron_services.models.prompts import TaskResult
 from poweron_services.text.citations import cited_numbers
 from poweron_services.text.format_wishes import asked_formats

@@ -15,7 +15,7 @@ from poweron_events.errors import Refused
 from poweron_events.event import Role
 from poweron_events.execution import ActionCompleted, ActionStarted, ApprovalRequested
 from poweron_events.fold.costs import failed_calls, model_calls
-from poweron_events.fold.expected import expected
+from poweron_events.fold.lookahead import expected
 from poweron_events.fold.stage_specs import TIMED_PHASES
 from poweron_events.fold.state import Workflow
 from poweron_events.log import EventLog, Message

@@ -18,7 +18,7 @@ from poweron_events.envelope import Recorded, source
 from poweron_events.event import Role
 from poweron_events.fold.stage_specs import TIMED_PHASES, TURNS
 from poweron_events.fold.state import Workflow
-from poweron_events.fold.superseded import answers_head
+from poweron_events.fold.stuck_detection import answers_head
 from poweron_events.fold.turn import round_due_ms, turn
 from poweron_events.log import EventLog, Follower
 from poweron_events.outcome import DeadlinePassed

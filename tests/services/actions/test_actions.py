@@ -24,8 +24,8 @@ from poweron_events.request import workflow_id
 from poweron_services.actions.action import Done, Failed, InputDocument, Order, document
 from poweron_services.actions.registry import by_name
 from poweron_services.connectors.document_reader import ExtractedDocument, LoadBytes, OnPage, extract
+from poweron_services.decider.result_files import known_unreadable
 from poweron_services.decider.schema_check import check_values
-from poweron_services.decider.written_documents import known_unreadable
 from poweron_services.models.call import Called, Caller
 from poweron_services.models.prompts import ProcessPrompt, Prompt
 from poweron_services.models.scripted import ScriptedModel

@@ -17,8 +17,8 @@ from poweron_events.execution import ActionCompleted
 from poweron_events.outcome import RoundCompleted
 from poweron_events.request import workflow_id
 from poweron_services.actions.action import Done, InputDocument, Order
-from poweron_services.actions.cited_sources import SourceNumbers, cited_answer
 from poweron_services.actions.registry import by_name
+from poweron_services.actions.source_numbers import SourceNumbers, cited_answer
 from poweron_services.decider.schema_check import check_values
 from poweron_services.decider.size_limits import SOURCES_BUDGET
 from poweron_services.models.call import Called, Caller

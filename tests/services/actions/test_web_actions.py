@@ -20,7 +20,7 @@ from poweron_events.errors import Refused
 from poweron_events.event import WebPage
 from poweron_services.actions.action import Ask, Failed, InputDocument, Order
 from poweron_services.actions.page_documents import names, page_document, without_head
-from poweron_services.actions.page_gathering import GatheredPage
+from poweron_services.actions.page_fetcher import GatheredPage
 from poweron_services.actions.web_crawl import addresses_of
 from poweron_services.connectors.document_reader import DocumentReader
 from poweron_services.connectors.page_text import PageText

@@ -25,14 +25,14 @@ from poweron_events.selection import SelectionRejected
 from poweron_services.actions.action import Action, Resources
 from poweron_services.actions.registry import actions
 from poweron_services.connectors.document_reader import DocumentReader
-from poweron_services.connectors.kept_web import KeptWeb, open_web
 from poweron_services.connectors.page_reader import PageReader
 from poweron_services.connectors.report_renderer import ReportRenderer
 from poweron_services.connectors.search.search_engine import open_search
 from poweron_services.connectors.search.search_provider import SearchQuery, SearchResults
-from poweron_services.connectors.web.kept_answers import Reader
-from poweron_services.connectors.web.kept_pages import FetchedPage
+from poweron_services.connectors.web.page_cache import FetchedPage
+from poweron_services.connectors.web.response_cache import Reader
 from poweron_services.connectors.web.web_settings import WebSettings
+from poweron_services.connectors.web_access import KeptWeb, open_web
 from poweron_services.connectors.web_port import Web
 from poweron_services.models.chat_model import Completion
 from poweron_services.models.prompts import (

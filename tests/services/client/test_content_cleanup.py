@@ -21,7 +21,7 @@ from poweron_events.log.memory import MemoryLog
 from poweron_events.request import StoredDocument
 from poweron_projections.catch_up import catch_up
 from poweron_projections.connection import connect as connect_postgres
-from poweron_projections.guarded_log import GuardedLog
+from poweron_projections.log_guard import GuardedLog
 from poweron_services.client import content_cleanup
 from poweron_services.client.connect import Connections
 from poweron_services.client.content_cleanup import DAY, Cleanup, NotItsLog, clearing_up

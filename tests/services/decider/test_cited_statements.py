@@ -7,8 +7,8 @@ from pages import CLOCKS
 from processor_time import within
 
 from poweron_services.text.citations import cited_numbers, renumbered
-from poweron_services.text.cited_statements import Quote, Statement, statements
 from poweron_services.text.quotes import comparable, occurs
+from poweron_services.text.statements import Quote, Statement, statements
 
 
 def said(text: str, mime_type: str = "text/markdown") -> list[tuple[str, tuple[int, ...]]]:

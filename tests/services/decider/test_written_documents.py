@@ -7,7 +7,7 @@ import pytest
 
 from builders import At, Told, cancellation, document, planned, requested
 from poweron_events.event import DocumentRef
-from poweron_services.decider.written_documents import told_apart, written_documents
+from poweron_services.decider.result_files import told_apart, written_documents
 
 PROCESS, REPORT = "ai.process", "document.generateReport"
 

@@ -5,7 +5,7 @@ from decimal import Decimal
 import pytest
 from processor_time import within
 
-from poweron_services.text.written_numbers import column_numbers, number
+from poweron_services.text.numbers import column_numbers, number
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from poweron_events import codec
 from poweron_events.execution import EffectClass
 from poweron_events.fold.evolve import evolve
 from poweron_events.fold.state import Opening, Phase, Workflow
-from poweron_events.fold.superseded import answers_head
+from poweron_events.fold.stuck_detection import answers_head
 from poweron_events.log import Message
 from poweron_events.request import LAWS, Budgets, ForkedFrom, RequestIdentity, workflow_id
 from poweron_services.fork.original import Original

@@ -11,7 +11,7 @@ from poweron_events import topics
 from poweron_events.errors import Conflict, Refused, Unavailable
 from poweron_events.log import Message, Record
 from poweron_events.log.memory import MemoryLog
-from poweron_services.intake.held_requests import HeldRequest
+from poweron_services.intake.request_backlog import HeldRequest
 from poweron_services.intake.request_queue import TRIES, RequestQueue
 
 

@@ -15,7 +15,7 @@ from mcp.client.client import Client
 from poweron_events.errors import Refused, Unavailable
 from poweron_services.cli.error_messages import explained
 from poweron_services.client.client_errors import UnknownWorkflow
-from poweron_services.mcp_server.allowed_folders import AllowedFolders, NotHandedOver
+from poweron_services.mcp_server.file_access import AllowedFolders, NotHandedOver
 from poweron_services.mcp_server.tool_calls import ToolCalls
 from poweron_services.mcp_server.tool_protocol import TOOLS, tool_server
 from poweron_services.mcp_server.workplace import Workplace, workplace

@@ -32,7 +32,7 @@ from poweron_services.models.call import Called, Caller
 from poweron_services.models.chat_model import Completion, free
 from poweron_services.models.prices import Price, price_of
 from poweron_services.models.prompts import ProcessPrompt, Prompt, Template
-from poweron_services.models.providers.outgoing import WRAPPING
+from poweron_services.models.providers.request_meter import WRAPPING
 from poweron_services.models.time_limit import TimeLimit
 from poweron_services.roles.claims import Assignment
 from poweron_services.roles.executor import Executor

@@ -23,7 +23,7 @@ from poweron_services.models import call_tries
 from poweron_services.models.call_reservations import reserve_call
 from poweron_services.models.chat_model import Completion, free
 from poweron_services.models.prompts import ProcessPrompt, Prompt
-from poweron_services.models.providers.outgoing import WRAPPING
+from poweron_services.models.providers.request_meter import WRAPPING
 
 pytestmark = pytest.mark.usefixtures("logged")
 

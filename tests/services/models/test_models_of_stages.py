@@ -14,7 +14,7 @@ from poweron_events.errors import Refused
 from poweron_events.log.memory import MemoryLog
 from poweron_events.request import RequestWorkflow
 from poweron_projections.connection import Pool
-from poweron_projections.guarded_log import GuardedLog
+from poweron_projections.log_guard import GuardedLog
 from poweron_services.client.connect import Connections
 from poweron_services.client.follow import Callbacks
 from poweron_services.models.builtin import BuiltinModel

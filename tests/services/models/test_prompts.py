@@ -28,7 +28,7 @@ from poweron_services.models.call import Caller
 from poweron_services.models.prompts import CatalogLine, DocumentLine, Prompt, SourceText, TaskResult
 from poweron_services.models.scripted import ScriptedModel
 from poweron_services.models.template_filters import cut, entries
-from poweron_services.roles import parameterizer, planner, refiner, reviewer, round_ending, selector
+from poweron_services.roles import parameterizer, planner, refiner, reviewer, round_end, selector
 from poweron_services.roles.observation_builder import observe_build
 from poweron_services.roles.refiner import create_refinement_prompt
 from poweron_services.roles.selector import Selector, generate_react_plan_selection_prompt
@@ -157,7 +157,7 @@ def holding(text: str) -> Iterator[Prompt]:
         documents=(SourceText(text, text, text),),
     )  # fmt: skip
     yield prompts.MessagePrompt(
-        template=round_ending.MESSAGE_TEMPLATE, **said, results=(TaskResult(text, "success", text, text, (text,), (text,)),),
+        template=round_end.MESSAGE_TEMPLATE, **said, results=(TaskResult(text, "success", text, text, (text,), (text,)),),
         documents=(text,),
     )  # fmt: skip
 

@@ -22,7 +22,7 @@ from poweron_services.models.answers import PlanningAnswer, parse
 from poweron_services.models.prompts import MessagePrompt, PlanningPrompt
 from poweron_services.models.providers.provider_model import ProviderModel
 from poweron_services.roles.planner import TEMPLATE
-from poweron_services.roles.round_ending import MESSAGE_TEMPLATE
+from poweron_services.roles.round_end import MESSAGE_TEMPLATE
 from poweron_services.settings.config import Provider, ProviderSettings, Settings
 
 pytestmark = pytest.mark.usefixtures("one_ssl_context")

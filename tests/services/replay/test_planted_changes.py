@@ -14,7 +14,7 @@ from poweron_services.decider import approval, defaults, rules
 from poweron_services.decider.rules import Stop
 from poweron_services.decider.validation import NotAllowed
 from poweron_services.models.prompts import Template
-from poweron_services.replay.known_actions import KnownActions
+from poweron_services.replay.action_specs import KnownActions
 from poweron_services.replay.workflow_replay import replay
 from poweron_services.roles import (
     observation_builder,
@@ -23,7 +23,6 @@ from poweron_services.roles import (
     prompt_context,
     refiner,
     reviewer,
-    round_ending,
     selector,
 )
 
@@ -111,7 +110,7 @@ PLANTS = {
         _of_ai_process,
     ),
     "snippets are shorter": Plant("react", put(observation_builder, "MAX_SNIPPET", 10), _of_long_documents),
-    "no ending names a document": Plant("react", put(round_ending, "MAX_DOCUMENTS", 0), kind("RoundCompleted")),
+    "no ending names a document": Plant("react", put(round_end, "MAX_DOCUMENTS", 0), kind("RoundCompleted")),
     "the planner's template": Plant("react", edited(planner, "TEMPLATE"), kind("TasksPlanned")),
     "the selector's template": Plant("react", edited(selector, "TEMPLATE"), kind("ActionSelected")),
     "the parameterizer's template": Plant("react", edited(parameterizer, "TEMPLATE"), kind("ParametersSet")),
@@ -120,7 +119,7 @@ PLANTS = {
     ),
     "the reviewer's template": Plant("react", edited(reviewer, "REVIEW_TEMPLATE"), kind("TaskReviewed")),
     "the template of the message": Plant(
-        "actionplan", edited(round_ending, "MESSAGE_TEMPLATE"), kind("RoundCompleted")
+        "actionplan", edited(round_end, "MESSAGE_TEMPLATE"), kind("RoundCompleted")
     ),
     "the history is shown the other way round": Plant(
         "react",

@@ -26,8 +26,8 @@ from poweron_services.decider.approval import Approval
 from poweron_services.models.builtin import BuiltinModel
 from poweron_services.models.chat_model import Completion
 from poweron_services.models.prompts import ActionsPrompt, ProcessPrompt, Prompt, Template
+from poweron_services.replay.action_specs import OURS, KnownActions
 from poweron_services.replay.decision_replay import Replayed
-from poweron_services.replay.known_actions import OURS, KnownActions
 from poweron_services.replay.workflow_replay import Counted, replay
 from poweron_services.roles import refiner
 from poweron_services.settings.config import Provider
@@ -101,7 +101,7 @@ async def test_a_round_with_a_budget_is_decided_again_as_it_was(tokens: int) -> 
 
 
 async def test_where_a_model_wrote_no_final_message_the_rest_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("poweron_services.roles.round_ending.MESSAGE_TIMEOUT", 0.2)
+    monkeypatch.setattr("poweron_services.roles.round_end.MESSAGE_TIMEOUT", 0.2)
     world = World([Counting()], script(message=[Unavailable("the model is too busy")]))
     async with world.process():
         id_ = await world.ask()

@@ -20,8 +20,8 @@ from poweron_services.intake.earlier_rounds import compact, summarise_rounds
 from poweron_services.models.builtin import BuiltinModel
 from poweron_services.models.chat_model import Completion
 from poweron_services.models.prompts import ProcessPrompt, Prompt
-from poweron_services.roles.named_addresses import addresses_known
-from poweron_services.roles.named_documents import documents_named
+from poweron_services.roles.address_check import addresses_known
+from poweron_services.roles.document_lookup import documents_named
 from poweron_services.roles.planner import generate_planning_prompt
 from poweron_services.roles.prompt_context import document_lines
 from poweron_services.roles.selector import generate_react_plan_selection_prompt

@@ -19,11 +19,11 @@ from poweron_events.log import Message
 from poweron_services.actions.action import Resources
 from poweron_services.actions.registry import actions
 from poweron_services.connectors.document_reader import DocumentReader
-from poweron_services.connectors.kept_web import KeptWeb, open_web
 from poweron_services.connectors.page_reader import PageReader
 from poweron_services.connectors.report_renderer import ReportRenderer
 from poweron_services.connectors.search.search_engine import open_search
 from poweron_services.connectors.web.web_settings import WebSettings
+from poweron_services.connectors.web_access import KeptWeb, open_web
 from poweron_services.models.chat_model import ChatModel
 from poweron_services.runtime import worker
 from poweron_services.settings.config import Settings

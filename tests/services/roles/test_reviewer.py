@@ -17,7 +17,7 @@ from poweron_events.outcome import AnswerRejected, DeadlinePassed, RoundComplete
 from poweron_services.models.call import Caller
 from poweron_services.models.prompts import MessagePrompt
 from poweron_services.models.scripted import ScriptedModel
-from poweron_services.roles import round_ending
+from poweron_services.roles import round_end
 from poweron_services.roles.observation_builder import observe_build
 from poweron_services.roles.reviewer import Reviewer, create_review_prompt
 
@@ -159,7 +159,7 @@ async def test_a_round_ends_with_the_models_message_and_its_call() -> None:
 
 @pytest.mark.req("B-01")
 async def test_a_message_that_cannot_be_kept_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(round_ending, "MESSAGE_TIMEOUT", 0.1)
+    monkeypatch.setattr(round_end, "MESSAGE_TIMEOUT", 0.1)
     told, content = stopped().tell(At().reviewed()), Away.at("memory:///")
     with capture_logs():
         (event,) = await Reviewer(Caller(ScriptedModel(script()), content), content)(told.workflow)

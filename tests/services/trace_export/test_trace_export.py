@@ -24,8 +24,8 @@ from poweron_events.fold.state import Workflow
 from poweron_events.topics import PARTITIONS, partition_of
 from poweron_services.telemetry.spans import Span, context_of
 from poweron_services.trace_export import openinference
-from poweron_services.trace_export.exported_trace import exported_trace, is_trace_of
 from poweron_services.trace_export.workflow_spans import ToldSpan, workflow_spans
+from poweron_services.trace_export.workflow_trace import exported_trace, is_trace_of
 
 HISTORIES = sorted((Path(__file__).parents[2] / "histories").glob("v*/*.jsonl"))
 RECORDED = pytest.mark.parametrize("path", HISTORIES, ids=lambda path: f"{path.parent.name}-{path.stem}")

@@ -11,7 +11,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from poweron_services.connectors.mcp.server_list import HttpServer
 from poweron_services.connectors.mcp.streams import MAX_MESSAGE, Traffic
-from poweron_services.connectors.web.guarded_network import GuardedNetwork, SystemResolver
+from poweron_services.connectors.web.network_guard import GuardedNetwork, SystemResolver
 from poweron_services.connectors.web.web_address import WebAddress
 from poweron_services.connectors.web.web_rules import WebRules
 from poweron_services.connectors.web.web_settings import WebSettings

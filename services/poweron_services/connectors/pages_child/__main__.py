@@ -33,7 +33,7 @@ def main(limits: Limits) -> None:
 
 def _answer(question: Question, data: bytes, limits: Limits) -> dict[str, Any]:
     """Return the page, or the code for why there is none. An error in one page must not affect the next."""
-    from poweron_services.connectors.pages_child.reading import read  # noqa: PLC0415 - it is loaded
+    from poweron_services.connectors.pages_child.page_parser import read  # noqa: PLC0415 - it is loaded
 
     try:
         return {"page": asdict(read(data, question, limits))}

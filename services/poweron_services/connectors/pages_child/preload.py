@@ -9,7 +9,7 @@ import courlan
 from poweron_services.connectors.documents_child import text_encodings
 from poweron_services.connectors.documents_child.limits import DEFAULT_LIMITS
 from poweron_services.connectors.pages_child.page_answers import Question
-from poweron_services.connectors.pages_child.reading import read
+from poweron_services.connectors.pages_child.page_parser import read
 
 SAMPLE = b"""<!doctype html><html lang="en"><head><title>A page - of a museum.example</title>
 <link rel="canonical" href="/opening-hours"><meta name="author" content="Jo Doe">

@@ -26,7 +26,7 @@ from poweron_services.connectors.reports_child.report import (
 )
 from poweron_services.connectors.reports_child.table_figures import figure_of
 from poweron_services.connectors.reports_child.words import date, word
-from poweron_services.text.written_numbers import is_numeric
+from poweron_services.text.numbers import is_numeric
 
 AUTHOR: Final = "PowerOn"
 LEAST_FOR_CONTENTS: Final = 3  # headings

@@ -15,8 +15,8 @@ from xlsxwriter.format import Format
 from xlsxwriter.worksheet import Worksheet
 
 from poweron_services.connectors.reports_child.report import Report, Table, text_of
+from poweron_services.text.numbers import Number, column_numbers, decimal_mark
 from poweron_services.text.spreadsheet_text import begins_formula
-from poweron_services.text.written_numbers import Number, column_numbers, decimal_mark
 
 MOST_NAME: Final = 31  # characters of a sheet's name
 MOST_TEXT: Final = 32_000  # characters of a cell

@@ -12,7 +12,7 @@ from typing import Final
 
 from poweron_services.connectors.reports_child.report import RIGHT_TO_LEFT, Figure, Table, text_of
 from poweron_services.connectors.reports_child.words import word
-from poweron_services.text.written_numbers import Number, column_numbers, decimal_mark
+from poweron_services.text.numbers import Number, column_numbers, decimal_mark
 
 MOST_BARS, MOST_POINTS, MOST_SERIES = 12, 60, 6
 MOST_APART: Final = 200  # times as large as the smallest; beyond that, small bars are invisible

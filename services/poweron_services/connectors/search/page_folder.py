@@ -23,7 +23,7 @@ from poweron_services.connectors.search.folder_page import FolderPage, blocks_of
 from poweron_services.connectors.search.passage_index import Found, PassageIndex
 from poweron_services.connectors.search.results import tidied
 from poweron_services.connectors.search.search_provider import SearchHit, SearchQuery, SearchResults
-from poweron_services.connectors.web.kept_pages import FetchedPage
+from poweron_services.connectors.web.page_cache import FetchedPage
 
 DAYS: Final = {"day": 1, "week": 7, "month": 31, "year": 366}
 PLAIN: Final = frozenset({"text/markdown", "text/plain"})

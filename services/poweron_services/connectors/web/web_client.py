@@ -10,8 +10,8 @@ from typing import Final, Literal
 import httpcore2
 
 from poweron_events.errors import Refused
-from poweron_services.connectors.web.bounded_body import broken_off, read_body, too_large
-from poweron_services.connectors.web.guarded_network import (
+from poweron_services.connectors.web.body_limits import broken_off, read_body, too_large
+from poweron_services.connectors.web.network_guard import (
     GuardedNetwork,
     Resolve,
     SystemResolver,

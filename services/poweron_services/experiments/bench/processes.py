@@ -13,7 +13,7 @@ import psutil
 
 from poweron_events.errors import Unavailable
 from poweron_services.embedded.server_process import last_lines
-from poweron_services.experiments.bench import measured_process
+from poweron_services.experiments.bench import bench_process
 from poweron_services.experiments.sandbox.child_process import start, stop
 from poweron_services.experiments.sandbox.servers import Sandbox
 
@@ -29,7 +29,7 @@ async def running(sandbox: Sandbox, name: str, *arguments: str) -> AsyncGenerato
         Unavailable: it ended early; the message includes the last lines of its log.
     """
     log = sandbox.home / f"{name}.log"
-    module, environment = measured_process.__name__, sandbox.environment()
+    module, environment = bench_process.__name__, sandbox.environment()
     process = await start(module, *arguments, environment=environment, log=log, stdout=PIPE)
     try:
         async with asyncio.TaskGroup() as group:

@@ -15,8 +15,8 @@ from poweron_services.models.builtin.passages import Library
 from poweron_services.models.builtin.phrases import listed, say
 from poweron_services.models.builtin.sources import Place, Row
 from poweron_services.models.builtin.table_cells import Record, Table
+from poweron_services.text.numbers import Number, column_numbers, decimal_mark, number, written
 from poweron_services.text.source_list import document_sources, place_in
-from poweron_services.text.written_numbers import Number, column_numbers, decimal_mark, number, written
 
 
 @dataclass(frozen=True, slots=True)

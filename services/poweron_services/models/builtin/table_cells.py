@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 
 from poweron_services.models.builtin.sources import Place, Row
-from poweron_services.text.written_numbers import is_numeric
+from poweron_services.text.numbers import is_numeric
 
 _DIGIT = re.compile(r"\d")
 _NO_LABEL = re.compile(r"\d|@")

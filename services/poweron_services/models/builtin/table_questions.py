@@ -17,7 +17,7 @@ from poweron_services.models.builtin.sources import Place, Row
 from poweron_services.models.builtin.table_cells import Record, Table
 from poweron_services.models.builtin.values import holds
 from poweron_services.models.builtin.vocabulary import stem, terms
-from poweron_services.text.written_numbers import Number, column_numbers, decimal_mark, is_empty, is_numeric, written
+from poweron_services.text.numbers import Number, column_numbers, decimal_mark, is_empty, is_numeric, written
 
 Task = Literal["all", "count", "sum", "mean", "highest", "lowest", "cell"]
 

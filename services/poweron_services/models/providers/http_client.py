@@ -14,7 +14,7 @@ from urllib.request import getproxies, proxy_bypass
 import httpx2
 
 from poweron_events.errors import Refused
-from poweron_services.models.providers import outgoing
+from poweron_services.models.providers import request_meter
 from poweron_services.models.providers.response_body import corrected, error_status, read_body
 
 CONNECT_TIMEOUT = 10.0  # seconds
@@ -67,7 +67,7 @@ def http_client(timeout: float, way: Access) -> httpx2.AsyncClient:
         timeout=httpx2.Timeout(timeout, connect=min(timeout, CONNECT_TIMEOUT)),
         headers={"Accept-Encoding": "identity"},
         follow_redirects=False,  # the key would go to another host
-        event_hooks={"request": [outgoing.look], "response": [_receive]},
+        event_hooks={"request": [request_meter.look], "response": [_receive]},
         transport=_Completing(way, _transport(way.place)),
     )
 
@@ -137,7 +137,7 @@ def _host(location: str) -> str:
 async def _receive(response: httpx2.Response) -> None:
     """Read and correct the body before the client library does; an error sent as a success gets its own status."""
     status = response.status_code
-    outgoing.answered(status)
+    request_meter.answered(status)
     kept = _RESPONSE.get() or Response()
     kept.status, kept.content_type = status, response.headers.get("Content-Type", "").lower()
     if response.is_redirect:

@@ -17,9 +17,9 @@ from poweron_events.fold.evolve import evolve
 from poweron_events.fold.state import Workflow
 from poweron_events.parameters import ParametersRejected
 from poweron_events.request import workflow_id
+from poweron_services.action_resources import opened_actions
 from poweron_services.actions.registry import actions
 from poweron_services.decider.approval import Approval
-from poweron_services.opened_actions import opened_actions
 
 pytestmark = pytest.mark.usefixtures("logged")
 

@@ -215,13 +215,13 @@ def read(data, question, limits):
     said = tried_all() if data == b"attack" else ""
     return page_answers.Page(said, "", "", None, None, None, (), False, (), None)
 
-sys.modules["poweron_services.connectors.pages_child.reading"] = types.SimpleNamespace(read=read)
+sys.modules["poweron_services.connectors.pages_child.page_parser"] = types.SimpleNamespace(read=read)
 __main__.main(Limits())
 """
 NOTHING_OPENED = """
 import json, sys
 from poweron_services.connectors.documents_child.limits import DEFAULT_LIMITS
-from poweron_services.connectors.pages_child import preload, reading
+from poweron_services.connectors.pages_child import preload, page_parser
 from poweron_services.connectors.pages_child.page_answers import Question
 
 asked = [(Question(*question), bytes.fromhex(data)) for question, data in json.load(sys.stdin)]
@@ -229,7 +229,7 @@ preload.load()
 opened = []
 sys.addaudithook(lambda event, given: event in ("open", "import", "socket.connect") and opened.append((event, given[0])))
 for question, data in asked:
-    reading.read(data, question, DEFAULT_LIMITS)
+    page_parser.read(data, question, DEFAULT_LIMITS)
 reading_is_done = list(opened)
 print(json.dumps(reading_is_done, default=str))
 """

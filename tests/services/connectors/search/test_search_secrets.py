@@ -13,8 +13,8 @@ from poweron_projections.folder import LocalFolder
 from poweron_projections.projection import View
 from poweron_services import telemetry
 from poweron_services.actions.web_search import WebSearch
-from poweron_services.connectors.kept_web import open_web
 from poweron_services.connectors.web.web_settings import WebSettings
+from poweron_services.connectors.web_access import open_web
 from poweron_services.settings.config import Settings
 
 ECHO = page("https://harbor.example/", f"You sent {KEY}", f"Your key is {KEY}.", whole=f"{KEY} {KEY}")

@@ -8,7 +8,7 @@ from processor_time import within
 from builders import At, Told, document, planned, requested
 from poweron_events.event import DocumentRef, WebPage
 from poweron_events.fold.state import ChatMessage
-from poweron_services.decider.model_written import written_by_model
+from poweron_services.decider.authorship import written_by_model
 from poweron_services.decider.validation import NotAllowed
 from poweron_services.decider.web_addresses import (
     addresses_in,

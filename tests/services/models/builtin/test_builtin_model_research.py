@@ -14,16 +14,16 @@ from poweron_events.content import ContentStore
 from poweron_services.actions.action import Resources
 from poweron_services.actions.registry import actions
 from poweron_services.connectors.document_reader import DocumentReader
-from poweron_services.connectors.kept_web import open_web
 from poweron_services.connectors.page_reader import PageReader
 from poweron_services.connectors.report_renderer import ReportRenderer
 from poweron_services.connectors.search.search_engine import open_search
 from poweron_services.connectors.web.web_settings import WebSettings
+from poweron_services.connectors.web_access import open_web
 from poweron_services.models.builtin import BuiltinModel
 from poweron_services.settings.config import Settings
 from poweron_services.settings.search_variables import SearchKeys
-from poweron_services.text.cited_statements import statements
 from poweron_services.text.quotes import comparable, occurs
+from poweron_services.text.statements import statements
 
 pytestmark = pytest.mark.usefixtures("logged")
 

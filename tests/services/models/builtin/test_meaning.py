@@ -16,9 +16,9 @@ from poweron_services.models.builtin import BuiltinModel
 from poweron_services.models.builtin.passage_search import Finding, PassageSearch
 from poweron_services.models.builtin.passages import library
 from poweron_services.models.builtin.vocabulary import language_of
-from poweron_services.models.embedding import packaged
+from poweron_services.models.embedding import local_embedder
 from poweron_services.models.embedding.embedder import Embedder, Remembering, Vector, nearness
-from poweron_services.models.embedding.packaged import packaged_embedder
+from poweron_services.models.embedding.local_embedder import packaged_embedder
 from poweron_services.models.prompts import SourceText
 from poweron_services.models.providers.embedding_endpoint import EmbeddingEndpoint
 from poweron_services.settings.config import Settings
@@ -168,10 +168,10 @@ def test_vectors_are_of_length_one_whatever_the_text_holds() -> None:
 
 @needs_package
 def test_another_version_of_the_package_is_not_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packaged, "HASHES", {**packaged.HASHES, packaged.WEIGHTS: "0" * 64})
-    packaged.packaged_embedder.cache_clear()
-    embedder = packaged.packaged_embedder()
-    packaged.packaged_embedder.cache_clear()
+    monkeypatch.setattr(local_embedder, "HASHES", {**local_embedder.HASHES, local_embedder.WEIGHTS: "0" * 64})
+    local_embedder.packaged_embedder.cache_clear()
+    embedder = local_embedder.packaged_embedder()
+    local_embedder.packaged_embedder.cache_clear()
     assert embedder is not None
     with pytest.raises(Unavailable):
         embedder.question("Who?")

@@ -15,8 +15,8 @@ from poweron_services.actions.action import InputDocument
 from poweron_services.decider.size_limits import SOURCES_BUDGET, fitting
 from poweron_services.models.prompts import OutputFormat, SourceText
 from poweron_services.text.citations import cited_numbers, renumbered
-from poweron_services.text.cited_statements import strings_in
 from poweron_services.text.source_list import with_list, without_list
+from poweron_services.text.statements import strings_in
 
 MARKDOWN: Final = "text/markdown"
 JSON: Final = "application/json"

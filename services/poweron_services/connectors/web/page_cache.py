@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol
 from poweron_events.content import ContentStore
 from poweron_events.errors import Refused
 from poweron_services.connectors.web.host_turns import LONGEST_WAIT, HostTurns
-from poweron_services.connectors.web.kept_answers import Answer, KeptAnswers, Reader
+from poweron_services.connectors.web.response_cache import Answer, KeptAnswers, Reader
 from poweron_services.connectors.web.robots import MAX_BYTES, PLACE, RobotRules, check_rules, rules_of
 from poweron_services.connectors.web.web_address import WebAddress
 from poweron_services.connectors.web.web_client import MAX_REDIRECTS, WebClient, WebResponse, endless, redirected

@@ -12,11 +12,11 @@ from poweron_events.content import ContentStore
 from poweron_events.errors import MissingContent
 from poweron_events.fold.state import ChatMessage, Workflow
 from poweron_events.selection import ActionSelected, ActionSelection
-from poweron_services.decider.known_places import MAX_PLACES, KnownPlaces, check_places
+from poweron_services.decider.address_provenance import MAX_PLACES, KnownPlaces, check_places
 from poweron_services.decider.parameter_places import places, takes_addresses
 from poweron_services.decider.validation import NotAllowed
 from poweron_services.decider.web_addresses import check_addresses, known_addresses, selected_texts, texts_of
-from poweron_services.roles.named_documents import earlier_messages
+from poweron_services.roles.document_lookup import earlier_messages
 
 MAX_RESULTS = 100  # documents of results whose text is searched, newest first
 MAX_RESULT = 1_000_000  # bytes of one of them

@@ -16,10 +16,10 @@ from poweron_services.models.call import Caller
 from poweron_services.models.chat_model import ChatModel, Completion
 from poweron_services.models.prompts import Prompt
 from poweron_services.models.time_limit import TimeLimit
-from poweron_services.replay.known_actions import CatalogThen, KnownActions
+from poweron_services.replay.action_specs import CatalogThen, KnownActions
 from poweron_services.replay.prompt_check import StoredPrompt
-from poweron_services.replay.stored_content import StoredContent
-from poweron_services.replay.stored_records import Folded
+from poweron_services.replay.replay_content import StoredContent
+from poweron_services.replay.workflow_records import Folded
 from poweron_services.wiring import stage_functions
 
 AT_ONCE = 4  # concurrent questions to models

@@ -25,9 +25,10 @@ from poweron_events.outcome import (
     Totals,
 )
 from poweron_services.decider.defaults import language
-from poweron_services.decider.failed_steps import without_success
+from poweron_services.decider.format_check import missing_formats
+from poweron_services.decider.message_fallback import why_unwritten
 from poweron_services.decider.model_reasons import reason_for_models
-from poweron_services.decider.requested_formats import missing_formats
+from poweron_services.decider.result_files import unread_documents, written_documents
 from poweron_services.decider.rules import CANCELLED
 from poweron_services.decider.size_limits import (
     DOCUMENTS_BUDGET,
@@ -35,8 +36,7 @@ from poweron_services.decider.size_limits import (
     fitting,
     fitting_text,
 )
-from poweron_services.decider.unwritten_message import why_unwritten
-from poweron_services.decider.written_documents import unread_documents, written_documents
+from poweron_services.decider.step_failures import without_success
 from poweron_services.models.call import Caller
 from poweron_services.models.prompts import MessagePrompt, TaskResult, Template
 from poweron_services.models.time_limit import AnswersLost, TimeLimit

@@ -11,23 +11,23 @@ from poweron_events.errors import Refused
 from poweron_services.actions.action import Action, Resources
 from poweron_services.actions.registry import OpenActions, offered
 from poweron_services.client.connect import Connections
-from poweron_services.configured_secrets import own_secrets
 from poweron_services.connectors.document_reader import DocumentReader, affordable_readers
-from poweron_services.connectors.mcp.known_servers import ApprovedTool
+from poweron_services.connectors.mcp.tool_catalog import ApprovedTool
 from poweron_services.connectors.page_reader import PageReader
 from poweron_services.connectors.report_renderer import ReportRenderer
 from poweron_services.connectors.text_recognition import TextRecognition
 from poweron_services.connectors.web_port import Web
 from poweron_services.decider.action_lists import ActionLists
 from poweron_services.decider.approval import Approval
+from poweron_services.log_redaction import own_secrets
 from poweron_services.models.document_window import window_characters
 from poweron_services.roles.action_secrets import ActionSecrets
-from poweron_services.roles.named_addresses import ConfiguredPlaces
+from poweron_services.roles.address_check import ConfiguredPlaces
 from poweron_services.settings.action_connections import ActionConnections
 from poweron_services.settings.config import Settings
 
 if TYPE_CHECKING:
-    from poweron_services.connectors.mcp.opened_tools import OpenedTools
+    from poweron_services.connectors.mcp.tool_connections import OpenedTools
     from poweron_services.connectors.search.search_engine import SearchEngine
 
 
@@ -142,7 +142,7 @@ async def _tools(settings: Settings) -> AsyncGenerator["OpenedTools | None", Non
     if settings.mcp is None:
         yield None
         return
-    from poweron_services.connectors.mcp.opened_tools import open_tools  # noqa: PLC0415 - only where it is asked for
+    from poweron_services.connectors.mcp.tool_connections import open_tools  # noqa: PLC0415 - only where it is asked for
 
     async with open_tools(settings.mcp, settings, os.environ) as tools:
         yield tools
@@ -156,9 +156,9 @@ def _search_engine(settings: Settings) -> AbstractAsyncContextManager["SearchEng
 
 
 def _web(connections: Connections, engine: "SearchEngine | None") -> AbstractAsyncContextManager[Web]:
-    from poweron_services.connectors.kept_web import no_search, open_web  # noqa: PLC0415
-    from poweron_services.connectors.web.kept_pages import no_local_pages  # noqa: PLC0415 - takes time to import
+    from poweron_services.connectors.web.page_cache import no_local_pages  # noqa: PLC0415 - takes time to import
     from poweron_services.connectors.web.web_settings import WebSettings  # noqa: PLC0415
+    from poweron_services.connectors.web_access import no_search, open_web  # noqa: PLC0415
 
     return open_web(
         WebSettings.of(connections.settings),

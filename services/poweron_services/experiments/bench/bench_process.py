@@ -1,4 +1,4 @@
-"""A process of a run: `python -m poweron_services.experiments.bench.measured_process serve ROLE…`, or `… project`.
+"""A process of a run: `python -m poweron_services.experiments.bench.bench_process serve ROLE…`, or `… project`.
 
 The roles use a model and an action that answer instantly; `project` is the yardstick for the projector.
 """

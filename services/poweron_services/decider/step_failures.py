@@ -6,7 +6,7 @@ from typing import Final
 from poweron_events.fold.state import ChatMessage, Workflow
 from poweron_events.observation import MAX_NOTES
 from poweron_services.decider.defaults import own_language
-from poweron_services.decider.written_documents import PARTLY
+from poweron_services.decider.result_files import PARTLY
 
 _NONE_WORKED: Final = {"en": "No step of this round worked:", "de": "Kein Schritt dieser Runde hat funktioniert:"}
 MAX_NAMED: Final = 5  # unread documents; the end of the round names more of them

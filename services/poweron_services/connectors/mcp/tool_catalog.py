@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import structlog
 
 from poweron_events.errors import Unavailable
-from poweron_services.connectors.mcp.known_tools import KnownTools
+from poweron_services.connectors.mcp.tool_approvals import KnownTools
 from poweron_services.connectors.mcp.tool_description import ToolDescription, with_own_names
 from poweron_services.connectors.mcp.tool_server import ToolServer
 

@@ -12,8 +12,8 @@ from poweron_events.content import ContentStore
 from poweron_events.errors import Refused
 from poweron_services.connectors.search.search_provider import Search, SearchQuery, SearchResults
 from poweron_services.connectors.web.host_turns import HostTurns
-from poweron_services.connectors.web.kept_answers import Answer, KeptAnswers, Reader
-from poweron_services.connectors.web.kept_pages import FetchedPage, KeptPages, LocalPages, no_local_pages
+from poweron_services.connectors.web.page_cache import FetchedPage, KeptPages, LocalPages, no_local_pages
+from poweron_services.connectors.web.response_cache import Answer, KeptAnswers, Reader
 from poweron_services.connectors.web.web_address import WebAddress
 from poweron_services.connectors.web.web_client import open_web_client
 from poweron_services.connectors.web.web_rules import WebRules

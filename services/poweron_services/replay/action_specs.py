@@ -14,7 +14,7 @@ from poweron_services.connectors.document_reader import DocumentReader
 from poweron_services.connectors.report_renderer import ReportRenderer
 from poweron_services.decider.validation import allowed_actions, plannable_actions
 from poweron_services.replay.earlier_release import actions_of
-from poweron_services.roles.named_addresses import ConfiguredPlaces
+from poweron_services.roles.address_check import ConfiguredPlaces
 from poweron_services.settings.action_connections import ActionConnections
 from poweron_services.settings.config import Settings
 
@@ -86,7 +86,7 @@ def _approved_tools(settings: Settings) -> tuple[Mapping[str, ActionSpec], Confi
 
 
 def _specs(settings: Settings, entries: Any) -> Iterator[tuple[str, ActionSpec]]:
-    from poweron_services.connectors.mcp.known_tools import KnownTools  # noqa: PLC0415
+    from poweron_services.connectors.mcp.tool_approvals import KnownTools  # noqa: PLC0415
     from poweron_services.connectors.mcp.tool_description import with_own_names  # noqa: PLC0415 - slow
 
     known = KnownTools.of_home(settings.home)

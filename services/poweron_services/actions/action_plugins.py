@@ -14,7 +14,7 @@ import structlog
 from poweron_events.errors import PowerOnError, Refused
 from poweron_services.actions.action import Action, Resources
 from poweron_services.actions.server_tool import ServerTool
-from poweron_services.connectors.mcp.known_servers import ApprovedTool
+from poweron_services.connectors.mcp.tool_catalog import ApprovedTool
 from poweron_services.decider.schema_check import check_description
 
 log = structlog.get_logger()

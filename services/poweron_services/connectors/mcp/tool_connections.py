@@ -5,9 +5,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from poweron_services.connectors.mcp.known_servers import ApprovedTool, approved_tools
-from poweron_services.connectors.mcp.known_tools import KnownTools
 from poweron_services.connectors.mcp.server_list import configured_places_of, read_servers, secrets_of
+from poweron_services.connectors.mcp.tool_approvals import KnownTools
+from poweron_services.connectors.mcp.tool_catalog import ApprovedTool, approved_tools
 from poweron_services.connectors.mcp.tool_server import tool_servers
 from poweron_services.connectors.web.web_settings import WebSettings
 from poweron_services.settings.config import Settings

@@ -23,6 +23,7 @@ from poweron_services.roles import (
     prompt_context,
     refiner,
     reviewer,
+    round_end,
     selector,
 )
 
@@ -106,7 +107,9 @@ PLANTS = {
     ),
     "answers are asked for as JSON by default": Plant(
         "react",
-        lambda patch: patch.setitem(defaults._DEFAULTS, "ai.process", lambda _: {"expectedDocumentFormats": ["json"]}),
+        lambda patch: patch.setitem(
+            defaults._FILL, "demanded_formats", lambda _: {"expectedDocumentFormats": ["json"]}
+        ),
         _of_ai_process,
     ),
     "snippets are shorter": Plant("react", put(observation_builder, "MAX_SNIPPET", 10), _of_long_documents),
@@ -118,9 +121,7 @@ PLANTS = {
         "react", edited(refiner, "TEMPLATE", called="refiner.v6.md"), kind("RefinementDecided")
     ),
     "the reviewer's template": Plant("react", edited(reviewer, "REVIEW_TEMPLATE"), kind("TaskReviewed")),
-    "the template of the message": Plant(
-        "actionplan", edited(round_end, "MESSAGE_TEMPLATE"), kind("RoundCompleted")
-    ),
+    "the template of the message": Plant("actionplan", edited(round_end, "MESSAGE_TEMPLATE"), kind("RoundCompleted")),
     "the history is shown the other way round": Plant(
         "react",
         put(prompt_context, "reverse_chronological", lambda messages: sorted(messages, key=lambda each: each.seq)),

@@ -155,6 +155,38 @@ def test_namesakes_are_found_across_distributions_and_between_a_package_and_a_mo
     assert namesakes([*own, *below, *ends]).keys() == {"intake", "execution"}
 
 
+OF_THE_FIELD = {
+    "embedding": "a text as a vector",
+    "meaning": "a noun",
+    "opening": "opening days of a museum",
+    "planning": "the stage of that name",
+    "pending": "requests that wait",
+    "polling": "asking until an answer is there",
+    "scripted": "the model `scripted:FILE`",
+    "setting": "a noun",
+    "speed": "a noun",
+    "unprivileged": "a user without rights",
+    "upcasting": "of event versions",
+    "wiring": "of the parts of a process",
+}
+"""Words that end like participles or gerunds, and why they name a module."""
+
+
+def test_modules_are_named_by_nouns() -> None:
+    words = {word for path in packaged() for word in path.stem.split("_")}
+    assert {word for word in words if re.fullmatch(r"\w{3,}(?:ed|ing)", word)} == OF_THE_FIELD.keys()
+
+
+def test_a_class_name_means_one_thing() -> None:
+    places: dict[str, list[str]] = {}
+    for path, tree in modules():
+        if named(path).startswith(PACKAGES):
+            for node in tree.body:
+                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                    places.setdefault(node.name, []).append(named(path))
+    assert {name: paths for name, paths in places.items() if len(paths) > 1} == {}
+
+
 def listed_words() -> re.Pattern[str]:
     """The first column of the table of words in docs/style.md."""
     rows = re.findall(r"^\| `(.+?)` \|", (HOUSE / "docs" / "style.md").read_text(), re.MULTILINE)

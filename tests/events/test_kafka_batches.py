@@ -19,7 +19,7 @@ from aiokafka.record.memory_records import MemoryRecords
 from aiokafka.record.util import calc_crc32c
 
 from poweron_events import topics
-from poweron_events.log.kafka_batches import MAX_COUNT, MAX_DECOMPRESSED, LimitedBatches, Unreadable
+from poweron_events.log.kafka_batches import MAX_COUNT, MAX_DECOMPRESSED, LimitedBatches, UnreadableBatch
 
 GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
 CODECS = {"none": 0, "gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD}
@@ -80,7 +80,7 @@ def test_one_record_stands_in_place_of_a_batch_that_is_too_large(magic: int, num
     assert [(each.offset, each.value) for each in (before, behind)] == [(6, b"before"), (10, b"behind")]
     assert (stand.offset, stand.key) == (9, None)
     assert magic < 2 or stand.timestamp == before.timestamp
-    assert isinstance(stand.value, Unreadable)
+    assert isinstance(stand.value, UnreadableBatch)
     said, compressed = stand.value.decode(), compressed_records(magic, bomb)
     assert f"offsets {7 if magic == 2 else 9} to 9" in said
     assert f"{len(compressed):,} bytes" in said

@@ -13,7 +13,7 @@ from servers import furnished
 
 from poweron_services.embedded.folders import Folders
 from poweron_services.experiments.bench.benchmark import PARTS, BenchmarkPlan, measure
-from poweron_services.experiments.bench.figures import Figures
+from poweron_services.experiments.bench.figures import BenchFigures
 
 LITTLE = BenchmarkPlan(
     processes=2,
@@ -52,7 +52,7 @@ async def test_a_run_measures_everything_and_leaves_nothing_behind(tmp_path: Pat
     assert made[0][1] == LITTLE.iterations(PARTS)
     assert all(before[0] < after[0] <= after[1] for before, after in pairwise(made))
 
-    ours = [name for name in Figures.model_fields if not name.startswith("peer_")]
+    ours = [name for name in BenchFigures.model_fields if not name.startswith("peer_")]
     assert [name for name in ours if getattr(figures, name) is None] == []
     assert figures.bytes_ratio_step_40_to_4 == pytest.approx(1, abs=0.2)
     assert said[-1] == "Removing what the measurement wrote…"

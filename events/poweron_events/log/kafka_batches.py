@@ -32,7 +32,7 @@ _XERIAL_HEADER: Final = 16  # bytes, followed by blocks with their length in fro
 _number = struct.Struct(">i").unpack_from
 
 
-class Unreadable(bytes):
+class UnreadableBatch(bytes):
     """The value of a record that replaces an unread batch: why the batch was not read, in UTF-8."""
 
 
@@ -45,7 +45,7 @@ class _Stand(NamedTuple):
 
     offset: int
     timestamp: int | None
-    value: Unreadable
+    value: UnreadableBatch
     timestamp_type: int = 1
     key: None = None
     checksum: None = None
@@ -153,7 +153,7 @@ def _stand(batch: Any, raw: memoryview, why: str) -> _Stand:
         f"the batch of records at offsets {first} to {last} {why}; "
         f"it has {len(compressed):,} bytes as it stands, with the SHA-256 {hashlib.sha256(compressed).hexdigest()}"
     )
-    return _Stand(last, _newest(batch, raw), Unreadable(said.encode()))
+    return _Stand(last, _newest(batch, raw), UnreadableBatch(said.encode()))
 
 
 def _newest(batch: Any, raw: memoryview) -> int | None:

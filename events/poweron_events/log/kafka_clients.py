@@ -25,7 +25,7 @@ from aiokafka.errors import (
 from poweron_events import topics
 from poweron_events.errors import Refused, Unavailable
 from poweron_events.log import Record
-from poweron_events.log.kafka_batches import Unreadable, limit_batches
+from poweron_events.log.kafka_batches import UnreadableBatch, limit_batches
 from poweron_events.log.kafka_settings import KafkaSettings
 from poweron_events.log.kafka_shutdown import closed
 from poweron_events.task_cancellation import cancel_task, retrieve_error
@@ -99,7 +99,7 @@ def _record(topic: str, fetched: Any) -> Record:
     record = Record(
         topic, fetched.partition, fetched.offset, fetched.timestamp, fetched.key, fetched.value, dict(fetched.headers)
     )
-    if isinstance(fetched.value, Unreadable):
+    if isinstance(fetched.value, UnreadableBatch):
         return record._replace(value=None, unreadable=fetched.value.decode())
     return record if record.size <= MAX_READ else _too_large(record)
 

@@ -15,7 +15,7 @@ from poweron_events.progress import ProgressUnit
 from poweron_services.connectors.document_reader import ExtractedDocument, LoadBytes, OnPage
 from poweron_services.connectors.mcp.tool_catalog import ApprovedTool
 from poweron_services.connectors.page_text import OpenPages
-from poweron_services.connectors.report_renderer import Draft, Rendered
+from poweron_services.connectors.report_renderer import Draft, RenderedReport
 from poweron_services.connectors.search.search_provider import Search, SearchQuery, SearchResults
 from poweron_services.connectors.web.page_cache import FetchedPage, FetchPage
 from poweron_services.models.call import Called
@@ -81,7 +81,7 @@ class RenderReport(Protocol):
     anything now.
     """
 
-    async def __call__(self, draft: Draft) -> Rendered: ...
+    async def __call__(self, draft: Draft) -> RenderedReport: ...
 
 
 @dataclass(frozen=True, slots=True)

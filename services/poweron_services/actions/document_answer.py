@@ -13,7 +13,7 @@ from typing import Final
 
 from poweron_events.execution import DocumentCoverage, PlaceKind
 from poweron_services.actions.action import Order
-from poweron_services.actions.document_passages import Passage, PassageText, cut
+from poweron_services.actions.document_passages import DocumentPassage, PassageText, cut
 from poweron_services.actions.output_formats import written
 from poweron_services.actions.part_answers import PartAnswers
 from poweron_services.actions.passage_choice import AROUND, chosen
@@ -143,7 +143,9 @@ def _not_joined_sentence(task: DocumentTask, answer: DocumentAnswer, language: s
     return f"{sentence} {in_words.format(wanted=task.output_format.upper())}"
 
 
-def coverage_of(texts: Sequence[PassageText], shown: Sequence[Sequence[Passage]]) -> tuple[DocumentCoverage, ...]:
+def coverage_of(
+    texts: Sequence[PassageText], shown: Sequence[Sequence[DocumentPassage]]
+) -> tuple[DocumentCoverage, ...]:
     """Return how much of each text was shown, the least covered first."""
     told = [
         DocumentCoverage(

@@ -30,7 +30,7 @@ _SPACE: Final = re.compile(r"\s")
 
 
 @dataclass(frozen=True, slots=True)
-class Passage:
+class DocumentPassage:
     """A range of a text."""
 
     number: int
@@ -58,18 +58,18 @@ class PassageText:
     """The metadata and notes after the text of the document, which are also always shown."""
     places: list[str] = field(default_factory=lambda: [""])
     """The headings of its pages, sheets, slides or headed sections."""
-    passages: list[Passage] = field(default_factory=list)
+    passages: list[DocumentPassage] = field(default_factory=list)
 
-    def words(self, passage: Passage) -> str:
+    def words(self, passage: DocumentPassage) -> str:
         """Return the words by which a passage is found: its own text, its headings, and the name of the document."""
         head = self.source.text[slice(*passage.table)] if passage.table else ""
         above = f"{self.source.name} {self.places[passage.place]} {passage.heading} {head}"
         return f"{above} {self.source.text[passage.start : passage.end]}"
 
-    def shown(self, chosen: Sequence[Passage]) -> str:
+    def shown(self, chosen: Sequence[DocumentPassage]) -> str:
         """Render an excerpt of these passages, which are in reading order."""
         written = [self.head] if self.head else []
-        before: Passage | None = None
+        before: DocumentPassage | None = None
         for run in _runs(chosen):
             written += self._run(run, before)
             before = run[-1]
@@ -78,7 +78,7 @@ class PassageText:
         written += [self.tail] if self.tail else []
         return "\n\n".join(part.strip("\n") for part in written) + "\n"
 
-    def _run(self, run: Sequence[Passage], before: Passage | None) -> Iterator[str]:
+    def _run(self, run: Sequence[DocumentPassage], before: DocumentPassage | None) -> Iterator[str]:
         """Yield the excerpt of consecutive passages of one place."""
         first, text = run[0], self.source.text[run[0].start : run[-1].end]
         if first.number > (before.number + 1 if before else 0):
@@ -108,8 +108,8 @@ def of_rows(heading: str, first: int, last: int, *, has_head: bool = True) -> st
     return f"{name}rows {first + shift}-{last + shift}"
 
 
-def _runs(chosen: Sequence[Passage]) -> Iterator[list[Passage]]:
-    run: list[Passage] = []
+def _runs(chosen: Sequence[DocumentPassage]) -> Iterator[list[DocumentPassage]]:
+    run: list[DocumentPassage] = []
     for passage in chosen:
         if run and (passage.number, passage.place) != (run[-1].number + 1, run[-1].place):
             yield run
@@ -190,5 +190,5 @@ class _Cutter:
             heading, table, row = self.above
             passages = self.found.passages
             place = len(self.found.places) - 1
-            passages.append(Passage(len(passages), self.start, position, place, heading, table, row))
+            passages.append(DocumentPassage(len(passages), self.start, position, place, heading, table, row))
         self.start, self.above = position, (self.heading, None, 0)

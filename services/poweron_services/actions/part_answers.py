@@ -13,7 +13,7 @@ from typing import Final
 from poweron_events.errors import Refused
 from poweron_services.actions.action import Failed, Order
 from poweron_services.actions.concurrency import side_by_side
-from poweron_services.actions.document_passages import Passage, PassageText
+from poweron_services.actions.document_passages import DocumentPassage, PassageText
 from poweron_services.actions.output_formats import joined_by_rule, written
 from poweron_services.actions.passage_choice import in_parts
 from poweron_services.actions.process_prompts import DocumentTask, process_prompt
@@ -35,7 +35,7 @@ OF_A_PART: Final = frozenset({"answer_refused", "answer_cut_off", "answer_empty"
 OF_JOINING: Final = OF_A_PART | {"output_invalid", "prompt_too_long"}
 """The codes of a model that did not merge the answers, which are paid for."""
 
-Part = list[tuple[int, list[Passage]]]
+Part = list[tuple[int, list[DocumentPassage]]]
 """Passages of texts, which are identified by number."""
 Answered = list[tuple[Part, str]]
 """The answers from a part, or from each piece of it that was sent separately."""
@@ -49,7 +49,7 @@ class FromParts:
     output_format: OutputFormat
     """The requested one, or markdown if the answers from the parts cannot be joined in it by rule."""
     notes: tuple[str, ...]
-    shown: tuple[tuple[Passage, ...], ...]
+    shown: tuple[tuple[DocumentPassage, ...], ...]
     """The passages of each text that were shown."""
     not_joined: str
     """Why the answers from the parts follow one another unmerged; "" if a model merged them."""
@@ -75,7 +75,7 @@ class PartAnswers:
         """
         parts = self._parts()
         answered = await self._asked(parts)
-        shown: list[list[Passage]] = [[] for _ in self.texts]
+        shown: list[list[DocumentPassage]] = [[] for _ in self.texts]
         for number, passages in chain.from_iterable(part for part, _ in chain.from_iterable(answered)):
             shown[number] += passages
         said = [[answer for _, answer in each if not _is_nothing(answer)] for each in answered]
@@ -226,7 +226,7 @@ def _halves(part: Part) -> list[Part]:
     return [_regrouped(one) for one in (every[:half], every[half:]) if one]
 
 
-def _regrouped(every: Sequence[tuple[int, Passage]]) -> Part:
+def _regrouped(every: Sequence[tuple[int, DocumentPassage]]) -> Part:
     part: Part = []
     for number, passage in every:
         if not part or part[-1][0] != number:

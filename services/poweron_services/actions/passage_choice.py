@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate, chain, zip_longest
 from typing import Final
 
-from poweron_services.actions.document_passages import Passage, PassageText
+from poweron_services.actions.document_passages import DocumentPassage, PassageText
 from poweron_services.actions.page_relevance import Relevance
 from poweron_services.models.builtin.question import searched
 from poweron_services.models.builtin.vocabulary import language_of
@@ -23,7 +23,7 @@ OnSearched = Callable[[int, int], None]
 
 def chosen(
     texts: Sequence[PassageText], task: str, room: int, on_searched: OnSearched = lambda _, __: None
-) -> list[list[Passage]]:
+) -> list[list[DocumentPassage]]:
     """Return the passages of each text to show for the task, in reading order and within this many characters."""
     ends = [*accumulate(len(text.passages) for text in texts)]
     every = [(number, passage) for number, text in enumerate(texts) for passage in text.passages]
@@ -43,7 +43,7 @@ def chosen(
 
 
 def _searched(
-    texts: Sequence[PassageText], every: Sequence[tuple[int, Passage]], on_searched: OnSearched
+    texts: Sequence[PassageText], every: Sequence[tuple[int, DocumentPassage]], on_searched: OnSearched
 ) -> Iterator[str]:
     """Yield the words by which each passage is found, and report progress every `TOLD_AFTER` passages."""
     for done, (number, passage) in enumerate(every):
@@ -62,7 +62,7 @@ def _in_turn(rankings: Sequence[Sequence[int]]) -> Iterator[tuple[int, int]]:
 @dataclass(slots=True)
 class _Choice:
     texts: Sequence[PassageText]
-    every: Sequence[tuple[int, Passage]]
+    every: Sequence[tuple[int, DocumentPassage]]
     room: int
     taken: dict[int, None] = field(default_factory=dict)
     begun: set[int] = field(default_factory=set)
@@ -82,24 +82,24 @@ class _Choice:
             self.taken[number] = None
             self.begun.add(text)
 
-    def by_text(self) -> list[list[Passage]]:
-        found: list[list[Passage]] = [[] for _ in self.texts]
+    def by_text(self) -> list[list[DocumentPassage]]:
+        found: list[list[DocumentPassage]] = [[] for _ in self.texts]
         for number in sorted(self.taken):
             text, passage = self.every[number]
             found[text].append(passage)
         return found
 
 
-def size(text: PassageText, passage: Passage) -> int:
+def size(text: PassageText, passage: DocumentPassage) -> int:
     """Return the most characters that a passage takes when it is shown by itself."""
     table = passage.table[1] - passage.table[0] if passage.table else 0
     place = len(text.places[passage.place]) + len(passage.heading)
     return passage.end - passage.start + table + place + AROUND
 
 
-def in_parts(texts: Sequence[PassageText], room: int) -> list[list[tuple[int, list[Passage]]]]:
+def in_parts(texts: Sequence[PassageText], room: int) -> list[list[tuple[int, list[DocumentPassage]]]]:
     """Divide all passages into parts of at most this many characters; each part lists its texts by number, in order."""
-    parts: list[list[tuple[int, list[Passage]]]] = []
+    parts: list[list[tuple[int, list[DocumentPassage]]]] = []
     left = 0
     for number, passage in chain.from_iterable(
         ((number, passage) for passage in text.passages) for number, text in enumerate(texts)

@@ -14,7 +14,7 @@ from poweron_services.cli.error_messages import load_settings, run_work, sentenc
 from poweron_services.cli.output import print_json, stdout, tell
 from poweron_services.cli.progress_bar import bar
 from poweron_services.experiments.bench.benchmark import PARTS, BenchmarkPlan, measure
-from poweron_services.experiments.bench.figures import FigureLine, Figures, lines, peer_lines, value, why_void
+from poweron_services.experiments.bench.figures import BenchFigures, FigureLine, lines, peer_lines, value, why_void
 from poweron_services.experiments.bench.peer import peer_command
 
 WIDTH: Final = 120  # columns, if stdout is not a terminal
@@ -51,7 +51,7 @@ def _command(peer: str) -> tuple[str, ...]:
         stop(sentence(error), USAGE)
 
 
-def _print_table(figures: Figures, shown: Sequence[FigureLine], beside: str) -> None:
+def _print_table(figures: BenchFigures, shown: Sequence[FigureLine], beside: str) -> None:
     if not stdout.is_terminal:
         stdout.width = WIDTH
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
@@ -67,7 +67,7 @@ def _print_table(figures: Figures, shown: Sequence[FigureLine], beside: str) -> 
     stdout.print()
 
 
-def _cells(line: FigureLine, figures: Figures) -> list[str | Text]:
+def _cells(line: FigureLine, figures: BenchFigures) -> list[str | Text]:
     ratio = line.ratio(figures)
     return [
         line.name,
@@ -98,7 +98,7 @@ def amount(value: float | None, unit: str) -> str:
     return f"{number}{unit}" if unit.startswith("/") or not unit else f"{number} {unit}"
 
 
-def legend(figures: Figures, *, fsync: bool) -> Iterator[str]:
+def legend(figures: BenchFigures, *, fsync: bool) -> Iterator[str]:
     """Yield sentences that explain the table."""
     yield f"Measured on {_cores()}, on servers of its own, with a model and an action that answer at once."
     if figures.peer_iterations_per_second is not None:

@@ -18,7 +18,7 @@ from poweron_services.cli.context import FAILED, INTERRUPTED
 from poweron_services.cli.error_messages import load_settings, sentences
 from poweron_services.cli.output import counted, print_json, stderr, stdout, tell
 from poweron_services.experiments.chaos import experiment
-from poweron_services.experiments.chaos.experiment import Callbacks, ExperimentResult
+from poweron_services.experiments.chaos.experiment import ExperimentCallbacks, ExperimentResult
 from poweron_services.experiments.chaos.faults import FAULT_NAMES
 from poweron_services.experiments.chaos.recovery import InjectedFault
 from poweron_services.experiments.chaos.status import ExperimentPhase, ExperimentStatus, FaultStatistics
@@ -72,7 +72,7 @@ async def _run(settings: Settings, seconds: float, seed: int, *, keep: bool) -> 
             user_home=settings.home,
             keep=keep,
             stopping=stopping,
-            callbacks=Callbacks(shown, tell),
+            callbacks=ExperimentCallbacks(shown, tell),
         )
 
 

@@ -9,7 +9,7 @@ from poweron_services.cli.error_messages import load_settings, run_work, sentenc
 from poweron_services.cli.event_lines import size
 from poweron_services.cli.output import counted, one_line, print_json, stdout, tell
 from poweron_services.client.content_cleanup import Cleanup, NotItsLog, clearing_up
-from poweron_services.client.content_inventory import Stored
+from poweron_services.client.content_inventory import InventoryEntry
 from poweron_services.settings.config import Settings
 from poweron_services.standalone import open_connections
 
@@ -50,7 +50,7 @@ def _json(cleanup: Cleanup, *, dry_run: bool) -> dict[str, Any]:
     }
 
 
-def _sum(stored: Sequence[Stored]) -> dict[str, Any]:
+def _sum(stored: Sequence[InventoryEntry]) -> dict[str, Any]:
     oldest = min((each.modified for each in stored), default=None)
     return {
         "objects": len(stored),

@@ -19,14 +19,14 @@ from poweron_services.cli import files
 from poweron_services.cli.context import FAILED, NOTHING_YET, USAGE
 from poweron_services.cli.error_messages import explained, load_settings, run_work, sentences, stop
 from poweron_services.cli.event_lines import tell_how_to_answer
-from poweron_services.cli.named_model import built
+from poweron_services.cli.model_option import built
 from poweron_services.cli.output import counted, print_json, printable, stdout, tell
 from poweron_services.cli.query_commands import bring_rows_on
 from poweron_services.client.ask import File
 from poweron_services.client.client_errors import UnknownWorkflow
 from poweron_services.client.connect import Connections
 from poweron_services.client.workflow_history import recorded_history
-from poweron_services.evaluation.evaluation_run import Candidate, RunCallbacks, ask_all, candidates
+from poweron_services.evaluation.evaluation_run import EvaluatedModel, RunCallbacks, ask_all, candidates
 from poweron_services.evaluation.request_table import TableRequest, read_table
 from poweron_services.evaluation.run_file import KeptAnswer, KeptRun, keep, place_of, read_run
 from poweron_services.evaluation.score_report import report_json, report_markdown
@@ -107,7 +107,7 @@ def _kept(table: Path, recorded: str, requests: Sequence[TableRequest], models: 
 class _Run:
     """A run in progress, which saves each answer as soon as it arrives."""
 
-    def __init__(self, table: Path, chosen: Sequence[Candidate]) -> None:
+    def __init__(self, table: Path, chosen: Sequence[EvaluatedModel]) -> None:
         now = datetime.now(UTC)
         self.table = table
         self.chosen = chosen

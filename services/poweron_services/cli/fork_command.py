@@ -74,7 +74,7 @@ def _checked(settings: Settings, model: str | None) -> Settings:
 
     Ends the command before anything is opened if a setting is missing that a model needs.
     """
-    from poweron_services.cli.named_model import built  # noqa: PLC0415 - what was typed is checked before
+    from poweron_services.cli.model_option import built  # noqa: PLC0415 - what was typed is checked before
     from poweron_services.wiring import build_model  # noqa: PLC0415 - as above
 
     if model is not None:

@@ -36,7 +36,7 @@ ESTIMATED: Final = (
 
 
 @dataclass(slots=True)
-class Checked:
+class CheckedModel:
     """A model, the stages that use it, and the results of checking it."""
 
     model: str
@@ -67,15 +67,15 @@ def check(*, deep: bool, as_json: bool) -> None:
         raise typer.Exit(FAILED)
 
 
-async def _all(settings: Settings, *, deep: bool, as_json: bool) -> list[Checked]:
+async def _all(settings: Settings, *, deep: bool, as_json: bool) -> list[CheckedModel]:
     found = []
     for name in settings.named_models:
         stages = [stage for stage, models in settings.models.items() if name in models]
-        found.append(await _one(Checked(name, stages), settings, deep=deep, shows=not as_json))
+        found.append(await _one(CheckedModel(name, stages), settings, deep=deep, shows=not as_json))
     return found
 
 
-async def _one(checked_model: Checked, settings: Settings, *, deep: bool, shows: bool) -> Checked:
+async def _one(checked_model: CheckedModel, settings: Settings, *, deep: bool, shows: bool) -> CheckedModel:
     """Send the model a trivial prompt and, if it answers, the cases of its stages; print results as they come."""
     each, alone = checked_model, settings.with_model(checked_model.model)
     async with AsyncExitStack() as opened:
@@ -123,7 +123,7 @@ def _prompt() -> PlanningPrompt:
     )
 
 
-def _object(checked: Checked) -> dict[str, Any]:
+def _object(checked: CheckedModel) -> dict[str, Any]:
     """Return a model as `--json` prints it."""
     used = checked.completion
     return {
@@ -159,7 +159,7 @@ def _object(checked: Checked) -> dict[str, Any]:
     }
 
 
-def _print(checked: Checked) -> None:
+def _print(checked: CheckedModel) -> None:
     used = checked.completion
     stages = "all stages" if len(checked.stages) == len(PROMPT_STAGES) else ", ".join(checked.stages)
     row = Text(f"{one_line(checked.model)}  ")
@@ -193,7 +193,7 @@ def _cost(nano_usd: int) -> str:
     return f"${nano_usd / NANO:.6f}" if nano_usd else "-"
 
 
-def _sum(found: Sequence[Checked]) -> str:
+def _sum(found: Sequence[CheckedModel]) -> str:
     failing = sum(bool(each.code) for each in found)
     said = [
         f"{one_line(each.model)} is too weak for {and_joined(each.too_weak_for)}: name another model with "

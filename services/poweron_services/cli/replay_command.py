@@ -15,7 +15,7 @@ from poweron_projections.verify import verify
 from poweron_projections.workflow_check import RowsDiffer
 from poweron_services.cli.context import FAILED, USAGE
 from poweron_services.cli.error_messages import check_id, load_settings, run_work, sentences, stop
-from poweron_services.cli.named_model import built
+from poweron_services.cli.model_option import built
 from poweron_services.cli.output import counted, one_line, print_beside, print_json, stdout, tell
 from poweron_services.cli.progress_bar import bar
 from poweron_services.cli.query_commands import bring_rows_on

@@ -22,7 +22,7 @@ MAX_SENTENCE = 600  # characters
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class CheckedEngine:
     """The search engine, and the result of checking it."""
 
     engine: str | None
@@ -46,7 +46,7 @@ def check(*, as_json: bool) -> None:
         raise typer.Exit(FAILED)
 
 
-async def _checked(settings: Settings) -> Checked:
+async def _checked(settings: Settings) -> CheckedEngine:
     name = (settings.search or "").partition(":")[0] or None
     began, results, problem, code = time.monotonic_ns(), None, "", None
     try:
@@ -59,10 +59,10 @@ async def _checked(settings: Settings) -> Checked:
     except PowerOnError as error:
         problem, code = str(error), error.code
     advised = f"{problem} {advice_for_search(code, name)}".strip() if code else ""
-    return Checked(name, (time.monotonic_ns() - began) // 1_000_000, results, advised, code)
+    return CheckedEngine(name, (time.monotonic_ns() - began) // 1_000_000, results, advised, code)
 
 
-def _object(checked: Checked) -> dict[str, Any]:
+def _object(checked: CheckedEngine) -> dict[str, Any]:
     """Return the result as `--json` prints it."""
     return {
         "engine": checked.engine,
@@ -74,7 +74,7 @@ def _object(checked: Checked) -> dict[str, Any]:
     }
 
 
-def _print(checked: Checked) -> None:
+def _print(checked: CheckedEngine) -> None:
     if checked.engine is not None:
         row = Text(f"{one_line(checked.engine)}  ")
         row.append("fails" if checked.code else "works", style="bold red" if checked.code else "bold green")

@@ -10,7 +10,7 @@ from poweron_services.cli.output import one_line, print_beside, print_json, prin
 from poweron_services.cli.query_commands import with_rows
 from poweron_services.client.connect import Connections
 from poweron_services.client.workflow_history import verified_records
-from poweron_services.replay.decision_view import View, as_object, view
+from poweron_services.replay.decision_view import DecisionView, as_object, view
 
 
 @sentences()
@@ -18,7 +18,7 @@ def show(workflow: str, at: int | None, *, as_json: bool) -> None:
     """Show a workflow after an event, and what the next decision saw."""
     check_id(workflow)
 
-    async def look(connections: Connections) -> View:
+    async def look(connections: Connections) -> DecisionView:
         records = await verified_records(connections, workflow)
         return await view(workflow, records, connections.content, at=at)
 

@@ -23,7 +23,7 @@ from poweron_events.execution import ActionCompleted
 from poweron_events.request import DocumentErased
 from poweron_projections.connection import Pool
 from poweron_projections.content_rows import accepted_events, recent_contents
-from poweron_services.client.content_inventory import Stored
+from poweron_services.client.content_inventory import InventoryEntry
 
 TOGETHER: Final = 16  # contents that are read concurrently
 SMALL: Final = 1_000_000  # bytes; larger contents are read one by one
@@ -201,7 +201,7 @@ class ContentCheck:
         """List the store, and record what is missing or has a different size."""
         async with aclosing(self.content.stored()) as pages:
             async for page in pages:
-                found = (Stored.of(each) for each in page)
+                found = (InventoryEntry.of(each) for each in page)
                 rows = [(each.workflow_id, each.name, each.size) for each in found if each and each.sort in _COUNTED]
                 self.file.execute("BEGIN")
                 self.file.executemany("INSERT OR IGNORE INTO stored VALUES (?, ?, ?)", rows)

@@ -22,7 +22,7 @@ from poweron_events.request import RequestIdentity
 from poweron_projections import request_answers
 from poweron_projections.catch_up import catch_up
 from poweron_services.client.connect import Connections
-from poweron_services.client.content_inventory import ContentInventory, Stored
+from poweron_services.client.content_inventory import ContentInventory, InventoryEntry
 
 DAY: Final = 86_400.0  # seconds
 MAX_INDEX: Final = 50_000_000  # bytes of a content that may refer to others, such as the list of a result's documents
@@ -34,11 +34,11 @@ _NAMES: Final = re.compile(rb"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
 class Cleanup:
     """What can be removed, or was removed, by workflow; and the workflows that were skipped."""
 
-    found: dict[str, list[Stored]] = field(default_factory=dict)
+    found: dict[str, list[InventoryEntry]] = field(default_factory=dict)
     skipped: list[str] = field(default_factory=list)
 
     @property
-    def all(self) -> list[Stored]:
+    def all(self) -> list[InventoryEntry]:
         return [each for stored in self.found.values() for each in stored]
 
 
@@ -130,7 +130,7 @@ class ContentCleanup:
         await log.check()
         await catch_up(log, self.connections.pool)
         async for page in content.stored():
-            self.inventory.add([each for each in map(Stored.of, page) if each is not None], self.now - DAY)
+            self.inventory.add([each for each in map(InventoryEntry.of, page) if each is not None], self.now - DAY)
         self._seen = _Seen(self.inventory)
         await self._seen.read_on(log)
         self._seen.moved.clear()
@@ -151,12 +151,12 @@ class ContentCleanup:
                 gone.skipped.append(workflow)
         return gone
 
-    async def _remove(self, workflow: str, found: Collection[str]) -> list[Stored]:
+    async def _remove(self, workflow: str, found: Collection[str]) -> list[InventoryEntry]:
         """Check again behind a marker that keeps writers out, by the store's own clock."""
         content, until = self.connections.content, time.monotonic() + CLEARED_WITHIN / 2
         async with content.clearing(workflow) as clock:
             await self._seen.read_on(self.connections.log)
-            stored = [each async for page in content.stored(workflow) for each in map(Stored.of, page) if each]
+            stored = [each async for page in content.stored(workflow) for each in map(InventoryEntry.of, page) if each]
             going = [each for each in await self._of_workflow(workflow, stored, clock) if each.path in found]
             if time.monotonic() > until:  # writers will soon take the marker for that of a dead process
                 raise Conflict(f"Clearing up workflow {workflow} took too long")
@@ -165,12 +165,12 @@ class ContentCleanup:
                 await _remove_key(content, key)
             return going
 
-    async def _going(self) -> AsyncGenerator[tuple[str, list[Stored]], None]:
+    async def _going(self) -> AsyncGenerator[tuple[str, list[InventoryEntry]], None]:
         for workflow, stored in self.inventory.workflows():
             if going := await self._of_workflow(workflow, stored, self.now):
                 yield workflow, going
 
-    async def _of_workflow(self, workflow: str, stored: Sequence[Stored], now: float) -> list[Stored]:
+    async def _of_workflow(self, workflow: str, stored: Sequence[InventoryEntry], now: float) -> list[InventoryEntry]:
         """Return what can be removed of a workflow: its key last, if it has no event and nothing else is left."""
         old = [each for each in stored if self._is_old(each, now)]
         going = [each for each in old if each.sort == "leftover"]
@@ -184,10 +184,10 @@ class ContentCleanup:
         return [*going, *rest]
 
     @staticmethod
-    def _is_old(each: Stored, now: float) -> bool:
+    def _is_old(each: InventoryEntry, now: float) -> bool:
         return each.modified < now - DAY
 
-    async def _is_named(self, each: Stored) -> bool:
+    async def _is_named(self, each: InventoryEntry) -> bool:
         """Return whether an event or a pending request refers to it."""
         if self.inventory.is_named(each.name):
             return True
@@ -196,7 +196,9 @@ class ContentCleanup:
                 return True
         return False
 
-    async def _unlisted(self, unnamed: Sequence[Stored], others: Iterable[Stored]) -> list[Stored]:
+    async def _unlisted(
+        self, unnamed: Sequence[InventoryEntry], others: Iterable[InventoryEntry]
+    ) -> list[InventoryEntry]:
         """Return those that no remaining content refers to either: a result with many documents has its own list."""
         left = {each.name: each for each in unnamed}
         for other in others:
@@ -207,12 +209,12 @@ class ContentCleanup:
         return [*left.values()]
 
 
-def _without(stored: Iterable[Stored], some: Iterable[Stored]) -> list[Stored]:
+def _without(stored: Iterable[InventoryEntry], some: Iterable[InventoryEntry]) -> list[InventoryEntry]:
     paths = {each.path for each in some}
     return [each for each in stored if each.path not in paths]
 
 
-async def _remove_key(content: ContentStore, key: Stored) -> None:
+async def _remove_key(content: ContentStore, key: InventoryEntry) -> None:
     """Remove a workflow's key, but put it back if something was stored under it meanwhile."""
     held = await content.read_path(key.path)
     await content.remove([key.path])

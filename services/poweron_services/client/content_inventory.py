@@ -34,7 +34,7 @@ Sort = Literal["content", "answer", "key", "leftover"]
 """Bytes under their commitment, a remembered answer, a workflow's key, or a file whose writer died."""
 
 
-class Stored(NamedTuple):
+class InventoryEntry(NamedTuple):
     """An object of the content store that may be removable."""
 
     workflow_id: str
@@ -45,7 +45,7 @@ class Stored(NamedTuple):
     modified: float
 
     @classmethod
-    def of(cls, found: StoredObject) -> "Stored | None":
+    def of(cls, found: StoredObject) -> "InventoryEntry | None":
         """Return the stored object; None if it is not ours, in which case it is kept."""
         workflow_id, *inner, name = found.path.split("/")
         sort = _sort(inner, name) if workflow_id != found.path else None
@@ -73,7 +73,7 @@ class ContentInventory:
         """Remove the file."""
         self._file.close()
 
-    def add(self, page: Sequence[Stored], older_than: float) -> None:
+    def add(self, page: Sequence[InventoryEntry], older_than: float) -> None:
         """Add stored objects; content that is older than this moment may be removable."""
         old = ((each.name,) for each in page if each.sort == "content" and each.modified < older_than)
         self._file.execute("BEGIN")
@@ -103,8 +103,8 @@ class ContentInventory:
         with closing(self._file.execute("SELECT DISTINCT workflow_id FROM stored")) as found:
             yield from (workflow_id for (workflow_id,) in found)
 
-    def workflows(self) -> Iterator[tuple[str, list[Stored]]]:
+    def workflows(self) -> Iterator[tuple[str, list[InventoryEntry]]]:
         """Yield the stored objects of each workflow, in the order of their ids."""
         with closing(self._file.execute("SELECT * FROM stored ORDER BY workflow_id")) as found:
-            for workflow_id, rows in groupby(map(Stored._make, found), key=lambda each: each.workflow_id):
+            for workflow_id, rows in groupby(map(InventoryEntry._make, found), key=lambda each: each.workflow_id):
                 yield workflow_id, [*rows]

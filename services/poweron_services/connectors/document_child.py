@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from poweron_events.codes import UnreadCode
 from poweron_services.connectors.documents_child.document import ExtractedDocument, Right, Section
-from poweron_services.connectors.documents_child.limits import MEGABYTE, Limits
+from poweron_services.connectors.documents_child.limits import MEGABYTE, ReadLimits
 from poweron_services.connectors.documents_child.readers import Note
 from poweron_services.connectors.process_isolation import CHUNK, isolated_process, send
 
@@ -42,10 +42,10 @@ class _Line(BaseModel):
 
 
 @dataclass(slots=True)
-class Heard:
+class ChildMessage:
     """The output of one child so far; output received before a failure is kept."""
 
-    limits: Limits
+    limits: ReadLimits
     sections: list[Section] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
     mime_type: str = ""
@@ -110,7 +110,7 @@ class Heard:
             self.document, self.unreadable, self.code = said.document, said.unreadable, said.code
 
 
-async def hear(data: bytes, name: str, heard: Heard, on_heard: Callable[[], None]) -> None:
+async def hear(data: bytes, name: str, heard: ChildMessage, on_heard: Callable[[], None]) -> None:
     """Start a child and collect its output until it ends, fails or times out; cancelling kills it.
 
     Raises `Unavailable` if this machine cannot start a process now.
@@ -131,7 +131,7 @@ async def hear(data: bytes, name: str, heard: Heard, on_heard: Callable[[], None
         heard.timed_out = True
 
 
-async def _listen(child: Process, heard: Heard, on_heard: Callable[[], None]) -> None:
+async def _listen(child: Process, heard: ChildMessage, on_heard: Callable[[], None]) -> None:
     stdout = child.stdout
     assert stdout is not None
     while chunk := await stdout.read(CHUNK):

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 from poweron_events.codes import UnreadCode
 from poweron_events.errors import Unavailable
-from poweron_services.connectors.document_child import Heard, hear
+from poweron_services.connectors.document_child import ChildMessage, hear
 from poweron_services.connectors.documents_child.document import ExtractedDocument, Section
-from poweron_services.connectors.documents_child.limits import MEGABYTE, Limits
+from poweron_services.connectors.documents_child.limits import MEGABYTE, ReadLimits
 from poweron_services.connectors.documents_child.readers import clean
 from poweron_services.fair_slots import FairSlots
 
@@ -47,10 +47,10 @@ class PagesReading:
 
     data: bytes
     name: str
-    limits: Limits
+    limits: ReadLimits
     on_page: OnPage | None = None
     places: FairSlots | None = None
-    heard: dict[int, Heard] = field(default_factory=dict)
+    heard: dict[int, ChildMessage] = field(default_factory=dict)
     """The output of each child, keyed by the first page that it was asked for."""
     waiting: deque[Pages] = field(default_factory=deque)
     missing: list[str] = field(default_factory=list)
@@ -128,7 +128,7 @@ class PagesReading:
             return
         seconds = min(self.limits.wall_seconds, left)
         asked = replace(self.limits, first_page=pages.first, pages=pages.last - pages.first + 1, wall_seconds=seconds)
-        self.heard[pages.first] = heard = Heard(asked)
+        self.heard[pages.first] = heard = ChildMessage(asked)
         await hear(self.data, self.name, heard, self._go_on)
         self._go_on()
         if heard.pages is None:
@@ -144,7 +144,7 @@ class PagesReading:
             self.counted.set()
         self._tell_pages()
 
-    def _judge_whole(self, heard: Heard) -> None:
+    def _judge_whole(self, heard: ChildMessage) -> None:
         """Record what is missing if only a part of a document without pages was read."""
         if heard.document is not None or not heard.sections:
             return
@@ -156,7 +156,7 @@ class PagesReading:
         else:
             self.missing.append(f"Reading ended after {after}; what follows is damaged, or takes too much memory.")
 
-    def _judge(self, pages: Pages, heard: Heard, in_all: int) -> None:
+    def _judge(self, pages: Pages, heard: ChildMessage, in_all: int) -> None:
         """Queue the pages to read next, depending on what the child has read of these."""
         if heard.cut or self._characters >= self.limits.characters:
             self.missing.append(_cut_off(self.limits))
@@ -200,7 +200,7 @@ def _parts(first: int, last: int, least: int) -> Iterator[Pages]:
         yield Pages(start, min(last, start + size - 1))
 
 
-def _cut(sections: Sequence[Section], limits: Limits) -> Iterator[Section]:
+def _cut(sections: Sequence[Section], limits: ReadLimits) -> Iterator[Section]:
     """Truncate the sections to the limits of one document, which several children together may exceed."""
     left = limits.characters
     for section in sections[: limits.sections]:
@@ -209,18 +209,18 @@ def _cut(sections: Sequence[Section], limits: Limits) -> Iterator[Section]:
         left -= len(section.text)
 
 
-def _cut_off(limits: Limits) -> str:
+def _cut_off(limits: ReadLimits) -> str:
     return f"The text was cut off after {limits.characters:,} characters."
 
 
-def _too_slow(limits: Limits) -> str:
+def _too_slow(limits: ReadLimits) -> str:
     return (
         f"could not be read within {limits.wall_seconds:g} seconds, so nothing of it was used; "
         f"hand over a smaller part of it."
     )
 
 
-def _silent(limits: Limits) -> str:
+def _silent(limits: ReadLimits) -> str:
     return (
         f"could not be read within {limits.memory_bytes // MEGABYTE} MB of memory "
         f"and {limits.cpu_seconds} s of work; it is damaged or far too large: check it and hand it over again."

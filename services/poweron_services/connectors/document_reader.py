@@ -16,7 +16,7 @@ from poweron_events.errors import Refused
 from poweron_events.event import UnreadDocument
 from poweron_services.connectors.document_pages import OnPage, PagesReading
 from poweron_services.connectors.documents_child.document import ExtractedDocument, Section
-from poweron_services.connectors.documents_child.limits import DEFAULT_LIMITS, MEGABYTE, Limits
+from poweron_services.connectors.documents_child.limits import DEFAULT_LIMITS, MEGABYTE, ReadLimits
 from poweron_services.connectors.documents_child.readers import without_text
 from poweron_services.connectors.text_recognition import TextRecognition, shown_places
 from poweron_services.fair_slots import FairSlots
@@ -25,8 +25,8 @@ __all__ = [
     "DEFAULT_LIMITS",
     "DocumentReader",
     "ExtractedDocument",
-    "Limits",
     "OnPage",
+    "ReadLimits",
     "Section",
     "UnreadableDocument",
     "affordable_readers",
@@ -91,7 +91,7 @@ async def extract(
     data: bytes,
     name: str,
     *,
-    limits: Limits = DEFAULT_LIMITS,
+    limits: ReadLimits = DEFAULT_LIMITS,
     on_page: OnPage | None = None,
     places: FairSlots | None = None,
     recognition: TextRecognition | None = None,
@@ -131,7 +131,7 @@ async def _with_pictures_told(
     return replace(document, notes=(*document.notes, note), truncated=True)
 
 
-def _expect_size(size: int, name: str, limits: Limits) -> None:
+def _expect_size(size: int, name: str, limits: ReadLimits) -> None:
     if not size:
         raise UnreadableDocument(
             name, "is empty; check that it was saved and handed over completely.", "document_empty"

@@ -18,7 +18,7 @@ from poweron_services.connectors.document_child import tell_kept
 from poweron_services.connectors.documents_child.document import Right
 from poweron_services.connectors.documents_child.limits import DEFAULT_LIMITS, MEGABYTE
 from poweron_services.connectors.page_text import PageText
-from poweron_services.connectors.pages_child.page_answers import Question
+from poweron_services.connectors.pages_child.page_answers import PageQuestion
 
 CHILD = "poweron_services.connectors.pages_child"
 LIMITS = replace(DEFAULT_LIMITS, characters=1 * MEGABYTE, input_bytes=20 * MEGABYTE, wall_seconds=20.0)
@@ -76,7 +76,7 @@ class PageChild:
         has_time = self._worked + LIMITS.wall_seconds < LIMITS.cpu_seconds
         return self._process.returncode is None and has_time and self._read < ENOUGH_BYTES
 
-    async def read(self, question: Question, data: bytes) -> PageText:
+    async def read(self, question: PageQuestion, data: bytes) -> PageText:
         """Return the text of a page; if this raises `PageUnread` or is cancelled, the child is unusable afterwards."""
         await self._get_ready()
         began = time.monotonic()

@@ -20,7 +20,7 @@ from poweron_services.connectors.documents_child.media_types import BY_EXTENSION
 from poweron_services.connectors.documents_child.readers import TEXTS
 from poweron_services.connectors.page_child import LIMITS, PageChild, PageUnread
 from poweron_services.connectors.page_text import PageLink, PageText, ReadPage
-from poweron_services.connectors.pages_child.page_answers import Question
+from poweron_services.connectors.pages_child.page_answers import PageQuestion
 from poweron_services.connectors.web.page_cache import FetchedPage
 
 IDLE = 8  # children that wait for the next page of their step; each takes some 50 MB
@@ -62,7 +62,7 @@ class PageReader:
 
         async def read(page: FetchedPage, *, depth: ExtractDepth, text_format: PageFormat) -> PageText:
             if _is_html(page):
-                return await self._read_html(page, Question(page.url, _charset(page), depth, text_format), step)
+                return await self._read_html(page, PageQuestion(page.url, _charset(page), depth, text_format), step)
             return await self._read_other(page, text_format)
 
         self._steps.add(step)
@@ -74,7 +74,7 @@ class PageReader:
             for child in [child for child, of in self._idle.items() if of is step]:
                 await self._end(child)
 
-    async def _read_html(self, page: FetchedPage, question: Question, step: object) -> PageText:
+    async def _read_html(self, page: FetchedPage, question: PageQuestion, step: object) -> PageText:
         async with self._read_document.places:
             child = self._taken(step) or await PageChild.started()
             try:

@@ -14,12 +14,12 @@ from pydantic import BaseModel, ValidationError
 
 from poweron_services.connectors.document_child import tell_kept
 from poweron_services.connectors.documents_child.document import Right
-from poweron_services.connectors.documents_child.limits import DEFAULT_LIMITS, MEGABYTE, Limits
+from poweron_services.connectors.documents_child.limits import DEFAULT_LIMITS, MEGABYTE, ReadLimits
 from poweron_services.connectors.process_isolation import isolated_process, send
 from poweron_services.connectors.reports_child.report import Draft, Part, PartKind, ReportFormat
 from poweron_services.fair_slots import FairSlots
 
-__all__ = ["LIMITS", "Draft", "Part", "PartKind", "Rendered", "ReportFormat", "ReportRenderer"]
+__all__ = ["LIMITS", "Draft", "Part", "PartKind", "RenderedReport", "ReportFormat", "ReportRenderer"]
 
 CHILD: Final = "poweron_services.connectors.reports_child"
 LIMITS: Final = replace(DEFAULT_LIMITS, memory_bytes=1 << 30, wall_seconds=35.0, cpu_seconds=30)
@@ -32,7 +32,7 @@ MOST_UNSHOWN: Final = 20  # characters that a note lists
 
 
 @dataclass(frozen=True, slots=True)
-class Rendered:
+class RenderedReport:
     """The files rendered from a draft, and notes for users about formats that failed or lack characters."""
 
     files: tuple[tuple[ReportFormat, bytes], ...]
@@ -51,11 +51,11 @@ class _Told(BaseModel):
 class ReportRenderer:
     """Writes reports, one at a time."""
 
-    def __init__(self, limits: Limits = LIMITS) -> None:
+    def __init__(self, limits: ReadLimits = LIMITS) -> None:
         self._limits = limits
         self._turn = FairSlots(1)
 
-    async def __call__(self, draft: Draft) -> Rendered:
+    async def __call__(self, draft: Draft) -> RenderedReport:
         """Render the report in each of the draft's formats, in their order.
 
         Raises `Unavailable` if this machine cannot start a process now. Cancelling kills the child.
@@ -76,7 +76,7 @@ class ReportRenderer:
                 if in_vain == MOST_IN_VAIN:
                     notes += [_failed(name, _too_much(self._limits)) for name in left]
                     left = []
-        return Rendered(tuple(files), tuple(notes))
+        return RenderedReport(tuple(files), tuple(notes))
 
     async def _written(self, draft: Draft) -> list[tuple[_Told, bytes]]:
         """Run one child and return what it writes; fewer files than formats if it failed on one."""
@@ -137,5 +137,5 @@ def _failed(name: ReportFormat, why: str) -> str:
     return f"The report could not be written as {_NAMES[name]}: {why}; the other formats are not touched by that."
 
 
-def _too_much(limits: Limits) -> str:
+def _too_much(limits: ReadLimits) -> str:
     return f"it took more than {limits.wall_seconds:g} seconds or {limits.memory_bytes >> 20} MB of memory"

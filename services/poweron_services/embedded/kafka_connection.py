@@ -29,7 +29,7 @@ NOT_KAFKA: Final = (OSError, KeyError, ValueError)
 
 
 @dataclass(frozen=True, slots=True)
-class Connection:
+class KafkaConnection:
     """A connection to a port of this machine, on which any process may be listening."""
 
     socket: socket.socket
@@ -101,16 +101,16 @@ def _with_user(user: str, password: str) -> bytes:
 
 
 @contextmanager
-def _connected(port: int) -> Generator[Connection]:
+def _connected(port: int) -> Generator[KafkaConnection]:
     deadline = time.monotonic() + PROBE_TIMEOUT
     with socket.create_connection(("127.0.0.1", port), PROBE_TIMEOUT) as there:
-        yield Connection(there, deadline)
+        yield KafkaConnection(there, deadline)
 
 
 # --- the login --------------------------------------------------------------------------------------------
 
 
-def _log_in(connection: Connection, user: str, password: str) -> None:
+def _log_in(connection: KafkaConnection, user: str, password: str) -> None:
     _choose(connection, MECHANISM)
     nonce = secrets.token_hex(16)
     opening = f"n={user},r={nonce}"
@@ -125,14 +125,14 @@ def _log_in(connection: Connection, user: str, password: str) -> None:
         raise ConnectionError
 
 
-def _choose(connection: Connection, mechanism: str) -> None:
+def _choose(connection: KafkaConnection, mechanism: str) -> None:
     name = mechanism.encode()
     answer = connection.ask(HANDSHAKE, struct.pack(">h", len(name)) + name)
     if int.from_bytes(answer[:2]):
         raise ConnectionError
 
 
-def _say(connection: Connection, message: str) -> str:
+def _say(connection: KafkaConnection, message: str) -> str:
     """Send one message of a login and return the reply."""
     answer = connection.ask(AUTHENTICATE, struct.pack(">i", len(message)) + message.encode())
     if int.from_bytes(answer[:2]):

@@ -20,7 +20,7 @@ from poweron_services.standalone import local_identity, local_user, while_servin
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class EvaluatedModel:
     """A candidate of an evaluation: settings under a name."""
 
     name: str
@@ -36,20 +36,20 @@ class RunCallbacks:
     answered: Callable[[KeptAnswer], None]
 
 
-def candidates(settings: Settings, models: Sequence[str]) -> list[Candidate]:
+def candidates(settings: Settings, models: Sequence[str]) -> list[EvaluatedModel]:
     """Return one candidate per model, overriding the settings' models; without models, the settings as they are.
 
     Raises:
         ValidationError: a name is not a valid model name, as for POWERON_MODEL.
     """
     if not models:
-        return [Candidate(" + ".join(settings.named_models), settings)]
-    return [Candidate(name, settings.with_model(name)) for name in dict.fromkeys(models)]
+        return [EvaluatedModel(" + ".join(settings.named_models), settings)]
+    return [EvaluatedModel(name, settings.with_model(name)) for name in dict.fromkeys(models)]
 
 
 async def ask_all(
     connections: Connections,
-    candidate: Candidate,
+    candidate: EvaluatedModel,
     requests: Sequence[tuple[TableRequest, Sequence[File]]],
     *,
     repeat: int,

@@ -2,11 +2,11 @@
 
 from poweron_events.execution import ApprovalDenied, ApprovalGranted
 from poweron_events.request import RequestApproval, RequestIdentity
-from poweron_services.intake.intake_ports import StepApproval
+from poweron_services.intake.intake_ports import OpenQuestion
 from poweron_services.intake.judgement import Refusal
 
 
-def why_not(request: RequestApproval, approval: StepApproval | None, now_ms: int) -> Refusal | None:
+def why_not(request: RequestApproval, approval: OpenQuestion | None, now_ms: int) -> Refusal | None:
     """Return why the answer cannot be accepted, or None if it can."""
     place = f"Step {request.step} of task {request.task} in round {request.round}"
     if approval is None:
@@ -26,7 +26,7 @@ def why_not(request: RequestApproval, approval: StepApproval | None, now_ms: int
     return None
 
 
-def _by(approval: StepApproval) -> str:
+def _by(approval: OpenQuestion) -> str:
     return f" by {approval.by}" if approval.by else ""
 
 

@@ -8,7 +8,7 @@ from poweron_events.fold.state import ChatMessage, Opening
 from poweron_events.request import Spent
 
 
-class StepApproval(Protocol):
+class OpenQuestion(Protocol):
     """The approval of a step, as the rows hold it."""
 
     @property
@@ -48,7 +48,7 @@ class IntakeQueries(Protocol):
     async def accepted_hash(self, workflow_id: str, seq: int) -> str | None:
         """The SHA-256 of a workflow's record, or None if no such record was accepted."""
 
-    async def approval(self, workflow_id: str, place: tuple[int, int, int, int]) -> StepApproval | None:
+    async def approval(self, workflow_id: str, place: tuple[int, int, int, int]) -> OpenQuestion | None:
         """The approval of the step at (round, task, attempt, step), or None if none was requested."""
 
     async def positions(self) -> Mapping[int, int]:

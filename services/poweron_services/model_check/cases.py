@@ -12,7 +12,7 @@ from poweron_events.outcome import RoundCompleted
 from poweron_events.parameters import ParametersSet
 from poweron_events.planning import TasksPlanned
 from poweron_events.selection import ActionSelected
-from poweron_services.model_check.facts import FACTS, Fact
+from poweron_services.model_check.facts import FACTS, CaseFact
 from poweron_services.model_check.stories import Story
 
 READING: Final = frozenset({"ai.process", "document.extract"})
@@ -33,7 +33,7 @@ class Case:
     asks: str
     """What the case asks of the model, in a few words."""
     workflow: Workflow
-    fact: Fact
+    fact: CaseFact
     is_right: Callable[[Any], bool]
     """Return whether the event, or the text from `process`, is a right answer."""
 
@@ -138,7 +138,7 @@ async def _message(story: Story, number: int) -> Case:
     return _case("message", "tell what was found" if is_found else "tell that nothing was found", story, is_right)
 
 
-def _found(fact: Fact) -> str:
+def _found(fact: CaseFact) -> str:
     """Return what a good step finds: the sentence of the text that contains the answer."""
     sentences: Sequence[str] = re.split(r"(?<=[.!?])\s+|\n", fact.text)
     holding = (each for each in sentences if _holds(each, fact.answer))

@@ -3,7 +3,7 @@
 from typing import Final, NamedTuple
 
 
-class Fact(NamedTuple):
+class CaseFact(NamedTuple):
     """A document and the questions asked about it."""
 
     language: str
@@ -20,7 +20,7 @@ class Fact(NamedTuple):
 
 
 FACTS: Final = (
-    Fact(
+    CaseFact(
         "en",
         "boiler.txt",
         "The boiler was serviced on 14 May 2025. The service cost 186 euros.",
@@ -29,7 +29,7 @@ FACTS: Final = (
         ("cost", "price", "service"),
         "Who serviced the boiler?",
     ),
-    Fact(
+    CaseFact(
         "de",
         "verein.txt",
         "Der Chor probt jeden Dienstag um 19:30 Uhr im Pfarrsaal. Der Jahresbeitrag beträgt 60 Euro.",
@@ -38,7 +38,7 @@ FACTS: Final = (
         ("beitrag", "jahresbeitrag", "kosten"),
         "Wer leitet den Chor?",
     ),
-    Fact(
+    CaseFact(
         "en",
         "ferry.md",
         "# Timetable\n\nThe first ferry leaves Northhaven at 06:40. It carries 24 cars.",
@@ -47,7 +47,7 @@ FACTS: Final = (
         ("ferry", "leave", "depart", "time"),
         "What does a ticket for the ferry cost?",
     ),
-    Fact(
+    CaseFact(
         "de",
         "mietvertrag.txt",
         "Die Wohnung hat 74 Quadratmeter. Die Kündigungsfrist beträgt drei Monate.",
@@ -56,7 +56,7 @@ FACTS: Final = (
         ("kündigung", "frist"),
         "Wie hoch ist die Kaution?",
     ),
-    Fact(
+    CaseFact(
         "en",
         "minutes.txt",
         "Present: Nora Feld, Ivo Marsh. Ivo Marsh orders the new benches until 3 June.",
@@ -65,7 +65,7 @@ FACTS: Final = (
         ("bench", "order"),
         "How many benches are ordered?",
     ),
-    Fact(
+    CaseFact(
         "en",
         "stock.csv",
         "product,count\nrope,40\nanchor,7\nbuoy,15",
@@ -74,7 +74,7 @@ FACTS: Final = (
         ("anchor",),
         "What does an anchor cost?",
     ),
-    Fact(
+    CaseFact(
         "de",
         "rechnung.txt",
         "Rechnung 2025-118. Gesamtbetrag: 1.240,50 Euro, zahlbar bis 30. Juni 2025.",
@@ -83,7 +83,7 @@ FACTS: Final = (
         ("zahl", "rechnung", "frist", "fällig"),
         "Auf welches Konto ist zu zahlen?",
     ),
-    Fact(
+    CaseFact(
         "en",
         "recipe.txt",
         "Knead the dough for 12 minutes and let it rest for two hours at room temperature.",
@@ -92,7 +92,7 @@ FACTS: Final = (
         ("dough", "rest"),
         "How hot must the oven be?",
     ),
-    Fact(
+    CaseFact(
         "de",
         "bibliothek.md",
         "# Bibliothek\n\nBücher werden vier Wochen verliehen, Filme eine Woche.",
@@ -101,7 +101,7 @@ FACTS: Final = (
         ("film", "verlieh", "leih"),
         "Wie viele Bücher hat die Bibliothek?",
     ),
-    Fact(
+    CaseFact(
         "en",
         "bridge.txt",
         "The footbridge was built in 1931 and is 82 metres long.",
@@ -110,7 +110,7 @@ FACTS: Final = (
         ("bridge", "built", "year"),
         "Who designed the footbridge?",
     ),
-    Fact(
+    CaseFact(
         "en",
         "warranty.txt",
         "The warranty of the pump ends after 36 months. It does not cover the seals.",
@@ -119,7 +119,7 @@ FACTS: Final = (
         ("warranty", "cover"),
         "Where is the pump repaired?",
     ),
-    Fact(
+    CaseFact(
         "de",
         "reise.txt",
         "Der Bus fährt um 8:15 Uhr am Bahnhof ab. Die Rückkehr ist gegen 18 Uhr.",
@@ -128,7 +128,7 @@ FACTS: Final = (
         ("bus", "abfahr", "fährt"),
         "Wie viele Plätze hat der Bus?",
     ),
-    Fact(
+    CaseFact(
         "en",
         "prize.txt",
         "The first prize of 500 dollars went to Tamar Quist, the second to Leon Abe.",
@@ -137,7 +137,7 @@ FACTS: Final = (
         ("prize", "won", "winner"),
         "Who won the third prize?",
     ),
-    Fact(
+    CaseFact(
         "de",
         "wetter.csv",
         "Tag,Regen in mm\nMontag,4\nDienstag,0\nMittwoch,11",
@@ -146,7 +146,7 @@ FACTS: Final = (
         ("regen", "tag"),
         "Wie warm war es am Montag?",
     ),
-    Fact(
+    CaseFact(
         "en",
         "lease.txt",
         "The rent of the garage is 95 euros a month. It is paid on the first working day.",
@@ -155,7 +155,7 @@ FACTS: Final = (
         ("rent", "garage"),
         "Who is the landlord of the garage?",
     ),
-    Fact(
+    CaseFact(
         "en",
         "visit.md",
         "# Observatory\n\nGuided tours start at 21:00 on Fridays and take 75 minutes.",
@@ -164,7 +164,7 @@ FACTS: Final = (
         ("tour", "long", "duration"),
         "How high is the observatory?",
     ),
-    Fact(
+    CaseFact(
         "de",
         "garten.txt",
         "Die Hecke darf höchstens 1,80 Meter hoch sein. Geschnitten wird sie im Februar.",
@@ -173,7 +173,7 @@ FACTS: Final = (
         ("hecke", "schnitt", "geschnitten"),
         "Wer schneidet die Hecke?",
     ),
-    Fact(
+    CaseFact(
         "en",
         "team.txt",
         "The team has nine members; Rosa Lind has led it since 2022.",
@@ -182,7 +182,7 @@ FACTS: Final = (
         ("team", "lead"),
         "Where does the team work?",
     ),
-    Fact(
+    CaseFact(
         "en",
         "energy.csv",
         "month,kWh\nJanuary,410\nFebruary,385\nMarch,290",
@@ -191,7 +191,7 @@ FACTS: Final = (
         ("february", "kwh", "energy"),
         "How many kWh were used in June?",
     ),
-    Fact(
+    CaseFact(
         "de",
         "praxis.txt",
         "Die Praxis ist mittwochs geschlossen. Termine gibt es unter praxis@beispiel.example.",
@@ -200,7 +200,7 @@ FACTS: Final = (
         ("praxis", "geschlossen", "tag"),
         "Wie heißt die Ärztin?",
     ),
-    Fact(
+    CaseFact(
         "en",
         "hall.txt",
         "The hall holds 240 guests. Smoking is not allowed, and music ends at 23:00.",
@@ -209,7 +209,7 @@ FACTS: Final = (
         ("guest", "hall"),
         "What does the hall cost per evening?",
     ),
-    Fact(
+    CaseFact(
         "en",
         "shipment.txt",
         "Shipment 7731 left Gdynia on 2 March and weighs 12.5 tonnes.",
@@ -218,7 +218,7 @@ FACTS: Final = (
         ("weigh", "heavy", "shipment"),
         "Who receives shipment 7731?",
     ),
-    Fact(
+    CaseFact(
         "de",
         "fahrrad.txt",
         "Das Fahrrad hat 27 Gänge und kostet 890 Euro. Der Helm ist nicht dabei.",
@@ -227,7 +227,7 @@ FACTS: Final = (
         ("fahrrad", "kost", "preis"),
         "Welche Farbe hat das Fahrrad?",
     ),
-    Fact(
+    CaseFact(
         "en",
         "course.md",
         "# Pottery\n\nThe course takes ten evenings. Clay is included, glazes are not.",
@@ -236,7 +236,7 @@ FACTS: Final = (
         ("evening", "course"),
         "Who teaches the course?",
     ),
-    Fact(
+    CaseFact(
         "en",
         "alarm.txt",
         "The alarm of gate 4 rang at 02:17 because a fox had opened the latch.",

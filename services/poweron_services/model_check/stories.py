@@ -17,7 +17,7 @@ from poweron_events.refinement import RefinementDecided
 from poweron_events.request import Requester, RequestIdentity, WorkflowRequested, workflow_id
 from poweron_events.selection import ActionSelected
 from poweron_events.stream import WorkflowEvent
-from poweron_services.model_check.facts import Fact
+from poweron_services.model_check.facts import CaseFact
 
 SOURCE: Final = "/poweron/models-check"
 TIME: Final = "2026-01-01T00:00:00.000Z"
@@ -27,14 +27,14 @@ _CALL: Final = ModelCall(provider="none", model="none", template="none", templat
 class Story:
     """A workflow about a document, built event by event."""
 
-    def __init__(self, content: ContentStore, fact: Fact, number: int) -> None:
+    def __init__(self, content: ContentStore, fact: CaseFact, number: int) -> None:
         self.fact = fact
         self.workflow = Workflow(workflow_id(SOURCE, str(number)))
         self.content = content
         self._number = number
         self._told = 0
 
-    async def asked(self, prompt: str, *others: Fact) -> "Story":
+    async def asked(self, prompt: str, *others: CaseFact) -> "Story":
         """Add the request, with the document and those of the other facts."""
         documents = [await self._document(each, f"d{place}") for place, each in enumerate((self.fact, *others), 1)]
         opening = WorkflowRequested(
@@ -123,7 +123,7 @@ class Story:
         """Review the task as a success."""
         return self._tell(TaskReviewed(**task_place(self.workflow), status="success", model_call=_CALL))
 
-    async def _document(self, fact: Fact, document_id: str) -> DocumentRef:
+    async def _document(self, fact: CaseFact, document_id: str) -> DocumentRef:
         given = fact.text.encode()
         ending = fact.document.rpartition(".")[2]
         kinds = {"csv": "text/csv", "md": "text/markdown"}

@@ -43,7 +43,7 @@ from poweron_services.replay.earlier_release import (
 )
 from poweron_services.replay.event_check import differences
 from poweron_services.replay.permission_check import PermissionCheck, asked_again
-from poweron_services.replay.prompt_check import NO_PROMPT, Checked, Sameness, StoredPrompt
+from poweron_services.replay.prompt_check import NO_PROMPT, CheckedPrompt, Sameness, StoredPrompt
 from poweron_services.replay.replay_content import StoredContent
 from poweron_services.replay.replay_model import (
     UNUSABLE,
@@ -87,8 +87,10 @@ OF_SEVERAL: Final = frozenset({"parameterizer.v2.md"})
 """Templates that several releases have used, so that they do not identify the release."""
 
 
-ALTERED: Final = Checked("differs", "The stored prompt or answer is not the one that the event commits to.")
-TAKEN_OVER: Final = Checked("same", "Taken over from the workflow that this one is a fork of, where it is judged.")
+ALTERED: Final = CheckedPrompt("differs", "The stored prompt or answer is not the one that the event commits to.")
+TAKEN_OVER: Final = CheckedPrompt(
+    "same", "Taken over from the workflow that this one is a fork of, where it is judged."
+)
 """A fork may have a different request and other limits than those that the decision was made with."""
 
 
@@ -181,7 +183,7 @@ class DecisionReplay:
         self._look_at(folded.before, calls)
         if any(call.is_taken_over for call in model_calls(event)):
             return _replayed(folded, TAKEN_OVER, TAKEN_OVER)
-        first: tuple[Checked, Checked] | None = None
+        first: tuple[CheckedPrompt, CheckedPrompt] | None = None
         for before, (catalog, unusable) in product(_read(folded.before), self._circumstances(folded.before, event)):
             answers = StoredAnswers(event, calls, self._earlier, self._release is not None, unusable)
             found = await self._compared(folded._replace(before=before), event, answers, catalog), answers.prompt
@@ -223,37 +225,37 @@ class DecisionReplay:
 
     async def _compared(
         self, folded: Folded, event: WorkflowEvent, answers: StoredAnswers, catalog: CatalogThen
-    ) -> Checked:
+    ) -> CheckedPrompt:
         """Return whether the role makes the same decision with these answers."""
         now = await self._decided(folded.before, answers, catalog)
         if answers.answers_missing:
-            return Checked("inconclusive", "The answer was erased, or never kept.")
+            return CheckedPrompt("inconclusive", "The answer was erased, or never kept.")
         if answers.unasked:
-            return Checked("differs", "A model would be asked now, and none was asked then.")
+            return CheckedPrompt("differs", "A model would be asked now, and none was asked then.")
         if type(now) is not type(event):
             return self._differing(f"It would be {now.TYPE} now{_why(now)}.")
         return self._same_or_not(folded, event, as_written_by(self._release, now, folded.before))
 
-    def _same_or_not(self, folded: Folded, event: WorkflowEvent, now: WorkflowEvent) -> Checked:
+    def _same_or_not(self, folded: Folded, event: WorkflowEvent, now: WorkflowEvent) -> CheckedPrompt:
         earlier = self._release is not None or lacks_fields(folded.data, event)
         only = FAILURE if isinstance(event, StageFailed) else None
         told = differences(folded.data, now, only=only, earlier=earlier)
         if earlier and not differences(folded.data, now, only=folded.data.keys() - SENTENCES, earlier=True):
-            return Checked("same", f"Worded otherwise now: {' '.join(told[:MOST_TOLD])}" if told else "")
-        return self._differing(" ".join(told[:MOST_TOLD])) if told else Checked("same")
+            return CheckedPrompt("same", f"Worded otherwise now: {' '.join(told[:MOST_TOLD])}" if told else "")
+        return self._differing(" ".join(told[:MOST_TOLD])) if told else CheckedPrompt("same")
 
-    def _differing(self, told: str) -> Checked:
+    def _differing(self, told: str) -> CheckedPrompt:
         """Return a difference, or "inconclusive" if content that the decision was based on has been erased."""
         if self.content.missing:
-            return Checked("inconclusive", f"What it was to read was erased. {told}")
-        return Checked("differs", told)
+            return CheckedPrompt("inconclusive", f"What it was to read was erased. {told}")
+        return CheckedPrompt("differs", told)
 
-    def _as_far_as_known(self, workflow: Workflow, found: Checked) -> Checked:
+    def _as_far_as_known(self, workflow: Workflow, found: CheckedPrompt) -> CheckedPrompt:
         """Return the result, or "inconclusive" if it is a difference and the current action is unknown here."""
         selection = workflow.step.selection if workflow.current.task is not None else None
         if found.sameness != "differs" or selection is None or selection.action in self.known.specs:
             return found
-        return Checked("inconclusive", f"{selection.action} is no action that is known here. {found.detail}")
+        return CheckedPrompt("inconclusive", f"{selection.action} is no action that is known here. {found.detail}")
 
     async def _decided(self, workflow: Workflow, answers: StoredAnswers, catalog: CatalogThen) -> WorkflowEvent:
         """Return the role's decision; a stage that cannot be done is also an event."""
@@ -288,6 +290,6 @@ def _why(now: WorkflowEvent) -> str:
     return f": {said}" if said else ""
 
 
-def _replayed(folded: Folded, decision: Checked, prompt: Checked) -> Replayed:
+def _replayed(folded: Folded, decision: CheckedPrompt, prompt: CheckedPrompt) -> Replayed:
     told = " ".join(dict.fromkeys(filter(None, (decision.detail, prompt.detail))))
     return Replayed(folded.seq, folded.recorded.envelope.type, decision.sameness, prompt.sameness, told)

@@ -18,7 +18,7 @@ from poweron_services.replay.workflow_records import Damaged, Folded, folded
 from poweron_services.roles.prompt_context import document_lines, history
 
 
-class View(NamedTuple):
+class DecisionView(NamedTuple):
     """A workflow after one of its events, and the next decision."""
 
     at: Folded
@@ -49,7 +49,7 @@ class View(NamedTuple):
 
 async def view(
     workflow_id: str, records: Sequence[StoredRecord], content: ContentStore, *, at: int | None = None
-) -> View:
+) -> DecisionView:
     """Return the workflow after event `at` and what the next decision saw; without `at`, what the last one saw.
 
     Raises:
@@ -63,7 +63,7 @@ async def view(
     event = following.recorded.envelope.event if following else None
     call = next(reversed(model_calls(event)), None) if event else None
     stored = StoredContent(content)
-    return View(
+    return DecisionView(
         every[index],
         following,
         call,
@@ -118,7 +118,7 @@ def _last(every: Sequence[Folded]) -> int:
     return heads[max(0, decided[-1] - 1)] if decided else len(every) - 1
 
 
-def as_object(seen: View) -> dict[str, Any]:
+def as_object(seen: DecisionView) -> dict[str, Any]:
     """Return the view as `--json` prints it."""
     workflow = seen.workflow
     round_, task, attempt, step = workflow.place

@@ -15,7 +15,7 @@ from poweron_services.models.chat_model import Completion
 from poweron_services.models.prompts import Prompt
 from poweron_services.replay.action_specs import CatalogThen
 from poweron_services.replay.event_check import differences
-from poweron_services.replay.prompt_check import Checked
+from poweron_services.replay.prompt_check import CheckedPrompt
 from poweron_services.replay.replay_content import StoredContent
 from poweron_services.replay.workflow_records import Folded
 from poweron_services.roles.action_execution import Execution
@@ -51,13 +51,13 @@ class PermissionCheck:
     content: StoredContent
     configured_places: ConfiguredPlaces
 
-    async def completed(self, folded: Folded, event: ActionCompleted, then: CatalogThen) -> Checked:
+    async def completed(self, folded: Folded, event: ActionCompleted, then: CatalogThen) -> CheckedPrompt:
         """Check whether an action would be run, or refused, as it was then. Its result is taken as recorded."""
         selection = folded.before.step.selection
         assert selection is not None
         label = result_label(folded.before, selection.action)
         if label != event.result_label:
-            return Checked("differs", f"resultLabel was {event.result_label!r} and is {label!r}.")
+            return CheckedPrompt("differs", f"resultLabel was {event.result_label!r} and is {label!r}.")
         told = ""
         for catalog, approval in _circumstances(selection.action, event, then):
             now = await self._judged(folded.before, catalog, approval)
@@ -65,16 +65,16 @@ class PermissionCheck:
                 return self._as_far_as_known("same", "")
             said = differences(folded.data, now, only=DENIAL)
             if not said:
-                return Checked("same")
+                return CheckedPrompt("same")
             told = told or " ".join(said)
         if event.outcome == "denied" and event.code == "action_not_allowed":
-            return Checked("inconclusive", "The lists of the process that refused it stand in no event.")
+            return CheckedPrompt("inconclusive", "The lists of the process that refused it stand in no event.")
         return self._as_far_as_known("differs", told)
 
-    def _as_far_as_known(self, sameness: str, detail: str) -> Checked:
+    def _as_far_as_known(self, sameness: str, detail: str) -> CheckedPrompt:
         if self.content.missing and sameness != "same":
-            return Checked("inconclusive", "What it was to read was erased.")
-        return Checked(sameness, detail)  # type: ignore[arg-type] # one of the two
+            return CheckedPrompt("inconclusive", "What it was to read was erased.")
+        return CheckedPrompt(sameness, detail)  # type: ignore[arg-type] # one of the two
 
     async def _judged(self, workflow: Workflow, catalog: CatalogThen, approval: Approval) -> ActionCompleted:
         actions = {name: _NotRun(spec) for name, spec in catalog.specs.items()}
@@ -103,10 +103,10 @@ def _circumstances(action: str, event: ActionCompleted, then: CatalogThen) -> It
             yield then, Approval({action})
 
 
-def asked_again(workflow: Workflow, event: ApprovalRequested) -> Checked:
+def asked_again(workflow: Workflow, event: ApprovalRequested) -> CheckedPrompt:
     """Check whether a user would be asked again, about the same parameters. No event records the process's marks."""
     if marks(workflow.current.opening.approve, event.action) and not NEVER.must_be_asked(workflow):
-        return Checked("differs", "Nobody would be asked now.")
+        return CheckedPrompt("differs", "Nobody would be asked now.")
     now = Approval({event.action}, event.expires_ms).request(workflow)
     said = differences(event.model_dump(mode="json", by_alias=True), now)
-    return Checked("differs", " ".join(said)) if said else Checked("same")
+    return CheckedPrompt("differs", " ".join(said)) if said else CheckedPrompt("same")

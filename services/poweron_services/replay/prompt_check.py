@@ -21,14 +21,14 @@ ERASED: Final = "The prompt was erased."
 NOT_KEPT: Final = "The prompt was never kept."
 
 
-class Checked(NamedTuple):
+class CheckedPrompt(NamedTuple):
     """The result of comparing a prompt or a decision with the recorded one."""
 
     sameness: Sameness
     detail: str = ""
 
 
-NO_PROMPT: Final = Checked("same")
+NO_PROMPT: Final = CheckedPrompt("same")
 """The result if no model was asked, then or now."""
 
 
@@ -95,17 +95,17 @@ def _outside(text: str) -> str:
 
 def check_prompt(
     prompt: Prompt, call: ModelCall, stored: StoredPrompt, earlier: EarlierPrompts, *, by_earlier: bool
-) -> Checked:
+) -> CheckedPrompt:
     """Compare what a role would show now with what was shown then, possibly by an earlier release."""
     template = prompt.template
     if call.template_sha256 != template.sha256:
         released = released_template(call.template_sha256) if by_earlier else None
         if released is None:
             became = "has changed" if call.template == template.name else f"gave way to {template.name}"
-            return Checked("differs", f"The template {call.template} {became}.")
+            return CheckedPrompt("differs", f"The template {call.template} {became}.")
         template = released
     if (fence := stored.fence) is None:
-        return Checked("inconclusive", "The stored prompt has no delimiter that is known.")
+        return CheckedPrompt("inconclusive", "The stored prompt has no delimiter that is known.")
     try:
         return _compared(
             prompt,
@@ -115,7 +115,9 @@ def check_prompt(
             partial(earlier.shown, release=release_of(call.template_sha256)) if by_earlier else _shown,
         )
     except jinja2.UndefinedError as error:
-        return Checked("inconclusive", f"{template.name} of an earlier release shows what is not known now: {error}.")
+        return CheckedPrompt(
+            "inconclusive", f"{template.name} of an earlier release shows what is not known now: {error}."
+        )
 
 
 def _shown(prompt: Prompt) -> dict[str, Any]:
@@ -124,7 +126,7 @@ def _shown(prompt: Prompt) -> dict[str, Any]:
 
 def _compared(
     prompt: Prompt, template: Template, stored: StoredPrompt, fence: str, shown: Callable[[Prompt], dict[str, Any]]
-) -> Checked:
+) -> CheckedPrompt:
     tried: Prompt | None = prompt
     rendered = first = template.render(shown(prompt) | {"share": prompt.share}, fence)
     while tried is not None:  # a model with a small context window was shown less
@@ -132,6 +134,6 @@ def _compared(
         if stored.holds(rendered):
             newer = template.sha256 != prompt.template.sha256
             told = f"Rendered with {template.name}, where {prompt.template.name} is used now." if newer else ""
-            return Checked("same", told)
+            return CheckedPrompt("same", told)
         tried = tried.shorter()
-    return Checked("differs", f"{template.name}: {stored.parting(first)}")
+    return CheckedPrompt("differs", f"{template.name}: {stored.parting(first)}")

@@ -15,7 +15,7 @@ from poweron_services.models.chat_model import Completion, FinishReason
 from poweron_services.models.prompts import Prompt
 from poweron_services.models.time_limit import AnswersLost, LostAnswer, current_limit
 from poweron_services.replay.earlier_release import EarlierPrompts
-from poweron_services.replay.prompt_check import ERASED, NO_PROMPT, NOT_KEPT, Checked, StoredPrompt, check_prompt
+from poweron_services.replay.prompt_check import ERASED, NO_PROMPT, NOT_KEPT, CheckedPrompt, StoredPrompt, check_prompt
 
 UNTOLD: Final = "What kept the model from answering is not known any more."
 """A placeholder for a sentence that was not recorded; in a comparison, it matches any text."""
@@ -49,7 +49,7 @@ class StoredAnswers:
     """Whether an earlier release made the calls."""
     unusable: str | None = None
     """The code of why a final message was unusable."""
-    prompts: list[Checked] = field(default_factory=list)
+    prompts: list[CheckedPrompt] = field(default_factory=list)
     shown: list[Prompt] = field(default_factory=list)
     answers_missing: bool = False
     unasked: bool = False
@@ -67,15 +67,15 @@ class StoredAnswers:
         return _completion(stored.call, stored.answer.decode("utf-8", errors="replace"), self._refusal())
 
     @property
-    def prompt(self) -> Checked:
+    def prompt(self) -> CheckedPrompt:
         """The result of comparing the prompts: that of the first one that is not the same, if any."""
         if len(self.shown) < len(self.calls):
-            return Checked("differs", "A model was asked then, and would not be asked now.")
+            return CheckedPrompt("differs", "A model was asked then, and would not be asked now.")
         return next((each for each in self.prompts if each.sameness != "same"), (*self.prompts, NO_PROMPT)[0])
 
-    def _checked(self, prompt: Prompt, stored: StoredCall) -> Checked:
+    def _checked(self, prompt: Prompt, stored: StoredCall) -> CheckedPrompt:
         if stored.prompt is None:
-            return Checked("inconclusive", NOT_KEPT if stored.call.prompt_ref is None else ERASED)
+            return CheckedPrompt("inconclusive", NOT_KEPT if stored.call.prompt_ref is None else ERASED)
         return check_prompt(prompt, stored.call, StoredPrompt(stored.prompt), self.earlier, by_earlier=self.by_earlier)
 
     def _no_answer(self, prompt: Prompt) -> PowerOnError:

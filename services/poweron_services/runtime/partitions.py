@@ -22,7 +22,7 @@ from poweron_events.log import EventLog, Follower, Polled, Record
 from poweron_events.retry import Failure, retry
 from poweron_services.background_tasks import BackgroundTasks
 from poweron_services.runtime.stop_requests import StopRequests
-from poweron_services.runtime.worker_ports import Listener, Snapshot, Snapshots
+from poweron_services.runtime.worker_ports import Listener, Snapshots, WorkSnapshot
 
 log = structlog.get_logger()
 
@@ -260,7 +260,7 @@ class HeldPartitions:
                 self._listener.released(held - partition.fold.workflows.keys())
 
 
-def _partition(number: int, snapshot: Snapshot, end: int) -> Partition:
+def _partition(number: int, snapshot: WorkSnapshot, end: int) -> Partition:
     fold = PartialFold(dict(snapshot.workflows))
     return Partition(number, fold, snapshot.offset, end, floor=snapshot.offset, pending=set(fold.workflows))
 

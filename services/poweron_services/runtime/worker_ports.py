@@ -8,7 +8,7 @@ from poweron_events.fold.partial import Stub
 from poweron_events.fold.state import Workflow
 
 
-class Snapshot(Protocol):
+class WorkSnapshot(Protocol):
     """A partition as Postgres holds it: the projector's next offset and the open workflows there."""
 
     @property
@@ -20,7 +20,7 @@ class Snapshot(Protocol):
 class Snapshots(Protocol):
     """The queries that the loop sends to Postgres. Every method raises Unavailable while Postgres does not answer."""
 
-    async def load(self, partitions: Iterable[int]) -> Mapping[int, Snapshot]:
+    async def load(self, partitions: Iterable[int]) -> Mapping[int, WorkSnapshot]:
         """The snapshots of partitions, read at one moment."""
 
     async def look_up(self, partition: int, workflow_ids: Sequence[str]) -> tuple[int, Mapping[str, Stub]]:

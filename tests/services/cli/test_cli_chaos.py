@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from poweron_services.cli.main import app
 from poweron_services.experiments.chaos import experiment
 from poweron_services.experiments.chaos.evidence import Evidence, LogSummary
-from poweron_services.experiments.chaos.experiment import Callbacks, ExperimentResult
+from poweron_services.experiments.chaos.experiment import ExperimentCallbacks, ExperimentResult
 from poweron_services.experiments.chaos.status import ExperimentStatus, FaultStatistics
 
 FAULTS = [
@@ -51,7 +51,7 @@ async def _signalled(*signals: signal.Signals) -> None:
 def test_a_further_signal_does_not_cost_the_report(
     signals: tuple[signal.Signals, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def run(*, stopping: asyncio.Event, callbacks: Callbacks, **_: object) -> ExperimentResult:
+    async def run(*, stopping: asyncio.Event, callbacks: ExperimentCallbacks, **_: object) -> ExperimentResult:
         callbacks.status(status())
         await _signalled(*signals)
         assert stopping.is_set()

@@ -14,7 +14,7 @@ from dataclasses import asdict
 from typing import Any, BinaryIO, assert_never
 
 from poweron_services.connectors.documents_child.document import Section, Unreadable
-from poweron_services.connectors.documents_child.limits import Limits, confine
+from poweron_services.connectors.documents_child.limits import ReadLimits, confine
 from poweron_services.connectors.documents_child.media_types import sniff
 from poweron_services.connectors.documents_child.readers import Note, PageCount, PageRead, Told, read, reader_of
 from poweron_services.connectors.documents_child.rights import give_up_rights
@@ -24,13 +24,13 @@ def main() -> None:
     """Read the question from the first line, and the document from the rest."""
     answers = _keep_stdout_for_the_answer()
     question = json.loads(sys.stdin.buffer.readline())
-    limits = Limits(**question["limits"])
+    limits = ReadLimits(**question["limits"])
     confine(limits)
     _say(answers, **_answer(question["name"], limits, answers))
     os._exit(0)  # skip the cleanup: the answer has been sent
 
 
-def _answer(name: str, limits: Limits, answers: BinaryIO) -> dict[str, Any]:
+def _answer(name: str, limits: ReadLimits, answers: BinaryIO) -> dict[str, Any]:
     """Return the document without the parts that were already written, or the reason why there is none."""
 
     def tell(part: Told) -> None:

@@ -6,7 +6,7 @@ import stat
 import zipfile
 
 from poweron_services.connectors.documents_child.document import Unreadable
-from poweron_services.connectors.documents_child.limits import MEGABYTE, Limits
+from poweron_services.connectors.documents_child.limits import MEGABYTE, ReadLimits
 
 PROLOG = 1024  # bytes of an XML part that are searched for a document type
 DRIVE = ":"
@@ -14,7 +14,7 @@ DRIVE = ":"
 codecs.lookup("cp437")  # of some entry names; no codec can be loaded once a document is being read
 
 
-def check(data: bytes, limits: Limits) -> None:
+def check(data: bytes, limits: ReadLimits) -> None:
     """Refuse zip bombs, paths that lead out of the archive, and XML that defines entities."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         check_contents(archive, len(data), limits)
@@ -23,7 +23,7 @@ def check(data: bytes, limits: Limits) -> None:
                 _check_prolog(archive, member)
 
 
-def check_contents(archive: zipfile.ZipFile, packed: int, limits: Limits) -> None:
+def check_contents(archive: zipfile.ZipFile, packed: int, limits: ReadLimits) -> None:
     """Refuse zip bombs and paths that lead out of the archive, by its table of contents alone."""
     members = archive.infolist()
     check_sizes(members, packed, limits)
@@ -32,7 +32,7 @@ def check_contents(archive: zipfile.ZipFile, packed: int, limits: Limits) -> Non
             raise _refusal(f"its entry {member.filename!r} {why}")
 
 
-def check_sizes(members: list[zipfile.ZipInfo], packed: int, limits: Limits) -> None:
+def check_sizes(members: list[zipfile.ZipInfo], packed: int, limits: ReadLimits) -> None:
     unpacked = sum(member.file_size for member in members)
     if len(members) > limits.archive_entries:
         raise _refusal(f"it holds {len(members):,} files, more than the {limits.archive_entries:,} that are allowed")

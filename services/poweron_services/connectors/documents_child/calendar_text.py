@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from poweron_services.connectors.documents_child.document import Section
-from poweron_services.connectors.documents_child.limits import Limits
+from poweron_services.connectors.documents_child.limits import ReadLimits
 from poweron_services.connectors.documents_child.plain_text import decoded
 from poweron_services.connectors.documents_child.readers import Fact, Part
 
@@ -82,7 +82,7 @@ class Moment:
         return f"{day} {self.time:%H:%M}" if self.time else day
 
 
-def read(data: bytes, limits: Limits) -> Iterator[Part]:
+def read(data: bytes, limits: ReadLimits) -> Iterator[Part]:
     text, notes = decoded(data, limits)
     found = list(_components(_FOLD.sub("", text).splitlines()))
     method = next((one.text("METHOD") for one in found if one.kind == "VCALENDAR"), "")

@@ -13,7 +13,7 @@ from itertools import islice
 
 from poweron_services.connectors.documents_child import text_encodings
 from poweron_services.connectors.documents_child.document import Section
-from poweron_services.connectors.documents_child.limits import Limits
+from poweron_services.connectors.documents_child.limits import ReadLimits
 from poweron_services.connectors.documents_child.pipe_tables import first_row_is_header, pipe_table
 from poweron_services.connectors.documents_child.readers import Note, Part
 
@@ -28,7 +28,7 @@ _TOLD = re.compile(r"sep=(.)\r?\n", re.IGNORECASE)  # a line that Excel writes a
 Row = list[str]
 
 
-def read(data: bytes, _: Limits) -> Iterator[Part]:
+def read(data: bytes, _: ReadLimits) -> Iterator[Part]:
     csv.field_size_limit(LONGEST_CELL)
     encoding = text_encodings.found(data)
     sample = _text(data, encoding).read(SAMPLE)

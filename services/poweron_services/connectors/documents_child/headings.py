@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from poweron_services.connectors.documents_child import plain_text
 from poweron_services.connectors.documents_child.document import Section
-from poweron_services.connectors.documents_child.limits import Limits
+from poweron_services.connectors.documents_child.limits import ReadLimits
 from poweron_services.connectors.documents_child.plain_text import decoded
 from poweron_services.connectors.documents_child.readers import Note, Part
 
@@ -15,7 +15,7 @@ BETWEEN = " > "
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class OutlineBlock:
     """A heading of the given level, or text if the level is 0."""
 
     text: str
@@ -27,7 +27,7 @@ _HEADING = re.compile(r" {0,3}(#{1,6})[ \t]+(.*?)(?:[ \t]+#+)?[ \t]*$")
 _UNDERLINE = re.compile(r" {0,3}(=+|-{3,})[ \t]*$")
 
 
-def read(data: bytes, limits: Limits) -> Iterator[Part]:
+def read(data: bytes, limits: ReadLimits) -> Iterator[Part]:
     if len(data) > limits.whole_text:
         yield Note("The text is too long to look for its headings and was read as plain text.")
         yield from plain_text.read(data, limits)
@@ -37,7 +37,7 @@ def read(data: bytes, limits: Limits) -> Iterator[Part]:
     yield from notes
 
 
-def _blocks(lines: list[str]) -> Iterator[Block]:
+def _blocks(lines: list[str]) -> Iterator[OutlineBlock]:
     kept: list[str] = []
     fence = ""
     for line in lines:
@@ -47,22 +47,22 @@ def _blocks(lines: list[str]) -> Iterator[Block]:
             kept.append(line)
             continue
         if any(kept):
-            yield Block("\n".join(kept))
+            yield OutlineBlock("\n".join(kept))
         kept = []
         yield heading
     if any(kept):
-        yield Block("\n".join(kept))
+        yield OutlineBlock("\n".join(kept))
 
 
-def _heading(line: str, above: list[str]) -> Block | None:
+def _heading(line: str, above: list[str]) -> OutlineBlock | None:
     """The heading in this line, or in the line above if this one underlines it, which is then removed from `above`."""
     marked = _HEADING.match(line)
     if marked:
-        return Block(marked[2], len(marked[1]))
+        return OutlineBlock(marked[2], len(marked[1]))
     alone = above and above[-1].strip() and not (len(above) > 1 and above[-2].strip())
     underline = _UNDERLINE.match(line)
     if underline and alone and not above[-1].lstrip().startswith(("|", "-", ">", "*")):
-        return Block(above.pop().strip(), 1 if underline[1].startswith("=") else 2)
+        return OutlineBlock(above.pop().strip(), 1 if underline[1].startswith("=") else 2)
     return None
 
 
@@ -75,10 +75,10 @@ def _fence(line: str, fence: str) -> str:
     return "" if mark[1].startswith(fence) else fence
 
 
-def sections(blocks: Sequence[Block]) -> Iterator[Section]:
+def sections(blocks: Sequence[OutlineBlock]) -> Iterator[Section]:
     """Yield a section for each heading with text, named by its path of headings without the title of the document."""
     title = _title(blocks)
-    path: list[Block] = []
+    path: list[OutlineBlock] = []
     texts: list[str] = []
     for block in blocks:
         if not block.level:
@@ -92,12 +92,12 @@ def sections(blocks: Sequence[Block]) -> Iterator[Section]:
         yield _section(path, texts)
 
 
-def _section(path: Sequence[Block], texts: Sequence[str]) -> Section:
+def _section(path: Sequence[OutlineBlock], texts: Sequence[str]) -> Section:
     name = BETWEEN.join(block.text for block in path)
     return Section(f"section {name}"[:LOCATOR_LENGTH] if path else "", "\n\n".join(texts))
 
 
-def _title(blocks: Sequence[Block]) -> Block | None:
+def _title(blocks: Sequence[OutlineBlock]) -> OutlineBlock | None:
     """The first heading, if there are other headings and all of them are of a deeper level; else None."""
     headings = [block for block in blocks if block.level]
     if len(headings) > 1 and all(heading.level > headings[0].level for heading in headings[1:]):

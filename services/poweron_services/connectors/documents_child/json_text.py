@@ -6,7 +6,7 @@ from typing import Any
 
 from poweron_services.connectors.documents_child import plain_text
 from poweron_services.connectors.documents_child.document import Section
-from poweron_services.connectors.documents_child.limits import Limits
+from poweron_services.connectors.documents_child.limits import ReadLimits
 from poweron_services.connectors.documents_child.pipe_tables import pipe_table
 from poweron_services.connectors.documents_child.readers import Note, Part
 
@@ -17,7 +17,7 @@ WHOLE = "text"
 WHOLE_TEXTS = 2  # JSON may be this many times as long as `whole_text`, since it cannot be cut like other text
 
 
-def read(data: bytes, limits: Limits) -> Iterator[Part]:
+def read(data: bytes, limits: ReadLimits) -> Iterator[Part]:
     if len(data) > limits.whole_text * WHOLE_TEXTS:
         yield Note("The JSON is too long to be taken apart and was read as plain text.")
         yield from plain_text.read(data, limits)

@@ -10,7 +10,7 @@ BYTES_PER_CPU_SECOND = 4_000  # of the document, for each further second
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ReadLimits:
     input_bytes: int = 100 * MEGABYTE
     characters: int = 100 * MEGABYTE  # of the extracted text; the rest is cut off, with a note
     whole_text: int = 5 * MEGABYTE  # bytes of a text that has to be held as a whole while it is read
@@ -26,15 +26,15 @@ class Limits:
     archive_bytes: int = 300 * MEGABYTE  # unpacked
     archive_ratio: int = 200  # unpacked to packed
 
-    def for_size(self, size: int) -> "Limits":
+    def for_size(self, size: int) -> "ReadLimits":
         """Scale the CPU time to the size in bytes: a few self-referencing bytes could otherwise use all of it."""
         return replace(self, cpu_seconds=min(self.cpu_seconds, LEAST_CPU_SECONDS + size // BYTES_PER_CPU_SECOND))
 
 
-DEFAULT_LIMITS = Limits()
+DEFAULT_LIMITS = ReadLimits()
 
 
-def confine(limits: Limits) -> None:
+def confine(limits: ReadLimits) -> None:
     """Apply these limits to this process and all that it may start; this cannot be undone."""
     cap(resource.RLIMIT_AS, limits.memory_bytes)
     cap(resource.RLIMIT_CPU, limits.cpu_seconds)

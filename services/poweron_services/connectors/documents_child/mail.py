@@ -11,7 +11,7 @@ from typing import Any
 
 from poweron_services.connectors.documents_child import media_types, plain_text, text_encodings, webpage
 from poweron_services.connectors.documents_child.document import Section
-from poweron_services.connectors.documents_child.limits import Limits
+from poweron_services.connectors.documents_child.limits import ReadLimits
 from poweron_services.connectors.documents_child.member import Member
 from poweron_services.connectors.documents_child.readers import Fact, Note, Part
 
@@ -27,7 +27,7 @@ SIGNATURES = {"application/pkcs7-signature", "application/x-pkcs7-signature", "a
 SEALED = {"application/pkcs7-mime", "application/x-pkcs7-mime", "application/pgp-encrypted"}
 
 
-def opened(data: bytes, limits: Limits) -> Iterator[Part | Member]:
+def opened(data: bytes, limits: ReadLimits) -> Iterator[Part | Member]:
     message: Any = message_from_bytes(media_types.without_envelope(data), policy=policy.default)
     leaves = [leaf for leaf in _leaves(message) if leaf.get_content_type() not in SIGNATURES]
     texts = [leaf for leaf in leaves if _is_text(leaf)]
@@ -116,7 +116,7 @@ def _bytes(leaf: Any) -> bytes:
     return content if isinstance(content, bytes) else b""
 
 
-def _text(leaf: Any, limits: Limits) -> str:
+def _text(leaf: Any, limits: ReadLimits) -> str:
     data = _bytes(leaf)
     try:
         return plain_text.decoded(data, limits, encoding=leaf.get_content_charset())[0]

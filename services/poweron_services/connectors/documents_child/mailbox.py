@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from functools import partial
 
-from poweron_services.connectors.documents_child.limits import Limits
+from poweron_services.connectors.documents_child.limits import ReadLimits
 from poweron_services.connectors.documents_child.member import Member
 from poweron_services.connectors.documents_child.readers import Fact, Part
 
@@ -12,7 +12,7 @@ _BETWEEN = re.compile(rb"(?:\A|\n\r?\n)From [^\r\n]*\r?\n(?=[A-Za-z][A-Za-z0-9-]
 _QUOTED = re.compile(rb"^>(>*From )", re.MULTILINE)  # an escaped line, which would otherwise begin another mail
 
 
-def opened(data: bytes, _: Limits) -> Iterator[Part | Member]:
+def opened(data: bytes, _: ReadLimits) -> Iterator[Part | Member]:
     starts = list(_BETWEEN.finditer(data))
     yield Fact("mails", str(len(starts)))
     ends = [start.start() for start in starts[1:]] + [len(data)]

@@ -30,14 +30,14 @@ from poweron_services.connectors.documents_child import (
     zip_files,
 )
 from poweron_services.connectors.documents_child.document import Section, Unreadable
-from poweron_services.connectors.documents_child.limits import MEGABYTE, Limits
+from poweron_services.connectors.documents_child.limits import MEGABYTE, ReadLimits
 from poweron_services.connectors.documents_child.member import Member
 from poweron_services.connectors.documents_child.readers import (
     CONTAINERS,
     WORDS_FOR,
     Fact,
     Note,
-    Omitted,
+    OmittedPart,
     PageCount,
     PageRead,
     Part,
@@ -64,7 +64,7 @@ MOST_PAGES = 10_000  # of one member
 LONGEST_PLACE = 300  # characters
 
 
-def read(data: bytes, limits: Limits) -> Iterator[Part]:
+def read(data: bytes, limits: ReadLimits) -> Iterator[Part]:
     kind = media_types.sniff(data, "a.eml")  # the real name is unknown here, and only mails need one
     yield from _Opening(replace(limits, first_page=1, pages=MOST_PAGES)).parts(data, kind, depth=1)
 
@@ -73,7 +73,7 @@ def read(data: bytes, limits: Limits) -> Iterator[Part]:
 class _Opening:
     """The state of reading a mail or an archive at all its levels."""
 
-    limits: Limits
+    limits: ReadLimits
     unpacked: int = 0
     unread: int = 0
 
@@ -144,8 +144,8 @@ def _placed(part: Part, place: str) -> Part:
             return Note(f"In {place}: {part.sentence}", part.truncated)
         case Fact():
             return Fact(f"{place}, {part.name}", part.value)
-        case Omitted():
-            return Omitted(part.kind, _within(place, part.place))
+        case OmittedPart():
+            return OmittedPart(part.kind, _within(place, part.place))
         case Picture():
             where = _at(_within(place, part.locator))
             return Note(

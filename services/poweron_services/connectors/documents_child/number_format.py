@@ -44,7 +44,7 @@ class Token(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class FormatSection:
     """A part of a format code: for positive numbers, negative numbers, zero or texts, or under a condition."""
 
     tokens: tuple[Token, ...]
@@ -88,17 +88,17 @@ def formatted_text(value: str, code: str) -> str:
     return _replaced(section, "other", value) if section.is_for_texts else value
 
 
-def _replaced(section: Section, kind: Kind, by: str) -> str:
+def _replaced(section: FormatSection, kind: Kind, by: str) -> str:
     return "".join(by if token.kind == kind else token.text for token in section.tokens).strip()
 
 
 @lru_cache(maxsize=1_000)
-def _sections(code: str) -> tuple[Section, ...]:
-    parts: list[Section] = [Section(())]
+def _sections(code: str) -> tuple[FormatSection, ...]:
+    parts: list[FormatSection] = [FormatSection(())]
     for found in _TOKEN.finditer(code):
         kind, text = found.lastgroup, found[found.lastgroup] if found.lastgroup else ""
         if kind == "literal" and text == ";":
-            parts.append(Section(()))
+            parts.append(FormatSection(()))
         elif kind == "bracket":
             if condition := _CONDITION.match(text):
                 parts[-1] = replace(parts[-1], condition=(condition[1], float(condition[2])))
@@ -109,7 +109,7 @@ def _sections(code: str) -> tuple[Section, ...]:
     return tuple(parts)
 
 
-def _token(kind: str, text: str, before: Section, rest: str) -> Sequence[Token]:
+def _token(kind: str, text: str, before: FormatSection, rest: str) -> Sequence[Token]:
     """Return the token, unless it only separates thousands; a comma after the last digit hides thousands."""
     if kind == "comma":
         if not before.digits:
@@ -124,7 +124,7 @@ def _token(kind: str, text: str, before: Section, rest: str) -> Sequence[Token]:
     return [Token(kind, text)]  # type: ignore[arg-type] # the other groups are kinds
 
 
-def _chosen(value: float, sections: Sequence[Section]) -> Section | None:
+def _chosen(value: float, sections: Sequence[FormatSection]) -> FormatSection | None:
     """Choose the section for the number; a section for negative numbers loses its own sign, because we write one."""
     numeric = [
         each for each in sections[:3] if "@" not in [token.text for token in each.tokens if token.kind == "other"]
@@ -146,7 +146,7 @@ def _unsigned(token: Token) -> Token:
     return Token(token.kind, token.text.translate(_SIGNS)) if token.kind == "text" else token
 
 
-def _with_digits(section: Section, value: Decimal) -> str:
+def _with_digits(section: FormatSection, value: Decimal) -> str:
     points = [place for place, token in enumerate(section.tokens) if token.kind == "point"]
     point = points[0] if points else len(section.tokens)
     whole = "".join(token.text for token in section.tokens[:point] if token.kind == "digit")

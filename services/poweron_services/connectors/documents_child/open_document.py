@@ -10,11 +10,11 @@ from typing import Any
 
 from poweron_services.connectors.documents_child.archive import check
 from poweron_services.connectors.documents_child.document import Section, Unreadable
-from poweron_services.connectors.documents_child.headings import Block, sections
-from poweron_services.connectors.documents_child.limits import Limits
+from poweron_services.connectors.documents_child.headings import OutlineBlock, sections
+from poweron_services.connectors.documents_child.limits import ReadLimits
 from poweron_services.connectors.documents_child.office_facts import office_facts, parsed
 from poweron_services.connectors.documents_child.pipe_tables import first_row_is_header, pipe_table
-from poweron_services.connectors.documents_child.readers import Fact, Link, Omitted, Part
+from poweron_services.connectors.documents_child.readers import Fact, Link, OmittedPart, Part
 from poweron_services.connectors.documents_child.sheet_tables import Cell, spread
 
 _SPACE = "{{urn:oasis:names:tc:opendocument:xmlns:{}:1.0}}{}"
@@ -35,7 +35,7 @@ _UNREAD = {_q("drawing:image"): "pictures", _q("drawing:object"): "charts, formu
 _LINK = "{http://www.w3.org/1999/xlink}href"
 
 
-def read(data: bytes, limits: Limits) -> Iterator[Part]:
+def read(data: bytes, limits: ReadLimits) -> Iterator[Part]:
     check(data, limits)
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         if b"encryption-data" in archive.read("META-INF/manifest.xml"):
@@ -52,7 +52,7 @@ def read(data: bytes, limits: Limits) -> Iterator[Part]:
     yield from _margins(styles)
     yield from _asides(root)
     yield from (Link(link.get(_LINK, "")) for link in root.iter(_q("text:a")))
-    yield from (Omitted(kind) for tag, kind in _UNREAD.items() if next(root.iter(tag), None) is not None)
+    yield from (OmittedPart(kind) for tag, kind in _UNREAD.items() if next(root.iter(tag), None) is not None)
 
 
 def _slides(pages: list[Any], root: Any) -> Iterator[Part]:
@@ -71,24 +71,24 @@ def _is_unseen(style: Any) -> bool:
     return any(part.get(_q("presentation:visibility")) == "hidden" for part in style)
 
 
-def _blocks(parent: Any) -> Iterator[Block]:
+def _blocks(parent: Any) -> Iterator[OutlineBlock]:
     for element in parent:
         if element.tag == _HEADING:
             level = element.get(_q("text:outline-level"), "1")
-            yield from _filled(Block(_text(element), int(level) if level.isdecimal() else 1))
+            yield from _filled(OutlineBlock(_text(element), int(level) if level.isdecimal() else 1))
         elif element.tag == _PARAGRAPH:
-            yield from _filled(Block(_text(element)))
+            yield from _filled(OutlineBlock(_text(element)))
             for frame in element.iter(_FRAME):
                 yield from _blocks(frame)
         elif element.tag == _LIST:
-            yield from _filled(Block("\n".join(_items(element))))
+            yield from _filled(OutlineBlock("\n".join(_items(element))))
         elif element.tag == _TABLE:
-            yield from _filled(Block(_table(element)))
+            yield from _filled(OutlineBlock(_table(element)))
         elif element.tag not in _ASIDE and isinstance(element.tag, str):
             yield from _blocks(element)
 
 
-def _filled(block: Block) -> Iterator[Block]:
+def _filled(block: OutlineBlock) -> Iterator[OutlineBlock]:
     if block.text:
         yield block
 

@@ -9,7 +9,7 @@ from oxmsg import Message
 
 from poweron_services.connectors.documents_child import webpage
 from poweron_services.connectors.documents_child.document import Unreadable
-from poweron_services.connectors.documents_child.limits import Limits
+from poweron_services.connectors.documents_child.limits import ReadLimits
 from poweron_services.connectors.documents_child.mail import text_of_mail
 from poweron_services.connectors.documents_child.member import Member
 from poweron_services.connectors.documents_child.readers import Fact, Note, Part
@@ -17,7 +17,7 @@ from poweron_services.connectors.documents_child.readers import Fact, Note, Part
 LOADED = (email.parser,)
 
 
-def opened(data: bytes, limits: Limits) -> Iterator[Part | Member]:
+def opened(data: bytes, limits: ReadLimits) -> Iterator[Part | Member]:
     message = Message.load(data)
     headers = _headers(message)
     attached = message.attachments

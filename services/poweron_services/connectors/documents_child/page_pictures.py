@@ -15,7 +15,7 @@ from contextlib import suppress
 import pypdfium2
 from PIL import Image
 
-from poweron_services.connectors.documents_child.limits import Limits, confine
+from poweron_services.connectors.documents_child.limits import ReadLimits, confine
 from poweron_services.connectors.documents_child.picture import PLUGINS
 from poweron_services.connectors.documents_child.rights import give_up_rights
 
@@ -31,7 +31,7 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     question = json.loads(sys.stdin.buffer.readline())
-    confine(Limits(**question["limits"]))
+    confine(ReadLimits(**question["limits"]))
     data = sys.stdin.buffer.read()
     give_up_rights()
     for picture in _pages(data, question["pages"]) if question["pages"] else [_smaller(data)]:

@@ -14,14 +14,22 @@ from pdfplumber.table import TableFinder
 from pypdfium2 import raw
 
 from poweron_services.connectors.documents_child.document import Section, Unreadable
-from poweron_services.connectors.documents_child.limits import Limits
+from poweron_services.connectors.documents_child.limits import ReadLimits
 from poweron_services.connectors.documents_child.line_ends import mended, with_break, words_of
 from poweron_services.connectors.documents_child.page_layout import Piece, blocks, lines_of
 from poweron_services.connectors.documents_child.page_rules import Edge, drawn
 from poweron_services.connectors.documents_child.page_words import MOST_LETTERS, words
 from poweron_services.connectors.documents_child.pdf_facts import pdf_facts
 from poweron_services.connectors.documents_child.pipe_tables import looks_like_header, pipe_table
-from poweron_services.connectors.documents_child.readers import Link, Note, Omitted, PageCount, PageRead, Part, Picture
+from poweron_services.connectors.documents_child.readers import (
+    Link,
+    Note,
+    OmittedPart,
+    PageCount,
+    PageRead,
+    Part,
+    Picture,
+)
 
 MOSTLY = 0.5  # of a page that pictures cover; with no more than one line of text, the page is a picture
 FEW_WORDS = 15
@@ -34,7 +42,7 @@ MOST_ADDRESS = 2_000  # bytes
 Box = tuple[float, float, float, float]
 
 
-def read(data: bytes, limits: Limits) -> Iterator[Part]:
+def read(data: bytes, limits: ReadLimits) -> Iterator[Part]:
     """Yield the pages that the limits name, as many as time allows; the caller asks again for the remaining ones."""
     until = time.monotonic() + min(limits.wall_seconds, limits.cpu_seconds) * PAGES_SHARE
     document = _opened(data)
@@ -89,7 +97,7 @@ def _page(document: Any, number: int, known: set[str]) -> Iterator[Part]:
     if found.images and (not text or (is_picture and "\n" not in text and len(text.split()) <= FEW_WORDS)):
         yield Picture(f"page {number}")
     elif found.pictured > SHOWN * paper and not (is_picture and len(text.split()) > FEW_WORDS):
-        yield Omitted("pictures", f"page {number}")
+        yield OmittedPart("pictures", f"page {number}")
 
 
 def _filled_in(document: Any, page: Any, number: int) -> Any:

@@ -17,7 +17,7 @@ from PIL import (
 )
 
 from poweron_services.connectors.documents_child.document import Unreadable
-from poweron_services.connectors.documents_child.limits import Limits
+from poweron_services.connectors.documents_child.limits import ReadLimits
 from poweron_services.connectors.documents_child.readers import Fact, Part, Picture
 
 PLUGINS = (BmpImagePlugin, GifImagePlugin, JpegImagePlugin, PngImagePlugin, TiffImagePlugin, WebPImagePlugin)
@@ -37,7 +37,7 @@ Image._initialized = 2  # noqa: SLF001 - the formats above are all there are; it
 logging.getLogger("PIL").disabled = True
 
 
-def read(data: bytes, _: Limits) -> Iterator[Part]:
+def read(data: bytes, _: ReadLimits) -> Iterator[Part]:
     with Image.open(io.BytesIO(data)) as image:
         width, height = image.size
         if width * height > MOST_PIXELS:

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from poweron_services.connectors.documents_child import text_encodings
 from poweron_services.connectors.documents_child.document import Section
-from poweron_services.connectors.documents_child.limits import Limits
+from poweron_services.connectors.documents_child.limits import ReadLimits
 from poweron_services.connectors.documents_child.line_ends import BREAK, ends_broken, mended, with_break, words_of
 from poweron_services.connectors.documents_child.readers import Note, Part
 
@@ -21,7 +21,7 @@ _EMPTY_LINES = re.compile(r"\n[ \t]*\n\s*")
 _COLUMNS = re.compile(r"\t|\S {2,}\S|\|")
 
 
-def read(data: bytes, _: Limits) -> Iterator[Part]:
+def read(data: bytes, _: ReadLimits) -> Iterator[Part]:
     text = io.TextIOWrapper(io.BytesIO(data), text_encodings.found(data), errors="replace")
     if len(data) <= LONG:
         yield Section("", _tidy(text.read()))
@@ -29,7 +29,9 @@ def read(data: bytes, _: Limits) -> Iterator[Part]:
         yield from _sections(text)
 
 
-def decoded(data: bytes, limits: Limits, *, whole: bool = False, encoding: str | None = None) -> tuple[str, list[Note]]:
+def decoded(
+    data: bytes, limits: ReadLimits, *, whole: bool = False, encoding: str | None = None
+) -> tuple[str, list[Note]]:
     """Decode the bytes; unless `whole`, only as many as may be held, with a note if there are more."""
     head = data if whole else data[: min(limits.characters, limits.whole_text)]
     text = head.decode(encoding or text_encodings.found(head), "replace")

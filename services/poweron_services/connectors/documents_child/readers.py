@@ -13,7 +13,7 @@ from importlib import import_module
 
 from poweron_services.connectors.documents_child import media_types, text_encodings
 from poweron_services.connectors.documents_child.document import ExtractedDocument, Section, Unreadable
-from poweron_services.connectors.documents_child.limits import Limits
+from poweron_services.connectors.documents_child.limits import ReadLimits
 
 MOST_LINKS, LONGEST_LINK = 1_000, 2_000  # of a document; characters
 MOST_FACTS, LONGEST_FACT = 60, 500  # of a document; characters
@@ -51,7 +51,7 @@ class Picture:
 
 
 @dataclass(frozen=True, slots=True)
-class Omitted:
+class OmittedPart:
     """Content of the document that no reader reads."""
 
     kind: str
@@ -75,10 +75,10 @@ class PageRead:
 
 
 Told = Section | Note | PageCount | PageRead
-Part = Told | Link | Fact | Picture | Omitted
+Part = Told | Link | Fact | Picture | OmittedPart
 Tell = Callable[[Told], None]
 """Receives each part as soon as it was read."""
-Reader = Callable[[bytes, Limits], Iterator[Part]]
+Reader = Callable[[bytes, ReadLimits], Iterator[Part]]
 
 READERS = {
     media_types.PDF: "pdf",
@@ -182,7 +182,7 @@ def reader_of(kind: str, data: bytes) -> Reader:
     return reader
 
 
-def read(parts: Iterable[Part], kind: str, name: str, limits: Limits, tell: Tell) -> ExtractedDocument:
+def read(parts: Iterable[Part], kind: str, name: str, limits: ReadLimits, tell: Tell) -> ExtractedDocument:
     """Read the document in this process; only the child process may call this.
 
     The sections are passed to `tell`, and are not in the document that is returned.
@@ -211,7 +211,7 @@ def read(parts: Iterable[Part], kind: str, name: str, limits: Limits, tell: Tell
     return replace(document, name=" ".join(_UNWANTED.sub("", name).split()), mime_type=kind, notes=notes)
 
 
-def collect(parts: Iterable[Part], limits: Limits, deadline: float, tell: Tell | None = None) -> ExtractedDocument:
+def collect(parts: Iterable[Part], limits: ReadLimits, deadline: float, tell: Tell | None = None) -> ExtractedDocument:
     """Collect what the reader yields, until the text reaches its limit or the monotonic clock passes the deadline.
 
     With `tell`, the sections are passed on to it and not kept here.
@@ -221,7 +221,7 @@ def collect(parts: Iterable[Part], limits: Limits, deadline: float, tell: Tell |
     notes: list[Note] = []
     found = 0
     links: dict[str, None] = {}
-    about: list[Fact | Picture | Omitted] = []
+    about: list[Fact | Picture | OmittedPart] = []
     left = limits.characters
     for part in parts:
         if isinstance(part, PageCount | PageRead):
@@ -231,7 +231,7 @@ def collect(parts: Iterable[Part], limits: Limits, deadline: float, tell: Tell |
             notes.append(replace(part, sentence=" ".join(clean(part.sentence).split())))
             tell(notes[-1])
             continue
-        if isinstance(part, Fact | Picture | Omitted):
+        if isinstance(part, Fact | Picture | OmittedPart):
             about.append(part)
             continue
         if isinstance(part, Link):
@@ -260,11 +260,11 @@ def collect(parts: Iterable[Part], limits: Limits, deadline: float, tell: Tell |
         links=tuple(links),
         metadata=tuple(_told(about)),
         pictures=tuple(dict.fromkeys(part.locator for part in about if isinstance(part, Picture))),
-        omitted=tuple(dict.fromkeys((part.kind, part.place) for part in about if isinstance(part, Omitted))),
+        omitted=tuple(dict.fromkeys((part.kind, part.place) for part in about if isinstance(part, OmittedPart))),
     )
 
 
-def _told(about: Iterable[Fact | Picture | Omitted]) -> list[tuple[str, str]]:
+def _told(about: Iterable[Fact | Picture | OmittedPart]) -> list[tuple[str, str]]:
     """The facts that have a name and a value, deduplicated."""
     facts = ((_one_line(fact.name), _one_line(fact.value)) for fact in about if isinstance(fact, Fact))
     return list(dict.fromkeys(fact for fact in facts if all(fact)))[:MOST_FACTS]

@@ -7,9 +7,9 @@ from itertools import groupby
 from striprtf import striprtf
 
 from poweron_services.connectors.documents_child.document import Section
-from poweron_services.connectors.documents_child.limits import Limits
+from poweron_services.connectors.documents_child.limits import ReadLimits
 from poweron_services.connectors.documents_child.pipe_tables import first_row_is_header, pipe_table
-from poweron_services.connectors.documents_child.readers import Fact, Note, Omitted, Part
+from poweron_services.connectors.documents_child.readers import Fact, Note, OmittedPart, Part
 
 WHOLE_TEXTS = 4  # RTF may be this many times as long as `whole_text`, since most of it is markup
 HEAD = 20_000  # characters that are searched for metadata
@@ -20,14 +20,14 @@ UNREAD = {"\\pict": "pictures", "\\objdata": "embedded files"}
 _DATE = re.compile(r"\\creatim\\yr(\d{4})\\mo(\d{1,2})\\dy(\d{1,2})")
 
 
-def read(data: bytes, limits: Limits) -> Iterator[Part]:
+def read(data: bytes, limits: ReadLimits) -> Iterator[Part]:
     most = limits.whole_text * WHOLE_TEXTS
     written = data[:most].decode("cp1252", "replace")
     if len(data) > most:
         yield Note(f"Only the first {most:,} of {len(data):,} bytes were read.", truncated=True)
     yield from _facts(written[:HEAD])
     yield Section("", "\n\n".join(_blocks(_text(written).splitlines())))
-    yield from (Omitted(kind) for mark, kind in UNREAD.items() if mark in written)
+    yield from (OmittedPart(kind) for mark, kind in UNREAD.items() if mark in written)
 
 
 def _text(written: str) -> str:

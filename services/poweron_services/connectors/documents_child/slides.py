@@ -12,7 +12,7 @@ from poweron_services.connectors.documents_child.archive import check
 from poweron_services.connectors.documents_child.document import Section
 from poweron_services.connectors.documents_child.drawings import DIAGRAM, chart_texts, diagram_list
 from poweron_services.connectors.documents_child.equations import EQUATION, linear
-from poweron_services.connectors.documents_child.limits import Limits
+from poweron_services.connectors.documents_child.limits import ReadLimits
 from poweron_services.connectors.documents_child.office_facts import (
     ALTERNATIVES,
     CHOICE,
@@ -20,12 +20,12 @@ from poweron_services.connectors.documents_child.office_facts import (
     parsed,
 )
 from poweron_services.connectors.documents_child.pipe_tables import pipe_table
-from poweron_services.connectors.documents_child.readers import Fact, Omitted, Part
+from poweron_services.connectors.documents_child.readers import Fact, OmittedPart, Part
 from poweron_services.connectors.documents_child.sheet_tables import Cell, spread
 from poweron_services.connectors.documents_child.symbol_fonts import symbol
 
 
-def read(data: bytes, limits: Limits) -> Iterator[Part]:
+def read(data: bytes, limits: ReadLimits) -> Iterator[Part]:
     check(data, limits)
     show = pptx.Presentation(io.BytesIO(data))
     yield from office_facts(data)
@@ -38,7 +38,7 @@ def read(data: bytes, limits: Limits) -> Iterator[Part]:
         texts = [*_texts(slide), *_comments(slide.part, authors)]
         locator = f"slide {number}{' (hidden)' if number in hidden else ''}"
         yield Section(locator, "\n\n".join(texts))
-        yield from (Omitted(kind, locator) for shape in _flat(slide.shapes) if (kind := _unread_kind(shape)))
+        yield from (OmittedPart(kind, locator) for shape in _flat(slide.shapes) if (kind := _unread_kind(shape)))
 
 
 def _is_hidden(slide: Any) -> bool:

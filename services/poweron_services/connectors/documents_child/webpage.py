@@ -10,8 +10,8 @@ from typing import Any
 import lxml.html  # type: ignore[import-untyped] # it has no stubs
 
 from poweron_services.connectors.documents_child import text_encodings
-from poweron_services.connectors.documents_child.headings import Block, sections
-from poweron_services.connectors.documents_child.limits import Limits
+from poweron_services.connectors.documents_child.headings import OutlineBlock, sections
+from poweron_services.connectors.documents_child.limits import ReadLimits
 from poweron_services.connectors.documents_child.pipe_tables import first_row_is_header, pipe_table
 from poweron_services.connectors.documents_child.plain_text import decoded
 from poweron_services.connectors.documents_child.readers import Note, Part
@@ -48,7 +48,7 @@ _INLINE = {
 }
 
 
-def read(data: bytes, limits: Limits) -> Iterator[Part]:
+def read(data: bytes, limits: ReadLimits) -> Iterator[Part]:
     text, notes = _text(data, limits)
     parser = lxml.html.HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True)
     root = lxml.html.document_fromstring(text.encode(), parser=parser)
@@ -64,7 +64,7 @@ def is_too_deep(parser: Any) -> bool:
     return any("depth" in entry.message for entry in parser.error_log)
 
 
-def main_blocks(root: Any) -> list[Block]:
+def main_blocks(root: Any) -> list[OutlineBlock]:
     """Return the headings, paragraphs, lists and tables of the main content of a parsed page."""
     return list(_blocks(_main(root)))
 
@@ -83,18 +83,18 @@ def label(button: Any) -> str:
     return f"{button.text_content()} {button.get('value', '')} {button.get('aria-label', '')}"
 
 
-def _text(data: bytes, limits: Limits) -> tuple[str, list[Note]]:
+def _text(data: bytes, limits: ReadLimits) -> tuple[str, list[Note]]:
     try:
         return decoded(data, limits, encoding=text_encodings.named(data))
     except LookupError:  # an unknown encoding
         return decoded(data, limits)
 
 
-def _titled(root: Any, blocks: list[Block]) -> list[Block]:
+def _titled(root: Any, blocks: list[OutlineBlock]) -> list[OutlineBlock]:
     """Put the title of the page before the blocks, unless the first heading says the same."""
     title = " ".join((root.findtext(".//title") or "").split())
     first = next((block.text for block in blocks if block.level), "")
-    return blocks if not title or (first and first in title) else [Block(title), *blocks]
+    return blocks if not title or (first and first in title) else [OutlineBlock(title), *blocks]
 
 
 def _main(root: Any) -> Any:
@@ -107,7 +107,7 @@ def _main(root: Any) -> Any:
     return body
 
 
-def _blocks(element: Any) -> Iterator[Block]:
+def _blocks(element: Any) -> Iterator[OutlineBlock]:
     """Yield the content of the element in reading order; text outside of any paragraph becomes a paragraph."""
     loose = [element.text or ""]
     for child in element:
@@ -121,40 +121,40 @@ def _blocks(element: Any) -> Iterator[Block]:
     yield from _paragraph(loose)
 
 
-def _block(element: Any) -> Iterator[Block]:
+def _block(element: Any) -> Iterator[OutlineBlock]:
     tag = element.tag
     if tag in _HEADINGS:
         text = _flat(element)
         if text:
-            yield Block(text, _HEADINGS[tag])
+            yield OutlineBlock(text, _HEADINGS[tag])
     elif tag == "table":
         yield from _table(element)
     elif tag in {"ul", "ol"}:
         items = [] if _is_menu(element) else list(_items(element))
         if items:
-            yield Block("\n".join(items))
+            yield OutlineBlock("\n".join(items))
     elif tag == "dl":
-        yield Block("\n".join(_terms(element)))
+        yield OutlineBlock("\n".join(_terms(element)))
     elif tag == "pre":
-        yield Block(f"```\n{element.text_content().strip()}\n```")
+        yield OutlineBlock(f"```\n{element.text_content().strip()}\n```")
     else:
         yield from _blocks(element)
 
 
-def _table(table: Any) -> Iterator[Block]:
+def _table(table: Any) -> Iterator[OutlineBlock]:
     """Yield the rows of the table; a table that holds other tables or headings is only page layout."""
     if any(next(table.iter(tag), None) is not None for tag in ("h1", "h2", "h3")) or len(list(table.iter("table"))) > 1:
         yield from _blocks(table)
         return
     caption = table.find("caption")
     if caption is not None:
-        yield Block(_flat(caption))
+        yield OutlineBlock(_flat(caption))
     rows = [[cell for cell in row if cell.tag in {"td", "th"}] for row in table.iter("tr")]
     texts = [_spread(row) for row in rows if row]
     has_head = bool(rows) and len(rows[0]) > 1 and all(cell.tag == "th" for cell in rows[0])
     text = pipe_table(texts, header=has_head or first_row_is_header(texts))
     if text:
-        yield Block(text)
+        yield OutlineBlock(text)
 
 
 def _spread(row: list[Any]) -> list[str]:
@@ -193,11 +193,11 @@ def _is_menu(items: Any) -> bool:
     return linked >= len(entries) and in_links >= len(_flat(items)) * 0.9
 
 
-def _paragraph(loose: list[str]) -> Iterator[Block]:
+def _paragraph(loose: list[str]) -> Iterator[OutlineBlock]:
     lines = [" ".join(line.split()) for line in "".join(loose).split(BREAK)]
     text = "\n".join(line for line in lines if line)
     if text:
-        yield Block(text)
+        yield OutlineBlock(text)
 
 
 def _flat(element: Any) -> str:

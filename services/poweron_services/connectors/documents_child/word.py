@@ -16,11 +16,11 @@ from docx.oxml.ns import qn
 from poweron_services.connectors.documents_child.archive import check
 from poweron_services.connectors.documents_child.document import Section
 from poweron_services.connectors.documents_child.drawings import CHART, DIAGRAM, chart_texts, diagram_list
-from poweron_services.connectors.documents_child.headings import Block, sections
-from poweron_services.connectors.documents_child.limits import Limits
+from poweron_services.connectors.documents_child.headings import OutlineBlock, sections
+from poweron_services.connectors.documents_child.limits import ReadLimits
 from poweron_services.connectors.documents_child.office_facts import office_facts, parsed
 from poweron_services.connectors.documents_child.pipe_tables import first_row_is_header, pipe_table
-from poweron_services.connectors.documents_child.readers import Link, Omitted, Part
+from poweron_services.connectors.documents_child.readers import Link, OmittedPart, Part
 from poweron_services.connectors.documents_child.sheet_tables import Cell, spread
 from poweron_services.connectors.documents_child.word_asides import changes, comments, notes
 from poweron_services.connectors.documents_child.word_numbers import BULLET, Numbers
@@ -40,7 +40,7 @@ _HEADING_NAME = re.compile(r"heading (\d)", re.IGNORECASE)
 _PARAGRAPH, _TABLE, _ROW, _CELL = qn("w:p"), qn("w:tbl"), qn("w:tr"), qn("w:tc")
 
 
-def read(data: bytes, limits: Limits) -> Iterator[Part]:
+def read(data: bytes, limits: ReadLimits) -> Iterator[Part]:
     check(data, limits)
     document = docx.Document(io.BytesIO(data))
     yield from office_facts(data)
@@ -88,30 +88,30 @@ class _Blocks:
         self._shown_breaks = shown_breaks
         self._page = 1
         self._section = ""
-        self.omitted: dict[Omitted, None] = {}
+        self.omitted: dict[OmittedPart, None] = {}
 
-    def of(self, parent: Any) -> Iterator[Block]:
+    def of(self, parent: Any) -> Iterator[OutlineBlock]:
         for element in parent:
             if element.tag == _PARAGRAPH:
                 yield from self._paragraph(element)
             elif element.tag == _TABLE:
-                yield Block(self._table(element))
+                yield OutlineBlock(self._table(element))
                 yield from self._breaks(element)
                 yield from self._drawings(element)
             elif element.tag not in REMOVED and isinstance(element.tag, str):
                 yield from self.of(element)
 
-    def _paragraph(self, element: Any) -> Iterator[Block]:
+    def _paragraph(self, element: Any) -> Iterator[OutlineBlock]:
         text = self._text(element)
         style = element.find(f"{qn('w:pPr')}/{qn('w:pStyle')}")
         level = self._levels.get(style.get(qn("w:val")), 0) if style is not None and text else 0
         if level:
             heading = text.removeprefix(f"{BULLET} ")
             self._section = f"section {heading}"
-            yield Block(heading, level)
+            yield OutlineBlock(heading, level)
         yield from self._breaks(element)
         if text and not level:
-            yield Block(text)
+            yield OutlineBlock(text)
         yield from self._drawings(element)
         for box in element.iter(qn("w:txbxContent")):
             if not _is_removed(box):
@@ -123,26 +123,26 @@ class _Blocks:
         number = self._numbers.of(paragraph) if text and self._numbers is not None else ""
         return f"{number} {text}".strip()
 
-    def _breaks(self, element: Any) -> Iterator[Block]:
+    def _breaks(self, element: Any) -> Iterator[OutlineBlock]:
         """Yield a page mark if a page ends in the element, before a paragraph's text: most of it is on the new page."""
         breaks = page_breaks(element, shown=self._shown_breaks)
         self._page += breaks
         if breaks:
-            yield Block(f"[page {self._page}]")
+            yield OutlineBlock(f"[page {self._page}]")
 
-    def _drawings(self, element: Any) -> Iterator[Block]:
+    def _drawings(self, element: Any) -> Iterator[OutlineBlock]:
         """Yield the charts and diagrams; other drawings are not read, only recorded as omitted."""
         kinds = {kind for tag, kind in UNREAD.items() for found in element.iter(tag) if not _is_removed(found)}
-        self.omitted |= dict.fromkeys(Omitted(kind, self._section) for kind in sorted(kinds))
+        self.omitted |= dict.fromkeys(OmittedPart(kind, self._section) for kind in sorted(kinds))
         for found in element.iter(f"{CHART}chart", f"{DIAGRAM}relIds"):
             name = found.get(qn("r:id" if found.tag.startswith(CHART) else "r:dm"))
             if name not in self._part.rels or _is_removed(found):
                 continue
             part = parsed(self._part.related_parts[name].blob)
             if found.tag.startswith(CHART):
-                yield from map(Block, chart_texts(part))
+                yield from map(OutlineBlock, chart_texts(part))
             elif text := diagram_list(part):
-                yield Block(text)
+                yield OutlineBlock(text)
 
     def _table(self, table: Any) -> str:
         rows = self._rows(table)

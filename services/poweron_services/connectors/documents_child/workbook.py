@@ -9,10 +9,10 @@ from python_calamine import CalamineWorkbook, PasswordError, SheetTypeEnum, Shee
 
 from poweron_services.connectors.documents_child.archive import check
 from poweron_services.connectors.documents_child.document import Section, Unreadable
-from poweron_services.connectors.documents_child.limits import Limits
+from poweron_services.connectors.documents_child.limits import ReadLimits
 from poweron_services.connectors.documents_child.number_format import formatted, formatted_text
 from poweron_services.connectors.documents_child.office_facts import office_facts
-from poweron_services.connectors.documents_child.readers import Fact, Note, Omitted, Part
+from poweron_services.connectors.documents_child.readers import Fact, Note, OmittedPart, Part
 from poweron_services.connectors.documents_child.sheet_tables import SheetRow, sheet_blocks
 from poweron_services.connectors.documents_child.sheet_xml import SheetDetails, Workbook
 
@@ -21,7 +21,7 @@ HIDDEN = ((SheetVisibleEnum.Hidden, " (hidden)"), (SheetVisibleEnum.VeryHidden, 
 MOST_MERGED = 1_000  # rows or columns of one cell; a larger one is page layout
 
 
-def read(data: bytes, limits: Limits) -> Iterator[Part]:
+def read(data: bytes, limits: ReadLimits) -> Iterator[Part]:
     details = None
     if data.startswith(b"PK"):
         check(data, limits)
@@ -32,7 +32,7 @@ def read(data: bytes, limits: Limits) -> Iterator[Part]:
     yield Fact("sheets", str(len(sheets)))
     yield Fact("hidden sheets", ", ".join(sheet.name for sheet in sheets if _hidden(sheet)))
     yield from (
-        Omitted("charts", f"sheet {sheet.name}")
+        OmittedPart("charts", f"sheet {sheet.name}")
         for sheet in workbook.sheets_metadata
         if sheet.typ == SheetTypeEnum.ChartSheet
     )
@@ -41,7 +41,7 @@ def read(data: bytes, limits: Limits) -> Iterator[Part]:
         locator = f"sheet {sheet.name}{_hidden(sheet)}"
         rows = _Capped(_rows(workbook.get_sheet_by_name(sheet.name), told), limits.whole_text)
         yield Section(locator, "\n\n".join([*sheet_blocks(rows), *told.comments]))
-        yield from (Omitted(kind, locator) for kind in told.unread)
+        yield from (OmittedPart(kind, locator) for kind in told.unread)
         if rows.cut:
             yield Note(f"Of {locator} only the first {rows.read:,} rows were read.", truncated=True)
         if told.uncalculated:

@@ -10,7 +10,7 @@ from defusedxml.ElementTree import DefusedXMLParser
 from poweron_services.connectors.documents_child import plain_text, text_encodings
 from poweron_services.connectors.documents_child.document import Section, Unreadable
 from poweron_services.connectors.documents_child.json_text import ITSELF, WHOLE_TEXTS, lines
-from poweron_services.connectors.documents_child.limits import Limits
+from poweron_services.connectors.documents_child.limits import ReadLimits
 from poweron_services.connectors.documents_child.readers import Note, Part
 
 UNITS = ("currency", "currencyid", "currencycode", "unit")
@@ -18,7 +18,7 @@ UNITS = ("currency", "currencyid", "currencycode", "unit")
 DEEPEST = 200  # levels of nested elements
 
 
-def read(data: bytes, limits: Limits) -> Iterator[Part]:
+def read(data: bytes, limits: ReadLimits) -> Iterator[Part]:
     if len(data) > limits.whole_text * WHOLE_TEXTS:
         yield Note("The XML is too long to be taken apart and was read as plain text.")
         yield from plain_text.read(data, limits)
@@ -27,7 +27,7 @@ def read(data: bytes, limits: Limits) -> Iterator[Part]:
     yield Section("", "\n".join(lines({root.name: root.value()})))
 
 
-def _text(data: bytes, limits: Limits) -> str:
+def _text(data: bytes, limits: ReadLimits) -> str:
     try:
         return plain_text.decoded(data, limits, whole=True, encoding=text_encodings.named(data))[0]
     except LookupError:  # an unknown encoding

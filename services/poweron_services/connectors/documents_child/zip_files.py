@@ -7,7 +7,7 @@ from functools import partial
 
 from poweron_services.connectors.documents_child.archive import check_sizes, why_unsafe
 from poweron_services.connectors.documents_child.document import Unreadable
-from poweron_services.connectors.documents_child.limits import Limits
+from poweron_services.connectors.documents_child.limits import ReadLimits
 from poweron_services.connectors.documents_child.member import Member
 from poweron_services.connectors.documents_child.readers import Fact, Part
 
@@ -15,7 +15,7 @@ ENCRYPTED = 0x1  # a bit of the flags of a file
 ASIDE = ("__MACOSX/", ".DS_Store", "Thumbs.db", "desktop.ini")  # files that operating systems leave behind
 
 
-def opened(data: bytes, limits: Limits) -> Iterator[Part | Member]:
+def opened(data: bytes, limits: ReadLimits) -> Iterator[Part | Member]:
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         check_sizes(archive.infolist(), len(data), limits)
         files = [info for info in archive.infolist() if not info.is_dir() and not _is_aside(info.filename)]

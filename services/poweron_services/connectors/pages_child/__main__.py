@@ -11,15 +11,15 @@ from dataclasses import asdict
 from typing import Any, BinaryIO
 
 from poweron_services.connectors.documents_child.document import Unreadable
-from poweron_services.connectors.documents_child.limits import Limits, confine
+from poweron_services.connectors.documents_child.limits import ReadLimits, confine
 from poweron_services.connectors.documents_child.rights import give_up_rights
-from poweron_services.connectors.pages_child.page_answers import Question
+from poweron_services.connectors.pages_child.page_answers import PageQuestion
 
 LENGTH = 4  # bytes of the number before each part
 NICE = 5  # added niceness, so that the serving process keeps running while pages are read
 
 
-def main(limits: Limits) -> None:
+def main(limits: ReadLimits) -> None:
     answers = _keep_stdout_for_the_answers()
     confine(limits)
     os.nice(NICE)
@@ -28,10 +28,10 @@ def main(limits: Limits) -> None:
     preload.load()
     _say(answers, {"rights_kept": give_up_rights()})
     while asked := _part(sys.stdin.buffer):
-        _say(answers, _answer(Question(**json.loads(asked)), _part(sys.stdin.buffer), limits))
+        _say(answers, _answer(PageQuestion(**json.loads(asked)), _part(sys.stdin.buffer), limits))
 
 
-def _answer(question: Question, data: bytes, limits: Limits) -> dict[str, Any]:
+def _answer(question: PageQuestion, data: bytes, limits: ReadLimits) -> dict[str, Any]:
     """Return the page, or the code for why there is none. An error in one page must not affect the next."""
     from poweron_services.connectors.pages_child.page_parser import read  # noqa: PLC0415 - it is loaded
 
@@ -65,4 +65,4 @@ def _keep_stdout_for_the_answers() -> BinaryIO:
 
 
 if __name__ == "__main__":
-    main(Limits(**json.loads(sys.argv[1])))
+    main(ReadLimits(**json.loads(sys.argv[1])))

@@ -11,9 +11,9 @@ from typing import Any
 import lxml.etree  # type: ignore[import-untyped] # it has no stubs
 import trafilatura
 
-from poweron_services.connectors.documents_child.headings import Block
+from poweron_services.connectors.documents_child.headings import OutlineBlock
 from poweron_services.connectors.documents_child.webpage import drop_consent, main_blocks
-from poweron_services.connectors.pages_child.page_answers import Question, TextFormat
+from poweron_services.connectors.pages_child.page_answers import PageQuestion, TextFormat
 
 FEW = 500  # characters; a page with fewer is a page of a few lines
 NOT_SURELY_MORE = 3_000  # characters; a shorter result may include the menus of a short page
@@ -28,7 +28,7 @@ _ENDS = re.compile(r"[ \t]+$", re.MULTILINE)
 _ESCAPED = re.compile(r"\\([*_`~\[\]<>+.)-])")  # these would also end up inside quotations
 
 
-def main_text(root: Any, question: Question) -> str:
+def main_text(root: Any, question: PageQuestion) -> str:
     """Return the main text of a parsed page. The page is not modified unless it has too many elements."""
     if has_many_elements(root):
         return _written(main_blocks(_without_frame(root)), question.text_format)
@@ -52,7 +52,7 @@ def has_many_elements(root: Any) -> bool:
     return bool(root.xpath("count(//*)") > MANY)
 
 
-def _text_by_trafilatura(page: Any, question: Question) -> str:
+def _text_by_trafilatura(page: Any, question: PageQuestion) -> str:
     found = trafilatura.bare_extraction(
         page,
         url=question.url,
@@ -96,7 +96,7 @@ def _without_frame(page: Any) -> Any:
     return page
 
 
-def _lacks(text: str, blocks: list[Block]) -> bool:
+def _lacks(text: str, blocks: list[OutlineBlock]) -> bool:
     """Return whether lists or tables are missing from the text."""
     words = _words(text)
     return any(_words(block.text) not in words for block in blocks if _LIST_OR_TABLE.match(block.text))
@@ -106,6 +106,6 @@ def _words(text: str) -> str:
     return f" {' '.join(_WORD.findall(text))} "
 
 
-def _written(blocks: list[Block], text_format: TextFormat) -> str:
+def _written(blocks: list[OutlineBlock], text_format: TextFormat) -> str:
     marks = text_format == "markdown"
     return "\n\n".join(f"{'#' * block.level} {block.text}" if marks and block.level else block.text for block in blocks)

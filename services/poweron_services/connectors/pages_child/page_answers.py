@@ -9,7 +9,7 @@ Obstacle = Literal["javascript", "login", "consent"]
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class PageQuestion:
     """How to read a page; its bytes are sent separately."""
 
     url: str
@@ -21,7 +21,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class LinkedPage:
     url: str
     text: str
 
@@ -36,7 +36,7 @@ class Page:
     published: str | None
     language: str | None
     canonical_url: str | None
-    links: tuple[Link, ...]
+    links: tuple[LinkedPage, ...]
     truncated: bool
     notes: tuple[str, ...]
     obstacle: Obstacle | None

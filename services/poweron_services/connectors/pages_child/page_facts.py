@@ -11,7 +11,7 @@ import lxml.etree  # type: ignore[import-untyped] # it has no stubs
 import trafilatura
 
 from poweron_services.connectors.documents_child.readers import clean
-from poweron_services.connectors.pages_child.page_answers import Link
+from poweron_services.connectors.pages_child.page_answers import LinkedPage
 
 LINKS = 1_000  # of a page
 LOOKED_AT = 5_000  # links that are examined; not all of them are web addresses
@@ -27,7 +27,7 @@ _AROUND = {"nav", "header", "footer", "aside"}
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class PageOrigin:
     """Who wrote the page, and when."""
 
     title: str = ""
@@ -35,7 +35,7 @@ class Origin:
     published: str | None = None
 
 
-def origin(root: Any, url: str) -> Origin:
+def origin(root: Any, url: str) -> PageOrigin:
     """Extract the origin with trafilatura, without long or repetitive parts: searching those takes most of its time."""
     about = copy(root)
     lxml.etree.strip_elements(about, *_TELLING_NOTHING, with_tail=False)
@@ -44,8 +44,8 @@ def origin(root: Any, url: str) -> Origin:
     try:
         found = trafilatura.extract_metadata(about, url, {"original_date": True, "extensive_search": False})
     except Exception:  # noqa: BLE001 - a page's metadata may break the library: its text is read all the same
-        return Origin(title_of(root))
-    return Origin(found.title or "", found.author or "", found.date)
+        return PageOrigin(title_of(root))
+    return PageOrigin(found.title or "", found.author or "", found.date)
 
 
 def title_of(root: Any) -> str:
@@ -71,14 +71,14 @@ def canonical_url(root: Any, url: str) -> str | None:
     return None
 
 
-def links(root: Any, url: str) -> list[Link]:
+def links(root: Any, url: str) -> list[LinkedPage]:
     """List each address once, without its fragment; links in the page's own text come before those in its menus."""
     base = next((_address(said, url) for said in root.xpath(".//base/@href")), None) or url
-    found: dict[str, Link] = {}
+    found: dict[str, LinkedPage] = {}
     for said, element in islice(_linking(root).items(), LOOKED_AT):
         address = _address(said, base).partition("#")[0]
         if address and len(found) < LINKS:
-            found.setdefault(address, Link(address, " ".join(clean(element.text_content()).split())[:LINK_TEXT]))
+            found.setdefault(address, LinkedPage(address, " ".join(clean(element.text_content()).split())[:LINK_TEXT]))
     return list(found.values())
 
 

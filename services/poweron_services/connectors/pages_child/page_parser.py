@@ -12,7 +12,7 @@ import lxml.html  # type: ignore[import-untyped] # it has no stubs
 
 from poweron_services.connectors.documents_child import text_encodings
 from poweron_services.connectors.documents_child.document import Unreadable
-from poweron_services.connectors.documents_child.limits import Limits
+from poweron_services.connectors.documents_child.limits import ReadLimits
 from poweron_services.connectors.documents_child.readers import clean
 from poweron_services.connectors.documents_child.webpage import (
     AGREE,
@@ -23,8 +23,15 @@ from poweron_services.connectors.documents_child.webpage import (
     label,
 )
 from poweron_services.connectors.pages_child.main_text import has_many_elements, main_text
-from poweron_services.connectors.pages_child.page_answers import Obstacle, Page, Question
-from poweron_services.connectors.pages_child.page_facts import Origin, canonical_url, language, links, origin, title_of
+from poweron_services.connectors.pages_child.page_answers import Obstacle, Page, PageQuestion
+from poweron_services.connectors.pages_child.page_facts import (
+    PageOrigin,
+    canonical_url,
+    language,
+    links,
+    origin,
+    title_of,
+)
 
 LITTLE = 600  # characters; a page with at least this much text has no obstacle
 VERY_LITTLE, NEXT_TO_NOTHING = 200, 12
@@ -56,14 +63,14 @@ MOST = 9_000_000  # bytes: libxml2 does not accept a text of 10 MB
 LINE = 300  # characters of a title or of an author
 
 
-def read(data: bytes, question: Question, limits: Limits) -> Page:
+def read(data: bytes, question: PageQuestion, limits: ReadLimits) -> Page:
     """Read a page. Raises `Unreadable` if it has no text, no link and no obstacle."""
     notes: list[str] = []
     html = decoded(data, question.charset).encode("utf-8", "replace")
     if len(html) > MOST:
         notes.append(f"Only the first {MOST:,} of {len(html):,} bytes of the page were read.")
     root, parser = _parsed(html[:MOST])
-    facts = Origin(title_of(root)) if has_many_elements(root) else origin(root, question.url)
+    facts = PageOrigin(title_of(root)) if has_many_elements(root) else origin(root, question.url)
     text = clean(main_text(root, question))
     found = links(root, question.url)
     obstacle = obstacle_of(root, text)

@@ -8,7 +8,7 @@ import courlan
 
 from poweron_services.connectors.documents_child import text_encodings
 from poweron_services.connectors.documents_child.limits import DEFAULT_LIMITS
-from poweron_services.connectors.pages_child.page_answers import Question
+from poweron_services.connectors.pages_child.page_answers import PageQuestion
 from poweron_services.connectors.pages_child.page_parser import read
 
 SAMPLE = b"""<!doctype html><html lang="en"><head><title>A page - of a museum.example</title>
@@ -27,10 +27,10 @@ def load() -> None:
     text_encodings.load(b"\xff")
     courlan.extract_domain("https://museum.co.uk/")
     for question in (
-        Question("https://museum.example.co.uk/", "", "basic", "markdown"),
-        Question("https://museum.example/", "windows-1252", "advanced", "text"),
-        Question("http://localhost:8080/", "", "basic", "text"),
-        Question("http://192.0.2.1/", "", "basic", "text"),
-        Question("http://[2001:db8::1]/", "", "basic", "text"),
+        PageQuestion("https://museum.example.co.uk/", "", "basic", "markdown"),
+        PageQuestion("https://museum.example/", "windows-1252", "advanced", "text"),
+        PageQuestion("http://localhost:8080/", "", "basic", "text"),
+        PageQuestion("http://192.0.2.1/", "", "basic", "text"),
+        PageQuestion("http://[2001:db8::1]/", "", "basic", "text"),
     ):
         read(SAMPLE, question, DEFAULT_LIMITS)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any, BinaryIO
 
-from poweron_services.connectors.documents_child.limits import Limits, confine
+from poweron_services.connectors.documents_child.limits import ReadLimits, confine
 from poweron_services.connectors.documents_child.rights import give_up_rights
 from poweron_services.connectors.reports_child.report import Draft, Part, Report
 
@@ -22,7 +22,7 @@ Write = Callable[[Report], tuple[bytes, str]]
 """Writes a report; returns its bytes and the characters that it could not show."""
 
 
-def main(limits: Limits, formats: list[str]) -> None:
+def main(limits: ReadLimits, formats: list[str]) -> None:
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # a library that prints must not corrupt the answers
     confine(limits)
@@ -72,4 +72,4 @@ def _say(answers: BinaryIO, told: dict[str, Any], data: bytes) -> None:
 
 
 if __name__ == "__main__":
-    main(Limits(**json.loads(sys.argv[1])), json.loads(sys.argv[2]))
+    main(ReadLimits(**json.loads(sys.argv[1])), json.loads(sys.argv[2]))

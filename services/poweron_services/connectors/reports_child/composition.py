@@ -18,10 +18,10 @@ from poweron_services.connectors.reports_child.report import (
     Listing,
     Paragraph,
     Part,
-    Quote,
     Report,
+    ReportQuote,
+    ReportTable,
     Run,
-    Table,
     text_of,
 )
 from poweron_services.connectors.reports_child.table_figures import figure_of
@@ -178,9 +178,9 @@ def _without_empty_headings(found: Sequence[Block]) -> Iterator[Block]:
 
 def _all_text(block: Block) -> str:
     match block:
-        case Table():
+        case ReportTable():
             return "".join(text_of(cell) for row in (block.header, *block.rows) for cell in row)
-        case Quote():
+        case ReportQuote():
             return "".join(map(_all_text, block.blocks))
         case _:
             return repr(block)
@@ -188,10 +188,10 @@ def _all_text(block: Block) -> str:
 
 def _aligned(found: Iterable[Block]) -> tuple[Block, ...]:
     """Align columns of numbers to the end."""
-    return tuple(_with_numbers_right(block) if isinstance(block, Table) else block for block in found)
+    return tuple(_with_numbers_right(block) if isinstance(block, ReportTable) else block for block in found)
 
 
-def _with_numbers_right(table: Table) -> Table:
+def _with_numbers_right(table: ReportTable) -> ReportTable:
     columns = ([text_of(row[column]) for row in table.rows] for column in range(table.columns))
     ends = (
         "end" if (column or table.columns == 1) and is_numeric(cells) else table.aligned[column]  # column 0 names rows
@@ -208,7 +208,7 @@ def _with_figures(found: Sequence[Block], language: str) -> tuple[Block, ...]:
         shown.append(block)
         under = text_of(block.runs) if isinstance(block, Heading) else under
         if (
-            isinstance(block, Table)
+            isinstance(block, ReportTable)
             and drawn < MAX_FIGURES
             and (figure := figure_of(block, under, language, drawn + 1))
         ):
@@ -237,11 +237,11 @@ def _lines(block: Block) -> int:
             return 2 + len(text_of(block.runs)) // LINE
         case Listing():
             return sum(_lines(inner) for item in block.items for inner in item)
-        case Quote():
+        case ReportQuote():
             return sum(map(_lines, block.blocks))
         case Code():
             return 1 + block.text.count("\n")
-        case Table():
+        case ReportTable():
             return 2 + len(block.rows)
         case Figure():
             return 16

@@ -14,7 +14,7 @@ import xlsxwriter
 from xlsxwriter.format import Format
 from xlsxwriter.worksheet import Worksheet
 
-from poweron_services.connectors.reports_child.report import Report, Table, text_of
+from poweron_services.connectors.reports_child.report import Report, ReportTable, text_of
 from poweron_services.text.numbers import Number, column_numbers, decimal_mark
 from poweron_services.text.spreadsheet_text import begins_formula
 
@@ -74,7 +74,7 @@ class _Formats:
         return self._made[key]
 
 
-def _fill(sheet: Worksheet, table: Table, formats: _Formats) -> None:
+def _fill(sheet: Worksheet, table: ReportTable, formats: _Formats) -> None:
     rows = [[text_of(cell)[:MOST_TEXT] for cell in row] for row in table.rows]
     if table.header:
         for column, runs in enumerate(table.header):
@@ -97,7 +97,7 @@ def _fill(sheet: Worksheet, table: Table, formats: _Formats) -> None:
         sheet.set_column(column, column, min(WIDEST, max(8, longest + 2)))
 
 
-def _lay_out(sheet: Worksheet, table: Table) -> None:
+def _lay_out(sheet: Worksheet, table: ReportTable) -> None:
     """Print all columns of a table side by side, and repeat their names on each page."""
     sheet.set_paper(A4)
     sheet.set_landscape()
@@ -150,7 +150,7 @@ def _shape(value: Number, *, grouped: bool) -> str:
 
 def _name(name: str, number: int, taken: set[str]) -> str:
     """A valid sheet name that no other sheet has."""
-    bare = _FORBIDDEN.sub(" ", name).strip() or "Table"
+    bare = _FORBIDDEN.sub(" ", name).strip() or "ReportTable"
     for tail in ("", f" ({number})"):
         found = f"{bare[: MOST_NAME - len(tail)].strip()}{tail}"
         if found.casefold() not in taken and found.casefold() != "history":

@@ -19,11 +19,11 @@ from poweron_services.connectors.reports_child.report import (
     Heading,
     Listing,
     Paragraph,
-    Quote,
     Report,
+    ReportQuote,
+    ReportTable,
     Run,
     Runs,
-    Table,
 )
 
 FIGURE: Final = "data:image/svg+xml;base64,"
@@ -158,11 +158,11 @@ def _blocks(found: Iterable[Block]) -> Iterator[Markup]:
                 yield Markup("<p>{}</p>").format(_text(block.runs))
             case Listing():
                 yield _listing(block)
-            case Quote():
+            case ReportQuote():
                 yield Markup("<blockquote>{}</blockquote>").format(Markup("").join(_blocks(block.blocks)))
             case Code():
                 yield Markup("<pre><code>{}</code></pre>").format(block.text)
-            case Table():
+            case ReportTable():
                 yield _table(block)
             case Figure():
                 source = FIGURE + b64encode(block.svg.encode()).decode()
@@ -183,7 +183,7 @@ def _item(item: tuple[Block, ...]) -> Markup:
     return head + Markup("").join(_blocks(rest))
 
 
-def _table(table: Table) -> Markup:
+def _table(table: ReportTable) -> Markup:
     head = Markup("")
     if table.header:
         cells = _cells("th", table.header, table, ' scope="col"')
@@ -192,14 +192,14 @@ def _table(table: Table) -> Markup:
     return Markup("<table>{}<tbody>{}</tbody></table>").format(head, rows)
 
 
-def _row(row: tuple[Runs, ...], table: Table) -> Markup:
+def _row(row: tuple[Runs, ...], table: ReportTable) -> Markup:
     """A table row. Its first cell is a row header, unless it is a number, empty or the only cell."""
     if len(row) < 2 or table.aligned[0] == "end" or not row[0]:
         return _cells("td", row, table)
     return Markup('<th scope="row">{}</th>').format(_text(row[0])) + _cells("td", row[1:], table, first=1)
 
 
-def _cells(tag: str, cells: tuple[Runs, ...], table: Table, more: str = "", first: int = 0) -> Markup:
+def _cells(tag: str, cells: tuple[Runs, ...], table: ReportTable, more: str = "", first: int = 0) -> Markup:
     shown = Markup("")
     for column, cell in enumerate(cells, start=first):
         side = Markup(' class="number"') if table.aligned[column] == "end" else Markup("")

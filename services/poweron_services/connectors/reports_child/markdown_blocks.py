@@ -15,10 +15,10 @@ from poweron_services.connectors.reports_child.report import (
     Heading,
     Listing,
     Paragraph,
-    Quote,
+    ReportQuote,
+    ReportTable,
     Run,
     Runs,
-    Table,
 )
 
 LINKED: Final = ("http://", "https://", "mailto:")
@@ -48,7 +48,7 @@ def _blocks(parent: SyntaxTreeNode, line_end: str) -> Iterator[Block]:
                 start = int(node.attrs.get("start", 1)) if node.type == "ordered_list" else None
                 yield Listing(tuple(tuple(_blocks(item, line_end)) for item in node.children), start)
             case "blockquote":
-                yield Quote(tuple(_blocks(node, line_end)))
+                yield ReportQuote(tuple(_blocks(node, line_end)))
             case "fence" | "code_block":
                 yield Code(node.content.rstrip("\n"))
             case "table":
@@ -57,14 +57,14 @@ def _blocks(parent: SyntaxTreeNode, line_end: str) -> Iterator[Block]:
                 pass
 
 
-def _table(node: SyntaxTreeNode) -> Table:
+def _table(node: SyntaxTreeNode) -> ReportTable:
     head, *bodies = node.children
     header = tuple(_inline(cell, " ") for cell in head.children[0].children)
     rows = [tuple(_inline(cell, " ") for cell in row.children) for body in bodies for row in body.children]
     aligned: tuple[Align, ...] = tuple(
         "end" if "right" in str(cell.attrs.get("style", "")) else "start" for cell in head.children[0].children
     )
-    return Table(header if any(header) else (), tuple(rows), aligned)
+    return ReportTable(header if any(header) else (), tuple(rows), aligned)
 
 
 def _inline(node: SyntaxTreeNode, line_end: str) -> Runs:

@@ -11,11 +11,11 @@ from poweron_services.connectors.reports_child.report import (
     Heading,
     Listing,
     Paragraph,
-    Quote,
     Report,
+    ReportQuote,
+    ReportTable,
     Run,
     Runs,
-    Table,
 )
 
 _SIGNS: Final = re.compile(r"([\\`*<~]|(?<!\w)_|_(?!\w)|&(?=#?\w+;)|\](?=[(\[:])|!(?=\[))")
@@ -44,12 +44,12 @@ def _blocks(found: Iterable[Block]) -> Iterator[str]:
                 yield _text(block.runs)
             case Listing():
                 yield _listing(block)
-            case Quote():
+            case ReportQuote():
                 yield "\n".join(f"> {line}".rstrip() for line in "\n\n".join(_blocks(block.blocks)).split("\n"))
             case Code():
                 fence = "`" * max(3, 1 + max(map(len, re.findall("`+", block.text)), default=0))
                 yield f"{fence}\n{block.text}\n{fence}"
-            case Table():
+            case ReportTable():
                 yield _table(block)
             case Figure():
                 alt = _escaped(block.alt).replace("\\]:", "]:")  # not at a line start, so it defines no link
@@ -66,7 +66,7 @@ def _listing(listing: Listing) -> str:
     return "\n".join(lines)
 
 
-def _table(table: Table) -> str:
+def _table(table: ReportTable) -> str:
     header = table.header or ((),) * table.columns
     rows = [[_text(cell, one_line=True).replace("|", "\\|") for cell in row] for row in (header, *table.rows)]
     widths = [max(3, *(len(row[column]) for row in rows)) for column in range(table.columns)]

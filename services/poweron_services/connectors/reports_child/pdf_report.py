@@ -14,7 +14,7 @@ from typing import Any, Final
 import orjson
 import typst
 
-from poweron_services.connectors.reports_child.report import Block, Figure, Report, Table
+from poweron_services.connectors.reports_child.report import Block, Figure, Report, ReportTable
 from poweron_services.connectors.reports_child.table_widths import beside, good_widths, least_widths
 
 FONTS: Final = ("fontpkg_noto_sans", "fontpkg_noto_sans_arabic")
@@ -116,7 +116,7 @@ def _data(report: Report, drawn: Callable[[str], str]) -> dict[str, Any]:
 
 def _blocks(found: Iterable[Block], drawn: Callable[[str], str]) -> Iterator[dict[str, Any]]:
     for block in found:
-        if isinstance(block, Table):
+        if isinstance(block, ReportTable):
             yield from map(_table, beside(block, MOST_ROOM))
         elif isinstance(block, Figure):
             yield asdict(block) | {"svg": drawn(block.svg)}
@@ -124,7 +124,7 @@ def _blocks(found: Iterable[Block], drawn: Callable[[str], str]) -> Iterator[dic
             yield asdict(block)
 
 
-def _table(table: Table) -> dict[str, Any]:
+def _table(table: ReportTable) -> dict[str, Any]:
     """The table with the relative widths of its columns, its font size, and whether its page is in landscape."""
     needed = least_widths(table)
     wide = sum(needed) > PORTRAIT_ROOM

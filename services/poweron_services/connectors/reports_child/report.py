@@ -82,7 +82,7 @@ class Listing:
 
 
 @dataclass(frozen=True, slots=True)
-class Quote:
+class ReportQuote:
     blocks: "tuple[Block, ...]"
     kind: Literal["quote"] = "quote"
 
@@ -94,7 +94,7 @@ class Code:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class ReportTable:
     header: tuple[Runs, ...]
     """Empty if the columns have no names; the first cell of each row then names the row."""
     rows: tuple[tuple[Runs, ...], ...]
@@ -114,7 +114,7 @@ class Figure:
     kind: Literal["figure"] = "figure"
 
 
-Block: TypeAlias = Heading | Paragraph | Listing | Quote | Code | Table | Figure
+Block: TypeAlias = Heading | Paragraph | Listing | ReportQuote | Code | ReportTable | Figure
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,14 +143,14 @@ class Report:
         return [block for block in (*self.blocks, *self.sources) if isinstance(block, Heading) and block.level <= 2]
 
     @property
-    def tables(self) -> list[tuple[str, Table]]:
+    def tables(self) -> list[tuple[str, ReportTable]]:
         """The tables, each with the heading above it."""
-        found: list[tuple[str, Table]] = []
+        found: list[tuple[str, ReportTable]] = []
         under = self.title
         for block in self.blocks:
             if isinstance(block, Heading):
                 under = text_of(block.runs)
-            elif isinstance(block, Table):
+            elif isinstance(block, ReportTable):
                 found.append((under, block))
         return found
 

@@ -10,7 +10,7 @@ from decimal import Decimal
 from html import escape
 from typing import Final
 
-from poweron_services.connectors.reports_child.report import RIGHT_TO_LEFT, Figure, Table, text_of
+from poweron_services.connectors.reports_child.report import RIGHT_TO_LEFT, Figure, ReportTable, text_of
 from poweron_services.connectors.reports_child.words import word
 from poweron_services.text.numbers import Number, column_numbers, decimal_mark
 
@@ -65,7 +65,7 @@ class _Chart:
         return [value for one in self.series for value in one.values if value is not None]
 
 
-def figure_of(table: Table, under: str, language: str, number: int) -> Figure | None:
+def figure_of(table: ReportTable, under: str, language: str, number: int) -> Figure | None:
     """Draw the figure of a table, or return None if its numbers cannot be compared in a chart."""
     chart = _chart(table)
     if chart is None:
@@ -81,7 +81,7 @@ def _listed(labels: Sequence[str], series: _Series) -> str:
     return ", ".join(f"{label} {cell}" for label, cell in zip(labels, series.cells, strict=True) if cell)
 
 
-def _chart(table: Table) -> _Chart | None:
+def _chart(table: ReportTable) -> _Chart | None:
     if not table.header or table.columns < 2 or len(table.rows) < 2:
         return None
     header = [text_of(cell).strip() for cell in table.header]

@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 from typing import Final
 
-from poweron_services.connectors.reports_child.report import Table, text_of
+from poweron_services.connectors.reports_child.report import ReportTable, text_of
 
 MOST_WIDTH: Final = 40  # characters of a column next to others
 WIDE_LETTERS: Final = 1.15  # extra width for words with wide letters, such as initial capitals
 
 
-def least_widths(table: Table) -> list[int]:
+def least_widths(table: ReportTable) -> list[int]:
     """The minimum width of each column in characters, including padding."""
     rows = [row for row in (table.header, *table.rows) if row]
     longest = (max((_longest_word(text_of(row[column])) for row in rows), default=1) for column in range(table.columns))
@@ -20,7 +20,7 @@ def _longest_word(text: str) -> int:
     return max(map(len, text.split()), default=0)
 
 
-def good_widths(table: Table, most: int) -> list[float]:
+def good_widths(table: ReportTable, most: int) -> list[float]:
     """The relative widths of the columns in a line of `most` characters.
 
     Each column first gets room for its longest word; the rest goes to the columns with longer texts.
@@ -34,7 +34,7 @@ def good_widths(table: Table, most: int) -> list[float]:
     return [least + wish * share for least, wish in zip(needed, wished, strict=True)]
 
 
-def beside(table: Table, most: int) -> Iterator[Table]:
+def beside(table: ReportTable, most: int) -> Iterator[ReportTable]:
     """Split the table into pieces of at most `most` characters; each repeats the column that names the rows."""
     needed = least_widths(table)
     pieces: list[list[int]] = [[]]
@@ -50,4 +50,4 @@ def beside(table: Table, most: int) -> Iterator[Table]:
         kept = [0, *piece]
         header = tuple(table.header[column] for column in kept) if table.header else ()
         rows = tuple(tuple(row[column] for column in kept) for row in table.rows)
-        yield Table(header, rows, tuple(table.aligned[column] for column in kept))
+        yield ReportTable(header, rows, tuple(table.aligned[column] for column in kept))

@@ -26,11 +26,11 @@ from poweron_services.connectors.reports_child.report import (
     Heading,
     Listing,
     Paragraph,
-    Quote,
     Report,
+    ReportQuote,
+    ReportTable,
     Run,
     Runs,
-    Table,
     text_of,
 )
 from poweron_services.connectors.reports_child.table_widths import beside, good_widths, least_widths
@@ -144,11 +144,11 @@ class WordWriter:
                     self._paragraph(block.runs, style)
                 case Listing():
                     self._listing(block, depth)
-                case Quote():
+                case ReportQuote():
                     self._blocks(block.blocks, "Intense Quote", depth)
                 case Code():
                     self._paragraph((Run(block.text),), "Code")
-                case Table():
+                case ReportTable():
                     self._table(block)
                 case Figure():
                     self._figure(block)
@@ -168,11 +168,11 @@ class WordWriter:
                 line.paragraph_format.tab_stops.add_tab_stop(Cm(0.8 * (depth + 1)))
             self._blocks(rest if isinstance(first, Paragraph) else item, f"List Continue{tail}", depth + 1)
 
-    def _table(self, table: Table) -> None:
+    def _table(self, table: ReportTable) -> None:
         for piece in beside(table, MOST_ROOM):
             self._piece(piece)
 
-    def _piece(self, table: Table) -> None:
+    def _piece(self, table: ReportTable) -> None:
         rows = [row for row in (table.header, *table.rows) if row]
         made = self._document.add_table(rows=len(rows), cols=table.columns)
         made.autofit = False

@@ -26,7 +26,7 @@ Resolve = Callable[[str, int], Awaitable[list[str]]]
 _LEFT: ContextVar[list[int] | None] = ContextVar("left", default=None)
 
 
-class TooMuch(Exception):
+class BodyTooLarge(Exception):
     """A server sent more than may be read."""
 
 
@@ -121,7 +121,7 @@ class _BoundedStream(httpcore2.AsyncNetworkStream):
         if (left := _LEFT.get()) is not None and not self._shared:
             left[0] -= len(data)
             if left[0] < 0:
-                raise TooMuch("more bytes were sent than may stand beside a body")
+                raise BodyTooLarge("more bytes were sent than may stand beside a body")
         return data
 
     async def write(self, buffer: bytes, timeout: float | None = None) -> None:

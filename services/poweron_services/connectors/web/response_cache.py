@@ -35,7 +35,7 @@ class Reader:
     step: str
 
 
-class Refusal(BaseModel):
+class FetchRefusal(BaseModel):
     """Why there is no answer."""
 
     model_config = ConfigDict(frozen=True)
@@ -53,7 +53,7 @@ class _Kept(BaseModel):
     at: float
     """Seconds since 1970."""
     answer: Answer | None = None
-    refusal: Refusal | None = None
+    refusal: FetchRefusal | None = None
 
     def given(self) -> Answer:
         if self.refusal is not None:
@@ -93,7 +93,7 @@ class KeptAnswers:
         try:
             answer = await ask(before)
         except Refused as error:
-            refusal = Refusal(sentence=str(error), code=error.code, detail=error.detail)
+            refusal = FetchRefusal(sentence=str(error), code=error.code, detail=error.detail)
             await self._keep(reader, own, _Kept(at=self._now(), refusal=refusal))
             raise
         kept = _Kept(at=self._now(), answer=answer)

@@ -12,10 +12,10 @@ import httpcore2
 from poweron_events.errors import Refused
 from poweron_services.connectors.web.body_limits import broken_off, read_body, too_large
 from poweron_services.connectors.web.network_guard import (
+    BodyTooLarge,
     GuardedNetwork,
     Resolve,
     SystemResolver,
-    TooMuch,
     reading_at_most,
 )
 from poweron_services.connectors.web.web_address import WebAddress, refused
@@ -141,7 +141,7 @@ class WebClient:
                     return await self._exchange(method, address, headers, content, limit)
         except (TimeoutError, httpcore2.TimeoutException) as error:
             raise Refused(f"{address.host} did not answer in time.", code="page_timeout") from error
-        except TooMuch as error:
+        except BodyTooLarge as error:
             raise too_large(address.host, str(error)) from error
         except httpcore2.ConnectError as error:
             detail = f"{address.host}: {error}"

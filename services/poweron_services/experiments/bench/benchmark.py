@@ -28,7 +28,7 @@ from poweron_services import embedded
 from poweron_services.client.follow import step_words
 from poweron_services.embedded.folders import explained, prepare
 from poweron_services.experiments.bench import document_speed, yardsticks
-from poweron_services.experiments.bench.figures import Figures, percentile, why_void
+from poweron_services.experiments.bench.figures import BenchFigures, percentile, why_void
 from poweron_services.experiments.bench.loop_speed import (
     BENCH_SOURCE,
     Throughput,
@@ -193,7 +193,7 @@ class Benchmark:
         self.progress("How fast the bare ring is…")
         self.found["ring_p50_ms"] = percentile(await self._lap_times(), 50)
         self.found["ring_iterations_per_second"] = await self._ring_rate()
-        void = why_void(Figures(**self.found), fsync=self.fsync)
+        void = why_void(BenchFigures(**self.found), fsync=self.fsync)
         if void:
             self.progress(f"The machine is busy. {void} If that does not change, the run is void.")
 
@@ -316,7 +316,7 @@ async def measure(
     peer: Sequence[str] | None = None,
     plan: BenchmarkPlan | None = None,
     on_iterations: Callable[[int, int], None] = lambda _, __: None,
-) -> Figures:
+) -> BenchFigures:
     """Measure on separate servers below this data directory, and remove everything they wrote afterwards.
 
     Args:
@@ -349,7 +349,7 @@ async def measure(
         if set(parts) - {"ask", "documents"}:
             async with open_sandbox(measured, progress, fsync=fsync) as sandbox:
                 await Benchmark(sandbox, plan, progress, fsync, found, on_iterations).measure(parts)
-    return Figures(**{name: round(figure, DIGITS) for name, figure in found.items()})
+    return BenchFigures(**{name: round(figure, DIGITS) for name, figure in found.items()})
 
 
 async def cold_ms(home: Path) -> float:

@@ -11,7 +11,7 @@ RING_P50_MS = 9.0  # above this, the machine was busy
 RING_ITERATIONS = 1_000.0  # per second; below this, the machine was busy
 
 
-class Figures(Model):
+class BenchFigures(Model):
     """The measurements of a run; None for those that were not requested. Rates are per second."""
 
     iterations_per_second: float | None = None
@@ -66,7 +66,7 @@ class FigureLine:
     bound: Bound | None = None
     share: Bound | None = None
 
-    def met(self, figures: Figures) -> bool | None:
+    def met(self, figures: BenchFigures) -> bool | None:
         """Return whether all bounds are met, or None if there are no bounds or the figure was not measured."""
         ours = value(figures, self.figure)
         if ours is None:
@@ -75,7 +75,7 @@ class FigureLine:
         judged = [bound.met(found) for bound, found in ((self.bound, ours), (self.share, ratio)) if bound and found]
         return all(judged) if judged else None
 
-    def ratio(self, figures: Figures) -> float | None:
+    def ratio(self, figures: BenchFigures) -> float | None:
         ours = value(figures, self.figure)
         theirs = value(figures, self.yardstick) if self.yardstick else None
         return ours / theirs if ours is not None and theirs else None
@@ -160,13 +160,13 @@ def lines(*, fsync: bool) -> tuple[FigureLine, ...]:
     return tuple(replace(line, bound=None) if fsync and line.yardstick else line for line in FIGURE_LINES)
 
 
-def value(figures: Figures, name: str) -> float | None:
+def value(figures: BenchFigures, name: str) -> float | None:
     """Return a figure by its name."""
     found: float | None = getattr(figures, name)
     return found
 
 
-def why_void(figures: Figures, *, fsync: bool = False) -> str | None:
+def why_void(figures: BenchFigures, *, fsync: bool = False) -> str | None:
     """Return why the run says nothing about PowerOn, or None if the run counts.
 
     If the broker waits for the disk, a slow ring does not show that the machine was busy.

@@ -72,7 +72,7 @@ class LoggedRound:
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class LoggedClaim:
     """An accepted claim on an action, with the process that made it."""
 
     pid: int
@@ -85,7 +85,7 @@ class LoggedAction:
 
     workflow_id: str
     round: int
-    claims: list[Claim] = field(default_factory=list)
+    claims: list[LoggedClaim] = field(default_factory=list)
     done_by: int | None = None
 
 
@@ -113,7 +113,7 @@ class ListedWorkflow:
     round: int
 
 
-class Place(NamedTuple):
+class ActionPlace(NamedTuple):
     """The position of a record in Kafka."""
 
     topic: str
@@ -138,9 +138,9 @@ class Evidence:
     listed: Mapping[str, ListedWorkflow] = field(default_factory=dict)
     poison: Sequence[bytes] = ()
     """Records that cannot be decoded."""
-    bombs: Collection[Place] = ()
+    bombs: Collection[ActionPlace] = ()
     """The positions of the decompression bombs."""
-    dead_letters: Mapping[Place, bytes] = field(default_factory=dict)
+    dead_letters: Mapping[ActionPlace, bytes] = field(default_factory=dict)
     """The raw contents of the dead letters, by the position of the original record."""
     forged: Collection[str] = ()
     """The ids of the requests whose workflow was opened by a forged event."""
@@ -200,7 +200,7 @@ class LogReader:
             assert workflow.current.ending is not None
             logged.endings.append(workflow.current.ending)
         elif isinstance(event, ActionStarted):
-            claim = Claim(int(event.worker.rsplit("-", 2)[1]), event.effect_class)
+            claim = LoggedClaim(int(event.worker.rsplit("-", 2)[1]), event.effect_class)
             self._action(workflow).claims.append(claim)
         elif isinstance(event, ActionCompleted) and event.outcome == "done":
             action = self._action(before)

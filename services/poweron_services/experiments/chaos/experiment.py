@@ -21,11 +21,11 @@ from poweron_services import telemetry
 from poweron_services.client.connect import Connections
 from poweron_services.experiments.chaos.environment import ChaosEnvironment, chaos_environment, temporary_home
 from poweron_services.experiments.chaos.evidence import (
+    ActionPlace,
     Evidence,
     ListedWorkflow,
     LogReader,
     LogSummary,
-    Place,
     SentRequest,
     kind_of,
 )
@@ -70,7 +70,7 @@ class ExperimentResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Callbacks:
+class ExperimentCallbacks:
     """The functions to call while an experiment runs."""
 
     status: Callable[[ExperimentStatus], None]
@@ -80,7 +80,7 @@ class Callbacks:
 
 
 async def run(
-    *, seconds: float, seed: int, user_home: Path, keep: bool, stopping: asyncio.Event, callbacks: Callbacks
+    *, seconds: float, seed: int, user_home: Path, keep: bool, stopping: asyncio.Event, callbacks: ExperimentCallbacks
 ) -> ExperimentResult:
     """Inject faults for this many seconds, then judge. `stopping` ends the run early, with a provisional verdict.
 
@@ -114,7 +114,7 @@ class Experiment:
     seconds: float
     seed: int
     stopping: asyncio.Event
-    callbacks: Callbacks
+    callbacks: ExperimentCallbacks
     keep: bool = False
     _monitor: RecoveryMonitor = field(default_factory=RecoveryMonitor)
     _over: asyncio.Event = field(default_factory=asyncio.Event)
@@ -285,11 +285,11 @@ async def _log_summary(log: EventLog) -> LogSummary:
     return log_reader.summary
 
 
-async def _dead_letters(log: EventLog) -> dict[Place, bytes]:
-    name, found = topics.DEAD_LETTERS.name, dict[Place, bytes]()
+async def _dead_letters(log: EventLog) -> dict[ActionPlace, bytes]:
+    name, found = topics.DEAD_LETTERS.name, dict[ActionPlace, bytes]()
     async for records in log.read(name, {}, await log.ends(name)):
         for letter in (read_dead_letter(record.value) for record in records):
-            found[Place(letter.topic, letter.partition, letter.offset)] = letter.raw or b""
+            found[ActionPlace(letter.topic, letter.partition, letter.offset)] = letter.raw or b""
     return found
 
 

@@ -15,8 +15,8 @@ from typing import Final, NamedTuple
 from poweron_services.models.builtin.comparison import is_total
 from poweron_services.models.builtin.passages import Library, Passage
 from poweron_services.models.builtin.phrases import say
-from poweron_services.models.builtin.sources import APPARATUS, Place
-from poweron_services.models.builtin.table_cells import Table
+from poweron_services.models.builtin.sources import APPARATUS, SourcePlace
+from poweron_services.models.builtin.table_cells import SourceTable
 from poweron_services.models.embedding.embedder import Embedder, Vector, nearness
 
 FEWEST, MOST = 3, 8  # sentences
@@ -109,7 +109,7 @@ def _stands_alone(passage: Passage) -> bool:
 def _weighed(sentences: Sequence[Passage]) -> list[_Weighed]:
     """Weigh sentences by their share of frequent words, relative to their length."""
     often = Counter(term for one in sentences for term in one.own)
-    seen = set[tuple[Place, str]]()
+    seen = set[tuple[SourcePlace, str]]()
     found = []
     for one in sentences:
         said = sum(math.log(1 + often[term]) for term in one.own) / (len(one.own) + 5)
@@ -165,7 +165,7 @@ def _tables(held: Library, document: str) -> list[str]:
     return list(map(_of_table, sorted(tables, key=lambda one: -len(one.records))[:FACTS]))
 
 
-def _of_table(table: Table) -> str:
+def _of_table(table: SourceTable) -> str:
     """Describe a table by its columns, its number of rows, and its last row, which holds the total if there is one."""
     last = "; ".join(f"{name}: {cell}" for name, cell in table.records[-1].filled[:CELLS])
     columns = ", ".join(filter(None, table.headers[:CELLS]))

@@ -13,8 +13,8 @@ from typing import Final, NamedTuple
 
 from poweron_services.models.builtin.passages import Library
 from poweron_services.models.builtin.phrases import listed, say
-from poweron_services.models.builtin.sources import Place, Row
-from poweron_services.models.builtin.table_cells import Record, Table
+from poweron_services.models.builtin.sources import Row, SourcePlace
+from poweron_services.models.builtin.table_cells import SourceTable, TableRecord
 from poweron_services.text.numbers import Number, column_numbers, decimal_mark, number, written
 from poweron_services.text.source_list import document_sources, place_in
 
@@ -39,9 +39,9 @@ class Joined:
 class _Keyed(NamedTuple):
     """A table, its columns by normalised name, and its rows by the normalised name of each."""
 
-    table: Table
+    table: SourceTable
     columns: dict[str, int]
-    rows: dict[str, Record]
+    rows: dict[str, TableRecord]
 
 
 MOST_DOCUMENTS: Final = 6  # documents side by side
@@ -88,7 +88,7 @@ class _Document:
     _told: Counter[str | tuple[str, str]] = field(default_factory=Counter)
     """The number of amounts recorded for each name, and for each pair of name and value."""
 
-    def add_amount(self, label: str, value: str, place: Place, times: int = 1) -> None:
+    def add_amount(self, label: str, value: str, place: SourcePlace, times: int = 1) -> None:
         """Add an amount, unless it is already recorded `times` times; another of the same name gets its own row."""
         key = _key(label)
         if key and self._told[key, value] < times:
@@ -98,7 +98,7 @@ class _Document:
             self.amounts[f"{key}{number}"] = (f"{label}{number}", value)
             self.places[place.locator] = None
 
-    def add_fact(self, label: str, value: str, place: Place) -> None:
+    def add_fact(self, label: str, value: str, place: SourcePlace) -> None:
         """Add a fact, unless one with the same name is recorded."""
         if (key := _key(label)) and key not in self.facts:
             self.facts[key] = (label, value)
@@ -222,13 +222,13 @@ def _documents(held: Library) -> list[_Document]:
     return list(found.values())
 
 
-def _is_of_money(table: Table) -> bool:
+def _is_of_money(table: SourceTable) -> bool:
     """Return whether the amounts in the rows of a table are money."""
     column = _amount_column(table)
     return column is not None and _names_money(table, column)
 
 
-def _add_rows(one: _Document, table: Table) -> None:
+def _add_rows(one: _Document, table: SourceTable) -> None:
     """Add the amount of each row that has a name, from the last column of money or numbers."""
     column = _amount_column(table)
     if column is None:
@@ -244,18 +244,18 @@ def _add_rows(one: _Document, table: Table) -> None:
             one.add_amount(label, value, table.place, times[label, value])
 
 
-def _amount_column(table: Table) -> int | None:
+def _amount_column(table: SourceTable) -> int | None:
     """Return the column with the amounts of the rows: the last column of money, or else of numbers."""
     found = [column for column in range(1, len(table.headers)) if _is_of_numbers(table, column)]
     return next(iter([*filter(lambda column: _names_money(table, column), found[::-1]), *found[::-1]]), None)
 
 
-def _is_of_numbers(table: Table, column: int) -> bool:
+def _is_of_numbers(table: SourceTable, column: int) -> bool:
     filled = [record.cells[column] for record in table.records if _says_something(record.cells[column])]
     return bool(filled) and all(map(_is_number, filled))
 
 
-def _names_money(table: Table, column: int) -> bool:
+def _names_money(table: SourceTable, column: int) -> bool:
     """Return whether a column holds money, judging by its name or by currency signs in it."""
     cells = [record.cells[column] for record in table.records]
     return bool(_OF_MONEY.search(table.headers[column])) or any(map(_MONEY.search, cells))
@@ -343,7 +343,7 @@ def _escaped(text: str) -> str:
     return _MARKUP.sub(r"\\\1", " ".join(text.split()))
 
 
-def joined(tables: Sequence[Table], key: Callable[[str], str]) -> Joined | None:
+def joined(tables: Sequence[SourceTable], key: Callable[[str], str]) -> Joined | None:
     """Join tables, one of each document, on a column that names the rows in all of them; None if there is none.
 
     Args:
@@ -375,7 +375,9 @@ def joined(tables: Sequence[Table], key: Callable[[str], str]) -> Joined | None:
     )
 
 
-def _matches(tables: Sequence[Table], columns: Sequence[dict[str, int]], name: str, key: Callable[[str], str]) -> int:
+def _matches(
+    tables: Sequence[SourceTable], columns: Sequence[dict[str, int]], name: str, key: Callable[[str], str]
+) -> int:
     """Count the rows that all tables share by this column."""
     held = [
         {key(row.cells[at[name]]) for row in table.records} - {""} for table, at in zip(tables, columns, strict=True)
@@ -383,7 +385,7 @@ def _matches(tables: Sequence[Table], columns: Sequence[dict[str, int]], name: s
     return len(held[0].intersection(*held[1:]))
 
 
-def _keyed(table: Table, columns: dict[str, int], name: str, key: Callable[[str], str]) -> _Keyed | None:
+def _keyed(table: SourceTable, columns: dict[str, int], name: str, key: Callable[[str], str]) -> _Keyed | None:
     """Index the rows of a table by name; None if two rows share a name."""
     rows = [(key(row.cells[columns[name]]), row) for row in table.records if key(row.cells[columns[name]])]
     return _Keyed(table, columns, dict(rows)) if len(dict(rows)) == len(rows) else None

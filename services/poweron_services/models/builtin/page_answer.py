@@ -9,10 +9,10 @@ from dataclasses import replace
 from typing import Final
 
 from poweron_services.models.builtin.page_search import PageSearch
-from poweron_services.models.builtin.passage_search import Finding, Statement
+from poweron_services.models.builtin.passage_search import Finding, RankedStatement
 from poweron_services.models.builtin.passages import Library, Passage
 from poweron_services.models.builtin.phrases import say
-from poweron_services.models.builtin.sources import Place
+from poweron_services.models.builtin.sources import SourcePlace
 from poweron_services.models.builtin.web_choice import query, without_addresses
 
 LONGEST = 400  # characters of a quote
@@ -28,7 +28,7 @@ def answer(findings: Sequence[Finding], language: str, refusing: str) -> str:
     return "\n\n".join(part for chain in _chains(findings) for part in _chain(chain, language, refusing))
 
 
-def source(statement: Statement, place: Place) -> str:
+def source(statement: RankedStatement, place: SourcePlace) -> str:
     """Return a page's words and number, as the source in JSON or CSV; for a document, its place."""
     return quoted(replace(statement, places=(place,))) if place.number else str(place)
 
@@ -74,16 +74,16 @@ def _chain(chain: list[Finding], language: str, refusing: str) -> Iterator[str]:
     yield lines[0] if len(lines) == 1 and "\n" not in lines[0] else "\n".join(f"- {line}" for line in lines)
 
 
-def _by_source(finding: Finding) -> dict[str, tuple[Place, list[str]]]:
+def _by_source(finding: Finding) -> dict[str, tuple[SourcePlace, list[str]]]:
     """Return the quotes from each source; words that two pages share are quoted once, with both numbers."""
-    found: dict[str, tuple[Place, list[str]]] = {}
+    found: dict[str, tuple[SourcePlace, list[str]]] = {}
     for statement in finding.statements:
         place = statement.places[0]
         found.setdefault(place.source, (place, []))[1].append(quoted(statement))
     return found
 
 
-def _of_page(place: Place, said: list[str]) -> str:
+def _of_page(place: SourcePlace, said: list[str]) -> str:
     title = _escaped(place.document)
     return f"{title}: {said[0]}" if len(said) == 1 else "\n".join([f"{title}:", *(f"  - {one}" for one in said)])
 
@@ -97,7 +97,7 @@ def _refusal(finding: Finding, language: str, phrase: str) -> str:
     return f"{say('closest', language, question=question)}\n\n{close}"
 
 
-def quoted(statement: Statement) -> str:
+def quoted(statement: RankedStatement) -> str:
     """Quote a statement with its citations: the number of a page, or the name of a document."""
     words = statement.words or (("", statement.value),)
     numbers = "".join(dict.fromkeys(_cited(place) for place in statement.places))
@@ -105,10 +105,10 @@ def quoted(statement: Statement) -> str:
 
 
 def _passage(passage: Passage) -> str:
-    return quoted(Statement(passage.label, passage.value, (passage.place,), passage.words))
+    return quoted(RankedStatement(passage.label, passage.value, (passage.place,), passage.words))
 
 
-def _cited(place: Place) -> str:
+def _cited(place: SourcePlace) -> str:
     return f" [{place.number}]" if place.number else f" — {_escaped(str(place))}"
 
 

@@ -15,7 +15,7 @@ from typing import Final
 from poweron_services.models.builtin import meaning, values
 from poweron_services.models.builtin.passages import SENDER, Library, Passage
 from poweron_services.models.builtin.question import Question, Term, about, clauses, kind_of, understand
-from poweron_services.models.builtin.sources import APPARATUS, Place
+from poweron_services.models.builtin.sources import APPARATUS, SourcePlace
 from poweron_services.models.builtin.table_questions import asked_of_tables
 from poweron_services.models.builtin.values import Kind
 from poweron_services.models.builtin.vocabulary import terms
@@ -60,12 +60,12 @@ TERSE, FEW_WORDS = 0.1, 12  # bonus for a passage with hardly more words than th
 
 
 @dataclass(frozen=True, slots=True)
-class Statement:
+class RankedStatement:
     """A statement of the documents, and its places."""
 
     label: str
     value: str
-    places: tuple[Place, ...]
+    places: tuple[SourcePlace, ...]
     words: tuple[tuple[str, str], ...] = ()  # its verbatim words in the document, each after its label
     cells: tuple[str, ...] = ()  # the cells of a row that is shown in a table
 
@@ -79,8 +79,8 @@ class Finding:
     """What the documents say about one question; without statements if they say nothing."""
 
     question: str
-    statements: tuple[Statement, ...] = ()
-    closest: tuple[Statement, ...] = ()  # if nothing is said: the closest statements, for users to judge
+    statements: tuple[RankedStatement, ...] = ()
+    closest: tuple[RankedStatement, ...] = ()  # if nothing is said: the closest statements, for users to judge
     goes_on: bool = False  # the question continues the previous one
     columns: tuple[str, ...] = ()  # the names of the columns, if the statements are the rows of a table
     is_worked_out: bool = False  # calculated, not stated anywhere: a statement of the documents takes precedence
@@ -168,12 +168,14 @@ class PassageSearch:
         if told is None:
             return None
         if not told.columns:
-            values_ = tuple(Statement(label, value, (told.place,)) for label, value in told.rows)
+            values_ = tuple(RankedStatement(label, value, (told.place,)) for label, value in told.rows)
             return Finding(question.text, values_, is_worked_out=told.is_worked_out)
-        rows = (Statement("", _in_line(told.columns, row), (told.place,), cells=row) for row in told.rows)
+        rows = (RankedStatement("", _in_line(told.columns, row), (told.place,), cells=row) for row in told.rows)
         return Finding(question.text, tuple(rows), columns=told.columns)
 
-    def _continued(self, statements: tuple[Statement, ...], chosen: list[Candidate]) -> tuple[Statement, ...]:
+    def _continued(
+        self, statements: tuple[RankedStatement, ...], chosen: list[Candidate]
+    ) -> tuple[RankedStatement, ...]:
         """Extend a short sentence that is the whole answer with the sentence that follows it."""
         if len(statements) != 1 or chosen[0].passage.kind != "sentence" or len(statements[0].value) > SHORT:
             return statements
@@ -236,18 +238,18 @@ class PassageSearch:
         shows_itself = question.kind in values.TELLTALE and kind_of(term.word) == question.kind
         return max(best, IMPLIED) if shows_itself else best
 
-    def _closest(self, text: str) -> tuple[Statement, ...]:
+    def _closest(self, text: str) -> tuple[RankedStatement, ...]:
         """Return the passages that cover most of a question and share a significant word with it."""
         question = self._understood(text)
         asked = {term.stem for term in question.terms}
-        quotes: dict[str, Statement] = {}
+        quotes: dict[str, RankedStatement] = {}
         taken = Counter[str]()
         for one, _ in sorted(self._covered(question), key=lambda each: -each[1]):
             says_more = any(term.weight == 1 and term.in_(one.own) for term in question.terms) and one.own - asked
             has_room = len(quotes) < CLOSEST and taken[one.place.source] < self.closest_of_each
             if says_more and one.is_whole and has_room:
                 quote = shorten(one.statement, LONGEST, placeholder=" …")
-                quotes.setdefault(quote, Statement("", quote, (one.place,), one.words))
+                quotes.setdefault(quote, RankedStatement("", quote, (one.place,), one.words))
                 taken[one.place.source] += 1
         return tuple(quotes.values())
 
@@ -342,7 +344,7 @@ def _said_once(chosen: list[Candidate]) -> list[Candidate]:
 
     The fact is kept if it answers better than any of its sentences.
     """
-    sentences = defaultdict[Place, list[Candidate]](list)
+    sentences = defaultdict[SourcePlace, list[Candidate]](list)
     for one in chosen:
         if one.passage.kind == "sentence":
             sentences[one.passage.place].append(one)
@@ -372,15 +374,15 @@ def _is_part(text: str, whole: str) -> bool:
     return len(text) < len(whole) and text in whole
 
 
-def merged(chosen: list[Candidate], language: str) -> tuple[Statement, ...]:
+def merged(chosen: list[Candidate], language: str) -> tuple[RankedStatement, ...]:
     """Merge candidates into statements: the same words at two places are one statement with two places."""
-    found: dict[str, Statement] = {}
+    found: dict[str, RankedStatement] = {}
     for candidate in chosen:
         label, value = meaning.label_of(candidate.passage), candidate.passage.value
         key = " ".join(terms(f"{label} {value}", language)) or value
         known = found[key].places if key in found else ()
         places = tuple(dict.fromkeys([*known, candidate.passage.place]))
-        found[key] = Statement(label, value, places, candidate.passage.words)
+        found[key] = RankedStatement(label, value, places, candidate.passage.words)
     return tuple(found.values())
 
 
@@ -388,5 +390,5 @@ def _in_line(columns: tuple[str, ...], cells: tuple[str, ...]) -> str:
     return "; ".join(f"{name}: {cell}" if name else cell for name, cell in zip(columns, cells, strict=True) if cell)
 
 
-def _stated(passage: Passage) -> Statement:
-    return Statement(meaning.label_of(passage), passage.value, (passage.place,), passage.words)
+def _stated(passage: Passage) -> RankedStatement:
+    return RankedStatement(meaning.label_of(passage), passage.value, (passage.place,), passage.words)

@@ -13,8 +13,8 @@ from textwrap import shorten
 from typing import Final, Literal
 
 from poweron_services.models.builtin import sources, values
-from poweron_services.models.builtin.sources import Block, Place, Reading, Section
-from poweron_services.models.builtin.table_cells import Record, Table, headers_of, pairs, records
+from poweron_services.models.builtin.sources import SourceBlock, SourcePlace, SourceReading, SourceSection
+from poweron_services.models.builtin.table_cells import SourceTable, TableRecord, headers_of, pairs, records
 from poweron_services.models.builtin.vocabulary import terms
 from poweron_services.models.prompts import SourceText
 from poweron_services.text.language_detection import detect
@@ -70,7 +70,7 @@ class Passage:
     """A piece of a document: a label and its value, or a statement without a label."""
 
     kind: PassageKind
-    place: Place
+    place: SourcePlace
     label: str
     value: str
     own: frozenset[str]
@@ -78,7 +78,7 @@ class Passage:
     label_terms: frozenset[str]
     heading: str = ""
     order: int = 0
-    record: Record | None = None  # the table row that it belongs to
+    record: TableRecord | None = None  # the table row that it belongs to
 
     @property
     def is_whole(self) -> bool:
@@ -123,10 +123,10 @@ class Library:
     """All passages of the documents, and the words around them."""
 
     passages: list[Passage] = field(default_factory=list)
-    around: dict[Place, Around] = field(default_factory=dict)
-    sections: list[Section] = field(default_factory=list)
-    tables: list[Table] = field(default_factory=list)
-    readings: list[Reading] = field(default_factory=list)  # of documents with remarks about their reading
+    around: dict[SourcePlace, Around] = field(default_factory=dict)
+    sections: list[SourceSection] = field(default_factory=list)
+    tables: list[SourceTable] = field(default_factory=list)
+    readings: list[SourceReading] = field(default_factory=list)  # of documents with remarks about their reading
 
     @property
     def has_pages(self) -> bool:
@@ -141,7 +141,7 @@ def library(documents: tuple[SourceText, ...], language: str) -> Library:
     for document in documents:
         text, remarked = document.text[:left], sources.reading(document)
         if len(text) < len(document.text):
-            remarked = Reading(document.name, remarked.notes if remarked else (), in_part=True)
+            remarked = SourceReading(document.name, remarked.notes if remarked else (), in_part=True)
         found.readings += [remarked] if remarked else []
         if text:
             _add(found, replace(document, text=text), language)
@@ -154,7 +154,7 @@ def _add(found: Library, document: SourceText, language: str) -> None:
     found.sections += sections
     titles = _titles(document, sections, language)
     first = len(found.passages)
-    said: dict[Place, frozenset[str]] = {}
+    said: dict[SourcePlace, frozenset[str]] = {}
     noted = _noted(document.text)
     written = detect(document.text[:MOST_DETECTED]) or language
     for section in sections:
@@ -170,7 +170,7 @@ def _add(found: Library, document: SourceText, language: str) -> None:
         found.around[place] = Around(titles, words, alone)
 
 
-def _titles(document: SourceText, sections: list[Section], language: str) -> frozenset[str]:
+def _titles(document: SourceText, sections: list[SourceSection], language: str) -> frozenset[str]:
     """Return the words of a document's name and first lines, or of the title of a web page."""
     if document.page is not None and document.page.title:
         return frozenset(terms(document.page.title, language))
@@ -195,7 +195,7 @@ def _last_sentence(text: str) -> str:
 class _Reader:
     """A reader of one section, from top to bottom, that remembers the current heading."""
 
-    place: Place
+    place: SourcePlace
     language: str
     titles: frozenset[str]
     noted: Mapping[str, str]  # the sentence that each footnote of the document is about, by mark
@@ -204,17 +204,17 @@ class _Reader:
     heading: str = ""
     heading_terms: frozenset[str] = frozenset()
     title: str = ""
-    found: list[Table] = field(default_factory=list)
+    found: list[SourceTable] = field(default_factory=list)
     signing: bool = False
 
-    def read(self, section: Section) -> Iterator[Passage]:
+    def read(self, section: SourceSection) -> Iterator[Passage]:
         self.title = self.place.locator.partition(" ")[2]
         self._under(self.title)
         blocks = section.blocks
         for index, block in enumerate(blocks, start=1):
             yield from self._block(block, blocks[index : index + MAX_STATEMENT])  # no block is empty
 
-    def _block(self, block: Block, following: tuple[Block, ...]) -> Iterator[Passage]:
+    def _block(self, block: SourceBlock, following: tuple[SourceBlock, ...]) -> Iterator[Passage]:
         match block.kind:
             case "table":
                 yield from self._table(block)
@@ -228,7 +228,7 @@ class _Reader:
             case "prose":
                 yield from self._prose(block, following)
 
-    def _lines(self, block: Block) -> Iterator[Passage]:
+    def _lines(self, block: SourceBlock) -> Iterator[Passage]:
         lines = block.lines
         for index, line in enumerate(lines):
             fact = self._labelled(line)
@@ -248,7 +248,7 @@ class _Reader:
         self.signing = bool(_GREETING.match(line)) or (self.signing and not told)
         return self._passage("line", "", line, own=f"{line} {told}")
 
-    def _prose(self, block: Block, following: tuple[Block, ...]) -> Iterator[Passage]:
+    def _prose(self, block: SourceBlock, following: tuple[SourceBlock, ...]) -> Iterator[Passage]:
         if self.order < OPENING and _NAMES.fullmatch(block.text[:1_000]):
             yield self._line(block.text)
             return
@@ -274,11 +274,11 @@ class _Reader:
         told = SENT.get(label.casefold(), "")
         return self._passage("fact", label, value, own=f"{label} {value} {told}")
 
-    def _table(self, block: Block) -> Iterator[Passage]:
+    def _table(self, block: SourceBlock) -> Iterator[Passage]:
         headers, rows = headers_of(block.rows)
         if any(headers):
             found = records(headers, rows)
-            self.found.append(Table(self.place, tuple(found), self.heading_terms | self.titles))
+            self.found.append(SourceTable(self.place, tuple(found), self.heading_terms | self.titles))
             for _, group in groupby(found, key=lambda record: record.group):
                 together = list(group)
                 shared = " ".join(cell for record in together for cell in record.cells if cell)
@@ -291,7 +291,7 @@ class _Reader:
             if value:
                 yield self._passage("fact", label, value, near=identity)
 
-    def _record(self, record: Record, shared: str) -> Iterator[Passage]:
+    def _record(self, record: TableRecord, shared: str) -> Iterator[Passage]:
         if not record.filled:
             return
         told = "; ".join(f"{header}: {cell}" if header else cell for header, cell in record.filled)
@@ -320,7 +320,7 @@ class _Reader:
         self.heading_terms = frozenset(terms(heading, self.language))
 
 
-def _body(following: tuple[Block, ...]) -> str:
+def _body(following: tuple[SourceBlock, ...]) -> str:
     """Return the text below a heading or a colon, up to the next heading or table."""
     below = takewhile(lambda block: block.kind in ("lines", "prose"), following)
     texts = (" · ".join(block.lines) if block.kind == "lines" else block.text for block in below)

@@ -16,11 +16,11 @@ from poweron_services.models.builtin import page_answer
 from poweron_services.models.builtin.brief import brief
 from poweron_services.models.builtin.comparison import comparison
 from poweron_services.models.builtin.page_search import PageSearch
-from poweron_services.models.builtin.passage_search import Finding, PassageSearch, Statement
+from poweron_services.models.builtin.passage_search import Finding, PassageSearch, RankedStatement
 from poweron_services.models.builtin.passages import Library, library
 from poweron_services.models.builtin.phrases import say
 from poweron_services.models.builtin.question import understand
-from poweron_services.models.builtin.sources import Place, bare_text
+from poweron_services.models.builtin.sources import SourcePlace, bare_text
 from poweron_services.models.builtin.summary import all_tables, as_csv, converted, summary
 from poweron_services.models.builtin.table_questions import asked_of_tables
 from poweron_services.models.builtin.task_plan import (
@@ -52,7 +52,7 @@ MAX_NOTES = 5  # notes of a document
 MAX_QUESTION = 500  # characters of a question that a refusal repeats
 
 _ABOUT_IT = re.compile(r"\b(?:it|its|they|them|their|es|sie|er|ihn|ihm|ihr)\b", re.IGNORECASE)
-NOTHING: Final = Statement("", "", ())
+NOTHING: Final = RankedStatement("", "", ())
 
 
 def process(prompt: ProcessPrompt, embedder: Embedder | None = None) -> str:
@@ -225,7 +225,7 @@ def _leans(finding: Finding) -> bool:
     return finding.goes_on or _ABOUT_IT.search(finding.question) is not None
 
 
-def _line(statement: Statement) -> str:
+def _line(statement: RankedStatement) -> str:
     said = f"**{statement.text}**" if statement.label else f"“{statement.text}”"
     return f"{said} — {'; '.join(map(str, statement.places))}"
 
@@ -275,7 +275,7 @@ def _entry(finding: Finding) -> dict[str, object]:
     return entry | {"closest": [{"quote": one.value, "source": _source(one, one.places[0])} for one in finding.closest]}
 
 
-def _source(said: Statement, place: Place) -> dict[str, object]:
+def _source(said: RankedStatement, place: SourcePlace) -> dict[str, object]:
     """Return the place of a statement as JSON; for a web page, also its words and number."""
     return place.as_object() | ({"quote": page_answer.source(said, place)} if place.number else {})
 

@@ -44,7 +44,7 @@ Row = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class SourceBlock:
     """A block of a section: a heading, the rows of a table, separate lines, or prose."""
 
     kind: Literal["heading", "table", "lines", "prose"]
@@ -57,7 +57,7 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SourcePlace:
     """A place in a document: its page, sheet, slide or section; a web page has a number."""
 
     document: str
@@ -78,15 +78,15 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class SourceSection:
     """A page, sheet, slide or headed part of a document."""
 
-    place: Place
-    blocks: tuple[Block, ...]
+    place: SourcePlace
+    blocks: tuple[SourceBlock, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class SourceReading:
     """The remarks about the reading of a document."""
 
     document: str
@@ -94,11 +94,11 @@ class Reading:
     in_part: bool  # not everything was read
 
 
-def reading(source: SourceText) -> Reading | None:
+def reading(source: SourceText) -> SourceReading | None:
     """Return the remarks about the reading of a document; None if all of it was read without remarks."""
     if page := _page_head(source):
         notes = tuple(note[:MAX_NOTE] for note in _PAGE_NOTE.findall(page["about"]))
-        return Reading(_name(source), notes, in_part=True) if notes else None
+        return SourceReading(_name(source), notes, in_part=True) if notes else None
     head = _EXTRACTED.match(source.text)
     if head is None:
         return None
@@ -108,10 +108,10 @@ def reading(source: SourceText) -> Reading | None:
     truncated = head["about"].split()[-1:] == ["truncated"]
     if not notes and not truncated:
         return None
-    return Reading(head["name"].strip() or source.name, notes, in_part=truncated)
+    return SourceReading(head["name"].strip() or source.name, notes, in_part=truncated)
 
 
-def sections(source: SourceText) -> list[Section]:
+def sections(source: SourceText) -> list[SourceSection]:
     """Split a document into sections in reading order, without its metadata and the notes about its reading."""
     head = None if source.number else _EXTRACTED.match(source.text)
     if head is None:
@@ -124,7 +124,7 @@ def sections(source: SourceText) -> list[Section]:
         name, titles = head["name"].strip() or source.name, [title or "" for title in rest[::2]]
         begins = ""
     return [
-        Section(Place(name, locator, source.number), tuple(_blocks(_ESCAPED.sub(r"\1", text))))
+        SourceSection(SourcePlace(name, locator, source.number), tuple(_blocks(_ESCAPED.sub(r"\1", text))))
         for locator, text in zip([begins, *titles], [first, *rest[1::2]], strict=True)
         if text.strip() and not (head and locator in {"notes", "metadata"})
     ]
@@ -168,9 +168,9 @@ def is_heading(line: str) -> bool:
     return is_short and any(map(str.isalpha, line)) and not _ENDS_SENTENCE.search(line.rstrip(":"))
 
 
-def _blocks(text: str) -> list[Block]:
+def _blocks(text: str) -> list[SourceBlock]:
     """Split a section into blocks, at blank lines and around table rows."""
-    found: list[Block] = []
+    found: list[SourceBlock] = []
     for piece in re.split(r"\n\s*\n", text):
         lines = [line.strip() for line in piece.split("\n") if line.strip()]
         for is_table, lines_of_it in groupby(lines, key=lambda line: line.startswith("|")):
@@ -179,21 +179,23 @@ def _blocks(text: str) -> list[Block]:
     return found
 
 
-def _table(lines: list[str]) -> Block:
+def _table(lines: list[str]) -> SourceBlock:
     cells = (_CELL.split(line.strip().removeprefix("|").removesuffix("|")) for line in lines)
     rows = [tuple(plain(cell.replace("\\|", "|")) for cell in row) for row in cells]
-    return Block("table", rows=tuple(row for row in rows if not all(_RULE.fullmatch(cell) and cell for cell in row)))
+    return SourceBlock(
+        "table", rows=tuple(row for row in rows if not all(_RULE.fullmatch(cell) and cell for cell in row))
+    )
 
 
-def _text(lines: list[str]) -> list[Block]:
+def _text(lines: list[str]) -> list[SourceBlock]:
     """Return the headings at the start of the lines, and the block below them."""
     titled = [*takewhile(bool, map(_HEADING.fullmatch, lines))]
-    found = [Block("heading", (plain(title[1] or title[2]),)) for title in titled if title]
+    found = [SourceBlock("heading", (plain(title[1] or title[2]),)) for title in titled if title]
     kept = [line for line in map(plain, lines[len(titled) :]) if line and not _RULE.fullmatch(line)]
     heads = sum(1 for _ in takewhile(bool, map(_heads, kept, [*kept[1:], ""])))
-    found += [Block("heading", (line,)) for line in kept[:heads]]
+    found += [SourceBlock("heading", (line,)) for line in kept[:heads]]
     if below := kept[heads:]:
-        found.append(Block(_kind(below), tuple(_BULLET.sub("", line, count=1) for line in below)))
+        found.append(SourceBlock(_kind(below), tuple(_BULLET.sub("", line, count=1) for line in below)))
     return found
 
 

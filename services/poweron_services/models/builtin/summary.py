@@ -16,8 +16,8 @@ import orjson
 
 from poweron_services.models.builtin.passages import Library
 from poweron_services.models.builtin.phrases import say
-from poweron_services.models.builtin.sources import APPARATUS, Block, Place, Row, Section
-from poweron_services.models.builtin.table_cells import Table, headers_of, pairs
+from poweron_services.models.builtin.sources import APPARATUS, Row, SourceBlock, SourcePlace, SourceSection
+from poweron_services.models.builtin.table_cells import SourceTable, headers_of, pairs
 from poweron_services.text.source_list import place_in
 
 SHORT_DOCUMENT = 8_000  # characters; a document of up to this length is included in full
@@ -58,7 +58,7 @@ def all_tables(held: Library) -> str:
     return "\n\n".join(written)
 
 
-def _section(section: Section, level: str, language: str, *, is_long: bool) -> Iterator[str]:
+def _section(section: SourceSection, level: str, language: str, *, is_long: bool) -> Iterator[str]:
     title = _title(section) or (section.place.document if level == "##" and not section.place.locator else "")
     if title:
         yield f"{level} {_escaped(title)}"
@@ -68,7 +68,7 @@ def _section(section: Section, level: str, language: str, *, is_long: bool) -> I
             yield _written(block, level, language, is_long=is_long)
 
 
-def _title(section: Section) -> str:
+def _title(section: SourceSection) -> str:
     """Return the document's name for a section; a page or a slide has no name but its first heading."""
     kind, _, name = section.place.locator.partition(" ")
     if kind in ("section", "sheet"):
@@ -77,11 +77,11 @@ def _title(section: Section) -> str:
     return first.text if first is not None and first.kind == "heading" else ""
 
 
-def _told(place: Place, language: str) -> str:
+def _told(place: SourcePlace, language: str) -> str:
     return str(replace(place, locator=place_in(place.locator, language)))
 
 
-def _written(block: Block, level: str, language: str, *, is_long: bool) -> str:
+def _written(block: SourceBlock, level: str, language: str, *, is_long: bool) -> str:
     match block.kind:
         case "heading":
             return f"{level}# {_escaped(block.text)}"
@@ -131,14 +131,14 @@ def as_csv(rows: Iterable[Row]) -> str:
     return written.getvalue()
 
 
-def _as_object(table: Table) -> dict[str, object]:
+def _as_object(table: SourceTable) -> dict[str, object]:
     names = [header or f"column {number}" for number, header in enumerate(table.headers, start=1)]
     rows = [dict(zip(names, record.cells, strict=True)) for record in table.records]
     return table.place.as_object() | {"rows": rows}
 
 
 def _values(held: Library) -> list[dict[str, object]]:
-    found: dict[Place, dict[str, str]] = {}
+    found: dict[SourcePlace, dict[str, str]] = {}
     for one in held.passages:
         if one.kind == "fact":
             found.setdefault(one.place, {}).setdefault(one.label, one.value)

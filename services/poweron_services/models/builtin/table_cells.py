@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 
-from poweron_services.models.builtin.sources import Place, Row
+from poweron_services.models.builtin.sources import Row, SourcePlace
 from poweron_services.text.numbers import is_numeric
 
 _DIGIT = re.compile(r"\d")
@@ -11,7 +11,7 @@ _NO_LABEL = re.compile(r"\d|@")
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class TableRecord:
     """A row of a table, with its headers; rows of one group are about the same thing."""
 
     headers: Row
@@ -25,18 +25,18 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class SourceTable:
     """A table with named columns, and the words of its heading and titles."""
 
-    place: Place
-    records: tuple[Record, ...]
+    place: SourcePlace
+    records: tuple[TableRecord, ...]
     near: frozenset[str]
 
     @property
     def headers(self) -> Row:
         return self.records[0].headers
 
-    def name_of(self, record: Record) -> str:
+    def name_of(self, record: TableRecord) -> str:
         """Return what tells a row from others: its first cell that is not a number, and another one of words."""
         filled = sorted(at for at in self.name_columns if record.cells[at])
         words = [at for at in filled[1:] if not _DIGIT.match(record.cells[at])]
@@ -66,13 +66,13 @@ def headers_of(rows: tuple[Row, ...]) -> tuple[Row, tuple[Row, ...]]:
     return ("",) * max(map(len, rows), default=0), rows
 
 
-def records(headers: Row, rows: tuple[Row, ...]) -> list[Record]:
+def records(headers: Row, rows: tuple[Row, ...]) -> list[TableRecord]:
     """Return the rows as records; a row with an empty first cell belongs to the row above."""
-    found: list[Record] = []
+    found: list[TableRecord] = []
     group = 0
     for row in rows:
         group += bool(row[0])
-        found.append(Record(headers, (row + ("",) * len(headers))[: len(headers)], group))
+        found.append(TableRecord(headers, (row + ("",) * len(headers))[: len(headers)], group))
     return found
 
 

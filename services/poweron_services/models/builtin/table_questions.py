@@ -13,8 +13,8 @@ from itertools import groupby
 from typing import Final, Literal
 
 from poweron_services.models.builtin.question import Question, Term
-from poweron_services.models.builtin.sources import Place, Row
-from poweron_services.models.builtin.table_cells import Record, Table
+from poweron_services.models.builtin.sources import Row, SourcePlace
+from poweron_services.models.builtin.table_cells import SourceTable, TableRecord
 from poweron_services.models.builtin.values import holds
 from poweron_services.models.builtin.vocabulary import stem, terms
 from poweron_services.text.numbers import Number, column_numbers, decimal_mark, is_empty, is_numeric, written
@@ -83,10 +83,10 @@ _LEADING_DIGITS: Final = re.compile(r"\d+(?:[.,']\d+)*")
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class TableAnswer:
     """The answer of a table: values with labels, or rows of cells below the names of columns."""
 
-    place: Place
+    place: SourcePlace
     rows: tuple[Row, ...]
     """The label and the value of each row, or its cells."""
     columns: Row = ()
@@ -95,7 +95,7 @@ class Told:
     """Whether the value is calculated, not in any cell: a document that states it takes precedence."""
 
 
-def asked_of_tables(tables: Sequence[Table], question: Question) -> Told | None:
+def asked_of_tables(tables: Sequence[SourceTable], question: Question) -> TableAnswer | None:
     """Answer a question for all rows, a count, a sum, the highest or rows beyond a bound; None if no table can."""
     task, intent = _task(question.text)
     bound = _BOUND.search(question.text)
@@ -118,14 +118,16 @@ def _task(text: str) -> tuple[Task | None, str]:
     return None, ""
 
 
-def _joined(tables: Sequence[Table]) -> list[Table]:
+def _joined(tables: Sequence[SourceTable]) -> list[SourceTable]:
     """Join the tables of one document that continue from page to page."""
-    found: list[Table] = []
+    found: list[SourceTable] = []
     for (_, headers), same in groupby(tables, key=lambda one: (one.place.document, one.headers)):
         parts = list(same)
         near = frozenset[str]().union(*(one.near for one in parts))
         found.append(
-            Table(parts[0].place, tuple(row for one in parts for row in one.records), near) if headers else parts[0]
+            SourceTable(parts[0].place, tuple(row for one in parts for row in one.records), near)
+            if headers
+            else parts[0]
         )
     return found
 
@@ -133,7 +135,9 @@ def _joined(tables: Sequence[Table]) -> list[Table]:
 class _Asked:
     """A table and a question that it may be able to answer."""
 
-    def __init__(self, table: Table, question: Question, task: Task, intent: str, bound: re.Match[str] | None) -> None:
+    def __init__(
+        self, table: SourceTable, question: Question, task: Task, intent: str, bound: re.Match[str] | None
+    ) -> None:
         self.table, self.question, self.task, self.intent, self.bound = table, question, task, intent, bound
         self.language = question.language
         filled = [one for one in table.records if one.filled]
@@ -212,7 +216,7 @@ class _Asked:
         """The words of each row, computed once."""
         return [frozenset(word for cell in one.cells for word in terms(cell, self.language)) for one in self.records]
 
-    def _chosen(self) -> list[Record]:
+    def _chosen(self) -> list[TableRecord]:
         """Return the requested rows: they contain the words that nothing else explains, and are within the bound."""
         left = [one for one in self.asked if not self.named[one] and not one.in_(self.table.near)]
         matter = [one for one in left if one.weight == 1 or self._is_in_cells(one)]
@@ -220,7 +224,7 @@ class _Asked:
         said = [one for one, words in rows if all(term.in_(words) for term in matter)]
         return said if self.bound is None else self._within(said, self.bound)
 
-    def _within(self, records: list[Record], bound: re.Match[str]) -> list[Record]:
+    def _within(self, records: list[TableRecord], bound: re.Match[str]) -> list[TableRecord]:
         """Return the rows within the bound, which is a number or another column."""
         limits: Sequence[Number | None]
         if leading := _LEADING_DIGITS.search(bound["bound"]):
@@ -283,7 +287,7 @@ class _Asked:
         counted = self._of_stock() if _MOST.fullmatch(self.intent) else []
         return next(iter(counted), None)
 
-    def told(self) -> Told | None:
+    def told(self) -> TableAnswer | None:
         match self.task:
             case "all":
                 return self._all()
@@ -296,7 +300,7 @@ class _Asked:
             case "sum" | "mean":
                 return self._sum()
 
-    def _all(self) -> Told:
+    def _all(self) -> TableAnswer:
         wanted = dict.fromkeys(at for term in self.asked for at in self.named[term])
         if _TASKS["count"].search(self.question.text) and (counted := self._of_stock()):
             wanted[counted[0]] = None
@@ -306,7 +310,7 @@ class _Asked:
             filled = [at for at in range(len(self.headers)) if any(one.cells[at] for one in self.chosen)]
             columns = filled if len(filled) <= MOST_COLUMNS else columns
         rows = tuple(tuple(one.cells[at] for at in columns) for one in self.chosen)
-        return Told(self.table.place, rows, tuple(self.table.headers[at] for at in columns))
+        return TableAnswer(self.table.place, rows, tuple(self.table.headers[at] for at in columns))
 
     @property
     def _name_column(self) -> int:
@@ -320,14 +324,14 @@ class _Asked:
     def _column(self, at: int) -> frozenset[str]:
         return frozenset(word for one in self.records for word in terms(one.cells[at], self.language))
 
-    def _cell(self) -> Told:
+    def _cell(self) -> TableAnswer:
         """Return the cells where the named row and the named columns cross."""
         row = self.chosen[0]
         name = self.table.name_of(row)
         told = ((f"{name}, {self.table.headers[at]}", row.cells[at]) for at in self._named_columns())
-        return Told(self.table.place, tuple(told))
+        return TableAnswer(self.table.place, tuple(told))
 
-    def _counted(self) -> Told | None:
+    def _counted(self) -> TableAnswer | None:
         named = [at for term in self.asked for at in self.named[term] if self.numeric[at]]
         if named and self.bound is None:
             return None  # a column holds the number
@@ -335,13 +339,13 @@ class _Asked:
         if self.bound is None and name not in self.named[self.asked[0]] and (counted := self._of_stock()):
             columns = (name, counted[0])  # each row says how many there are
             rows = tuple(tuple(one.cells[at] for at in columns) for one in self.chosen)
-            return Told(self.table.place, rows, tuple(self.table.headers[at] for at in columns))
+            return TableAnswer(self.table.place, rows, tuple(self.table.headers[at] for at in columns))
         names = [one.cells[name] for one in self.chosen]
         listed = f" ({'; '.join(names)})" if len(names) <= MOST_NAMED else ""
         subject = " ".join(term.word for term in self.asked) or self.table.headers[self._name_column]
-        return Told(self.table.place, ((subject, f"{len(names)}{listed}"),))
+        return TableAnswer(self.table.place, ((subject, f"{len(names)}{listed}"),))
 
-    def _extreme(self) -> Told | None:
+    def _extreme(self) -> TableAnswer | None:
         column = self.measured
         if column is None:
             return None
@@ -355,16 +359,16 @@ class _Asked:
             (", ".join(filter(None, (name, label))), one.cells[column])
             for name, one in zip(names, winners, strict=True)
         )
-        return Told(self.table.place, told) if 0 < len(told) <= MOST_WINNERS else None
+        return TableAnswer(self.table.place, told) if 0 < len(told) <= MOST_WINNERS else None
 
-    def _sum(self) -> Told | None:
+    def _sum(self) -> TableAnswer | None:
         column = self.measured
         if column is None:
             return None
         totals = [one for one in self.table.records if one not in self.records and not is_empty(one.cells[column])]
         if self.task == "sum" and totals and len(self.chosen) == len(self.records):
             label = f"{self.table.name_of(totals[-1])}, {self.table.headers[column]}"
-            return Told(self.table.place, ((label, totals[-1].cells[column]),))
+            return TableAnswer(self.table.place, ((label, totals[-1].cells[column]),))
         cells = [one.cells[column] for one in self.chosen if not is_empty(one.cells[column])]
         values = self._numbers(cells)
         known = [one for one in values if one is not None]
@@ -377,7 +381,7 @@ class _Asked:
         said = written(total, known[0], decimals, decimal_mark(cells) or ".")
         sign = "Σ" if self.task == "sum" else "Ø"
         label = f"{self.table.headers[column]}, {sign} {len(known)}"
-        return Told(self.table.place, ((label, said),), is_worked_out=True)
+        return TableAnswer(self.table.place, ((label, said),), is_worked_out=True)
 
 
 def _is_form_of(word: str, name: str, language: str) -> bool:

@@ -20,7 +20,13 @@ from poweron_events.errors import PowerOnError, Refused, Unavailable
 from poweron_events.redaction import redacted
 from poweron_services.models.chat_model import TooLong, UnreadableAnswer
 from poweron_services.models.providers.http_client import Response, proxies
-from poweron_services.models.providers.response_body import MAX_BODY, TooMuch, Unreadable, parsed, why_unreadable
+from poweron_services.models.providers.response_body import (
+    MAX_BODY,
+    ResponseTooLarge,
+    UnreadableResponse,
+    parsed,
+    why_unreadable,
+)
 from poweron_services.settings.config import ProviderSettings
 
 Kind = TypeVar("Kind", bound=BaseException)
@@ -96,7 +102,7 @@ def _secrets_in(value: str) -> Iterable[str]:
 def failure(error: Exception, provider: str, name: str, scrub: Scrubber, response: Response) -> PowerOnError:
     """Translate an error of a request into ours: `Unavailable` if a retry may help."""
     named = f"{provider}:{name}"
-    if _cause(error, TooMuch):
+    if _cause(error, ResponseTooLarge):
         return Refused(
             f"The answer of {named} was longer than {MAX_BODY:,} bytes; it was not read.", code="model_misconfigured"
         )
@@ -151,7 +157,7 @@ def _final(error: Exception, provider: str, name: str, scrub: Scrubber) -> Refus
 
 def _passing(error: Exception, named: str, scrub: Scrubber, response: Response) -> Unavailable:
     """Translate an error that may pass."""
-    if (damaged := _cause(error, Unreadable)) is not None:
+    if (damaged := _cause(error, UnreadableResponse)) is not None:
         return _unreadable(named, str(damaged))
     match error:
         case ai.ModelRequestTimeout() | ai.ModelTimeoutError():

@@ -36,11 +36,11 @@ STATUSES: Final = {
 """The statuses for the codes and types of errors, for an error that comes with a status of success."""
 
 
-class TooMuch(httpx2.TransportError):
+class ResponseTooLarge(httpx2.TransportError):
     """The answer is longer than `MAX_BODY`."""
 
 
-class Unreadable(httpx2.TransportError):
+class UnreadableResponse(httpx2.TransportError):
     """The answer cannot be decompressed, or has the wrong form; the text says why."""
 
 
@@ -53,7 +53,7 @@ async def read_body(response: httpx2.Response) -> bytes:
     """
     encoding = response.headers.get("Content-Encoding", "").strip().lower()
     if encoding not in PLAIN | COMPRESSED:
-        raise Unreadable(f"it is compressed by {encoding[:20]!r}, which was not asked for")
+        raise UnreadableResponse(f"it is compressed by {encoding[:20]!r}, which was not asked for")
     stream = cast("httpx2.AsyncByteStream", response.stream)
     raw = await _bounded(stream)
     await stream.aclose()
@@ -62,7 +62,7 @@ async def read_body(response: httpx2.Response) -> bytes:
     try:
         return _decompressed(raw, encoding)
     except zlib.error:
-        raise Unreadable(f"it is not the {encoding} that it is said to be") from None
+        raise UnreadableResponse(f"it is not the {encoding} that it is said to be") from None
 
 
 async def _bounded(chunks: AsyncIterable[bytes]) -> bytes:
@@ -70,7 +70,7 @@ async def _bounded(chunks: AsyncIterable[bytes]) -> bytes:
     async for chunk in chunks:
         body += chunk
         if len(body) > MAX_BODY:
-            raise TooMuch(f"longer than {MAX_BODY} bytes")
+            raise ResponseTooLarge(f"longer than {MAX_BODY} bytes")
     return bytes(body)
 
 
@@ -82,12 +82,12 @@ def _decompressed(raw: bytes, encoding: str) -> bytes:
     while not decoder.eof and (left or not body):
         body += (piece := decoder.decompress(left, CHUNK))
         if len(body) > MAX_BODY:
-            raise TooMuch(f"longer than {MAX_BODY} bytes")
+            raise ResponseTooLarge(f"longer than {MAX_BODY} bytes")
         left = decoder.unconsumed_tail
         if not piece and not left:
             break
     if not decoder.eof:
-        raise Unreadable(f"its {encoding} breaks off")
+        raise UnreadableResponse(f"its {encoding} breaks off")
     return bytes(body)
 
 
@@ -193,10 +193,10 @@ def _object(value: Any, name: str) -> dict[str, Any]:
     return value
 
 
-def _wrong(name: str, value: Any, expected: str) -> Unreadable:
+def _wrong(name: str, value: Any, expected: str) -> UnreadableResponse:
     """Return the error for a field of the wrong form, without a word of the answer itself."""
     kind = {str: "text", list: "a list", dict: "an object", bool: "a truth value"}.get(type(value), "a number")
-    return Unreadable(f"it is JSON, but its {name!r} holds {kind} where {expected} belongs")
+    return UnreadableResponse(f"it is JSON, but its {name!r} holds {kind} where {expected} belongs")
 
 
 ANSWERS: Final[Mapping[str, Callable[[Any], dict[str, Any]]]] = {

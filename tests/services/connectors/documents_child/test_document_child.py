@@ -18,7 +18,7 @@ from structlog.testing import capture_logs
 from test_nobody import WITHOUT
 
 from poweron_services.connectors import document_child
-from poweron_services.connectors.document_child import Heard
+from poweron_services.connectors.document_child import ChildMessage
 from poweron_services.connectors.document_reader import DEFAULT_LIMITS
 from poweron_services.connectors.documents_child.rights import CALLS
 from poweron_services.unprivileged import CAP_KILL, CAP_SETUID
@@ -181,7 +181,7 @@ def test_rights_that_cannot_be_given_up_are_logged_once() -> None:
     document_child.tell_kept.cache_clear()
     with capture_logs() as lines:
         for _ in range(2):
-            assert Heard(DEFAULT_LIMITS).take(b'{"rights_kept": ["root", "system_calls"]}\n')
+            assert ChildMessage(DEFAULT_LIMITS).take(b'{"rights_kept": ["root", "system_calls"]}\n')
 
     assert lines == [{"event": "document_rights_kept", "rights": ("root", "system_calls"), "log_level": "warning"}]
 

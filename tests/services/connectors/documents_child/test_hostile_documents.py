@@ -24,7 +24,7 @@ from poweron_services.connectors.document_reader import (
     DEFAULT_LIMITS,
     DocumentReader,
     ExtractedDocument,
-    Limits,
+    ReadLimits,
     Section,
     UnreadableDocument,
     affordable_readers,
@@ -109,13 +109,13 @@ async def test_what_can_not_be_read_is_refused_with_a_sentence(name, make, says)
 @pytest.mark.req("X-04", "S18")
 async def test_an_archive_that_unpacks_to_too_much_is_not_opened() -> None:
     with pytest.raises(UnreadableDocument, match="it would unpack to 3 MB, more than 2 MB"):
-        await extract(docx_with(("a.bin", bytes(3_000_000))), "a.docx", limits=Limits(archive_bytes=2_000_000))
+        await extract(docx_with(("a.bin", bytes(3_000_000))), "a.docx", limits=ReadLimits(archive_bytes=2_000_000))
 
 
 @pytest.mark.req("X-04")
 async def test_a_pdf_that_unpacks_to_more_than_the_memory_is_refused() -> None:
     with pytest.raises(UnreadableDocument, match="could not be read within 400 MB of memory"):
-        await extract(pdf_bomb(), "bomb.pdf", limits=Limits(memory_bytes=400 * limits.MEGABYTE))
+        await extract(pdf_bomb(), "bomb.pdf", limits=ReadLimits(memory_bytes=400 * limits.MEGABYTE))
 
 
 @pytest.mark.req("X-06", "S19")
@@ -132,7 +132,9 @@ async def test_a_page_nested_too_deeply_is_truncated_and_says_so() -> None:
 @pytest.mark.parametrize("name", ["a.txt", "a.csv", "a.md", "a.html", "a.json"])
 @pytest.mark.req("X-06")
 async def test_far_too_much_text_is_cut_with_a_note(name: str) -> None:
-    document = await extract(b"<p>Many words, again and again.\n" * 1_600_000, name, limits=Limits(characters=100_000))
+    document = await extract(
+        b"<p>Many words, again and again.\n" * 1_600_000, name, limits=ReadLimits(characters=100_000)
+    )
 
     assert document.truncated
     assert sum(len(section.text) for section in document.sections) <= 100_000
@@ -202,7 +204,7 @@ async def _meanwhile(work: list[Coroutine[None, None, str]]) -> tuple[list[str],
 
 async def test_a_document_over_the_size_limit_is_not_even_sent() -> None:
     with pytest.raises(UnreadableDocument, match="has 3 MB, more than the 2 MB"):
-        await extract(bytes(3_000_000), "big.pdf", limits=Limits(input_bytes=2_000_000))
+        await extract(bytes(3_000_000), "big.pdf", limits=ReadLimits(input_bytes=2_000_000))
 
 
 # -- the child --------------------------------------------------------------------------------------------------------
@@ -213,7 +215,7 @@ async def test_reading_ends_at_its_time_limit() -> None:
     began = time.monotonic()
 
     with pytest.raises(UnreadableDocument, match=r"'slow\.pdf' could not be read within 0\.05 seconds"):
-        await extract(example("estimate.pdf"), "slow.pdf", limits=Limits(wall_seconds=0.05))
+        await extract(example("estimate.pdf"), "slow.pdf", limits=ReadLimits(wall_seconds=0.05))
 
     assert time.monotonic() - began < 2
     assert papers.reading() == []
@@ -223,7 +225,7 @@ async def test_reading_ends_at_its_time_limit() -> None:
 def test_a_long_document_is_read_as_far_as_time_allows() -> None:
     parts = iter([Section("page 1", "One"), Section("page 2", "Two"), Section("page 3", "Three")])
 
-    document = collect(parts, Limits(), deadline=time.monotonic())
+    document = collect(parts, ReadLimits(), deadline=time.monotonic())
 
     assert document.truncated
     assert document.sections == (Section("page 1", "One"),)
@@ -235,7 +237,7 @@ def test_a_long_document_is_read_as_far_as_time_allows() -> None:
 def test_a_document_with_too_many_parts_is_cut() -> None:
     parts = [Section(f"page {number}", "x") for number in range(9)]
 
-    document = collect(parts, Limits(sections=2), deadline=time.monotonic() + 60)
+    document = collect(parts, ReadLimits(sections=2), deadline=time.monotonic() + 60)
 
     assert [section.locator for section in document.sections] == ["page 0", "page 1"]
     assert document.notes == ("Only the first 2 parts were read.",)
@@ -304,7 +306,7 @@ async def test_a_few_bytes_that_refer_to_themselves_end_soon(monkeypatch: pytest
 def test_a_large_document_gets_all_the_time_there_is_and_a_small_one_less() -> None:
     seconds = [DEFAULT_LIMITS.for_size(size).cpu_seconds for size in (0, 192, 40_000, 200_000, 50_000_000)]
     assert seconds == [5, 5, 15, 55, 55]
-    assert Limits(cpu_seconds=3).for_size(50_000_000).cpu_seconds == 3
+    assert ReadLimits(cpu_seconds=3).for_size(50_000_000).cpu_seconds == 3
 
 
 @pytest.mark.req("X-04")

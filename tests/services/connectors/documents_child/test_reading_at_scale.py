@@ -15,7 +15,7 @@ from papers import FULL_PAGES, bare_pdf, long_pdf, pdf_of, peak_memory, reading
 from poweron_services.actions.action import InputDocument, Order
 from poweron_services.actions.document_extract import DocumentExtract
 from poweron_services.connectors import document_pages
-from poweron_services.connectors.document_child import Heard
+from poweron_services.connectors.document_child import ChildMessage
 from poweron_services.connectors.document_reader import (
     DocumentReader,
     ExtractedDocument,
@@ -98,7 +98,7 @@ async def asks_nobody(_: Prompt) -> Called:
 async def test_nobody_waits_for_the_first_pages_to_read_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     other_began = asyncio.Event()
 
-    async def hear(_data: bytes, _name: str, heard: Heard, tell: Callable[[], None]) -> None:
+    async def hear(_data: bytes, _name: str, heard: ChildMessage, tell: Callable[[], None]) -> None:
         first, pages = heard.limits.first_page, min(200, heard.limits.first_page + heard.limits.pages - 1)
         heard.take(b'{"mime_type": "application/pdf"}\n{"pages": 200}\n')
         tell()
@@ -135,7 +135,7 @@ async def test_a_page_on_which_a_child_dies_is_left_out_and_named() -> None:
 async def test_what_was_read_before_the_time_was_up_stays_and_the_rest_is_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def hear(_data: bytes, _name: str, heard: Heard, _tell: Callable[[], None]) -> None:
+    async def hear(_data: bytes, _name: str, heard: ChildMessage, _tell: Callable[[], None]) -> None:
         """A child that reads ten pages, and then takes all the time that is left."""
         heard.take(b'{"mime_type": "application/pdf"}\n{"pages": 1000}\n')
         for page in range(heard.limits.first_page, heard.limits.first_page + 10):
@@ -157,7 +157,7 @@ async def test_what_was_read_before_the_time_was_up_stays_and_the_rest_is_named(
 async def test_no_child_is_asked_any_more_where_too_many_pages_failed(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = 0
 
-    async def hear(_data: bytes, _name: str, heard: Heard, _tell: Callable[[], None]) -> None:
+    async def hear(_data: bytes, _name: str, heard: ChildMessage, _tell: Callable[[], None]) -> None:
         nonlocal asked
         asked += 1
         heard.take(b'{"pages": 10000000}\n')
@@ -190,7 +190,7 @@ async def test_no_child_is_asked_any_more_where_too_many_pages_failed(monkeypatc
 async def test_a_child_that_answers_with_anything_else_has_read_nothing(
     answer: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def hear(_data: bytes, _name: str, heard: Heard, _tell: Callable[[], None]) -> None:
+    async def hear(_data: bytes, _name: str, heard: ChildMessage, _tell: Callable[[], None]) -> None:
         heard.take(answer)
 
     monkeypatch.setattr(document_pages, "hear", hear)
@@ -206,7 +206,7 @@ async def test_a_child_that_names_its_pictures_as_no_reader_does_harms_nothing(
 ) -> None:
     said = {"name": "", "mime_type": "", "sections": [], "truncated": False, "notes": [], "pictures": [place, "page 2"]}
 
-    async def hear(_data: bytes, _name: str, heard: Heard, _tell: Callable[[], None]) -> None:
+    async def hear(_data: bytes, _name: str, heard: ChildMessage, _tell: Callable[[], None]) -> None:
         heard.take(b'{"section": {"locator": "page one", "text": "Text"}}\n')
         heard.take(json.dumps({"document": said}).encode() + b"\n")
 
@@ -237,12 +237,12 @@ async def test_a_page_with_more_letters_than_anybody_reads_is_cut_with_a_note() 
 
 @pytest.mark.req("E-06")
 def test_nobody_listens_to_a_child_that_says_too_much() -> None:
-    flood = Heard(Limits(characters=1000))
+    flood = ChildMessage(Limits(characters=1000))
     section = b'{"section": {"locator": "", "text": "' + "\N{GRINNING FACE}".encode() + b"x" * 100_000 + b'"}}\n'
     taken = 0
     while flood.take(section):
         taken += 1
-    endless = Heard(Limits(characters=1000))
+    endless = ChildMessage(Limits(characters=1000))
     while endless.take(b"x" * 100_000):
         pass
 

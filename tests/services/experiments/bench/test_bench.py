@@ -23,7 +23,7 @@ from poweron_services.experiments.bench import instant
 from poweron_services.experiments.bench.benchmark import run_directories
 from poweron_services.experiments.bench.figures import (
     FIGURE_LINES,
-    Figures,
+    BenchFigures,
     lines,
     peer_lines,
     percentile,
@@ -51,7 +51,7 @@ from poweron_services.models.prompts import (
 )
 from poweron_services.roles.observation_builder import observe_build
 
-GOOD = Figures(
+GOOD = BenchFigures(
     iterations_per_second=1_200.0,
     ring_iterations_per_second=3_000.0,
     ring_projected_iterations_per_second=1_600.0,
@@ -75,11 +75,11 @@ GOOD = Figures(
 )
 
 
-def changed(**figures: float | None) -> Figures:
+def changed(**figures: float | None) -> BenchFigures:
     return GOOD.model_copy(update=figures)
 
 
-def unmet(figures: Figures) -> list[str]:
+def unmet(figures: BenchFigures) -> list[str]:
     return [line.figure for line in FIGURE_LINES if line.met(figures) is False]
 
 
@@ -112,7 +112,7 @@ def test_a_figure_beyond_its_bound_is_named(figure: str, too_much: float) -> Non
 
 
 def test_what_was_not_measured_is_neither_met_nor_missed() -> None:
-    assert {line.met(Figures()) for line in FIGURE_LINES} == {None}
+    assert {line.met(BenchFigures()) for line in FIGURE_LINES} == {None}
 
 
 @pytest.mark.parametrize(
@@ -122,10 +122,10 @@ def test_what_was_not_measured_is_neither_met_nor_missed() -> None:
         (changed(ring_p50_ms=9.0, ring_iterations_per_second=1_000.0), None),
         (changed(ring_p50_ms=9.1), "The bare ring needed 9.1 ms for a lap, where 9 ms is the limit."),
         (changed(ring_iterations_per_second=999.0), "The bare ring made 999 laps/s, where 1,000 is the least."),
-        (Figures(), None),
+        (BenchFigures(), None),
     ],
 )
-def test_a_run_on_a_busy_machine_is_void(figures: Figures, void: str | None) -> None:
+def test_a_run_on_a_busy_machine_is_void(figures: BenchFigures, void: str | None) -> None:
     assert why_void(figures) == void
 
 
@@ -137,7 +137,7 @@ def test_where_the_broker_waits_for_the_disk_only_the_yardstick_judges_rates() -
 
 
 def test_the_json_has_a_name_for_every_figure() -> None:
-    assert list(Figures().model_dump(by_alias=True)) == [
+    assert list(BenchFigures().model_dump(by_alias=True)) == [
         "iterationsPerSecond",
         "ringIterationsPerSecond",
         "ringProjectedIterationsPerSecond",
@@ -168,7 +168,9 @@ def test_every_line_shows_figures_that_there_are() -> None:
     named = {name for line in FIGURE_LINES for name in (line.figure, line.yardstick) if name}
     assert {name for name in named if value(GOOD, name) is None} == set()
     beside_a_peer = {line.yardstick for line in peer_lines(fsync=False)}
-    assert set(Figures.model_fields) - named - beside_a_peer == {"ring_iterations_per_second"}  # the legend tells it
+    assert set(BenchFigures.model_fields) - named - beside_a_peer == {
+        "ring_iterations_per_second"
+    }  # the legend tells it
 
 
 def test_each_part_can_be_chosen() -> None:
@@ -246,10 +248,10 @@ def test_cpu_time_of_a_process_is_also_that_of_what_it_has_started() -> None:
 # --- the command ------------------------------------------------------------------------------------
 
 
-def told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, figures: Figures, *options: str) -> tuple[int, str]:
+def told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, figures: BenchFigures, *options: str) -> tuple[int, str]:
     """Exit code and output of the command, had these figures been measured."""
 
-    async def measured(*_: object, **__: object) -> Figures:
+    async def measured(*_: object, **__: object) -> BenchFigures:
         await asyncio.sleep(0)
         return figures
 

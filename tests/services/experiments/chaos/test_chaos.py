@@ -15,15 +15,15 @@ from poweron_events.log import Record
 from poweron_events.log.memory import MemoryLog
 from poweron_services.actions.action import Order
 from poweron_services.experiments.chaos.evidence import (
+    ActionPlace,
     AnswerCounts,
-    Claim,
     Evidence,
     ListedWorkflow,
     LoggedAction,
+    LoggedClaim,
     LoggedRound,
     LogReader,
     LogSummary,
-    Place,
     SentRequest,
 )
 from poweron_services.experiments.chaos.experiment import error_lines_without_action
@@ -217,7 +217,7 @@ def evidence(**changed: object) -> Evidence:
     """One scenario of two steps as it should be: requested, answered, done, shown."""
     log = LogSummary(
         rounds={(WORKFLOW, 1): LoggedRound(max_steps=2, steps=2, endings=["completed"])},
-        actions={KEY: LoggedAction(WORKFLOW, 1, [Claim(1, "at_most_once")], done_by=1)},
+        actions={KEY: LoggedAction(WORKFLOW, 1, [LoggedClaim(1, "at_most_once")], done_by=1)},
         phases={WORKFLOW: "ended"},
     )
     log.answers["scenario-1"] = AnswerCounts(accepted=1)
@@ -320,14 +320,14 @@ def test_a_cancelled_round_may_end_after_any_step() -> None:
 
 
 def test_an_effect_that_may_be_had_once_and_was_had_twice_is_named() -> None:
-    both = [Claim(1, "at_most_once"), Claim(2, "at_most_once")]
+    both = [LoggedClaim(1, "at_most_once"), LoggedClaim(2, "at_most_once")]
     twice = evidence(effects=Counter({(KEY, 1): 1, (KEY, 2): 1}))
     twice.log.actions[KEY] = LoggedAction(WORKFLOW, 1, both, done_by=1)
     assert found(twice) == [("at most once", WORKFLOW)]
 
 
 def test_a_repeated_effect_is_fine_where_each_had_its_own_claim() -> None:
-    both = [Claim(1, "idempotent"), Claim(2, "idempotent")]
+    both = [LoggedClaim(1, "idempotent"), LoggedClaim(2, "idempotent")]
     repeated = evidence(effects=Counter({(KEY, 1): 1, (KEY, 2): 1}))
     repeated.log.actions[KEY] = LoggedAction(WORKFLOW, 1, both, done_by=2)
     assert found(repeated) == []
@@ -335,7 +335,7 @@ def test_a_repeated_effect_is_fine_where_each_had_its_own_claim() -> None:
 
 def test_an_effect_twice_under_one_claim_is_named() -> None:
     twice = evidence(effects=Counter({(KEY, 1): 2}))
-    twice.log.actions[KEY] = LoggedAction(WORKFLOW, 1, [Claim(1, "pure")], done_by=1)
+    twice.log.actions[KEY] = LoggedAction(WORKFLOW, 1, [LoggedClaim(1, "pure")], done_by=1)
     assert found(twice) == [("one effect a claim", WORKFLOW)]
 
 
@@ -361,7 +361,7 @@ def test_rows_that_differ_and_readers_that_disagree_are_named() -> None:
 
 
 def test_a_record_that_nobody_can_read_and_is_no_dead_letter_is_named() -> None:
-    place = Place(topics.EVENTS.name, 1, 7)
+    place = ActionPlace(topics.EVENTS.name, 1, 7)
     assert found(evidence(poison=[b"?"], bombs=[place], dead_letters={place: b"?"})) == []
     assert found(evidence(poison=[b"?"])) == [("poison becomes a dead letter", None)]
     assert found(evidence(bombs=[place], dead_letters={place._replace(offset=6): b"?"})) == [
@@ -380,7 +380,7 @@ def test_the_log_reader_tells_rounds_claims_and_answers() -> None:
     round_ = log_reader.summary.rounds[workflow_id, number]
     (claimed,) = log_reader.summary.actions.values()
     assert (number, round_.endings, round_.cancelled) == (1, ["completed"], False)
-    assert (claimed.claims, claimed.done_by) == ([Claim(4711, "pure")], 4711)
+    assert (claimed.claims, claimed.done_by) == ([LoggedClaim(4711, "pure")], 4711)
     assert [answers.accepted for answers in log_reader.summary.answers.values()] == [1]
     assert log_reader.summary.superseded == 0
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from poweron_services.models.builtin.comparison import joined
-from poweron_services.models.builtin.sources import Place
-from poweron_services.models.builtin.table_cells import Table, records
+from poweron_services.models.builtin.sources import SourcePlace
+from poweron_services.models.builtin.table_cells import SourceTable, records
 from poweron_services.models.prompts import ProcessPrompt, SourceText
 
 OLD = """# old.csv
@@ -36,9 +36,9 @@ NEW = """# new.csv
 """
 
 
-def table(rows: dict[str, int], place: str) -> Table:
+def table(rows: dict[str, int], place: str) -> SourceTable:
     cells = tuple((name, str(value)) for name, value in rows.items())
-    return Table(Place(place, ""), tuple(records(("Item", "Count"), cells)), frozenset())
+    return SourceTable(SourcePlace(place, ""), tuple(records(("Item", "Count"), cells)), frozenset())
 
 
 async def compared(*texts: str) -> str:
@@ -85,5 +85,7 @@ def test_rows_are_shared_differing_or_alone_and_nothing_else(one: dict[str, int]
 
 
 def test_rows_of_one_name_join_nothing() -> None:
-    twice = Table(Place("a", ""), tuple(records(("Item", "Count"), (("nut", "1"), ("nut", "2")))), frozenset())
+    twice = SourceTable(
+        SourcePlace("a", ""), tuple(records(("Item", "Count"), (("nut", "1"), ("nut", "2")))), frozenset()
+    )
     assert joined([twice, table({"nut": 1, "bolt": 2}, "b")], str) is None

@@ -32,7 +32,7 @@ ALLOWED = {
         "decider/model_reasons.py",
         "reason_for_models",
     ): "release 0.2 wrote the detail below the first line of the reason, and no code",
-    ("decider/format_wishes.py", "_wishes"): "what the user asks for stands in the user's own sentences",
+    ("text/format_wishes.py", "_wishes"): "what the user asks for stands in the user's own sentences",
     ("documents_child/webpage.py", "is_too_deep"): "the parser of web pages tells nesting in words only",
     ("embedded/kafka_server.py", "start"): "Kafka tells a taken port in words only",
     ("embedded/server_process.py", "failure"): "servers tell a full disk in words only",

@@ -259,8 +259,8 @@ async def test_cancelling_kills_the_child() -> None:
 async def test_the_child_is_confined_before_it_sees_the_document() -> None:
     program = (
         "import resource, sys\n"
-        "from poweron_services.connectors.documents_child.limits import Limits, confine\n"
-        "confine(Limits())\n"
+        "from poweron_services.connectors.documents_child.limits import ReadLimits, confine\n"
+        "confine(ReadLimits())\n"
         "names = ['RLIMIT_AS', 'RLIMIT_CPU', 'RLIMIT_NOFILE', 'RLIMIT_FSIZE', 'RLIMIT_CORE', 'RLIMIT_NPROC']\n"
         "print([resource.getrlimit(getattr(resource, name)) for name in names])\n"
     )

@@ -209,7 +209,7 @@ async def test_the_event_loop_goes_on_while_pages_are_read() -> None:
 
 TAKEN_OVER = f"""
 from poweron_services.connectors.documents_child import rights
-from poweron_services.connectors.documents_child.limits import Limits
+from poweron_services.connectors.documents_child.limits import ReadLimits
 from poweron_services.connectors.pages_child import __main__, page_answers
 {ATTEMPTS}
 def read(data, question, limits):
@@ -217,15 +217,15 @@ def read(data, question, limits):
     return page_answers.Page(said, "", "", None, None, None, (), False, (), None)
 
 sys.modules["poweron_services.connectors.pages_child.page_parser"] = types.SimpleNamespace(read=read)
-__main__.main(Limits())
+__main__.main(ReadLimits())
 """
 NOTHING_OPENED = """
 import json, sys
 from poweron_services.connectors.documents_child.limits import DEFAULT_LIMITS
 from poweron_services.connectors.pages_child import preload, page_parser
-from poweron_services.connectors.pages_child.page_answers import Question
+from poweron_services.connectors.pages_child.page_answers import PageQuestion
 
-asked = [(Question(*question), bytes.fromhex(data)) for question, data in json.load(sys.stdin)]
+asked = [(PageQuestion(*question), bytes.fromhex(data)) for question, data in json.load(sys.stdin)]
 preload.load()
 opened = []
 sys.addaudithook(lambda event, given: event in ("open", "import", "socket.connect") and opened.append((event, given[0])))

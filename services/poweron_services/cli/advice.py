@@ -5,6 +5,7 @@ Code below this package names no command or option, since each front end has its
 
 from typing import Final, assert_never
 
+from poweron_events.codes import CODES
 from poweron_services.cli.output import utc
 from poweron_services.client.client_errors import (
     AskedFor,
@@ -22,6 +23,7 @@ from poweron_services.client.client_errors import (
     UnknownWorkflow,
     WorkflowPending,
 )
+from poweron_services.config import KEY_VARIABLES, PLACE_VARIABLES
 from poweron_services.decider.approval import by_whom
 
 WHERE: Final = (
@@ -108,3 +110,110 @@ def _became(last: LastAnswer | None) -> str:
     if last.approver is None:
         return f"{what} expired at {when}, which counts as denied. "
     return f"{what} was {last.status} by {by_whom(last.approver)} at {when}. "
+
+
+# --- by code --------------------------------------------------------------------------------------
+
+_WORKS: Final = "`poweron models check` says whether the model works"
+_CHECK_MODEL: Final = f"{_WORKS}; ask again once it does."
+_ENDING_WITH_V1: Final = frozenset({"openai", "openai-responses", "ollama"})  # usual for these providers
+_CHECK_SEARCH: Final = "`poweron search check` says whether the search engine works; ask again once it does."
+_ENGINES: Final = "`tavily`, `brave`, `searxng:URL` or `folder:PATH`"
+_LARGER: Final = "Ask again with a larger budget"
+
+_ADVICE: Final[dict[str, str]] = {
+    "step_limit": "Ask again with more steps (`--max-steps`).",
+    "token_budget": f"{_LARGER} (`--max-tokens`; `--max-workflow-tokens` where it is the workflow's).",
+    "cost_budget": f"{_LARGER} (`--max-cost`; `--max-workflow-cost` where it is the workflow's).",
+    "price_unknown": "Set POWERON_MODEL_PRICE=MODEL=PROMPT,ANSWER (dollars for a million tokens; 0,0 where it costs "
+    "nothing), or POWERON_UNPRICED_MODELS=allow to count it as nothing.",
+    "answers_rejected": f"POWERON_MODEL_OUTPUT=prompted or a larger model may help. {_CHECK_MODEL}",
+    "answer_unreadable": "POWERON_MODEL_OUTPUT=prompted or a larger model may help.",
+    "answer_empty": "POWERON_MODEL_OUTPUT=prompted or a larger model may help.",
+    "answer_cut_off": "A larger POWERON_MODEL_MAX_TOKENS or a larger budget leaves more room.",
+    "model_unavailable": _CHECK_MODEL,
+    "model_busy": _CHECK_MODEL,
+    "model_timeout": f"POWERON_MODEL_TIMEOUT says how long it may take. {_CHECK_MODEL}",
+    "model_access_denied": f"Set the key of its provider to one that is valid for it. {_CHECK_MODEL}",
+    "model_unknown": f"Set POWERON_MODEL to a model that its provider has. {_CHECK_MODEL}",
+    "model_quota_exceeded": "Top the account up, or set POWERON_MODEL to a model elsewhere.",
+    "answer_limit_too_large": "Set POWERON_MODEL_MAX_TOKENS to what it takes.",
+    "model_refused": _CHECK_MODEL,
+    "model_misconfigured": f"See that its address and POWERON_MODEL_OUTPUT are right. {_CHECK_MODEL}",
+    "prompt_too_long": "Hand over less, lower POWERON_MODEL_MAX_TOKENS, or use a model that takes more.",
+    "content_lost": "POWERON_CONTENT says where it is; restore it from a copy. `poweron verify` names what is missing.",
+    "rows_differ": "Nothing of them is shown. `poweron verify` names every difference, `poweron rebuild` replaces all "
+    "rows with what the log says.",
+    "rows_missing": "`poweron rebuild` makes them again from the log.",
+    "content_store_unavailable": "See that the content store (POWERON_CONTENT) can be reached; ask again once it can.",
+    "action_not_allowed": "POWERON_DENY and POWERON_ALLOW_LOOKUP, _ANALYSIS, _REPORT, _TRANSFORM say what may be used.",
+    "address_unknown": "Name the address in the request: `poweron history` shows those that results gave.",
+    "address_refused": "Name another page. POWERON_WEB_ALLOW, POWERON_WEB_DENY and POWERON_WEB_PORTS say what may be "
+    "read, POWERON_WEB_PRIVATE_HOSTS which hosts of a private network; the log says which rule it was.",
+    "page_timeout": "Ask again later, for another page, or set POWERON_WEB_TIMEOUT to more seconds.",
+    "page_too_large": "Name a smaller page, or set POWERON_WEB_MAX_BYTES to more.",
+    "search_busy": _CHECK_SEARCH,
+    "search_failed": _CHECK_SEARCH,
+    "search_misconfigured": _CHECK_SEARCH,
+    "search_quota": "Raise the limit of the account at the engine, or set POWERON_SEARCH to another one.",
+    "search_timeout": f"POWERON_WEB_TIMEOUT says how long it may take. {_CHECK_SEARCH}",
+    "search_unauthorized": f"Set the key of the engine to one that is valid. {_CHECK_SEARCH}",
+    "search_unavailable": f"Set POWERON_SEARCH to a search engine ({_ENGINES}), or hand over documents.",
+    "unknown_connection": "POWERON_CONNECTIONS names the file in which they stand; name one that stands there.",
+    "tool_changed": "`poweron mcp check` shows what changed, `poweron mcp approve` approves it.",
+    "tool_server_ended": "`poweron mcp check` says whether it can be started.",
+    "tool_server_unavailable": "`poweron mcp check` says whether it can be used; POWERON_MCP says where it is.",
+    "fork_needs_live": "The same `poweron fork` with `--live` runs the actions that there is no result of.",
+    "fork_never_runs": "`poweron ask` asks for it in a workflow of its own; a fork never runs it, `--live` or not.",
+    "stage_timeout": f"{_WORKS}; ask again once it does, or for less at once.",
+}
+
+
+def advice_for(code: str | None) -> str:
+    """Return the advice about a code, in one or two sentences."""
+    if code is not None and code in _ADVICE:
+        return _ADVICE[code]
+    explained = CODES.get(code or "")
+    return explained.remedy if explained else "Change the request or its documents and ask again."
+
+
+def advice_for_model(code: str, provider: str) -> str:  # noqa: PLR0911 - one case per code
+    """Return advice, beyond the error message, after a model of this provider failed to answer; may be empty."""
+    key, place = KEY_VARIABLES.get(provider, ""), PLACE_VARIABLES.get(provider, "")
+    match code:
+        case "model_access_denied":
+            return f"Set {key} to a key that is valid and may use the model."
+        case "model_unknown":
+            return f"Set POWERON_MODEL to one that it has, and {place} to where it is."
+        case "model_unavailable":
+            return f"{place} says where it is."
+        case "model_misconfigured":
+            ending = f"Does {place} end with `/v1`?" if provider in _ENDING_WITH_V1 else f"Is {place} right?"
+            return f"{ending} POWERON_MODEL_OUTPUT says how the form of an answer is told."
+        case "model_timeout":
+            return "POWERON_MODEL_TIMEOUT says how long it may take."
+        case "model_quota_exceeded":
+            return "Top it up, or set POWERON_MODEL to a model elsewhere."
+    advised = _ADVICE.get(code, "")
+    return "" if advised == _CHECK_MODEL else advised
+
+
+_SEARCH_ADVICE: Final[dict[str, str]] = {
+    "search_busy": "Wait a minute, or have the limits of the account raised.",
+    "search_failed": "See that it can be reached from here; its status page, or its own log, may say more.",
+    "search_misconfigured": "",
+    "search_timeout": "POWERON_WEB_TIMEOUT says how long it may take.",
+}
+_KEY_OF_ENGINE: Final = "Set {} to a key that is valid and may search."
+_LET_IN: Final[dict[str | None, str]] = {
+    "brave": _KEY_OF_ENGINE.format("BRAVE_API_KEY"),
+    "searxng": "Add `json` to the `formats` below `search` in its settings.yml.",
+    "tavily": _KEY_OF_ENGINE.format("TAVILY_API_KEY"),
+}
+
+
+def advice_for_search(code: str, engine: str | None) -> str:
+    """Return advice after this search engine failed to answer; empty if the error message already gives it."""
+    if code == "search_unauthorized" and engine in _LET_IN:
+        return _LET_IN[engine]
+    return _SEARCH_ADVICE[code] if code in _SEARCH_ADVICE else advice_for(code)

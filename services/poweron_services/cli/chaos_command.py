@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import typer
 from rich.console import Group
@@ -19,6 +19,7 @@ from poweron_services.chaos.experiment import Callbacks, ExperimentResult
 from poweron_services.chaos.faults import FAULT_NAMES
 from poweron_services.chaos.recovery import InjectedFault
 from poweron_services.chaos.status import ExperimentPhase, ExperimentStatus, FaultStatistics
+from poweron_services.cli.arguments import AsJson
 from poweron_services.cli.context import FAILED, INTERRUPTED
 from poweron_services.cli.error_messages import load_settings, sentences
 from poweron_services.cli.output import counted, print_json, stderr, stdout, tell
@@ -36,9 +37,27 @@ PHASES: Final[dict[ExperimentPhase, str]] = {
 }
 
 
+Seed = Annotated[
+    int | None, typer.Option("--seed", min=0, metavar="N", help="The same seed: the same faults and requests.")
+]
+
+
 @sentences()
-def run(minutes: float, seed: int | None, *, keep: bool, as_json: bool) -> None:
-    """Run an experiment, and print its result."""
+def chaos(
+    minutes: Annotated[float, typer.Option(min=0.05, max=1_440, metavar="N", help="How long faults strike.")] = 1.0,
+    seed: Seed = None,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the data directory, also after a clean run.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Inject faults, and check that nothing is lost.
+
+    Starts its own servers and role processes, asks for work, and kills, freezes and empties them at random.
+    Then everything must settle: every request answered, every workflow ended once, no effect twice, rows matching
+    the log.
+    Your own servers and data are not touched.
+
+    Exit 0 clean, 1 not clean, 130 stopped by Ctrl-C or SIGTERM.
+    """
     settings = load_settings()
     seed = secrets.randbelow(1_000_000) if seed is None else seed
     tell(f"Seed {seed}: the same faults and requests come again with --seed {seed}.")

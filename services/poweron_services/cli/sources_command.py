@@ -5,6 +5,7 @@ from itertools import zip_longest
 
 from rich.text import Text
 
+from poweron_services.cli.arguments import AsJson, WorkflowId
 from poweron_services.cli.error_messages import check_id, load_settings, sentences
 from poweron_services.cli.output import one_line, print_beside, print_json, printable, stdout, tell, utc
 from poweron_services.cli.query_commands import with_rows
@@ -17,8 +18,13 @@ WIDTH = max(map(len, STYLES)) + 2
 
 
 @sentences()
-def sources(workflow: str, *, as_json: bool) -> None:
-    """Show what the answers of a workflow cite."""
+def sources(workflow: WorkflowId, as_json: AsJson = False) -> None:
+    """Show what a workflow's answers cite, and check the quotes.
+
+    Shows each web page with its address, its title, when it was fetched and the SHA-256 of its bytes, each document
+    with its place, the statements that cite it, and whether their quotes appear there: found, not found, not quoted,
+    or missing if the source is no longer stored.
+    """
     check_id(workflow)
     found = with_rows(lambda connections: check_sources(connections, workflow, _read))
     for name in found.missing:

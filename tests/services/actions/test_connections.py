@@ -27,7 +27,7 @@ from poweron_services import telemetry
 from poweron_services.action_connections import ActionConnections
 from poweron_services.actions.action import Done, Failed, Order, document
 from poweron_services.actions.connected_actions import offered
-from poweron_services.cli.code_advice import advice_for
+from poweron_services.cli.advice import advice_for
 from poweron_services.models.prompts import ActionsPrompt, PlanningPrompt, ProcessPrompt, SelectionPrompt, Template
 from poweron_services.roles.action_secrets import ActionSecrets
 

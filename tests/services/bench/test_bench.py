@@ -22,7 +22,7 @@ from poweron_services.bench.peer import measured_peer, peer_command
 from poweron_services.bench.processes import CpuMeter
 from poweron_services.bench.run_directories import run_directories
 from poweron_services.cli import bench_command
-from poweron_services.cli.choices import Measured
+from poweron_services.cli.bench_command import Measured
 from poweron_services.cli.main import app
 from poweron_services.models.answers import (
     Answer,

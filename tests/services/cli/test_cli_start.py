@@ -4,15 +4,22 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+import typer.main
 from typer.testing import CliRunner
 
-from poweron_services.cli.main import app
+from poweron_services.cli.main import COMMANDS, app
 
 
 def test_the_version_is_printed() -> None:
     ended = CliRunner().invoke(app, ["--version"])
     assert (ended.exit_code, ended.stdout) == (0, f"poweron {version('poweron-services')}\n")
     assert "Run work that a language model steers" in CliRunner().invoke(app, ["--help"]).stdout
+
+
+def test_the_list_of_commands_says_what_the_help_of_each_begins_with() -> None:
+    commands = typer.main.get_group(app).commands
+    first = {name: " ".join((command.help or "").split("\n\n")[0].split()) for name, command in commands.items()}
+    assert first == {name: command.meaning for name, command in COMMANDS.items()}
 
 
 def test_a_bucket_without_credentials_is_told_before_any_server_is_started(

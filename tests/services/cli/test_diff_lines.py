@@ -6,7 +6,7 @@ import pytest
 
 from builders import At, planned, requested, step
 from poweron_events.stream import WorkflowEvent
-from poweron_services.cli.diff_command import divergence_lines
+from poweron_services.cli.fork_commands import divergence_lines
 from poweron_services.fork.run_comparison import compare
 
 

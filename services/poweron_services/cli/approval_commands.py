@@ -96,7 +96,7 @@ def _width(console: Console) -> int | None:
 
 def approve(
     workflow: WorkflowId,
-    reason: Annotated[str, typer.Option(metavar="WHY", help="Why; it stands in the log.")] = "",
+    reason: Annotated[str, typer.Option(metavar="WHY", help="The reason; the log keeps it.")] = "",
     as_json: AsJson = False,
 ) -> None:
     """Approve the pending action of a workflow.
@@ -111,7 +111,7 @@ def approve(
 
 def deny(
     workflow: WorkflowId,
-    reason: Annotated[str, typer.Option(metavar="WHY", help="Why; the workflow goes on with it in mind.")],
+    reason: Annotated[str, typer.Option(metavar="WHY", help="The reason; the workflow takes it into account.")],
     as_json: AsJson = False,
 ) -> None:
     """Deny the pending action of a workflow.
@@ -168,4 +168,4 @@ def _sentence(outcome: ApprovalOutcome) -> str:
 def _interrupted(workflow: str, *, sent: bool) -> str:
     if not sent:
         return "Stopped before anything was decided."
-    return f"Stopped waiting; the answer stands. `poweron watch {workflow}` shows what comes of it."
+    return f"Stopped waiting; the answer remains in the log. `poweron watch {workflow}` shows the outcome."

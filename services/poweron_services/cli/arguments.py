@@ -27,7 +27,7 @@ NoServe = Annotated[
     typer.Option(
         "--no-serve",
         help="Only request and follow; a `poweron serve` elsewhere does the work. "
-        "If none takes the request within a minute, the command ends with exit 1 and the request stands.",
+        "If none takes the request within a minute, the command ends with exit 1 and the request remains in the log.",
     ),
 ]
 Limit = Annotated[int, typer.Option("--limit", min=1, max=1_000, metavar="N", help="At most N entries.")]

@@ -45,15 +45,17 @@ Shown = list[dict[str, Any]]
 
 Documents = Annotated[
     list[Path] | None,
-    typer.Option("--document", metavar="PATH", help="A document to hand over; repeatable, up to 100."),
+    typer.Option("--document", metavar="PATH", help="A document to attach; repeatable, up to 100."),
 ]
 FollowedUp = Annotated[
     str | None,
-    typer.Option("--workflow", metavar="ID", help="Follow up on this workflow: its history and documents are at hand."),
+    typer.Option(
+        "--workflow", metavar="ID", help="Follow up on this workflow: its history and documents are available."
+    ),
 ]
 ConnectionLabels = Annotated[
     list[str] | None,
-    typer.Option("--connection", metavar="LABEL", help="A connection that actions may work on; repeatable."),
+    typer.Option("--connection", metavar="LABEL", help="A connection that actions may use; repeatable."),
 ]
 
 
@@ -126,7 +128,7 @@ class AskProgress:
     def waits(self, workflow_id: str, stage: str, trouble: str, seconds: float | None) -> None:
         """Report that a stage is waiting in this process; stages of other workflows are ignored."""
         if workflow_id == self.workflow_id:
-            again = "It is tried again" + ("." if seconds is None else f" in {seconds:g} s.")
+            again = "It tries again" + ("." if seconds is None else f" in {seconds:g} s.")
             tell(f"The stage {stage!r} waits: {trouble.removesuffix('.')}. {again}", style="yellow")
 
     def search_advice(self, settings: Settings, *, alone: bool) -> str | None:
@@ -147,12 +149,13 @@ class AskProgress:
         if self._ending is not None:
             return (
                 f"Stopped; workflow {self.workflow_id} is {self._ending} already. "
-                f"`poweron history {self.workflow_id}` shows what came of it."
+                f"`poweron history {self.workflow_id}` shows the outcome."
             )
-        goes_on = "`poweron serve` goes on with it" if serving else "Whoever serves goes on with it"
+        goes_on = "`poweron serve` continues it" if serving else "The serving process continues it"
         cancels = "cancels it while that runs" if serving else "cancels it"
         return (
-            f"Stopped, but workflow {self.workflow_id} stands. {goes_on}, `poweron watch {self.workflow_id}` shows it. "
+            f"Stopped, but workflow {self.workflow_id} remains in the log. {goes_on}, "
+            f"`poweron watch {self.workflow_id}` shows it. "
             f"`poweron cancel {self.workflow_id}` {cancels}."
         )
 
@@ -170,8 +173,12 @@ def ask(
     mode: InMode = Mode.React,
     max_tokens: Annotated[int | None, _tokens("At most N tokens of models for this request.")] = None,
     max_cost: Annotated[float | None, _dollars("At most this much money for models for this request.")] = None,
-    max_workflow_tokens: Annotated[int | None, _tokens("At most N for the workflow, follow-ups too.")] = None,
-    max_workflow_cost: Annotated[float | None, _dollars("At most this much for it, follow-ups too.")] = None,
+    max_workflow_tokens: Annotated[
+        int | None, _tokens("At most N tokens for the workflow, including follow-ups.")
+    ] = None,
+    max_workflow_cost: Annotated[
+        float | None, _dollars("At most this much money for the workflow, including follow-ups.")
+    ] = None,
     output: Output = None,
     no_serve: NoServe = False,
     as_json: AsJson = False,
@@ -257,8 +264,8 @@ def _check(prompt: str, language: str | None, workflow: str | None, output: Path
         stop("The prompt is empty. Say in a sentence what you ask for.", USAGE)
     if len(prompt) > MAX_PROMPT:
         stop(
-            f"The prompt has {len(prompt):,} characters, {MAX_PROMPT:,} are possible. "
-            "Hand a longer text over as a file, with --document.",
+            f"The prompt has {len(prompt):,} characters; at most {MAX_PROMPT:,} are allowed. "
+            "Attach a longer text as a file, with --document.",
             USAGE,
         )
     if language is not None and (wrong := wrong_language(language)) is not None:
@@ -272,7 +279,10 @@ def _check(prompt: str, language: str | None, workflow: str | None, output: Path
 def _check_connections(labels: list[str]) -> None:
     """Check number and length of the labels; the serving process checks that they are configured."""
     if len(labels) > MAX_CONNECTIONS or any(len(label) > MAX_LABEL for label in labels):
-        stop(f"At most {MAX_CONNECTIONS} connections can be named, by labels of up to {MAX_LABEL} characters.", USAGE)
+        stop(
+            f"A request may name at most {MAX_CONNECTIONS} connections, by labels of up to {MAX_LABEL} characters.",
+            USAGE,
+        )
 
 
 async def _ask(
@@ -351,7 +361,7 @@ def print_outcome(outcome: Outcome, documents: Shown, models: Sequence[str], sea
 def summary(outcome: Outcome, models: Sequence[str]) -> str:
     """Summarise the outcome: the status, the steps, the time, and the models involved."""
     if outcome.refusal is not None:
-        return f"Nothing was begun for workflow {outcome.workflow_id}."
+        return f"Nothing was started for workflow {outcome.workflow_id}."
     steps = counted(outcome.totals.steps, "step")
     names = [one_line(model.partition("/")[2]) for model in models]
     with_ = f", with {and_joined(names)}" if names else ""

@@ -88,7 +88,7 @@ def _print_decision(shown: dict[str, Any]) -> None:
         return
     _line("decision", f"{decision['seq']} {decision['type'].removeprefix(PREFIX)}")
     if shown["model"] is None:
-        _line("model", "none was asked: code has decided")
+        _line("model", "none: code decided")
     else:
         _line("model", shown["model"])
         _line("template", shown["template"])
@@ -161,7 +161,7 @@ async def _one(settings: Settings, workflow: str, at: int | None, *, as_json: bo
                 found.append(each)
                 _print(each, as_json=as_json)
     if at is not None and not found:
-        said = f"Event {at} of workflow {workflow} is no decision: it tells what somebody did, or what happened."
+        said = f"Event {at} of workflow {workflow} is not a decision: it records what a person did, or what happened."
         stop(f"{said} `poweron replay {workflow}` lists the decisions.")
     _sum(Counted.of(found), {}, as_json=as_json)
 
@@ -266,7 +266,7 @@ async def _ask(settings: Settings, workflow: str, at: int, names: Sequence[str],
     if not as_json:
         cost = sum(each.completion.cost_nano_usd for each in answers if each.completion)
         said = f"{counted(len(answers), 'answer')}, {sum(same)} of them as event {at} decided"
-        stdout.print(f"{said}; ${cost / NANO:.6f} together. Nothing of it was kept.")
+        stdout.print(f"{said}; ${cost / NANO:.6f} together. None of them was kept.")
     if all(each.event is None for each in answers):
         raise typer.Exit(FAILED)
 

@@ -49,7 +49,7 @@ Peer = Annotated[
     typer.Option(
         "--peer",
         metavar="COMMAND",
-        help="Measure in turn with this command, which runs the same workload and prints its figures as JSON.",
+        help="Alternate with this command, which runs the same workload and prints its figures as JSON.",
     ),
 ]
 
@@ -88,7 +88,7 @@ def bench(
         for sentence in legend(figures, fsync=fsync):
             stdout.print(sentence)
     if void:
-        tell(f"This run is void: the machine was busy. {void} Run it again when nothing else works.", "bold red")
+        tell(f"This run is void: the machine was busy. {void} Run it again when nothing else is running.", "bold red")
         raise typer.Exit(FAILED)
 
 
@@ -162,7 +162,7 @@ def legend(figures: Figures, *, fsync: bool) -> Iterator[str]:
     if figures.rebuild_events_per_second is not None:
         yield "Rebuild: from the log to rows. Yardstick: a bare COPY of the same bytes."
     if figures.ask_cold_ms is not None:
-        yield "First step: of `poweron ask`, with servers still to be started (cold) and with running ones (warm)."
+        yield "First step: of `poweron ask`, with servers that must start first (cold) and with running ones (warm)."
     if figures.mixed_pages_per_second is not None:
         yield "PDF: pages for each second that a core works for them, in all processes that read."
     if fsync:

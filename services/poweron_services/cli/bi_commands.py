@@ -22,7 +22,7 @@ from poweron_services.cli.output import counted, print_json, stdout, tell
 from poweron_services.cli.query_commands import bring_rows_on, with_rows
 from poweron_services.client.connect import Connections
 
-bi = command_group("Count what was done: files for analysts, a page to hand on.")
+bi = command_group("Export figures for analysts, or write a report page.")
 
 PERIOD: Final = 10.0  # seconds between exports while following
 
@@ -34,7 +34,7 @@ def bi_export(
     since: Annotated[
         datetime | None, typer.Option(formats=["%Y-%m-%d"], metavar="DATE", help="Only days from this one on.")
     ] = None,
-    follow: Annotated[bool, typer.Option("--follow", help="Go on with what comes, until Ctrl-C.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", help="Keep exporting new data until Ctrl-C.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Write workflows, rounds, tasks, steps, calls, tries, documents and approvals as Parquet, by day.
@@ -50,14 +50,14 @@ def bi_export(
         if follow:
             with suppress(asyncio.CancelledError):  # cancellation ends following
                 await _follow(connections, output, first_day, as_json=as_json)
-            tell(f"Stopped following; {output} is whole, and the next export goes on from there.")
+            tell(f"Stopped following; {output} is complete, and the next export continues from there.")
 
     with_rows(exporting)
 
 
 async def _follow(connections: Connections, output: Path, since: date | None, *, as_json: bool) -> None:
     """Write new data as it arrives; print nothing if there is none."""
-    tell(f"What is new comes to {output} every {PERIOD:g} s; Ctrl-C ends it.")
+    tell(f"New data goes to {output} every {PERIOD:g} s; Ctrl-C stops it.")
     while True:
         await asyncio.sleep(PERIOD)
         await bring_rows_on(connections)
@@ -96,9 +96,7 @@ def _tell_written(exported: _Exported, output: Path, *, as_json: bool) -> None:
 @bi.command("report")
 @sentences()
 def bi_report(
-    output: Annotated[
-        Path, typer.Option(metavar="FILE", help="The HTML file. No file is replaced but an earlier report.")
-    ],
+    output: Annotated[Path, typer.Option(metavar="FILE", help="The HTML file. Only an earlier report is replaced.")],
     days: Annotated[int, typer.Option(min=1, max=366, metavar="N", help="The last N days, today included.")] = 30,
     as_json: AsJson = False,
 ) -> None:
@@ -115,4 +113,4 @@ def bi_report(
     if as_json:
         print_json({"path": str(output), "first": first.isoformat(), "last": now.date().isoformat()})
     else:
-        stdout.print(f"{output} tells of {counted(days, 'day')}, {first} to {now.date()}.")
+        stdout.print(f"{output} covers {counted(days, 'day')}, {first} to {now.date()}.")

@@ -19,12 +19,12 @@ from poweron_services.standalone import local_identity, local_user, open_connect
 
 def cancel(
     workflow: WorkflowId,
-    reason: Annotated[str, typer.Option(metavar="WHY", help="Why; it stands in the history.")] = "",
+    reason: Annotated[str, typer.Option(metavar="WHY", help="The reason; the history shows it.")] = "",
     as_json: AsJson = False,
 ) -> None:
     """Cancel the open round of a workflow.
 
-    Running work is stopped; finished work stays, and a follow-up is possible.
+    Stops running work; finished work stays, and a follow-up is possible.
     Requires a process that serves: `poweron serve`, or the `poweron ask` that opened the workflow.
 
     Exit 0 cancelled, 1 ended otherwise or not cancelled, 2 wrong usage, 130 stopped by Ctrl-C, 143 by SIGTERM.
@@ -59,14 +59,14 @@ async def _cancel(settings: Settings, workflow: str, reason: str, sent: list[str
 def _tell_pending(request: PendingRequest) -> None:
     tell(
         f"It was requested {request.seconds:.0f} s ago and is not open yet: {request.reason}. "
-        "The cancellation is sent, and ends it as soon as it is opened."
+        "The cancellation is sent, and ends it as soon as it opens."
     )
 
 
 def _interrupted(workflow: str, *, asked_for: bool) -> str:
     if not asked_for:
         return NOTHING_YET
-    return f"Stopped waiting; the cancellation stands. `poweron watch {workflow}` shows what comes of it."
+    return f"Stopped waiting; the cancellation remains in the log. `poweron watch {workflow}` shows the outcome."
 
 
 def _json(outcome: Outcome) -> dict[str, object]:
@@ -84,6 +84,6 @@ def _sentence(outcome: Outcome) -> str:
     if outcome.refusal is not None:
         return f"Nothing was cancelled in {name}. {printable(outcome.message)}"
     if outcome.status != "cancelled":
-        return f"Round {outcome.round} of {name} came to its end before it could be cancelled: it is {outcome.status}."
+        return f"Round {outcome.round} of {name} ended before it could be cancelled: it is {outcome.status}."
     seconds = outcome.duration_ms / 1000
-    return f"Round {outcome.round} of {name} is cancelled. It took {seconds:.1f} s. What it had done so far stays."
+    return f"Round {outcome.round} of {name} is cancelled. It took {seconds:.1f} s. Its finished work stays."

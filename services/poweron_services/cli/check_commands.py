@@ -32,8 +32,8 @@ from poweron_services.search_variables import SearchKeys
 
 Deep = Annotated[bool, typer.Option("--deep", help="Ask 25 cases of each stage, without a time limit.")]
 
-models = command_group("Look after the language models.")
-search = command_group("Look after the search engine.")
+models = command_group("Check the language models.")
+search = command_group("Check the search engine.")
 
 TINY_PROMPT = "Greet the user in one sentence."
 MAX_SENTENCE = 600  # characters
@@ -67,7 +67,7 @@ class CheckedModel:
 @models.command("check")
 @sentences()
 def models_check(deep: Deep = False, as_json: AsJson = False) -> None:
-    """Check what every configured model is good for.
+    """Check for which stages every configured model is good enough.
 
     Asks up to five small cases of each stage, for 90 seconds in all, and reports how many answers have the right
     form, how many are right, how long they took, what they cost, and for which stages a model is too weak.

@@ -35,7 +35,7 @@ from poweron_services.standalone import open_connections
 SHOWN = 20  # workflows; `--json` lists all
 FOREIGN = (
     "Check POWERON_KAFKA, POWERON_KAFKA_PREFIX and POWERON_CONTENT. "
-    "If the store is this log's own all the same, say so with --yes."
+    "If the store does belong to this log, confirm it with --yes."
 )
 
 
@@ -48,15 +48,13 @@ class _DocumentsGroup(CommandGroup):
         return super().parse_args(ctx, args)
 
 
-AlsoForeign = Annotated[
-    bool, typer.Option("--yes", help="Also where the log knows none of the workflows that are stored.")
-]
+AlsoForeign = Annotated[bool, typer.Option("--yes", help="Remove even if the log knows none of the stored workflows.")]
 
 documents = typer.Typer(
     cls=_DocumentsGroup,
     no_args_is_help=False,
     rich_markup_mode=None,
-    help="List the documents of a workflow, or clear up.",
+    help="List a workflow's documents, or remove unused content.",
 )
 
 
@@ -91,7 +89,7 @@ def documents_list(workflow: WorkflowId, output: Output = None, as_json: AsJson 
 @documents.command("gc")
 @sentences()
 def documents_gc(
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be removed.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be removed.")] = False,
     yes: AlsoForeign = False,
     as_json: AsJson = False,
 ) -> None:
@@ -142,11 +140,13 @@ def _print(cleanup: Cleanup, *, dry_run: bool) -> None:
         what = f"{counted(shown['objects'], 'object'):>12}{size(shown['bytes']):>10}"
         stdout.print(f"{one_line(workflow):<36}{what}  oldest {shown['oldest'][:16].replace('T', ' ')}")
     if len(largest) > SHOWN:
-        stdout.print(f"… and {counted(len(largest) - SHOWN, 'other workflow')}; `--json` names all.")
+        stdout.print(f"… and {counted(len(largest) - SHOWN, 'other workflow')}; `--json` lists all.")
     for workflow in cleanup.skipped:
-        tell(f"Workflow {one_line(workflow)} was left alone: looking took too long, or somebody else is at it.")
+        tell(
+            f"Workflow {one_line(workflow)} was skipped: the check took too long, or another process is working on it."
+        )
     total, verb = _sum(cleanup.all), "would be removed" if dry_run else "removed"
     if total["objects"]:
         stdout.print(f"{counted(total['objects'], 'object')} of {size(total['bytes'])} {verb}.")
     else:
-        stdout.print(f"Nothing {verb}: all that is older than a day is named by an event.")
+        stdout.print(f"Nothing {verb}: an event refers to everything older than a day.")

@@ -72,7 +72,7 @@ def check_id(workflow: str) -> None:
 def check_reason(reason: str) -> None:
     """End the command if the reason is too long."""
     if len(reason) > MAX_REASON:
-        stop(f"The reason has {len(reason):,} characters, {MAX_REASON:,} are possible.", USAGE)
+        stop(f"The reason has {len(reason):,} characters; at most {MAX_REASON:,} are allowed.", USAGE)
 
 
 def load_settings(*watching: Processor) -> Settings:
@@ -93,7 +93,7 @@ def _tell_left_out(_: object, __: str, line: EventDict) -> EventDict:
     """Report third-party actions that cannot be used, since a user would miss them."""
     if line.get("event") == "action_left_out":
         which = f"{line.get('action')!r} of {line.get('source')}" if "action" in line else line.get("source")
-        tell(f"An action of others is left out, {which}: {line.get('error')}", style="yellow")
+        tell(f"An action of another package is left out, {which}: {line.get('error')}", style="yellow")
     elif line.get("event") == "tool_server_unavailable":
         tell(f"{line.get('error')} Its tools are left out. {advice_for('tool_server_unavailable')}", style="yellow")
     return line
@@ -172,7 +172,7 @@ def explained(error: BaseException) -> tuple[str, Code]:  # noqa: PLR0911 - one 
     if isinstance(error, ValidationError) and error.title == Settings.__name__:
         return f"A setting cannot be used: {explain_settings(error)}.", "setting_invalid"
     if isinstance(error, ValidationError) and error.title in _REQUESTS:
-        return f"That cannot be asked for: {explain(error)}.", "invalid_request"
+        return f"The request is invalid: {explain(error)}.", "invalid_request"
     if isinstance(error, ClientError):
         return f"{sentence(error)} {advice(error)}", error.code
     if isinstance(error, LogLost):
@@ -188,7 +188,7 @@ def explained(error: BaseException) -> tuple[str, Code]:  # noqa: PLR0911 - one 
         return f"{unusable} POWERON_HOME says where PowerOn keeps its data.", "file_unusable"
     if structlog.is_configured():
         log.error("command_error", exc_info=error)
-    unexpected = f"PowerOn met an error that it did not expect ({type(error).__name__})."
+    unexpected = f"PowerOn met an unexpected error ({type(error).__name__})."
     return f"{unexpected} {LOG} in the data directory says more.", "unexpected_error"
 
 
@@ -254,7 +254,7 @@ def _wanted(problem: ErrorDetails, field: FieldInfo) -> str:
         kind = "number" if float in {field.annotation, *get_args(field.annotation)} else "whole number"
         bounds = number_range(_bound(field, "ge"), _bound(field, "le"), above=_bound(field, "gt"))
         return f"not a {kind} {bounds}; set it to such a number"
-    return f"not as it should be ({problem['msg']}); docs/settings.md lists the possible values"
+    return f"invalid ({problem['msg']}); docs/settings.md lists the possible values"
 
 
 def _bound(field: FieldInfo, name: str) -> Any:

@@ -46,12 +46,20 @@ def evaluate(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Requests and what is expected of them, as JSON Lines.")],
     model: Annotated[
         list[str] | None,
-        typer.Option(metavar="MODEL", help="A model, named as in POWERON_MODEL; repeatable. Else: as is set."),
+        typer.Option(
+            metavar="MODEL", help="A model, named as in POWERON_MODEL; repeatable. Default: the configured one."
+        ),
     ] = None,
     repeat: Annotated[int, typer.Option("-n", "--repeat", min=1, max=100, metavar="N", help="Ask each N times.")] = 1,
-    at_once: Annotated[int, typer.Option(min=1, max=64, metavar="N", help="At most N requests side by side.")] = 4,
+    at_once: Annotated[int, typer.Option(min=1, max=64, metavar="N", help="At most N requests at once.")] = 4,
     require: Annotated[
-        float | None, typer.Option(min=0, max=1, metavar="SHARE", help="Exit 1 where a model has less right, of 1.")
+        float | None,
+        typer.Option(
+            min=0,
+            max=1,
+            metavar="SHARE",
+            help="Exit 1 if a model has a smaller share of right answers than SHARE, from 0 to 1.",
+        ),
     ] = None,
     recorded: Annotated[
         str | None, typer.Option(metavar="RUN", help="Judge this earlier run again, by its file or id; call no model.")
@@ -112,8 +120,8 @@ def _kept(table: Path, recorded: str, requests: Sequence[TableRequest], models: 
     for each in run.answers:
         if asked.get(each.line) != each.fingerprint:
             stop(
-                f"Line {each.line} of {str(table)!r} asks for something else than it did in run {run.run_id}. "
-                "What is expected may change between runs, not what is asked: leave out --recorded to ask again.",
+                f"Line {each.line} of {str(table)!r} asks for something different from run {run.run_id}. "
+                "The expectations may change between runs, but not the requests: leave out --recorded to ask again.",
                 USAGE,
             )
     return run
@@ -223,4 +231,4 @@ def _met(told: Sequence[ModelScore], require: float | None) -> bool:
 def _unmet(told: Sequence[ModelScore], require: float | None) -> str:
     below = [each for each in told if not _met([each], require)]
     names = ", ".join(f"{each.model} ({'nothing' if each.share is None else f'{each.share:.0%}'})" for each in below)
-    return f"Less is right than the {require:.0%} that are required: {names}."
+    return f"Fewer answers are right than the {require:.0%} that are required: {names}."

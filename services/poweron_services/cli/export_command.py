@@ -38,7 +38,7 @@ def export(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="The file to write; else stdout. No file is replaced but an export of the same workflow.",
+            help="The file to write; default stdout. Only an earlier export of the same workflow is replaced.",
         ),
     ] = None,
     as_json: AsJson = False,

@@ -39,13 +39,13 @@ from poweron_services.fork.run_comparison import Comparison, Divergence, RunCost
 from poweron_services.standalone import check_content, open_connections, run_fork
 
 NOTHING_LEFT = (
-    "The workflow had ended with that event: the fork repeats all of it, and nothing was left to decide. "
-    "An earlier `--at` leaves something."
+    "The workflow ended with that event: the fork repeats all of it, and there is nothing left to decide. "
+    "Use an earlier `--at`."
 )
 
 PLANNED_BEFORE = (
     "Its tasks were taken over, too: they were planned for the prompt of that workflow, not for yours. "
-    "`--at {seq}` plans them anew."
+    "`--at {seq}` plans them again."
 )
 WIDE = 2_000  # characters of a value that are shown
 NOT_GIVEN = "not given"
@@ -54,15 +54,15 @@ NOT_GIVEN = "not given"
 def fork(
     *,
     workflow: WorkflowId,
-    at: Annotated[
-        int, typer.Option("--at", min=0, max=2**31 - 1, metavar="SEQ", help="The last event that is taken over.")
-    ],
-    model: Annotated[str | None, typer.Option(metavar="MODEL", help="Decide with this model from there.")] = None,
-    prompt: Annotated[str | None, typer.Option(metavar="TEXT", help="Ask in these words.")] = None,
+    at: Annotated[int, typer.Option("--at", min=0, max=2**31 - 1, metavar="SEQ", help="The last event to take over.")],
+    model: Annotated[str | None, typer.Option(metavar="MODEL", help="The model that decides from there on.")] = None,
+    prompt: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="A new prompt, instead of the original one.")
+    ] = None,
     max_steps: Annotated[
         int | None, typer.Option(min=1, max=100, metavar="N", help="At most N steps per task.")
     ] = None,
-    live: Annotated[bool, typer.Option("--live", help="Run actions that there is no result of.")] = False,
+    live: Annotated[bool, typer.Option("--live", help="Run actions that have no recorded result.")] = False,
     no_serve: NoServe = False,
     as_json: AsJson = False,
 ) -> None:
@@ -97,7 +97,7 @@ def _check(wish: ForkWish, model: str | None, *, serving: bool) -> None:
     if wish.prompt is not None and not wish.prompt.strip():
         stop("The prompt is empty. Leave `--prompt` out to keep the one of the workflow.", USAGE)
     if wish.prompt is not None and len(wish.prompt) > MAX_PROMPT:
-        stop(f"The prompt has {len(wish.prompt):,} characters, {MAX_PROMPT:,} are possible.", USAGE)
+        stop(f"The prompt has {len(wish.prompt):,} characters; at most {MAX_PROMPT:,} are allowed.", USAGE)
     if model is not None and not serving:
         stop("`--model` says which model this process asks; with `--no-serve` it asks none.", USAGE)
 
@@ -156,7 +156,7 @@ def _print(forked: Forked, documents: Shown, asked: AskProgress, *, is_reworded:
         stdout.print(NOTHING_LEFT)
     elif is_reworded and forked.plan.replan_at is not None:
         stdout.print(PLANNED_BEFORE.format(seq=forked.plan.replan_at))
-    stdout.print(f"`poweron diff {origin.workflow} {forked.outcome.workflow_id}` shows where they part.")
+    stdout.print(f"`poweron diff {origin.workflow} {forked.outcome.workflow_id}` shows where they first differ.")
 
 
 # --- where two workflows differ ------------------------------------------------------------------------
@@ -164,7 +164,7 @@ def _print(forked: Forked, documents: Shown, asked: AskProgress, *, is_reworded:
 
 def diff(
     a: Annotated[str, typer.Argument(metavar="A", help="The id of a workflow.")],
-    b: Annotated[str, typer.Argument(metavar="B", help="That of the one to compare it with.")],
+    b: Annotated[str, typer.Argument(metavar="B", help="The id of the workflow to compare it with.")],
     as_json: AsJson = False,
 ) -> None:
     """Show where two workflows first differ, and what each cost.
@@ -242,7 +242,8 @@ def _cells(cost: RunCost) -> list[str]:
 
 def divergence_lines(parted: Divergence) -> Iterator[str]:
     """Yield lines that say where two workflows first differ, and what each did there."""
-    yield f"They part in {_where((parted.round, parted.task, parted.attempt, parted.step))}, by {_BY[parted.what]}."
+    place = _where((parted.round, parted.task, parted.attempt, parted.step))
+    yield f"They first differ in {place}, by {_BY[parted.what]}."
     a, b = parted.a, parted.b
     if parted.what == "parameters":
         a, b = _differing(a, b), _differing(b, a)

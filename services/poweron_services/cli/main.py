@@ -48,11 +48,11 @@ COMMANDS: Final = {
     "chaos": _Command("chaos_command", "Inject faults, and check that nothing is lost."),
     "evaluate": _Command("evaluate_command", "Run a table of requests, and score the answers."),
     "export": _Command("export_command", "Export a workflow to other tools."),
-    "models": _Command("check_commands", "Look after the language models."),
-    "search": _Command("check_commands", "Look after the search engine."),
-    "mcp": _Command("mcp_commands", "Look after servers of tools, which speak MCP, or be one."),
-    "documents": _Command("documents_commands", "List the documents of a workflow, or clear up."),
-    "bi": _Command("bi_commands", "Count what was done: files for analysts, a page to hand on."),
+    "models": _Command("check_commands", "Check the language models."),
+    "search": _Command("check_commands", "Check the search engine."),
+    "mcp": _Command("mcp_commands", "Check and approve servers of tools that speak MCP, or be one."),
+    "documents": _Command("documents_commands", "List a workflow's documents, or remove unused content."),
+    "bi": _Command("bi_commands", "Export figures for analysts, or write a report page."),
 }
 
 

@@ -45,12 +45,12 @@ from poweron_services.mcp_server.tool_protocol import tool_server
 from poweron_services.mcp_server.workplace import workplace
 from poweron_services.standalone import open_connections
 
-mcp = command_group("Look after servers of tools, which speak MCP, or be one.")
+mcp = command_group("Check and approve servers of tools that speak MCP, or be one.")
 
 State = Literal["approved", "new", "changed", "gone", "unusable"]
-NO_SERVERS: Final = "No servers of tools are named. Set POWERON_MCP to a file that names some."
-EMPTY: Final = "{file!r}, which POWERON_MCP names, has no server that is not disabled; write one into it, like {form}."
-_TIMEOUT: Final = "Where it is slow, `poweron.timeout` of the entry gives it more seconds."
+NO_SERVERS: Final = "No servers of tools are configured. Set POWERON_MCP to a file that lists some."
+EMPTY: Final = "{file!r}, which POWERON_MCP names, lists no enabled server; add one, like {form}."
+_TIMEOUT: Final = "If it is slow, `poweron.timeout` of the entry gives it more seconds."
 DIGEST: Final = 12  # characters that are shown
 MAX_DIFF: Final = 200  # lines
 MAX_SENTENCE: Final = 600  # characters
@@ -87,7 +87,7 @@ class CheckedServer:
 def mcp_check(as_json: AsJson = False) -> None:
     """Ask every server of POWERON_MCP for its tools.
 
-    Shows what each tool may do, whether a person is asked before it runs, and whether it is as it was approved.
+    Shows what each tool may do, whether it asks a person before it runs, and whether it has changed since its approval.
     New tools are approved at the first use of a server, and by `poweron mcp approve`.
     Needs neither Kafka nor Postgres. Exit 1 if a server does not answer, or an approved tool has changed or is gone.
     """
@@ -112,7 +112,7 @@ def mcp_approve(
     """
     changes = run_work(_approved(load_settings(), which or "", as_json=as_json))
     if not changes and not as_json:
-        stdout.print("Everything is approved already.")
+        stdout.print("Everything is already approved.")
 
 
 async def _all_work(settings: Settings, *, as_json: bool) -> bool:
@@ -156,7 +156,7 @@ def _advice(server: ToolServer, error: PowerOnError) -> str:
     if isinstance(error, NotLet):
         return ""
     if isinstance(server.entry.place, HttpServer):
-        return f"See that `url` and `headers` of its entry are right, and that it runs. {_TIMEOUT}"
+        return f"Check that `url` and `headers` of its entry are right, and that it runs. {_TIMEOUT}"
     return f"Run its `command` with its `args` yourself to see what it lacks. {_TIMEOUT}"
 
 
@@ -177,7 +177,7 @@ def _compared(
         else:
             found.append(_tool(server, now, "changed", f"Since it was approved, {what_changed(now, before)}."))
     gone = [approved[tool] for tool in approved if tool not in offered]
-    return [*found, *(_tool(server, tool, "gone", "The server does not offer it any more.") for tool in gone)]
+    return [*found, *(_tool(server, tool, "gone", "The server no longer offers it.") for tool in gone)]
 
 
 def _tool(server: ToolServer, described: ToolDescription, state: State, problem: str = "") -> CheckedTool:
@@ -295,7 +295,7 @@ def _print(server: CheckedServer) -> None:
 def mcp_serve(
     allow: Annotated[
         list[Path] | None,
-        typer.Option(metavar="DIR", help="A folder below which files may be handed over; repeatable."),
+        typer.Option(metavar="DIR", help="A folder whose files, at any depth, the assistant may attach; repeatable."),
     ] = None,
     no_serve: Annotated[
         bool, typer.Option("--no-serve", help="Only request and follow; a `poweron serve` elsewhere does the work.")

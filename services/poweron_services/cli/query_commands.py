@@ -73,7 +73,7 @@ async def _expect_known(connections: Connections, workflow: str, found: Sequence
 QUIET = HINT_AFTER["request"]  # seconds without an event until a hint says that possibly no process is serving
 NOTHING_HAPPENS = (
     f"Nothing has happened for {QUIET:g} s. If no `poweron serve` and no `poweron ask` runs on these servers, "
-    "nobody does the work: start one."
+    "no process does the work: start one."
 )
 
 
@@ -233,7 +233,7 @@ def watch(workflow: WorkflowId, as_json: AsJson = False) -> None:
     Shows every event so far, then each new one as it happens.
     """
     check_id(workflow)
-    run_work(_watch(workflow, as_json=as_json), lambda: f"Stopped watching; workflow {workflow} goes on without you.")
+    run_work(_watch(workflow, as_json=as_json), lambda: f"Stopped watching; workflow {workflow} continues without you.")
 
 
 async def _watch(workflow_id: str, *, as_json: bool) -> None:

@@ -35,10 +35,10 @@ LogState = Literal["complete", "lost", "unknown"]
 REACH_TIMEOUT = 5.0  # seconds that a server has to answer
 LOG_TIMEOUT: Final = 5.0  # seconds to check that the log is complete
 CONTENT_TIMEOUT: Final = 10.0  # seconds to check the content store
-START: Final = "`poweron up` starts what does not run."
+START: Final = "`poweron up` starts what is not running."
 WITHHELD: Final = "POWERON_KAFKA_SASL_PASSWORD"
 GET_IN: Final = """
-This Kafka lets in only who has its password, which nobody but you can read. Clients of your own get in with:"""
+This Kafka accepts only clients that have its password, which only you can read. Your own clients log in with:"""
 
 _SECRET = re.compile(r"((?:^|&)(?:ssl)?password=)[^&]*")
 

@@ -43,12 +43,12 @@ _FIELDS: Final = {
     "key": "the key of the workflow, without which its contents cannot be verified",
 }
 _MEANS = (
-    "To recover is to make the rows again from what the log holds. It cannot be undone:\n"
-    "- What is lost is forgotten, and its requests count as never answered: whoever sends one again gets an answer.\n"
-    "- A workflow of which some events are lost goes on from those that are left, and may do again what it had done; "
+    "Recovery rebuilds the rows from what the log holds. It cannot be undone:\n"
+    "- Lost events are forgotten, and lost requests count as never answered: a sender who repeats one gets an answer.\n"
+    "- A workflow that lost some of its events continues from those that are left, and may repeat what it had done; "
     "one that lost its opening counts as never opened.\n"
     "- Documents stay in the content store.\n"
-    "Where there is a copy of the topic, restore it instead: with all records back, everything goes on by itself."
+    "If you have a copy of the topic, restore it instead: with all records back, everything continues by itself."
 )
 
 
@@ -103,7 +103,7 @@ def _tell_log(said: str) -> None:
 def rebuild(as_json: AsJson = False) -> None:
     """Rebuild the rows in Postgres from the log.
 
-    The new rows are built beside the old ones, compared with them, and swapped in at once.
+    Builds the new rows beside the old ones, compares them, and swaps them in at once.
     """
     rebuilt = run_work(_rebuild(load_settings()))
     found = None if rebuilt.differences is None else [_difference(each) for each in rebuilt.differences]
@@ -116,7 +116,7 @@ def rebuild(as_json: AsJson = False) -> None:
     else:
         _print_differences(found)
     if found:
-        stdout.print("The rows that differed are replaced: they are now what the log says.")
+        stdout.print("The rows that differed are replaced, and match the log now.")
 
 
 async def _rebuild(settings: Settings) -> Rebuilt:
@@ -179,7 +179,7 @@ def _print_differences(found: list[dict[str, Any]]) -> None:
             what = "the row is missing" if each["found"] is None else "the row should not be there"
         stdout.print(one_line(f"{each['table']} ({key}): {what}", 400))
     counted = "1 difference." if len(found) == 1 else f"{len(found)} differences."
-    stdout.print(counted if found else "The rows are what the log says.")
+    stdout.print(counted if found else "The rows match the log.")
 
 
 def _content_json(checked: CheckedContent) -> dict[str, Any]:
@@ -212,9 +212,9 @@ def _print_content(checked: CheckedContent) -> None:
         for fault in faults[:SHOWN]:
             stdout.print(f"  {_named(fault)}: {fault.fault}", soft_wrap=True)
         if len(faults) > SHOWN:
-            stdout.print(f"  … and {len(faults) - SHOWN:,} more; `--json` names all.")
+            stdout.print(f"  … and {len(faults) - SHOWN:,} more; `--json` lists all.")
     if len(workflows) > SHOWN:
-        stdout.print(f"… and {counted(len(workflows) - SHOWN, 'other workflow')}; `--json` names all.")
+        stdout.print(f"… and {counted(len(workflows) - SHOWN, 'other workflow')}; `--json` lists all.")
     stdout.print(_sum(checked, len(workflows)), soft_wrap=True)
 
 
@@ -227,7 +227,7 @@ def _named(fault: ContentFault) -> str:
 
 def _sum(checked: CheckedContent, workflows: int) -> str:
     read = f" {checked.read:,} were read and compared with their names." if checked.read else ""
-    unused = f" {checked.unreferenced:,} more are stored that no event refers to." if checked.unreferenced else ""
+    unused = f" The store holds {checked.unreferenced:,} more that no event refers to." if checked.unreferenced else ""
     if not checked.faults:
         return f"The content store holds all contents that events refer to ({checked.referenced:,}).{read}{unused}"
     return (
@@ -242,13 +242,13 @@ def _sum(checked: CheckedContent, workflows: int) -> str:
 
 @sentences()
 def recover(
-    yes: Annotated[bool, typer.Option("--yes", help="Do it without asking.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Recover without asking.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Recover after events were lost from the log.
 
-    If the topic poweron.events was deleted, or holds less than the rows, nothing is appended. This command lists the
-    lost workflows, asks, and rebuilds the rows from what the log holds. A restored topic does not need it.
+    If the topic poweron.events was deleted, or holds less than the rows, PowerOn appends nothing. This command lists
+    the lost workflows, asks, and rebuilds the rows from what the log holds. A restored topic does not need it.
 
     With --json, or without a terminal to ask on, it changes nothing without --yes.
     Exit 0 recovered or nothing to recover, 1 nothing was changed.
@@ -263,9 +263,9 @@ def recover(
     if as_json:
         print_json({"loss": loss and loss.model_dump(mode="json", by_alias=True), "recovered": goes_on})
     elif loss is None:
-        stdout.print("The log holds everything that the rows were made of: there is nothing to recover.")
+        stdout.print("The log holds everything that the rows were built from: there is nothing to recover.")
     elif goes_on:
-        stdout.print("Recovered: the rows are what the log says. Services that wait go on by themselves.")
+        stdout.print("Recovered: the rows match the log. Waiting services continue by themselves.")
     else:
         stdout.print("Nothing was changed.")
     raise typer.Exit(FAILED if loss is not None and not goes_on else 0)
@@ -310,7 +310,7 @@ def _confirmed() -> bool:
 
 def _print_loss(loss: LogLoss) -> None:
     stdout.print(
-        f"The rows were made of {counted(loss.known, 'record')}. {loss.missing} of them are not in the log, "
+        f"The rows were built from {counted(loss.known, 'record')}. {loss.missing} of them are not in the log, "
         f"which holds {counted(loss.held, 'record')}."
     )
     _print_workflows([each for each in loss.workflows if each.lost == each.events], "lost")
@@ -323,4 +323,4 @@ def _print_workflows(workflows: Sequence[LostWorkflow], how: str) -> None:
         what = f"{each.lost} of {counted(each.events, 'event')}"
         stdout.print(f"{each.workflow_id}  {utc(each.opened)}  {how} ({what})  {one_line(each.prompt or '', 60)}")
     if len(workflows) > SHOWN:
-        stdout.print(f"… and {counted(len(workflows) - SHOWN, 'other workflow')} {how}; `--json` names all.")
+        stdout.print(f"… and {counted(len(workflows) - SHOWN, 'other workflow')} {how}; `--json` lists all.")

@@ -28,7 +28,7 @@ def sources(workflow: WorkflowId, as_json: AsJson = False) -> None:
     check_id(workflow)
     found = with_rows(lambda connections: check_sources(connections, workflow, _read))
     for name in found.missing:
-        tell(f"{one_line(name)!r} is not in the content store any more, so nothing can be looked up in it.")
+        tell(f"{one_line(name)!r} is no longer in the content store, so its quotes cannot be checked.")
     if as_json:
         print_json(found.model_dump(mode="json", by_alias=True))
         return
@@ -37,7 +37,7 @@ def sources(workflow: WorkflowId, as_json: AsJson = False) -> None:
     for document in found.documents:
         _print_document(document)
     if not found.sources and not found.documents:
-        stdout.print("No answer of this workflow cites a page of the web or a document.")
+        stdout.print("No answer of this workflow cites a web page or a document.")
 
 
 async def _read(data: bytes, name: str) -> str:

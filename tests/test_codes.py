@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from poweron_events.codes import CODES
-from poweron_services.cli import code_advice
+from poweron_services.cli import advice
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("events/poweron_events", "projections/poweron_projections", "services/poweron_services")
-EXPLAINING = ("codes.py", "code_advice.py", "log_events.py", "glossary.py", "examples.py")
+EXPLAINING = ("codes.py", "advice.py", "log_events.py", "glossary.py", "examples.py")
 
 
 def _nodes() -> Iterator[ast.AST]:
@@ -35,4 +35,4 @@ def test_every_code_that_is_written_stands_in_the_table() -> None:
 
 
 def test_advice_is_worded_for_codes_that_there_are() -> None:
-    assert code_advice._ADVICE.keys() - CODES.keys() == set()
+    assert advice._ADVICE.keys() - CODES.keys() == set()

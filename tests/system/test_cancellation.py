@@ -63,7 +63,7 @@ async def test_a_model_call_that_hangs_is_cancelled_and_the_round_ends(
 
     again = await shell("cancel", workflow)
     assert (again.code, again.out) == (1, "")
-    assert again.err.startswith(f"Round 1 of workflow {workflow} has ended already, there is nothing to cancel.")
+    assert again.err.startswith(f"Round 1 of workflow {workflow} has already ended: there is nothing to cancel.")
     unknown = await shell("cancel", NOBODY, "--json")
     assert unknown.lines[-1]["code"] == "unknown_workflow"
     assert (unknown.code, unknown.err.startswith(f"There is no workflow {NOBODY}.")) == (1, True)
@@ -108,7 +108,7 @@ async def test_a_cancellation_that_nobody_takes_is_left_standing(
     running, said = Told().tell(requested()), list[str]()
     await connections.log.append(topics.EVENTS.name, running.messages)
 
-    with pytest.raises(NobodyServes, match=r"Nobody has taken the cancellation within 1 s\. It stands"):
+    with pytest.raises(NobodyServes, match=r"No process has taken the cancellation within 1 s\. It remains in the log"):
         await cancel(
             connections,
             running.id,

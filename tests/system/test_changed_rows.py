@@ -77,7 +77,7 @@ async def test_a_workflow_whose_rows_were_deleted_is_not_unknown(
     count = len(typical("1").messages)
     for command, said in (await refusals(shell, workflow, "events", "sources", "approve")).items():
         assert f"The log holds {count} records of workflow {workflow}, but its rows are missing." in said, command
-        assert "`poweron rebuild` makes them again from the log." in said, command
+        assert "`poweron rebuild` rebuilds them from the log." in said, command
     for command in (
         ("history", workflow),
         ("cancel", workflow),

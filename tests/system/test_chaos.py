@@ -67,7 +67,7 @@ async def test_a_short_run_is_clean(environment: dict[str, str]) -> None:
 @pytest.mark.soak
 async def test_ctrl_c_ends_a_run_with_a_verdict_so_far(environment: dict[str, str]) -> None:
     process = await _start(environment, "--minutes", "5")
-    await told(process, "Faults strike")
+    await told(process, "Injecting faults")
     process.send_signal(signal.SIGINT)
     code, out, _ = await _ended(process)
     assert code == 130

@@ -191,7 +191,7 @@ async def test_a_request_that_nobody_takes_is_left_standing(
     monkeypatch.setattr(follow, "TAKEN_WITHIN", 1.0)
     said, identity = list[str](), RequestIdentity(source="/crm", id="1")
 
-    with pytest.raises(NobodyServes, match="Nobody has taken the request within 1 s"):
+    with pytest.raises(NobodyServes, match="No process has taken the request within 1 s"):
         await ask(
             connections,
             RequestWorkflow(prompt="Write it."),
@@ -212,7 +212,7 @@ async def test_ctrl_c_leaves_the_request_standing_and_a_service_started_later_co
     asking_.send_signal(signal.SIGINT)
     stopped = await ended(asking_)
     assert (stopped.code, stopped.out) == (130, "")
-    assert f"workflow {workflow} stands" in stopped.err
+    assert f"workflow {workflow} remains in the log" in stopped.err
     assert f"`poweron watch {workflow}` shows it. `poweron cancel {workflow}` cancels it." in stopped.err
 
     environment = shell.environment | {"POWERON_MODEL": script(tmp_path, ONE_STEP)}
@@ -229,7 +229,7 @@ async def test_ctrl_c_while_this_process_serves_says_how_to_go_on(shell: Shell) 
     asking_.send_signal(signal.SIGINT)
     stopped = await ended(asking_)
     assert stopped.code == 130
-    assert f"workflow {workflow} stands. `poweron serve` goes on with it" in stopped.err
+    assert f"workflow {workflow} remains in the log. `poweron serve` continues it" in stopped.err
 
 
 async def test_a_cancelled_workflow_ends_ask_and_watch_with_what_happened(
@@ -262,7 +262,7 @@ async def test_servers_that_refuse_are_named_in_a_sentence_that_says_what_to_do(
     assert kafka.err.startswith("Kafka at 127.0.0.1:1 does not answer")
     assert postgres.err.startswith("Postgres does not answer")
     for said in (kafka, postgres):
-        assert "`poweron status` tells which server answers." in said.err
+        assert "`poweron status` shows which server answers." in said.err
 
 
 @pytest.mark.soak

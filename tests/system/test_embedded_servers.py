@@ -271,7 +271,7 @@ async def test_what_was_stopped_on_purpose_is_not_mended(home: Path, monkeypatch
     async with lease(home, said.append, mend=True):
         await down(home)
         assert not await true_within(2, lambda: not nothing_runs(home))
-        assert said[-1] == "Kafka and Postgres were stopped on purpose, and stay so until somebody starts them."
+        assert said[-1] == "A user stopped Kafka and Postgres; they stay stopped until a user starts them."
         async with lease(home, silent) as again:
             assert status(home) == (again, [])
     assert nothing_runs(home)
@@ -427,7 +427,7 @@ async def test_a_broker_that_cannot_start_says_why_and_leaves_nothing_running(ho
     async with lease(home, silent):
         pass
     (home / "servers/kafka/data/meta.properties").write_text("version=1\n")
-    with pytest.raises(Unavailable, match=r"(?s)Kafka failed\. Its last words:\n.*No readable meta\.properties"):
+    with pytest.raises(Unavailable, match=r"(?s)Kafka failed\. Its last lines:\n.*No readable meta\.properties"):
         async with lease(home, silent):
             pass
     assert nothing_runs(home)

@@ -67,7 +67,7 @@ async def test_models_are_told_apart_and_the_exit_code_follows_from_what_is_requ
     assert f"| {scripted} | 1 of 1 | 100% | 0 |" in ended.out
     assert "| builtin | 0 of 1 | 0% | 0 |" in ended.out
     assert f"- line 1: {scripted} 1 of 1, builtin 0 of 1" in ended.out
-    assert "Less is right than the 90% that are required: builtin (0%)." in ended.err.replace("\n", " ")
+    assert "Fewer answers are right than the 90% that are required: builtin (0%)." in ended.err.replace("\n", " ")
 
 
 async def test_a_workflow_is_exported_for_other_tools_byte_for_byte_and_as_a_trace(
@@ -85,7 +85,7 @@ async def test_a_workflow_is_exported_for_other_tools_byte_for_byte_and_as_a_tra
     assert (await shell("export", workflow, "--format", "events")).out.encode() == file.read_bytes()
     assert (await shell("export", workflow, "--output", file)).code == 0
     refused = await shell("export", workflow, "--format", "otel", "--output", file)
-    assert (refused.code, "is another file and stays." in " ".join(refused.err.split())) == (2, True)
+    assert (refused.code, "is another file and is kept." in " ".join(refused.err.split())) == (2, True)
     assert file.read_bytes().splitlines() == written
     events = [JSONFormat().read(CloudEvent, line) for line in lines]
     assert {event.get_subject() for event in events} == {workflow}

@@ -103,7 +103,7 @@ async def test_fork_and_diff_as_they_are_typed(shell: Shell, connections: Connec
     place = {"round": 1, "task": 1, "attempt": 1, "step": 1}
     assert found["divergence"] == {**place, "what": "action", "a": "document.extract", "b": "ai.process"}
     assert (
-        "They part in round 1, task 1, attempt 1, step 1, by the action."
+        "They first differ in round 1, task 1, attempt 1, step 1, by the action."
         in (await shell("diff", origin, live["workflowId"])).out
     )
 
@@ -116,7 +116,7 @@ async def test_a_fork_in_other_words_says_whose_words_its_tasks_have(shell: Shel
     asked = await shell("ask", "What is the grand total of the estimate?", "--document", ESTIMATE, "--json")
     origin, prompt = loads(asked.out)["workflowId"], "When was the estimate written?"
     behind = await shell("fork", origin, "--at", "7", "--prompt", prompt, "--live")
-    assert "planned for the prompt of that workflow, not for yours. `--at 0` plans them anew." in flat(behind.out)
+    assert "planned for the prompt of that workflow, not for yours. `--at 0` plans them again." in flat(behind.out)
     anew = await shell("fork", origin, "--at", "0", "--prompt", prompt, "--live")
     assert "planned for the prompt" not in anew.out
     assert f"Find out from the documents: {prompt}\n" in anew.err

@@ -244,7 +244,7 @@ async def test_a_broker_that_an_older_release_left_running_gets_a_password_once_
     older = await written_by_an_older_release(home)
     said: list[str] = []
 
-    with pytest.raises(Refused, match="lets in everybody on this machine"):
+    with pytest.raises(Refused, match="accepts every user of this machine"):
         status(home)
     other = join(older.folders.users)
     with pytest.raises(Refused, match="1 more of your commands or services use it: end them and try again"):
@@ -254,7 +254,7 @@ async def test_a_broker_that_an_older_release_left_running_gets_a_password_once_
     other.leave()
     async with lease(home, said.append) as servers:
         assert await records(servers.kafka) == [b"kept"]
-    assert "lets in everybody on this machine. Stopping it…" in said[0]
+    assert "accepts every user of this machine. Stopping it…" in said[0]
 
 
 @asynccontextmanager

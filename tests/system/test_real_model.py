@@ -61,8 +61,8 @@ async def test_ask_says_at_each_try_that_the_model_is_waited_for_and_its_event_t
     assert (asked.code, len(playing.asked)) == (0, 8), asked.err
     said = " ".join(asked.err.split())
     assert "(500): Out of order. The provider's status page, or the log of a server of your own, may say more." in said
-    assert said.count("It is tried again in") == 2
-    assert said.index("It is tried again in 0.5 s.") < said.index("It is tried again in 1.2 s.")
+    assert said.count("It tries again in") == 2
+    assert said.index("It tries again in 0.5 s.") < said.index("It tries again in 1.2 s.")
     events = await shell("events", asked.lines[0]["workflowId"], "--json")
     (failed,) = [line["data"]["failedCalls"] for line in events.lines if "failedCalls" in line["data"]]
     assert {each["code"]: each["count"] for each in failed} == {"model_unavailable": 1, "model_busy": 1}

@@ -152,7 +152,7 @@ async def test_a_decision_is_asked_of_models_again_and_nothing_is_kept(
     selected, rejected = "poweron.action.selected.v1", "poweron.selection.rejected.v1"  # for want of documents
     assert [line["type"] for line in found.lines] == [selected, selected, rejected, rejected]
     assert [line["same"] for line in found.lines] == [True, True, False, False]
-    summary = "4 answers, 2 of them as event 2 decided; $0.000000 together. Nothing of it was kept."
+    summary = "4 answers, 2 of them as event 2 decided; $0.000000 together. None of them was kept."
     assert summary in " ".join(plain.out.split())
     assert [plain.out.count(f" {told} ") for told in ("same", "otherwise")] == [2, 2]
     assert await service.log.ends(topics.EVENTS.name) == ends

@@ -124,7 +124,7 @@ async def test_ctrl_c_twice_names_the_workflow_and_stops_the_servers(own_shell: 
     workflow = (await told(asking, "Workflow ")).removeprefix("Workflow ")
     found = await stopped(asking, signal.SIGINT, twice=True)
     assert found.code == CODES[signal.SIGINT]
-    assert f"Stopped, but workflow {workflow} stands." in found.err
+    assert f"Stopped, but workflow {workflow} remains in the log." in found.err
     assert servers_of(own_shell) == []
     expect_clean_log(own_shell)
 
@@ -188,7 +188,7 @@ async def test_ask_exits_in_time_while_its_own_kafka_is_frozen_and_a_lock_is_hel
     async with locked(Folders.of(home_of(own_shell)).lock, lambda _: None):
         found = await stopped(asking, signal.SIGTERM)
     assert found.code == CODES[signal.SIGTERM]
-    assert f"Stopped, but workflow {workflow} stands." in found.err
+    assert f"Stopped, but workflow {workflow} remains in the log." in found.err
     assert servers_of(own_shell) == []
 
 

@@ -2,6 +2,7 @@
 
 import textwrap
 from collections.abc import Iterator, Sequence
+from typing import Annotated
 
 import orjson
 import typer
@@ -12,6 +13,7 @@ from rich.text import Text
 from poweron_events.request import Requester
 from poweron_projections import reader
 from poweron_projections.entries import ApprovalEntry, DocumentEntry
+from poweron_services.cli.arguments import AsJson, Limit, WorkflowId
 from poweron_services.cli.context import FAILED, USAGE
 from poweron_services.cli.error_messages import check_id, check_reason, load_settings, run_work, sentences, stop
 from poweron_services.cli.event_lines import commands, tell_untaken
@@ -24,8 +26,11 @@ from poweron_services.standalone import local_identity, local_user, open_connect
 
 
 @sentences()
-def approvals(limit: int, *, as_json: bool) -> None:
-    """Show pending approvals, longest waiting first."""
+def approvals(limit: Limit = 50, as_json: AsJson = False) -> None:
+    """Show pending approvals.
+
+    Shows the action, its parameters in full, since when it has been waiting and when it expires; longest waiting first.
+    """
 
     async def read() -> list[tuple[ApprovalEntry, list[DocumentEntry]]]:
         async with open_connections(load_settings(), tell) as connections:
@@ -89,7 +94,37 @@ def _width(console: Console) -> int | None:
     return max(console.width, MIN_COLUMNS) if console.is_terminal else None
 
 
-def decide(workflow: str, decision: Decision, reason: str, *, as_json: bool) -> None:
+def approve(
+    workflow: WorkflowId,
+    reason: Annotated[str, typer.Option(metavar="WHY", help="The reason; the log keeps it.")] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Approve the pending action of a workflow.
+
+    Shows the action first. The approval is for exactly these parameters.
+    Requires a process that serves: `poweron serve`, or the `poweron ask` that opened the workflow.
+
+    Exit 0 approved, 1 not approved, 2 wrong usage, 130 stopped by Ctrl-C, 143 by SIGTERM.
+    """
+    _decide(workflow, "approve", reason, as_json=as_json)
+
+
+def deny(
+    workflow: WorkflowId,
+    reason: Annotated[str, typer.Option(metavar="WHY", help="The reason; the workflow takes it into account.")],
+    as_json: AsJson = False,
+) -> None:
+    """Deny the pending action of a workflow.
+
+    Shows the action first. The workflow continues without it.
+    Requires a process that serves: `poweron serve`, or the `poweron ask` that opened the workflow.
+
+    Exit 0 denied, 1 not denied, 2 wrong usage, 130 stopped by Ctrl-C, 143 by SIGTERM.
+    """
+    _decide(workflow, "deny", reason, as_json=as_json)
+
+
+def _decide(workflow: str, decision: Decision, reason: str, *, as_json: bool) -> None:
     """Show the pending approval, send the answer and print the outcome; ends with an exit code."""
     with sentences():
         check_id(workflow)
@@ -98,7 +133,7 @@ def decide(workflow: str, decision: Decision, reason: str, *, as_json: bool) -> 
             stop("The reason is empty. Say why the action must not run.", USAGE)
         sent: list[str] = []
         outcome = run_work(
-            _decide(load_settings(), workflow, decision, reason, sent), lambda: _interrupted(workflow, sent=bool(sent))
+            _answer(load_settings(), workflow, decision, reason, sent), lambda: _interrupted(workflow, sent=bool(sent))
         )
         if as_json:
             print_json(
@@ -109,7 +144,7 @@ def decide(workflow: str, decision: Decision, reason: str, *, as_json: bool) -> 
     raise typer.Exit(FAILED if outcome.status == "refused" else 0)
 
 
-async def _decide(
+async def _answer(
     settings: Settings, workflow: str, decision: Decision, reason: str, sent: list[str]
 ) -> ApprovalOutcome:
     async with open_connections(settings, tell) as connections:
@@ -133,4 +168,4 @@ def _sentence(outcome: ApprovalOutcome) -> str:
 def _interrupted(workflow: str, *, sent: bool) -> str:
     if not sent:
         return "Stopped before anything was decided."
-    return f"Stopped waiting; the answer stands. `poweron watch {workflow}` shows what comes of it."
+    return f"Stopped waiting; the answer remains in the log. `poweron watch {workflow}` shows the outcome."

@@ -1,9 +1,10 @@
 """`poweron ask`: send a request, follow it and print the answer."""
 
 from collections.abc import Sequence
+from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import Any, get_args
+from typing import Annotated, Any, get_args
 
 import typer
 from rich.rule import Rule
@@ -13,10 +14,11 @@ from poweron_events.client import Heard
 from poweron_events.codes import CODES, BudgetCode
 from poweron_events.event import NANO
 from poweron_events.fold.costs import model_calls
-from poweron_events.request import MAX_PROMPT, Budgets, Requester, RequestWorkflow, WorkflowMode
+from poweron_events.request import MAX_PROMPT, Budgets, Requester, RequestWorkflow
 from poweron_services import telemetry
 from poweron_services.cli import files
-from poweron_services.cli.code_advice import advice_for, advice_for_search
+from poweron_services.cli.advice import advice_for, advice_for_search
+from poweron_services.cli.arguments import AsJson, NoServe, Output
 from poweron_services.cli.context import CANCELLED, FAILED, NOTHING_YET, USAGE
 from poweron_services.cli.error_messages import check_id, load_settings, run_work, sentences, stop
 from poweron_services.cli.event_lines import STYLES, Narrator, size, tell_untaken
@@ -39,6 +41,57 @@ MAX_CONNECTIONS, MAX_LABEL = 100, 100  # connections of a request; characters of
 OUTPUT = Path("poweron-output")
 SEARCH_TROUBLE = frozenset(code for code in CODES if code.startswith("search_"))
 Shown = list[dict[str, Any]]
+
+
+Documents = Annotated[
+    list[Path] | None,
+    typer.Option("--document", metavar="PATH", help="A document to attach; repeatable, up to 100."),
+]
+FollowedUp = Annotated[
+    str | None,
+    typer.Option(
+        "--workflow", metavar="ID", help="Follow up on this workflow: its history and documents are available."
+    ),
+]
+ConnectionLabels = Annotated[
+    list[str] | None,
+    typer.Option("--connection", metavar="LABEL", help="A connection that actions may use; repeatable."),
+]
+
+
+class Mode(StrEnum):
+    """How a task's actions are chosen: one at a time, or all at once (deprecated)."""
+
+    React = "React"
+    Actionplan = "Actionplan"
+
+
+def _mode(name: str) -> Mode:
+    """Return the mode of this name, ignoring case; typer would list the names in lower case."""
+    for mode in Mode:
+        if mode.casefold() == name.casefold():
+            return mode
+    raise typer.BadParameter(f"{name!r} is not one of {', '.join(map(repr, map(str, Mode)))}.")
+
+
+InMode = Annotated[
+    Mode,
+    typer.Option(
+        metavar="MODE",
+        parser=_mode,
+        help="React selects one action at a time. Actionplan (deprecated) plans all actions of a task at once.",
+    ),
+]
+
+
+def _tokens(meaning: str) -> Any:
+    """Create an option for a number of tokens."""
+    return typer.Option(min=1, max=2**31 - 1, metavar="N", help=meaning)
+
+
+def _dollars(meaning: str) -> Any:
+    """Create an option for an amount of money, in US dollars."""
+    return typer.Option(min=0, max=10_000, metavar="USD", help=meaning)
 
 
 class AskProgress:
@@ -75,7 +128,7 @@ class AskProgress:
     def waits(self, workflow_id: str, stage: str, trouble: str, seconds: float | None) -> None:
         """Report that a stage is waiting in this process; stages of other workflows are ignored."""
         if workflow_id == self.workflow_id:
-            again = "It is tried again" + ("." if seconds is None else f" in {seconds:g} s.")
+            again = "It tries again" + ("." if seconds is None else f" in {seconds:g} s.")
             tell(f"The stage {stage!r} waits: {trouble.removesuffix('.')}. {again}", style="yellow")
 
     def search_advice(self, settings: Settings, *, alone: bool) -> str | None:
@@ -96,58 +149,91 @@ class AskProgress:
         if self._ending is not None:
             return (
                 f"Stopped; workflow {self.workflow_id} is {self._ending} already. "
-                f"`poweron history {self.workflow_id}` shows what came of it."
+                f"`poweron history {self.workflow_id}` shows the outcome."
             )
-        goes_on = "`poweron serve` goes on with it" if serving else "Whoever serves goes on with it"
+        goes_on = "`poweron serve` continues it" if serving else "The serving process continues it"
         cancels = "cancels it while that runs" if serving else "cancels it"
         return (
-            f"Stopped, but workflow {self.workflow_id} stands. {goes_on}, `poweron watch {self.workflow_id}` shows it. "
+            f"Stopped, but workflow {self.workflow_id} remains in the log. {goes_on}, "
+            f"`poweron watch {self.workflow_id}` shows it. "
             f"`poweron cancel {self.workflow_id}` {cancels}."
         )
 
 
-def run(
-    prompt: str,
-    paths: list[Path],
-    connections: list[str],
+def ask(
     *,
-    max_steps: int,
-    language: str | None,
-    mode: WorkflowMode,
-    budgets: Budgets,
-    workflow: str | None,
-    output: Path | None,
-    serving: bool,
-    as_json: bool,
+    prompt: Annotated[str, typer.Argument(metavar="PROMPT", help="What you ask for, in a sentence.")],
+    document: Documents = None,
+    workflow: FollowedUp = None,
+    connection: ConnectionLabels = None,
+    max_steps: Annotated[int, typer.Option(min=1, max=100, metavar="N", help="At most N steps per task.")] = 5,
+    language: Annotated[
+        str | None, typer.Option(metavar="xx", help="The language of the answer: en, de, pt-BR, …")
+    ] = None,
+    mode: InMode = Mode.React,
+    max_tokens: Annotated[int | None, _tokens("At most N tokens of models for this request.")] = None,
+    max_cost: Annotated[float | None, _dollars("At most this much money for models for this request.")] = None,
+    max_workflow_tokens: Annotated[
+        int | None, _tokens("At most N tokens for the workflow, including follow-ups.")
+    ] = None,
+    max_workflow_cost: Annotated[
+        float | None, _dollars("At most this much money for the workflow, including follow-ups.")
+    ] = None,
+    output: Output = None,
+    no_serve: NoServe = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Ask, follow, and print the outcome; ends with its exit code."""
+    """Ask for work, follow it, and print the answer.
+
+    The answer goes to stdout, progress to stderr. Resulting documents are written to --output,
+    by default poweron-output/WORKFLOW. Ctrl-C stops following; the workflow remains and is never lost.
+    A follow-up can start once the previous round has ended.
+
+    Exit 0 completed, 1 failed, 2 wrong usage, 3 cancelled, 130 stopped by Ctrl-C, 143 by SIGTERM.
+    """
     asked = AskProgress()
     with sentences():
         _check(prompt, language, workflow, output)
-        _check_connections(connections)
+        _check_connections(connection or [])
         settings = load_settings(telemetry.StageWaitReporter(asked.waits))
         request = RequestWorkflow(
             prompt=prompt,
             max_steps=max_steps,
-            workflow_mode=mode,
-            connections=tuple(dict.fromkeys(connections)),
-            budgets=budgets,
+            workflow_mode=mode.value,
+            connections=tuple(dict.fromkeys(connection or [])),
+            budgets=_budgets(max_tokens, max_cost, max_workflow_tokens, max_workflow_cost),
             user_language=language,
             requester=Requester(name=local_user(), language=settings.language),
         )
-        handed_over = files.read(paths)
-        if mode == "Actionplan":
-            tell("Mode Actionplan is deprecated; mode React, the default, learns from each action for the next.")
-        outcome, documents = run_work(
-            _ask(settings, request, workflow, handed_over, output, serving=serving, asked=asked),
-            partial(asked.interrupted, serving=serving),
-        )
-        if as_json:
-            print_json(outcome_json(outcome, documents, asked.models))
-        else:
-            alone = serving and not handed_over and workflow is None and settings.mcp is None
-            print_outcome(outcome, documents, asked.models, asked.search_advice(settings, alone=alone))
-    raise typer.Exit(exit_code(outcome, documents))
+        attached = files.read(document or [])
+        code = _run(settings, request, workflow, attached, output, serving=not no_serve, asked=asked, as_json=as_json)
+    raise typer.Exit(code)
+
+
+def _run(
+    settings: Settings,
+    request: RequestWorkflow,
+    workflow: str | None,
+    attached: list[File],
+    output: Path | None,
+    *,
+    serving: bool,
+    asked: AskProgress,
+    as_json: bool,
+) -> int:
+    """Send the request, print the outcome, and return the exit code."""
+    if request.workflow_mode == "Actionplan":
+        tell("Mode Actionplan is deprecated; mode React, the default, learns from each action for the next.")
+    outcome, documents = run_work(
+        _ask(settings, request, workflow, attached, output, serving=serving, asked=asked),
+        partial(asked.interrupted, serving=serving),
+    )
+    if as_json:
+        print_json(outcome_json(outcome, documents, asked.models))
+    else:
+        alone = serving and not attached and workflow is None and settings.mcp is None
+        print_outcome(outcome, documents, asked.models, asked.search_advice(settings, alone=alone))
+    return exit_code(outcome, documents)
 
 
 def exit_code(outcome: Outcome, documents: Shown) -> int:
@@ -156,12 +242,8 @@ def exit_code(outcome: Outcome, documents: Shown) -> int:
     return EXIT_CODES[outcome.status] if written or outcome.status != "completed" else FAILED
 
 
-def budgets(
-    *,
-    max_tokens: int | None = None,
-    max_cost: float | None = None,
-    max_workflow_tokens: int | None = None,
-    max_workflow_cost: float | None = None,
+def _budgets(
+    max_tokens: int | None, max_cost: float | None, max_workflow_tokens: int | None, max_workflow_cost: float | None
 ) -> Budgets:
     """Build the budgets of the request and of the workflow with all its requests; costs are in US dollars."""
     return Budgets(
@@ -182,8 +264,8 @@ def _check(prompt: str, language: str | None, workflow: str | None, output: Path
         stop("The prompt is empty. Say in a sentence what you ask for.", USAGE)
     if len(prompt) > MAX_PROMPT:
         stop(
-            f"The prompt has {len(prompt):,} characters, {MAX_PROMPT:,} are possible. "
-            "Hand a longer text over as a file, with --document.",
+            f"The prompt has {len(prompt):,} characters; at most {MAX_PROMPT:,} are allowed. "
+            "Attach a longer text as a file, with --document.",
             USAGE,
         )
     if language is not None and (wrong := wrong_language(language)) is not None:
@@ -197,14 +279,17 @@ def _check(prompt: str, language: str | None, workflow: str | None, output: Path
 def _check_connections(labels: list[str]) -> None:
     """Check number and length of the labels; the serving process checks that they are configured."""
     if len(labels) > MAX_CONNECTIONS or any(len(label) > MAX_LABEL for label in labels):
-        stop(f"At most {MAX_CONNECTIONS} connections can be named, by labels of up to {MAX_LABEL} characters.", USAGE)
+        stop(
+            f"A request may name at most {MAX_CONNECTIONS} connections, by labels of up to {MAX_LABEL} characters.",
+            USAGE,
+        )
 
 
 async def _ask(
     settings: Settings,
     request: RequestWorkflow,
     workflow: str | None,
-    handed_over: list[File],
+    attached: list[File],
     output: Path | None,
     *,
     serving: bool,
@@ -219,7 +304,7 @@ async def _ask(
             outcome = await run_request(
                 connections,
                 asking,
-                handed_over,
+                attached,
                 identity=local_identity(),
                 serving=serving,
                 callbacks=Callbacks(asked.heard, asked.requested, tell_untaken),
@@ -276,7 +361,7 @@ def print_outcome(outcome: Outcome, documents: Shown, models: Sequence[str], sea
 def summary(outcome: Outcome, models: Sequence[str]) -> str:
     """Summarise the outcome: the status, the steps, the time, and the models involved."""
     if outcome.refusal is not None:
-        return f"Nothing was begun for workflow {outcome.workflow_id}."
+        return f"Nothing was started for workflow {outcome.workflow_id}."
     steps = counted(outcome.totals.steps, "step")
     names = [one_line(model.partition("/")[2]) for model in models]
     with_ = f", with {and_joined(names)}" if names else ""

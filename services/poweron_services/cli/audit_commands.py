@@ -1,39 +1,121 @@
-"""The arguments and help of the commands that inspect decisions."""
+"""`poweron show` and `poweron replay`: show what a decision saw, and replay decisions."""
 
-from typing import Annotated, Optional
+from collections.abc import Iterable, Sequence
+from contextlib import AsyncExitStack, suppress
+from typing import Annotated, Any
 
 import typer
+from rich.text import Text
 
+from poweron_events.errors import LogLost
+from poweron_events.event import NANO, PREFIX, ModelCall
+from poweron_events.fold.costs import model_calls
+from poweron_projections import reader
+from poweron_projections.verify import verify
+from poweron_projections.workflow_check import RowsDiffer
 from poweron_services.cli.arguments import AsJson, WorkflowId
+from poweron_services.cli.context import FAILED, USAGE
+from poweron_services.cli.error_messages import check_id, load_settings, run_work, sentences, stop
+from poweron_services.cli.model_option import built
+from poweron_services.cli.output import counted, one_line, print_beside, print_json, printable, stdout, tell
+from poweron_services.cli.progress_bar import bar
+from poweron_services.cli.query_commands import bring_rows_on, with_rows
+from poweron_services.client.connect import Connections
+from poweron_services.client.content_check import expect_content
+from poweron_services.client.workflow_history import verified_records
+from poweron_services.fork.run_comparison import decides_the_same
+from poweron_services.replay.action_specs import KnownActions, known_actions
+from poweron_services.replay.decision_repeats import Answered, AskAgain
+from poweron_services.replay.decision_replay import Replayed, unless_replaying
+from poweron_services.replay.decision_view import DecisionView, accepted, as_object, index_of, view
+from poweron_services.replay.replay_content import StoredContent
+from poweron_services.replay.replay_processes import ReplayedWorkflow, replay_all
+from poweron_services.replay.workflow_records import Folded
+from poweron_services.replay.workflow_replay import Counted
+from poweron_services.replay.workflow_replay import replay as replay_workflow
+from poweron_services.settings.config import Settings
+from poweron_services.standalone import open_connections
 
 MAX_SEQ = 2**31 - 1
 At = Annotated[
-    Optional[int],
+    int | None,
     typer.Option("--at", metavar="SEQ", min=0, max=MAX_SEQ, help="An event's number, as `poweron events` shows it."),
 ]
+PROMPT_WIDTH = 14  # columns of the verdict on a prompt
+STYLES = {"same": "green", "differs": "bold red", "inconclusive": "yellow"}
 
 
+@sentences()
 def show(workflow: WorkflowId, at: At = None, as_json: AsJson = False) -> None:
     """Show what a decision saw.
 
     Shows the workflow after event --at, and the prompt, the answer and the decision that came next.
     Without --at, shows the last decision.
     """
-    from poweron_services.cli import show_command
+    check_id(workflow)
 
-    show_command.show(workflow, at, as_json=as_json)
+    async def look(connections: Connections) -> DecisionView:
+        records = await verified_records(connections, workflow)
+        return await view(workflow, records, connections.content, at=at)
+
+    seen = with_rows(look)
+    if as_json:
+        print_json(as_object(seen))
+    else:
+        _print_view(as_object(seen))
 
 
+def _print_view(shown: dict[str, Any]) -> None:
+    place = ", ".join(f"{name} {shown[name]}" for name in ("round", "task", "attempt", "step") if shown[name])
+    _line("event", f"{shown['seq']} {shown['type'].removeprefix(PREFIX)}")
+    _line("phase", f"{shown['phase']}{f' ({place})' if place else ''}")
+    for message in shown["history"]:
+        said = message["summary"] or message["message"]
+        _line("history", f"{message['seq']} {message['action'] or message['kind'].replace('_', ' ')}: {said}")
+    for document in shown["documents"]:
+        _line("document", f"{document['reference']} ({document['mimeType']}, {document['size']} bytes)")
+    for budget in shown["budgets"]:
+        _line(
+            "budget", f"{budget['code'].replace('_', ' ')} of the {budget['of']}: {budget['used']} of {budget['limit']}"
+        )
+    _print_decision(shown)
+
+
+def _print_decision(shown: dict[str, Any]) -> None:
+    decision = shown["decision"]
+    if decision is None:
+        tell("No decision has followed this event.")
+        return
+    _line("decision", f"{decision['seq']} {decision['type'].removeprefix(PREFIX)}")
+    if shown["model"] is None:
+        _line("model", "none: code decided")
+    else:
+        _line("model", shown["model"])
+        _line("template", shown["template"])
+    for name in ("prompt", "answer"):
+        if shown[name] is not None:
+            stdout.print(Text(f"\n{name}:", style="bold"))
+            stdout.print(Text(printable(shown[name])))
+    if shown["missing"]:
+        tell(shown["missing"], style="yellow")
+
+
+def _line(name: str, said: str) -> None:
+    print_beside(stdout, Text(f"{name:<10}", style="dim"), one_line(said, 400))
+
+
+@sentences()
 def replay(
-    workflow: Annotated[Optional[str], typer.Argument(metavar="[WORKFLOW]", help="The workflow's id.")] = None,
+    *,
+    workflow: Annotated[str | None, typer.Argument(metavar="[WORKFLOW]", help="The workflow's id.")] = None,
     every: Annotated[bool, typer.Option("--all", help="Replay every workflow.")] = False,
     at: At = None,
     model: Annotated[
-        Optional[list[str]],
+        list[str] | None,
         typer.Option("--model", metavar="MODEL", help="Ask this model for decision --at; repeatable."),
     ] = None,
     times: Annotated[
-        Optional[int], typer.Option("-n", min=1, max=100, metavar="N", help="Ask each model N times; else once.")
+        int | None, typer.Option("-n", min=1, max=100, metavar="N", help="Ask each model N times; else once.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -45,12 +127,188 @@ def replay(
 
     Exit 0 nothing differs, 1 a decision or a prompt would now be different, 2 wrong usage.
     """
-    from poweron_services.cli import replay_command
+    if every and workflow is not None:
+        stop("Both a workflow and --all are given: leave one of them out.", USAGE)
+    if not every and workflow is None:
+        stop("Name the workflow to replay (`poweron workflows` lists them), or give --all for every one.", USAGE)
+    if model and (every or at is None):
+        stop("--model asks for one decision: name the workflow, and the decision with --at.", USAGE)
+    if every and at is not None:
+        stop("--at is an event of one workflow: name that, without --all.", USAGE)
+    if times is not None and not model:
+        stop("-n says how often a model is asked: name one with --model.", USAGE)
+    settings = load_settings(unless_replaying)
+    if workflow is None:
+        run_work(_all(settings, as_json=as_json))
+        return
+    check_id(workflow)
+    if model:
+        run_work(_ask(settings, workflow, at or 0, model, times or 1, as_json=as_json))
+    else:
+        run_work(_one(settings, workflow, at, as_json=as_json))
 
-    replay_command.run(workflow, every=every, at=at, models=model or [], times=times, as_json=as_json)
+
+async def _one(settings: Settings, workflow: str, at: int | None, *, as_json: bool) -> None:
+    """Replay a workflow, or one decision of it."""
+    found: list[Replayed] = []
+    async with open_connections(settings, tell) as connections, known_actions(settings) as known:
+        await bring_rows_on(connections)
+        records = await verified_records(connections, workflow)
+        if at is not None:
+            index_of(workflow, accepted(workflow, records), records, at)
+        async for each in replay_workflow(workflow, records, connections.content, known):
+            if at is None or each.seq == at:
+                found.append(each)
+                _print(each, as_json=as_json)
+    if at is not None and not found:
+        said = f"Event {at} of workflow {workflow} is not a decision: it records what a person did, or what happened."
+        stop(f"{said} `poweron replay {workflow}` lists the decisions.")
+    _sum(Counted.of(found), {}, as_json=as_json)
 
 
-def add_audit_commands(app: typer.Typer) -> None:
-    """Add the commands to the application."""
-    app.command()(show)
-    app.command()(replay)
+async def _all(settings: Settings, *, as_json: bool) -> None:
+    """Replay every workflow."""
+    total, newer, done = Counted(), 0, 0
+    async with open_connections(settings, tell) as connections, known_actions(settings) as known:
+        await bring_rows_on(connections)
+        await _expect_rows_of_log(connections)
+        await expect_content(connections.pool, connections.content)
+        workflows = await reader.count_workflow_ids(connections.pool)
+        with bar("Replaying", "workflows") as told:
+            place = settings.content_place
+            async for each in replay_all(connections.pool, workflows, connections.content, place, known):
+                done, newer = done + 1, newer + bool(each.newer)
+                total = total + Counted.of(each.replayed)
+                _print_workflow(each, as_json=as_json)
+                told(done, max(done, workflows))
+    _sum(total, {"workflows": done, "ofNewerReleases": newer}, as_json=as_json)
+
+
+async def _expect_rows_of_log(connections: Connections) -> None:
+    """Compare all rows with the log; if the log is lost, only the digests of the records are checked.
+
+    Raises:
+        RowsDiffer: a row is not what the log says.
+    """
+    with suppress(LogLost), bar("Folding the log", "records") as told:
+        verified = await verify(connections.log, connections.pool, told)
+        if verified.differences:
+            raise RowsDiffer(verified.differences)
+
+
+def _print_workflow(found: ReplayedWorkflow, *, as_json: bool) -> None:
+    """Print every decision with `--json`, but for users only those that are not the same."""
+    if found.newer and as_json:
+        print_json({"workflowId": found.workflow_id, "error": found.newer, "code": "newer_release"})
+    elif found.newer:
+        tell(found.newer, style="bold red")
+    for each in found.replayed:
+        if as_json:
+            print_json({"workflowId": found.workflow_id, **_object(each)})
+        elif each.verdict != "same":
+            stdout.print(Text(found.workflow_id, style="dim"))
+            _print(each, as_json=False)
+
+
+def _print(found: Replayed, *, as_json: bool) -> None:
+    if as_json:
+        print_json(_object(found))
+        return
+    margin = Text(f"{found.seq:>4}  ", style="dim")
+    margin.append(f"{one_line(found.type).removeprefix(PREFIX):<24}", style="bold")
+    margin.append(f"{found.decision:<14}", style=STYLES[found.decision])
+    margin.append(f"prompt {found.prompt}", style=STYLES[found.prompt])
+    if not found.detail:
+        stdout.print(margin)
+        return
+    margin.append(" " * (PROMPT_WIDTH - len(found.prompt)))
+    print_beside(stdout, margin, found.detail)
+
+
+def _object(found: Replayed) -> dict[str, Any]:
+    """Return a decision as `--json` prints it."""
+    return found._asdict()
+
+
+def _sum(total: Counted, more: dict[str, int], *, as_json: bool) -> None:
+    """Print the totals; exit 1 if a decision differs, or a newer release wrote a workflow."""
+    if as_json:
+        print_json({**total._asdict(), **more})
+    else:
+        of = f" of {counted(more['workflows'], 'workflow')}" if more else ""
+        stdout.print(
+            f"{counted(total.decisions, 'decision')}{of}: {total.same} same, {total.differs} different, "
+            f"{total.inconclusive} inconclusive."
+        )
+    if total.differs or more.get("ofNewerReleases"):
+        raise typer.Exit(FAILED)
+
+
+# --- one decision, asked of models ------------------------------------------------------------------------
+
+
+async def _ask(settings: Settings, workflow: str, at: int, names: Sequence[str], times: int, *, as_json: bool) -> None:
+    """Ask models for one decision; nothing is stored."""
+    async with AsyncExitStack() as opened:
+        models = [(name, built(settings, name, opened)) for name in dict.fromkeys(names)]
+        connections = await opened.enter_async_context(open_connections(settings, tell))
+        known = await opened.enter_async_context(known_actions(settings))
+        await bring_rows_on(connections)
+        ask = await _question(connections, workflow, at, known)
+        with bar("Asking", "answers"):
+            answers = await ask.ask(models, times)
+    same = [each.event is not None and decides_the_same(each.event, ask.event) for each in answers]
+    for each, is_same in zip(answers, same, strict=True):
+        if as_json:
+            print_json(_answer(each, is_same=is_same))
+        else:
+            _print_answer(each, is_same=is_same)
+    if not as_json:
+        cost = sum(each.completion.cost_nano_usd for each in answers if each.completion)
+        said = f"{counted(len(answers), 'answer')}, {sum(same)} of them as event {at} decided"
+        stdout.print(f"{said}; ${cost / NANO:.6f} together. None of them was kept.")
+    if all(each.event is None for each in answers):
+        raise typer.Exit(FAILED)
+
+
+async def _question(connections: Connections, workflow: str, at: int, known: KnownActions) -> AskAgain:
+    records = await verified_records(connections, workflow)
+    every = accepted(workflow, records)
+    decision = every[index_of(workflow, every, records, at)]
+    call = next(iter(_calls(decision)), None)
+    prompt = await StoredContent(connections.content).find(workflow, call.prompt_ref if call else None)
+    return AskAgain(decision, connections.content, known, prompt)
+
+
+def _calls(decision: Folded) -> Iterable[ModelCall]:
+    event = decision.recorded.envelope.event
+    return model_calls(event) if event is not None else ()
+
+
+def _answer(found: Answered, *, is_same: bool) -> dict[str, Any]:
+    """Return an answer as `--json` prints it."""
+    used = found.completion
+    return {
+        "model": found.model,
+        "same": is_same,
+        "type": found.event.TYPE if found.event else None,
+        "decision": found.event.model_dump(mode="json", by_alias=True, exclude={"model_call"}) if found.event else None,
+        "answer": found.answer or None,
+        "problem": found.problem or None,
+        "inputTokens": used.input_tokens if used else 0,
+        "outputTokens": used.output_tokens if used else 0,
+        "costNanoUsd": used.cost_nano_usd if used else 0,
+        "durationMs": found.duration_ms,
+    }
+
+
+def _print_answer(found: Answered, *, is_same: bool) -> None:
+    used = found.completion
+    tokens = used.input_tokens + used.output_tokens if used else 0
+    cost = f"${used.cost_nano_usd / NANO:.6f}" if used and used.cost_nano_usd else "-"
+    what = found.event.TYPE.removeprefix(PREFIX) if found.event else "no decision"
+    margin = Text(f"{one_line(found.model, 40)}  ")
+    margin.append(f"{what:<24}", style="bold" if found.event else "bold red")
+    margin.append(f"{'same' if is_same else 'otherwise':<10}", style="green" if is_same else "yellow")
+    margin.append(f"{found.duration_ms / 1000:>6.1f} s  {tokens:>6} tokens  {cost:>9}  ", style="dim")
+    print_beside(stdout, margin, found.problem or found.answer)

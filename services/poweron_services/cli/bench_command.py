@@ -2,13 +2,15 @@
 
 import os
 from collections.abc import Iterator, Sequence
-from typing import Final
+from enum import StrEnum
+from typing import Annotated, Final
 
 import typer
 from rich.table import Table
 from rich.text import Text
 
 from poweron_events.errors import Refused
+from poweron_services.cli.arguments import AsJson
 from poweron_services.cli.context import FAILED, USAGE
 from poweron_services.cli.error_messages import load_settings, run_work, sentence, sentences, stop
 from poweron_services.cli.output import print_json, stdout, tell
@@ -22,14 +24,60 @@ NOTHING: Final = "-"
 SIGNS: Final = {"at most": "≤", "at least": "≥"}
 
 
+class Measured(StrEnum):
+    """The parts that can be measured separately."""
+
+    ask = "ask"
+    documents = "documents"
+    latency = "latency"
+    throughput = "throughput"
+    growth = "growth"
+    history = "history"
+    rebuild = "rebuild"
+
+
+Parts = Annotated[
+    list[Measured] | None,
+    typer.Option(
+        "--only",
+        metavar="PART",
+        help="Measure only this part, repeatable: ask, documents, latency, throughput, growth, history or rebuild.",
+    ),
+]
+Peer = Annotated[
+    str | None,
+    typer.Option(
+        "--peer",
+        metavar="COMMAND",
+        help="Alternate with this command, which runs the same workload and prints its figures as JSON.",
+    ),
+]
+
+
 @sentences()
-def bench(parts: Sequence[str], *, fsync: bool, processes: int, peer: str | None, as_json: bool) -> None:
-    """Measure, and print the figures."""
+def bench(
+    *,
+    only: Parts = None,
+    fsync: Annotated[bool, typer.Option("--fsync", help="Let Kafka force every record to the disk.")] = False,
+    processes: Annotated[
+        int, typer.Option(min=1, max=64, metavar="N", help="How many processes play all the roles.", show_default=True)
+    ] = 1,
+    peer: Peer = None,
+    as_json: AsJson = False,
+) -> None:
+    """Measure how fast PowerOn is on this machine.
+
+    Prints our figures beside yardsticks of the same run: a bare ring of Kafka topics, the same ring written
+    to Postgres, a bare COPY. The model and the action answer at once. It takes a few minutes and uses its own
+    servers, whose data is removed afterwards; nothing else should be running meanwhile.
+
+    Exit 1 if the run is void because the yardsticks show that the machine was busy.
+    """
     home = load_settings().home
     command = None if peer is None else _command(peer)
     with bar("Measuring", "iterations") as told:
         plan = BenchmarkPlan(processes=processes)
-        measuring = measure(home, tell, parts=parts or PARTS, fsync=fsync, peer=command, plan=plan, on_iterations=told)
+        measuring = measure(home, tell, parts=only or PARTS, fsync=fsync, peer=command, plan=plan, on_iterations=told)
         figures = run_work(measuring)
     void = why_void(figures, fsync=fsync)
     if as_json:
@@ -40,7 +88,7 @@ def bench(parts: Sequence[str], *, fsync: bool, processes: int, peer: str | None
         for sentence in legend(figures, fsync=fsync):
             stdout.print(sentence)
     if void:
-        tell(f"This run is void: the machine was busy. {void} Run it again when nothing else works.", "bold red")
+        tell(f"This run is void: the machine was busy. {void} Run it again when nothing else is running.", "bold red")
         raise typer.Exit(FAILED)
 
 
@@ -114,7 +162,7 @@ def legend(figures: BenchFigures, *, fsync: bool) -> Iterator[str]:
     if figures.rebuild_events_per_second is not None:
         yield "Rebuild: from the log to rows. Yardstick: a bare COPY of the same bytes."
     if figures.ask_cold_ms is not None:
-        yield "First step: of `poweron ask`, with servers still to be started (cold) and with running ones (warm)."
+        yield "First step: of `poweron ask`, with servers that must start first (cold) and with running ones (warm)."
     if figures.mixed_pages_per_second is not None:
         yield "PDF: pages for each second that a core works for them, in all processes that read."
     if fsync:

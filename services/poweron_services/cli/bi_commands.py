@@ -6,39 +6,58 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
+
+import typer
 
 from poweron_services.analytics.html_report import BEGINNING
 from poweron_services.analytics.html_report import report as html_report
 from poweron_services.analytics.parquet_export import export as export_rows
 from poweron_services.analytics.report_figures import Figures, read_figures
 from poweron_services.cli import files
+from poweron_services.cli.arguments import AsJson
+from poweron_services.cli.command_group import command_group
 from poweron_services.cli.error_messages import sentences
 from poweron_services.cli.output import counted, print_json, stdout, tell
 from poweron_services.cli.query_commands import bring_rows_on, with_rows
 from poweron_services.client.connect import Connections
 
+bi = command_group("Export figures for analysts, or write a report page.")
+
 PERIOD: Final = 10.0  # seconds between exports while following
 
 
+@bi.command("export")
 @sentences()
-def export(output: Path, since: date | None, *, follow: bool, as_json: bool) -> None:
-    """Write what is new; with `follow`, keep writing until stopped."""
+def bi_export(
+    output: Annotated[Path, typer.Option(metavar="DIR", help="The folder for the files.")],
+    since: Annotated[
+        datetime | None, typer.Option(formats=["%Y-%m-%d"], metavar="DATE", help="Only days from this one on.")
+    ] = None,
+    follow: Annotated[bool, typer.Option("--follow", help="Keep exporting new data until Ctrl-C.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write workflows, rounds, tasks, steps, calls, tries, documents and approvals as Parquet, by day.
+
+    The day is the one on which a workflow was opened, in UTC. A day is written again only if it has new data.
+    Requires DuckDB: `pip install 'poweron-services[bi]'`.
+    """
     files.check_writable(output)
+    first_day = None if since is None else since.date()
 
     async def exporting(connections: Connections) -> None:
-        _tell_written(await _export(connections, output, since), output, as_json=as_json)
+        _tell_written(await _export(connections, output, first_day), output, as_json=as_json)
         if follow:
             with suppress(asyncio.CancelledError):  # cancellation ends following
-                await _follow(connections, output, since, as_json=as_json)
-            tell(f"Stopped following; {output} is whole, and the next export goes on from there.")
+                await _follow(connections, output, first_day, as_json=as_json)
+            tell(f"Stopped following; {output} is complete, and the next export continues from there.")
 
     with_rows(exporting)
 
 
 async def _follow(connections: Connections, output: Path, since: date | None, *, as_json: bool) -> None:
     """Write new data as it arrives; print nothing if there is none."""
-    tell(f"What is new comes to {output} every {PERIOD:g} s; Ctrl-C ends it.")
+    tell(f"New data goes to {output} every {PERIOD:g} s; Ctrl-C stops it.")
     while True:
         await asyncio.sleep(PERIOD)
         await bring_rows_on(connections)
@@ -74,9 +93,14 @@ def _tell_written(exported: _Exported, output: Path, *, as_json: bool) -> None:
         stdout.print(f"Nothing is new: {output} holds everything.")
 
 
+@bi.command("report")
 @sentences()
-def report(output: Path, days: int, *, as_json: bool) -> None:
-    """Write the HTML report."""
+def bi_report(
+    output: Annotated[Path, typer.Option(metavar="FILE", help="The HTML file. Only an earlier report is replaced.")],
+    days: Annotated[int, typer.Option(min=1, max=366, metavar="N", help="The last N days, today included.")] = 30,
+    as_json: AsJson = False,
+) -> None:
+    """Write a page of charts about the last days: one file, without scripts or network access."""
     files.check_file_writable(output)
     now = datetime.now(UTC)
     first = now.date() - timedelta(days=days - 1)
@@ -89,4 +113,4 @@ def report(output: Path, days: int, *, as_json: bool) -> None:
     if as_json:
         print_json({"path": str(output), "first": first.isoformat(), "last": now.date().isoformat()})
     else:
-        stdout.print(f"{output} tells of {counted(days, 'day')}, {first} to {now.date()}.")
+        stdout.print(f"{output} covers {counted(days, 'day')}, {first} to {now.date()}.")

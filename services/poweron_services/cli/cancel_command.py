@@ -1,21 +1,34 @@
 """`poweron cancel`: cancel the open round of a workflow, and print the outcome."""
 
+from typing import Annotated
+
 import typer
 
 from poweron_events.request import Requester
+from poweron_services.cli.arguments import AsJson, WorkflowId
 from poweron_services.cli.context import FAILED, NOTHING_YET
 from poweron_services.cli.error_messages import check_id, check_reason, load_settings, run_work, sentences
 from poweron_services.cli.event_lines import Narrator, tell_untaken
 from poweron_services.cli.output import print_json, printable, stderr, stdout, tell
-from poweron_services.client.cancel import cancel
+from poweron_services.client.cancel import cancel as cancel_round
 from poweron_services.client.client_errors import PendingRequest
 from poweron_services.client.follow import Callbacks, Outcome
 from poweron_services.settings.config import Settings
 from poweron_services.standalone import local_identity, local_user, open_connections
 
 
-def run(workflow: str, reason: str, *, as_json: bool) -> None:
-    """Cancel, follow, and print the outcome; ends with an exit code."""
+def cancel(
+    workflow: WorkflowId,
+    reason: Annotated[str, typer.Option(metavar="WHY", help="The reason; the history shows it.")] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Cancel the open round of a workflow.
+
+    Stops running work; finished work stays, and a follow-up is possible.
+    Requires a process that serves: `poweron serve`, or the `poweron ask` that opened the workflow.
+
+    Exit 0 cancelled, 1 ended otherwise or not cancelled, 2 wrong usage, 130 stopped by Ctrl-C, 143 by SIGTERM.
+    """
     with sentences():
         check_id(workflow)
         check_reason(reason)
@@ -33,7 +46,7 @@ def run(workflow: str, reason: str, *, as_json: bool) -> None:
 
 async def _cancel(settings: Settings, workflow: str, reason: str, sent: list[str]) -> Outcome:
     async with open_connections(settings, tell) as connections:
-        return await cancel(
+        return await cancel_round(
             connections,
             workflow,
             reason=reason,
@@ -46,14 +59,14 @@ async def _cancel(settings: Settings, workflow: str, reason: str, sent: list[str
 def _tell_pending(request: PendingRequest) -> None:
     tell(
         f"It was requested {request.seconds:.0f} s ago and is not open yet: {request.reason}. "
-        "The cancellation is sent, and ends it as soon as it is opened."
+        "The cancellation is sent, and ends it as soon as it opens."
     )
 
 
 def _interrupted(workflow: str, *, asked_for: bool) -> str:
     if not asked_for:
         return NOTHING_YET
-    return f"Stopped waiting; the cancellation stands. `poweron watch {workflow}` shows what comes of it."
+    return f"Stopped waiting; the cancellation remains in the log. `poweron watch {workflow}` shows the outcome."
 
 
 def _json(outcome: Outcome) -> dict[str, object]:
@@ -71,6 +84,6 @@ def _sentence(outcome: Outcome) -> str:
     if outcome.refusal is not None:
         return f"Nothing was cancelled in {name}. {printable(outcome.message)}"
     if outcome.status != "cancelled":
-        return f"Round {outcome.round} of {name} came to its end before it could be cancelled: it is {outcome.status}."
+        return f"Round {outcome.round} of {name} ended before it could be cancelled: it is {outcome.status}."
     seconds = outcome.duration_ms / 1000
-    return f"Round {outcome.round} of {name} is cancelled. It took {seconds:.1f} s. What it had done so far stays."
+    return f"Round {outcome.round} of {name} is cancelled. It took {seconds:.1f} s. Its finished work stays."

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import typer
 from rich.console import Group
@@ -14,6 +14,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from poweron_services.cli.arguments import AsJson
 from poweron_services.cli.context import FAILED, INTERRUPTED
 from poweron_services.cli.error_messages import load_settings, sentences
 from poweron_services.cli.output import counted, print_json, stderr, stdout, tell
@@ -29,23 +30,43 @@ LINE_EVERY = 10.0  # seconds between status lines, if stderr is not a terminal
 MAX_PRINTED = 20  # violations that are printed; --json lists all
 PHASES: Final[dict[ExperimentPhase, str]] = {
     "starting": "Starting",
-    "injecting": "Faults strike",
-    "recovering": "No more faults; coming to rest",
+    "injecting": "Injecting faults",
+    "recovering": "No more faults; recovering",
     "checking_halves": "Each half of the processes works alone",
     "judging": "Judging",
 }
 
 
+Seed = Annotated[
+    int | None, typer.Option("--seed", min=0, metavar="N", help="The same seed gives the same faults and requests.")
+]
+
+
 @sentences()
-def run(minutes: float, seed: int | None, *, keep: bool, as_json: bool) -> None:
-    """Run an experiment, and print its result."""
+def chaos(
+    minutes: Annotated[
+        float, typer.Option(min=0.05, max=1_440, metavar="N", help="For how long to inject faults, in minutes.")
+    ] = 1.0,
+    seed: Seed = None,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the data directory even after a clean run.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Inject faults, and check that nothing is lost.
+
+    Starts its own servers and role processes, asks for work, and kills, freezes and empties them at random.
+    Then everything must settle: every request answered, every workflow ended once, no effect twice, rows matching
+    the log.
+    It does not touch your own servers and data.
+
+    Exit 0 clean, 1 not clean, 130 stopped by Ctrl-C or SIGTERM.
+    """
     settings = load_settings()
     seed = secrets.randbelow(1_000_000) if seed is None else seed
-    tell(f"Seed {seed}: the same faults and requests come again with --seed {seed}.")
+    tell(f"Seed {seed}: repeat the same faults and requests with --seed {seed}.")
     try:
         result = asyncio.run(_run(settings, minutes * 60, seed, keep=keep))
     except asyncio.CancelledError:
-        raise KeyboardInterrupt("Stopped before anything was struck.") from None
+        raise KeyboardInterrupt("Stopped before the first fault.") from None
     if as_json:
         print_json(_object(result, seed))
     else:
@@ -219,7 +240,7 @@ def _sentence(result: ExperimentResult, seed: int) -> str:
         return f"Stopped after {result.status.elapsed:.0f} s. Clean so far: no violation after {faults}.{kept}"
     return (
         f"Clean: {faults}, {counted(len(result.evidence.requests), 'request')}. Nothing was lost, every round ended "
-        f"once and as expected, no claim had its effect twice, and the rows are what the log says.{kept}"
+        f"once and as expected, no claim had its effect twice, and the rows match the log.{kept}"
     )
 
 
@@ -227,8 +248,8 @@ def _what_next(result: ExperimentResult, seed: int) -> str:
     ids = [each.workflow_id for each in result.violations if each.workflow_id]
     look = f"`POWERON_HOME={result.home} poweron events {ids[0]}` shows what happened. " if ids else ""
     return (
-        f"Servers and rows are kept in {str(result.home)!r}, with what the processes said in its folder 'logs'. "
-        f"{look}Strike again with --seed {seed}."
+        f"Servers and rows are kept in {str(result.home)!r}, with the output of the processes in its folder 'logs'. "
+        f"{look}Repeat it with --seed {seed}."
     )
 
 

@@ -38,16 +38,6 @@ class CommandGroup(TyperGroup):
             raise
 
 
-class DocumentsGroup(CommandGroup):
-    """Takes an argument that is not a command for the workflow whose documents to list."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if not args or args[0] not in {*self.commands, "--help"}:
-            args = ["list", *args]
-        return super().parse_args(ctx, args)
-
-
-def remember_json(as_json: bool) -> bool:
-    """Remember the value of `--json`, which decides how later errors are reported, and return it."""
-    AS_JSON.set(as_json)
-    return as_json
+def command_group(meaning: str) -> typer.Typer:
+    """Create a group of commands, such as `poweron models`."""
+    return typer.Typer(cls=CommandGroup, no_args_is_help=True, rich_markup_mode=None, help=meaning)

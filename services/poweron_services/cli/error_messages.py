@@ -5,11 +5,12 @@ from collections.abc import Callable, Coroutine, Generator
 from contextlib import contextmanager
 from contextvars import copy_context
 from functools import partial
-from typing import Any, Final, NoReturn, TypeVar
+from typing import Any, Final, NoReturn, TypeVar, get_args
 
 import structlog
 import typer
 from pydantic import ValidationError
+from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 from structlog.typing import EventDict, Processor
 from typer.core import TyperOption
@@ -22,15 +23,13 @@ from poweron_events.stream import REQUESTS
 from poweron_events.validation_messages import explain
 from poweron_projections.workflow_check import RowsDiffer, RowsMissing
 from poweron_services import shutdown, telemetry
-from poweron_services.cli.advice import LOG_LOST, UNAVAILABLE, advice
-from poweron_services.cli.code_advice import advice_for
+from poweron_services.cli.advice import LOG_LOST, UNAVAILABLE, advice, advice_for
 from poweron_services.cli.context import AS_JSON, FAILED, STOPPED, STOPPED_CODE, USAGE
 from poweron_services.cli.output import print_json, printable, tell
-from poweron_services.cli.setting_messages import explain_settings, number_range
 from poweron_services.client.client_errors import ClientError, NotAWorkflowId
 from poweron_services.client.content_check import ContentLost
 from poweron_services.log_redaction import hide_configured_secrets
-from poweron_services.settings.config import Settings, misspelled
+from poweron_services.settings.config import PREFIX, Settings, misspelled
 
 log = structlog.get_logger()
 
@@ -73,7 +72,7 @@ def check_id(workflow: str) -> None:
 def check_reason(reason: str) -> None:
     """End the command if the reason is too long."""
     if len(reason) > MAX_REASON:
-        stop(f"The reason has {len(reason):,} characters, {MAX_REASON:,} are possible.", USAGE)
+        stop(f"The reason has {len(reason):,} characters; at most {MAX_REASON:,} are allowed.", USAGE)
 
 
 def load_settings(*watching: Processor) -> Settings:
@@ -94,7 +93,7 @@ def _tell_left_out(_: object, __: str, line: EventDict) -> EventDict:
     """Report third-party actions that cannot be used, since a user would miss them."""
     if line.get("event") == "action_left_out":
         which = f"{line.get('action')!r} of {line.get('source')}" if "action" in line else line.get("source")
-        tell(f"An action of others is left out, {which}: {line.get('error')}", style="yellow")
+        tell(f"An action of another package is left out, {which}: {line.get('error')}", style="yellow")
     elif line.get("event") == "tool_server_unavailable":
         tell(f"{line.get('error')} Its tools are left out. {advice_for('tool_server_unavailable')}", style="yellow")
     return line
@@ -173,7 +172,7 @@ def explained(error: BaseException) -> tuple[str, Code]:  # noqa: PLR0911 - one 
     if isinstance(error, ValidationError) and error.title == Settings.__name__:
         return f"A setting cannot be used: {explain_settings(error)}.", "setting_invalid"
     if isinstance(error, ValidationError) and error.title in _REQUESTS:
-        return f"That cannot be asked for: {explain(error)}.", "invalid_request"
+        return f"The request is invalid: {explain(error)}.", "invalid_request"
     if isinstance(error, ClientError):
         return f"{sentence(error)} {advice(error)}", error.code
     if isinstance(error, LogLost):
@@ -189,7 +188,7 @@ def explained(error: BaseException) -> tuple[str, Code]:  # noqa: PLR0911 - one 
         return f"{unusable} POWERON_HOME says where PowerOn keeps its data.", "file_unusable"
     if structlog.is_configured():
         log.error("command_error", exc_info=error)
-    unexpected = f"PowerOn met an error that it did not expect ({type(error).__name__})."
+    unexpected = f"PowerOn met an unexpected error ({type(error).__name__})."
     return f"{unexpected} {LOG} in the data directory says more.", "unexpected_error"
 
 
@@ -206,3 +205,64 @@ def sentence(error: BaseException) -> str:
     """Return the message of one of our errors as a sentence."""
     text = str(error)
     return text[:1].upper() + text[1:].removesuffix(".") + "."
+
+
+# --- invalid settings -----------------------------------------------------------------------------
+
+_NUMBERS: Final = {
+    "int_parsing",
+    "int_parsing_size",
+    "float_parsing",
+    "greater_than",
+    "greater_than_equal",
+    "less_than_equal",
+}
+
+
+def explain_settings(error: ValidationError) -> str:
+    """Explain what is wrong with settings, under the names that they have in the environment."""
+    return "; ".join(map(_explain, error.errors(include_url=False)))
+
+
+def number_range(least: float | None, most: float | None, *, above: float | None = None) -> str:
+    """Describe the range of a number, with all digits of its bounds."""
+    if above is not None:
+        return f"of more than {above:,}" + ("" if most is None else f" and at most {most:,}")
+    if most is None:
+        return f"of at least {least:,}"
+    return f"of at most {most:,}" if least is None else f"from {least:,} to {most:,}"
+
+
+def _explain(problem: ErrorDetails) -> str:
+    """Explain one problem; secrets never appear, since any text is valid for them."""
+    place = "_".join(map(str, problem["loc"]))
+    variable = place if place.isupper() else f"{PREFIX}{place.upper()}"
+    if problem["type"] == "value_error":
+        return f"{variable}: {str(problem['ctx']['error']).removesuffix('.')}"  # our own message says all three
+    field = Settings.model_fields.get(place)
+    if field is None:
+        return f"{variable}: {problem['msg']}"
+    return f"{variable}: {problem['input']!r} is {_wanted(problem, field)}, or leave it unset{_default(field)}"
+
+
+def _wanted(problem: ErrorDetails, field: FieldInfo) -> str:
+    if problem["type"] == "literal_error":
+        return f"not one of {problem['ctx']['expected'].replace(' or ', ', ')}; set it to one of them"
+    if problem["type"] == "bool_parsing":
+        return "neither true nor false; set it to one of them"
+    if problem["type"] in _NUMBERS:
+        kind = "number" if float in {field.annotation, *get_args(field.annotation)} else "whole number"
+        bounds = number_range(_bound(field, "ge"), _bound(field, "le"), above=_bound(field, "gt"))
+        return f"not a {kind} {bounds}; set it to such a number"
+    return f"invalid ({problem['msg']}); docs/settings.md lists the possible values"
+
+
+def _bound(field: FieldInfo, name: str) -> Any:
+    return next((getattr(each, name) for each in field.metadata if hasattr(each, name)), None)
+
+
+def _default(field: FieldInfo) -> str:
+    """Return the default value as the end of a sentence; empty if there is none."""
+    if field.default is None:
+        return ""
+    return f" for {str(field.default).lower() if isinstance(field.default, bool) else repr(field.default)}"

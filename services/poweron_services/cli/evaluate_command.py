@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 import typer
 
@@ -16,6 +16,7 @@ from poweron_events.errors import Refused
 from poweron_events.execution import ApprovalRequested
 from poweron_services import wiring
 from poweron_services.cli import files
+from poweron_services.cli.arguments import AsJson
 from poweron_services.cli.context import FAILED, NOTHING_YET, USAGE
 from poweron_services.cli.error_messages import explained, load_settings, run_work, sentences, stop
 from poweron_services.cli.event_lines import tell_how_to_answer
@@ -40,26 +41,48 @@ Asked = list[tuple[TableRequest, list[File]]]
 
 
 @sentences()
-def run(
-    table: Path,
-    models: list[str],
+def evaluate(
     *,
-    repeat: int,
-    at_once: int,
-    require: float | None,
-    recorded: str | None,
-    as_json: bool,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Requests and what is expected of them, as JSON Lines.")],
+    model: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="MODEL", help="A model, named as in POWERON_MODEL; repeatable. Default: the configured one."
+        ),
+    ] = None,
+    repeat: Annotated[int, typer.Option("-n", "--repeat", min=1, max=100, metavar="N", help="Ask each N times.")] = 1,
+    at_once: Annotated[int, typer.Option(min=1, max=64, metavar="N", help="At most N requests at once.")] = 4,
+    require: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            max=1,
+            metavar="SHARE",
+            help="Exit 1 if a model has a smaller share of right answers than SHARE, from 0 to 1.",
+        ),
+    ] = None,
+    recorded: Annotated[
+        str | None, typer.Option(metavar="RUN", help="Judge this earlier run again, by its file or id; call no model.")
+    ] = None,
+    as_json: AsJson = False,
 ) -> None:
-    """Ask and score, or only score; exit 1 if a model scores less than is required."""
-    requests = _usable(lambda: read_table(table))
+    """Run a table of requests, and score the answers.
+
+    FILE has one object per line: {"prompt": "…", "documents": ["a.pdf"], "expect": {"contains": ["…"]}}. The keys of
+    `expect` are all optional: contains, status, maxSteps, actions. This process asks the models one after the other;
+    no other process may serve on the same servers meanwhile. The run is kept in a file beside FILE, for --recorded.
+
+    Exit 0 done, 1 a model scores below --require, 2 wrong usage, 130 stopped by Ctrl-C, 143 by SIGTERM.
+    """
+    requests = _usable(lambda: read_table(file))
     settings = load_settings()
     if recorded is not None:
-        found = run_work(_judge_again(settings, requests, _kept(table, recorded, requests, models)))
+        found = run_work(_judge_again(settings, requests, _kept(file, recorded, requests, model or [])))
     else:
-        run_work(_check_models(settings, models))
-        chosen = candidates(settings, models)
+        run_work(_check_models(settings, model or []))
+        chosen = candidates(settings, model or [])
         asked = [(each, files.read(list(each.documents))) for each in requests]
-        found = _ask(settings, _Run(table, chosen), asked, repeat=repeat, at_once=at_once)
+        found = _ask(settings, _Run(file, chosen), asked, repeat=repeat, at_once=at_once)
     kept, told = found
     if as_json:
         print_json(report_json(kept, told) | {"required": require, "met": _met(told, require)})
@@ -97,8 +120,8 @@ def _kept(table: Path, recorded: str, requests: Sequence[TableRequest], models: 
     for each in run.answers:
         if asked.get(each.line) != each.fingerprint:
             stop(
-                f"Line {each.line} of {str(table)!r} asks for something else than it did in run {run.run_id}. "
-                "What is expected may change between runs, not what is asked: leave out --recorded to ask again.",
+                f"Line {each.line} of {str(table)!r} asks for something different from run {run.run_id}. "
+                "The expectations may change between runs, but not the requests: leave out --recorded to ask again.",
                 USAGE,
             )
     return run
@@ -208,4 +231,4 @@ def _met(told: Sequence[ModelScore], require: float | None) -> bool:
 def _unmet(told: Sequence[ModelScore], require: float | None) -> str:
     below = [each for each in told if not _met([each], require)]
     names = ", ".join(f"{each.model} ({'nothing' if each.share is None else f'{each.share:.0%}'})" for each in below)
-    return f"Less is right than the {require:.0%} that are required: {names}."
+    return f"Fewer answers are right than the {require:.0%} that are required: {names}."

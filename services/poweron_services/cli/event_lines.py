@@ -114,7 +114,7 @@ def _lines(event: WorkflowEvent, workflow: Workflow) -> Iterator[Line]:  # noqa:
         case RequestRefused():
             yield "refused", event.detail
         case CancellationRequested():
-            yield "cancelling", event.reason or "Somebody asked for it."
+            yield "cancelling", event.reason or "A user asked for it."
         case DocumentErased():
             yield "erased", f"{counted(len(event.documents), 'document')}: {event.reason}"
         case CallReserved():
@@ -183,7 +183,7 @@ def _totals(event: RoundEnd) -> str:
 
 
 def waiting(action: str) -> str:
-    return f"{action} waits for a person. One of these answers:"
+    return f"{action} waits for a person. Answer it with one of these:"
 
 
 def commands(workflow_id: str) -> tuple[str, str]:

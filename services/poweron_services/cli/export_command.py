@@ -1,10 +1,14 @@
 """`poweron export`: write a workflow for other tools, to stdout or a file."""
 
 import sys
+from enum import StrEnum
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
+
+import typer
 
 from poweron_services.cli import files
+from poweron_services.cli.arguments import AsJson, WorkflowId
 from poweron_services.cli.error_messages import check_id, sentences
 from poweron_services.cli.output import counted, print_json, print_json_text, tell
 from poweron_services.cli.query_commands import with_rows
@@ -15,16 +19,43 @@ from poweron_services.trace_export.workflow_trace import exported_trace, is_trac
 Format = Literal["events", "otel", "openinference"]
 
 
+class ExportFormat(StrEnum):
+    """The formats in which a workflow is exported to other tools."""
+
+    events = "events"
+    otel = "otel"
+    openinference = "openinference"
+
+
 @sentences()
-def run(workflow: str, form: Format, output: Path | None, *, as_json: bool) -> None:
-    """Write the workflow to stdout or to the file, with remarks on stderr."""
+def export(
+    workflow: WorkflowId,
+    form: Annotated[
+        ExportFormat,
+        typer.Option("--format", metavar="FORMAT", help="events, otel or openinference."),
+    ] = ExportFormat.events,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="The file to write; default stdout. Only an earlier export of the same workflow is replaced.",
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Export a workflow to other tools.
+
+    events: its records as they are in the log, one CloudEvent per line, as JSON. otel: one trace as the JSON of
+    OpenTelemetry's protocol, without any text that a person or a model wrote. openinference: the same with prompts
+    and answers, for agent viewers.
+    """
     check_id(workflow)
     if output is not None:
         files.check_file_writable(output)
-    lines = with_rows(lambda connections: _lines(connections, workflow, form))
+    lines = with_rows(lambda connections: _lines(connections, workflow, form.value))
     if output is not None:
         data = b"".join(line + b"\n" for line in lines)
-        files.write_file(output, data, lambda earlier: _is_earlier(earlier, data, workflow, form))
+        files.write_file(output, data, lambda earlier: _is_earlier(earlier, data, workflow, form.value))
         tell(f"Written: {output} ({counted(len(lines), 'line')}).")
         if as_json:
             print_json({"path": str(output), "lines": len(lines)})

@@ -27,14 +27,14 @@ MAX_SAME_NAMES = 1_000  # files of one name, distinguished by numbers of at most
 CSV = "text/csv"
 MAX_FILE = 200_000_000  # bytes
 FOLDER_UNWRITABLE, FILE_UNWRITABLE, FILE_EXISTS = "folder_unwritable", "file_unwritable", "file_exists"  # codes
-NO_FILE = (errno.EEXIST, "a link, a folder or something else that is no file has this name")
+NO_FILE = (errno.EEXIST, "a link, a folder or something else that is not a file has this name")
 
 
 def read(paths: Sequence[Path]) -> list[File]:
     """Read the documents at these paths; a path that cannot be read ends the command."""
     if len(paths) > MAX_DOCUMENTS:
-        most = f"{len(paths)} documents are too many; a request may bring {MAX_DOCUMENTS}."
-        stop(f"{most} Put them into a ZIP archive, which is one of them.", USAGE)
+        most = f"{len(paths)} documents are too many; a request may have {MAX_DOCUMENTS}."
+        stop(f"{most} Put them into a ZIP archive, which counts as one.", USAGE)
     return [File(_name(path), _bytes(path)) for path in paths]
 
 
@@ -62,14 +62,14 @@ def _bytes(path: Path) -> bytes:
 
 
 def _stop_at(path: Path) -> NoReturn:
-    stop(f"The file {str(path)!r} is larger than {MAX_FILE // 1_000_000} MB, the most that can be read.", USAGE)
+    stop(f"The file {str(path)!r} is larger than {MAX_FILE // 1_000_000} MB, the largest that PowerOn reads.", USAGE)
 
 
 def _expect_a_file(path: Path) -> None:
     """End the command if reading could block forever."""
     if not path.is_file() and not path.is_dir() and path.exists():
         kind = "pipe" if path.is_fifo() else "socket" if path.is_socket() else "device"
-        stop(f"{str(path)!r} is no file but a {kind}. Write what it gives to a file, and hand that over.", USAGE)
+        stop(f"{str(path)!r} is a {kind}, not a file. Write its data to a file, and attach that.", USAGE)
 
 
 def check_writable(folder: Path) -> None:
@@ -143,7 +143,7 @@ def _expect_earlier(path: Path, is_earlier: Callable[[bytes], bool]) -> None:
     with path.open("rb") as file:
         there = file.read(MAX_FILE + 1)
     if len(there) > MAX_FILE or not is_earlier(there):
-        said = f"{str(path)!r} is another file and stays. Choose another one with --output, or remove it first."
+        said = f"{str(path)!r} is another file and is kept. Choose another one with --output, or remove it first."
         stop(said, USAGE, code=FILE_EXISTS)
 
 
@@ -170,8 +170,8 @@ async def _write(connections: Connections, workflow_id: str, document: DocumentR
     shown = shown_document(document)
     if not document.is_named_safely:
         tell(
-            f"{document.document_name!r} is not written: {document.document_id!r} is no id that PowerOn gives, "
-            "so somebody else has written the event that names it. Find out who can write to the events topic."
+            f"{document.document_name!r} is not written: {document.document_id!r} is not an id that PowerOn gives, "
+            "so another program wrote the event that names it. Find out who can write to the events topic."
         )
         return shown | {"path": None, "code": "document_id_invalid"}
     try:
@@ -189,7 +189,7 @@ async def _write(connections: Connections, workflow_id: str, document: DocumentR
         )
         return shown | {"path": None, "code": FOLDER_UNWRITABLE}
     if written != name:
-        tell(f"{str(folder / name)!r} is another file and stays; the document is written to {written!r} beside it.")
+        tell(f"{str(folder / name)!r} is another file and is kept; the document is written to {written!r} beside it.")
     return shown | {"path": str(folder / written).encode(errors="replace").decode()}
 
 
@@ -250,7 +250,7 @@ def _holds(place: int, name: str, data: bytes) -> bool:
 
 def _why_unread(error: MissingContent | Unavailable) -> str:
     if isinstance(error, MissingContent):
-        return "It is not in the content store any more."
+        return "It is no longer in the content store."
     return f"The content store does not answer: {error}. Try again."
 
 

@@ -1,29 +1,68 @@
-"""The arguments and help of `poweron fork` and `poweron diff`."""
+"""`poweron fork` and `poweron diff`: run a workflow again from one of its events, and compare two workflows."""
 
-from typing import Annotated
+from collections.abc import Iterator, Sequence
+from contextlib import AsyncExitStack
+from functools import partial
+from typing import Annotated, Any
 
 import typer
+from rich.table import Table
 
+from poweron_events.errors import Refused
+from poweron_events.event import NANO, RECORDED
+from poweron_events.request import MAX_PROMPT
+from poweron_projections.record_verdicts import judged_records
+from poweron_services import telemetry
+from poweron_services.cli import files
 from poweron_services.cli.arguments import AsJson, NoServe, WorkflowId
+from poweron_services.cli.ask_command import (
+    OUTPUT,
+    AskProgress,
+    Shown,
+    exit_code,
+    outcome_json,
+    print_outcome,
+)
+from poweron_services.cli.context import FAILED, USAGE
+from poweron_services.cli.error_messages import check_id, load_settings, run_work, sentence, sentences, stop
+from poweron_services.cli.event_lines import shown_value, tell_untaken
+from poweron_services.cli.output import counted, print_json, printable, stdout, tell
+from poweron_services.cli.progress_bar import watching_progress
+from poweron_services.client.connect import Connections
+from poweron_services.client.follow import Callbacks
+from poweron_services.client.fork_request import Forked, ForkWish
+from poweron_services.client.workflow_history import verified_records
+from poweron_services.client.workflow_snapshot import read_snapshot
+from poweron_services.fork.original import AcceptedEvent, accepted
+from poweron_services.fork.run_comparison import Comparison, Divergence, RunCost, compare
+from poweron_services.settings.config import Settings
+from poweron_services.standalone import check_content, open_connections, run_fork
+
+NOTHING_LEFT = (
+    "The workflow ended with that event: the fork repeats all of it, and there is nothing left to decide. "
+    "Use an earlier `--at`."
+)
+
+PLANNED_BEFORE = (
+    "Its tasks were taken over, too: they were planned for the prompt of that workflow, not for yours. "
+    "`--at {seq}` plans them again."
+)
+WIDE = 2_000  # characters of a value that are shown
+NOT_GIVEN = "not given"
 
 
-def register_fork_commands(app: typer.Typer) -> None:
-    """Add both commands."""
-    app.command("fork")(_fork)
-    app.command("diff")(_diff)
-
-
-def _fork(
+def fork(
+    *,
     workflow: WorkflowId,
-    at: Annotated[
-        int, typer.Option("--at", min=0, max=2**31 - 1, metavar="SEQ", help="The last event that is taken over.")
-    ],
-    model: Annotated[str | None, typer.Option(metavar="MODEL", help="Decide with this model from there.")] = None,
-    prompt: Annotated[str | None, typer.Option(metavar="TEXT", help="Ask in these words.")] = None,
+    at: Annotated[int, typer.Option("--at", min=0, max=2**31 - 1, metavar="SEQ", help="The last event to take over.")],
+    model: Annotated[str | None, typer.Option(metavar="MODEL", help="The model that decides from there on.")] = None,
+    prompt: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="A new prompt, instead of the original one.")
+    ] = None,
     max_steps: Annotated[
         int | None, typer.Option(min=1, max=100, metavar="N", help="At most N steps per task.")
     ] = None,
-    live: Annotated[bool, typer.Option("--live", help="Run actions that there is no result of.")] = False,
+    live: Annotated[bool, typer.Option("--live", help="Run actions that have no recorded result.")] = False,
     no_serve: NoServe = False,
     as_json: AsJson = False,
 ) -> None:
@@ -35,16 +74,97 @@ def _fork(
 
     Exit 0 completed, 1 failed, 2 wrong usage, 3 cancelled, 130 stopped by Ctrl-C, 143 by SIGTERM.
     """
-    from poweron_services.cli import fork_command
-    from poweron_services.client.fork_request import ForkWish
+    wish, serving = ForkWish(workflow, at, prompt=prompt, max_steps=max_steps, live=live), not no_serve
+    asked = AskProgress()
+    with sentences():
+        _check(wish, model, serving=serving)
+        settings = load_settings(telemetry.StageWaitReporter(asked.waits))
+        if serving:
+            settings = _checked(settings, model)
+        forked, documents = run_work(
+            _fork(settings, wish, serving=serving, asked=asked), partial(asked.interrupted, serving=serving)
+        )
+        if as_json:
+            print_json(_json(forked, documents, asked))
+        else:
+            _print(forked, documents, asked, is_reworded=wish.prompt is not None)
+    raise typer.Exit(exit_code(forked.outcome, documents))
 
-    wish = ForkWish(workflow, at, prompt=prompt, max_steps=max_steps, live=live)
-    fork_command.run(wish, model=model, serving=not no_serve, as_json=as_json)
+
+def _check(wish: ForkWish, model: str | None, *, serving: bool) -> None:
+    """End the command with a sentence if an argument is invalid."""
+    check_id(wish.workflow)
+    if wish.prompt is not None and not wish.prompt.strip():
+        stop("The prompt is empty. Leave `--prompt` out to keep the one of the workflow.", USAGE)
+    if wish.prompt is not None and len(wish.prompt) > MAX_PROMPT:
+        stop(f"The prompt has {len(wish.prompt):,} characters; at most {MAX_PROMPT:,} are allowed.", USAGE)
+    if model is not None and not serving:
+        stop("`--model` says which model this process asks; with `--no-serve` it asks none.", USAGE)
 
 
-def _diff(
+def _checked(settings: Settings, model: str | None) -> Settings:
+    """Return the settings; a model that is named serves every stage.
+
+    Ends the command before anything is opened if a setting is missing that a model needs.
+    """
+    from poweron_services.cli.model_option import built  # noqa: PLC0415 - what was typed is checked before
+    from poweron_services.wiring import build_model  # noqa: PLC0415 - as above
+
+    if model is not None:
+        built(settings, model, AsyncExitStack())
+        return settings.with_model(model)
+    try:
+        build_model(settings, AsyncExitStack())
+    except Refused as error:
+        stop(sentence(error), USAGE, code=error.code)
+    return settings
+
+
+async def _fork(settings: Settings, wish: ForkWish, *, serving: bool, asked: AskProgress) -> tuple[Forked, Shown]:
+    await check_content(settings)
+    async with open_connections(settings, tell) as connections:
+        async with watching_progress(connections.progress) as asked.watch:
+            callbacks = Callbacks(asked.heard, asked.requested, tell_untaken)
+            forked = await run_fork(connections, wish, serving=serving, callbacks=callbacks, progress=tell)
+        outcome = forked.outcome
+        folder = OUTPUT / outcome.workflow_id
+        return forked, await files.write(connections, outcome.workflow_id, outcome.documents, folder)
+
+
+def _json(forked: Forked, documents: Shown, asked: AskProgress) -> dict[str, Any]:
+    return {
+        **outcome_json(forked.outcome, documents, asked.models),
+        "forkedFrom": forked.plan.forked_from.model_dump(mode="json", by_alias=True),
+        "reusedCalls": forked.reuse.calls,
+        "reusedActions": forked.reuse.actions,
+        "nothingLeft": forked.plan.nothing_left,
+    }
+
+
+def _print(forked: Forked, documents: Shown, asked: AskProgress, *, is_reworded: bool) -> None:
+    print_outcome(
+        forked.outcome, documents, [each for each in asked.models if not each.startswith(f"{RECORDED}/")], None
+    )
+    if forked.outcome.refusal is not None:
+        return
+    origin, reuse = forked.plan.forked_from, forked.reuse
+    stdout.print(
+        f"Forked from workflow {origin.workflow} at event {origin.seq}: {counted(reuse.calls, 'answer')} of models "
+        f"and {counted(reuse.actions, 'result')} of actions were taken over."
+    )
+    if forked.plan.nothing_left:
+        stdout.print(NOTHING_LEFT)
+    elif is_reworded and forked.plan.replan_at is not None:
+        stdout.print(PLANNED_BEFORE.format(seq=forked.plan.replan_at))
+    stdout.print(f"`poweron diff {origin.workflow} {forked.outcome.workflow_id}` shows where they first differ.")
+
+
+# --- where two workflows differ ------------------------------------------------------------------------
+
+
+def diff(
     a: Annotated[str, typer.Argument(metavar="A", help="The id of a workflow.")],
-    b: Annotated[str, typer.Argument(metavar="B", help="That of the one to compare it with.")],
+    b: Annotated[str, typer.Argument(metavar="B", help="The id of the workflow to compare it with.")],
     as_json: AsJson = False,
 ) -> None:
     """Show where two workflows first differ, and what each cost.
@@ -53,6 +173,124 @@ def _diff(
 
     Exit 0 same, 1 different, 2 wrong usage.
     """
-    from poweron_services.cli import diff_command
+    with sentences():
+        check_id(a)
+        check_id(b)
+        compared = run_work(_compared(a, b))
+        if as_json:
+            print_json(_diff_json(a, b, compared))
+        else:
+            _print_diff(a, b, compared)
+    raise typer.Exit(0 if compared.same else FAILED)
 
-    diff_command.run(a, b, as_json=as_json)
+
+async def _compared(a: str, b: str) -> Comparison:
+    async with open_connections(load_settings(), tell) as connections:
+        ours, theirs = await _events(connections, a), await _events(connections, b)
+    return compare([each.event for each in ours], [each.event for each in theirs])
+
+
+async def _events(connections: Connections, workflow: str) -> list[AcceptedEvent]:
+    await read_snapshot(connections, workflow)
+    await verified_records(connections, workflow)
+    return accepted(await judged_records(connections.pool, workflow))
+
+
+def _diff_json(a: str, b: str, compared: Comparison) -> dict[str, Any]:
+    parted = compared.divergence
+    return {
+        "same": compared.same,
+        "divergence": None if parted is None else parted.model_dump(mode="json", by_alias=True),
+        "a": _cost(a, compared.a),
+        "b": _cost(b, compared.b),
+    }
+
+
+def _cost(workflow: str, cost: RunCost) -> dict[str, Any]:
+    given = cost.model_dump(mode="json", by_alias=True, exclude={"cost_nano_usd"})
+    return {"workflowId": workflow, **given, "costUsd": cost.cost_nano_usd / NANO}
+
+
+def _print_diff(a: str, b: str, compared: Comparison) -> None:
+    if compared.divergence is None:
+        stdout.print("Both did the same: actions, parameters, outcomes and decisions are equal at every place.")
+    else:
+        for line in divergence_lines(compared.divergence):
+            stdout.print(line)
+    stdout.print()
+    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
+    for heading in ("", "steps", "calls", "taken over", "tokens", "cost", "models", "actions"):
+        table.add_column(heading, justify="left" if not heading else "right")
+    for name, workflow, cost in (("A", a, compared.a), ("B", b, compared.b)):
+        stdout.print(f"{name}  {workflow}")
+        table.add_row(name, *_cells(cost))
+    stdout.print()
+    stdout.print(table)
+
+
+def _cells(cost: RunCost) -> list[str]:
+    return [
+        f"{cost.steps:,}",
+        f"{cost.calls:,}",
+        f"{cost.recorded_calls:,}",
+        f"{cost.tokens:,}",
+        f"${cost.cost_nano_usd / NANO:.4f}",
+        f"{cost.model_ms / 1000:.1f} s",
+        f"{cost.action_ms / 1000:.1f} s",
+    ]
+
+
+def divergence_lines(parted: Divergence) -> Iterator[str]:
+    """Yield lines that say where two workflows first differ, and what each did there."""
+    place = _where((parted.round, parted.task, parted.attempt, parted.step))
+    yield f"They first differ in {place}, by {_BY[parted.what]}."
+    a, b = parted.a, parted.b
+    if parted.what == "parameters":
+        a, b = _differing(a, b), _differing(b, a)
+    yield f"  A  {_cut(_told(parted.what, a))}"
+    yield f"  B  {_cut(_told(parted.what, b))}"
+
+
+_BY = {
+    "action": "the action",
+    "parameters": "the parameters of the action",
+    "outcome": "the outcome",
+    "decision": "the decision",
+    "length": "how far they go",
+}
+_PLACES = ("round", "task", "attempt", "step")
+
+
+def _where(place: Sequence[int]) -> str:
+    """Format a place as `round 1, task 2, attempt 1, step 3`, leaving out zeros."""
+    return ", ".join(f"{name} {number}" for name, number in zip(_PLACES, place, strict=True) if number)
+
+
+def _differing(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    """Return the parameters that differ, including those that only the other workflow has."""
+    told = [{name: given.get(name, NOT_GIVEN) for name in sorted({*one, *other})} for given in (one, other)]
+    return {name: value for name, value in told[0].items() if value != told[1][name]}
+
+
+def _told(what: str, value: Any) -> str:
+    match value:
+        case None:
+            return "nothing more"
+        case {"place": place}:
+            kind, come_to = next((str(name), each) for name, each in value.items() if name != "place")
+            said_by_itself = isinstance(come_to, dict) and kind != "parameters"
+            return f"{_where(place)}: {'' if said_by_itself else f'{kind} '}{_told(kind, come_to)}"
+        case dict() if what == "parameters":
+            return "; ".join(f"{name}: {shown_value(each)}" for name, each in value.items()) or "none"
+        case {"tasks": int() as count}:
+            return counted(count, "task")
+        case {"stage": stage, "code": code}:
+            return f"failed in stage {stage}" + (f" ({code})" if code else "")
+        case _:
+            return str(value)
+
+
+def _cut(text: str) -> str:
+    shown = printable(text)
+    left_out = len(shown) - WIDE
+    return shown if left_out <= 0 else f"{shown[:WIDE]}… ({counted(left_out, 'more character')})"

@@ -1,38 +1,106 @@
-"""The command line: data on stdout, progress on stderr, whole sentences when something is wrong."""
+"""The command line: data on stdout, progress on stderr, whole sentences when something is wrong.
 
-from typing import Annotated, Optional
+`COMMANDS` names the module of every command; it is imported when the command is run, so that `poweron --help` is fast.
+"""
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib import import_module
+from typing import Annotated, Any, Final, NamedTuple
 
 import typer
 
-from poweron_services.cli import analysis_commands
-from poweron_services.cli.arguments import (
-    AsJson,
-    Before,
-    ConnectionLabels,
-    FollowedUp,
-    HandedOver,
-    InMode,
-    Limit,
-    NoServe,
-    Output,
-    Parts,
-    Peer,
-    Seed,
-    WorkflowId,
-    dollars,
-    tokens,
-)
-from poweron_services.cli.audit_commands import add_audit_commands
-from poweron_services.cli.bi_group import bi
-from poweron_services.cli.check_groups import models, search
-from poweron_services.cli.choices import Mode, PlayedRole
 from poweron_services.cli.command_group import CommandGroup
-from poweron_services.cli.documents_group import documents
-from poweron_services.cli.fork_commands import register_fork_commands
-from poweron_services.cli.mcp_group import mcp
+
+
+class _Command(NamedTuple):
+    """Where a command is defined: the module has a function, or a group of commands, of the command's name."""
+
+    module: str
+    meaning: str
+    """The first sentence of its help, which `poweron --help` lists."""
+
+
+COMMANDS: Final = {
+    "ask": _Command("ask_command", "Ask for work, follow it, and print the answer."),
+    "cancel": _Command("cancel_command", "Cancel the open round of a workflow."),
+    "approve": _Command("approval_commands", "Approve the pending action of a workflow."),
+    "deny": _Command("approval_commands", "Deny the pending action of a workflow."),
+    "approvals": _Command("approval_commands", "Show pending approvals."),
+    "workflows": _Command("query_commands", "List workflows, newest first."),
+    "history": _Command("query_commands", "Show a workflow's history, newest first."),
+    "events": _Command("query_commands", "Show every event of a workflow, oldest first."),
+    "watch": _Command("query_commands", "Follow a workflow until its round has ended."),
+    "sources": _Command("sources_command", "Show what a workflow's answers cite, and check the quotes."),
+    "show": _Command("audit_commands", "Show what a decision saw."),
+    "replay": _Command("audit_commands", "Replay every decision of a workflow, and compare."),
+    "fork": _Command("fork_commands", "Start a new workflow from an event of another one."),
+    "diff": _Command("fork_commands", "Show where two workflows first differ, and what each cost."),
+    "deadletters": _Command("query_commands", "Show records that cannot be read, and why."),
+    "serve": _Command("service_commands", "Do the work: play the roles until stopped."),
+    "rebuild": _Command("service_commands", "Rebuild the rows in Postgres from the log."),
+    "verify": _Command("service_commands", "Compare rows and content store with the log."),
+    "recover": _Command("service_commands", "Recover after events were lost from the log."),
+    "up": _Command("server_commands", "Start Kafka and Postgres on this machine."),
+    "down": _Command("server_commands", "Stop the Kafka and Postgres of this machine."),
+    "status": _Command("server_commands", "Show where Kafka and Postgres answer, and how to log in."),
+    "bench": _Command("bench_command", "Measure how fast PowerOn is on this machine."),
+    "chaos": _Command("chaos_command", "Inject faults, and check that nothing is lost."),
+    "evaluate": _Command("evaluate_command", "Run a table of requests, and score the answers."),
+    "export": _Command("export_command", "Export a workflow to other tools."),
+    "models": _Command("check_commands", "Check the language models."),
+    "search": _Command("check_commands", "Check the search engine."),
+    "mcp": _Command("mcp_commands", "Check and approve servers of tools that speak MCP, or be one."),
+    "documents": _Command("documents_commands", "List a workflow's documents, or remove unused content."),
+    "bi": _Command("bi_commands", "Export figures for analysts, or write a report page."),
+}
+
+
+@cache
+def _load(name: str) -> Any:
+    """Import a command, and return it as typer runs it."""
+    found = getattr(import_module(f"poweron_services.cli.{COMMANDS[name].module}"), name)
+    if isinstance(found, typer.Typer):
+        loaded: Any = typer.main.get_group(found)
+        loaded.name = name
+        return loaded
+    alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+    alone.command(name)(found)
+    return typer.main.get_command(alone)
+
+
+class _Commands(Mapping[str, Any]):
+    """The commands by name, each imported when it is looked up."""
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in COMMANDS:
+            raise KeyError(name)
+        return _load(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(COMMANDS)
+
+    def __len__(self) -> int:
+        return len(COMMANDS)
+
+
+class _LazyGroup(CommandGroup):
+    """Lists the commands without importing them."""
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        self.commands: Any = _Commands()
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - typer hands it over
+        return list(COMMANDS)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - as above
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, command.meaning) for name, command in COMMANDS.items()])
+
 
 app = typer.Typer(
-    cls=CommandGroup,
+    cls=_LazyGroup,
     name="poweron",
     help="Run work that a language model steers, as a log of events that anyone can audit.",
     no_args_is_help=True,
@@ -44,7 +112,7 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import version
+        from importlib.metadata import version  # noqa: PLC0415 - takes long to import
 
         typer.echo(f"poweron {version('poweron-services')}")
         raise typer.Exit
@@ -57,337 +125,6 @@ def _poweron(
     ] = False,
 ) -> None:
     """Options that apply to all commands."""
-
-
-app.add_typer(models, name="models")
-app.add_typer(search, name="search")
-app.add_typer(mcp, name="mcp")
-app.add_typer(documents, name="documents")
-app.add_typer(bi, name="bi")
-
-
-@app.command()
-def ask(
-    prompt: Annotated[str, typer.Argument(metavar="PROMPT", help="What you ask for, in a sentence.")],
-    document: HandedOver = None,
-    workflow: FollowedUp = None,
-    connection: ConnectionLabels = None,
-    max_steps: Annotated[int, typer.Option(min=1, max=100, metavar="N", help="At most N steps per task.")] = 5,
-    language: Annotated[
-        Optional[str], typer.Option(metavar="xx", help="The language of the answer: en, de, pt-BR, …")
-    ] = None,
-    mode: InMode = Mode.React,
-    max_tokens: Annotated[Optional[int], tokens("At most N tokens of models for this request.")] = None,
-    max_cost: Annotated[Optional[float], dollars("At most this much money for models for this request.")] = None,
-    max_workflow_tokens: Annotated[Optional[int], tokens("At most N for the workflow, follow-ups too.")] = None,
-    max_workflow_cost: Annotated[Optional[float], dollars("At most this much for it, follow-ups too.")] = None,
-    output: Output = None,
-    no_serve: NoServe = False,
-    as_json: AsJson = False,
-) -> None:
-    """Ask for work, follow it, and print the answer.
-
-    The answer goes to stdout, progress to stderr. Resulting documents are written to --output,
-    by default poweron-output/WORKFLOW. Ctrl-C stops following; the workflow remains and is never lost.
-    A follow-up can start once the previous round has ended.
-
-    Exit 0 completed, 1 failed, 2 wrong usage, 3 cancelled, 130 stopped by Ctrl-C, 143 by SIGTERM.
-    """
-    from poweron_services.cli import ask_command
-
-    ask_command.run(
-        prompt,
-        document or [],
-        connection or [],
-        max_steps=max_steps,
-        language=language,
-        mode=mode.value,
-        budgets=ask_command.budgets(
-            max_tokens=max_tokens,
-            max_cost=max_cost,
-            max_workflow_tokens=max_workflow_tokens,
-            max_workflow_cost=max_workflow_cost,
-        ),
-        workflow=workflow,
-        output=output,
-        serving=not no_serve,
-        as_json=as_json,
-    )
-
-
-@app.command()
-def cancel(
-    workflow: WorkflowId,
-    reason: Annotated[str, typer.Option(metavar="WHY", help="The reason, which the history shows.")] = "",
-    as_json: AsJson = False,
-) -> None:
-    """Cancel the open round of a workflow.
-
-    Running work is stopped; finished work stays, and a follow-up is possible.
-    Requires a process that serves: `poweron serve`, or the `poweron ask` that opened the workflow.
-
-    Exit 0 cancelled, 1 ended otherwise or not cancelled, 2 wrong usage, 130 stopped by Ctrl-C, 143 by SIGTERM.
-    """
-    from poweron_services.cli import cancel_command
-
-    cancel_command.run(workflow, reason, as_json=as_json)
-
-
-@app.command()
-def approve(
-    workflow: WorkflowId,
-    reason: Annotated[str, typer.Option(metavar="WHY", help="The reason, which the log records.")] = "",
-    as_json: AsJson = False,
-) -> None:
-    """Approve the pending action of a workflow.
-
-    Shows the action first. The approval is for exactly these parameters.
-    Requires a process that serves: `poweron serve`, or the `poweron ask` that opened the workflow.
-
-    Exit 0 approved, 1 not approved, 2 wrong usage, 130 stopped by Ctrl-C, 143 by SIGTERM.
-    """
-    from poweron_services.cli import approval_commands
-
-    approval_commands.decide(workflow, "approve", reason, as_json=as_json)
-
-
-@app.command()
-def deny(
-    workflow: WorkflowId,
-    reason: Annotated[str, typer.Option(metavar="WHY", help="Why; the workflow goes on with it in mind.")],
-    as_json: AsJson = False,
-) -> None:
-    """Deny the pending action of a workflow.
-
-    Shows the action first. The workflow continues without it.
-    Requires a process that serves: `poweron serve`, or the `poweron ask` that opened the workflow.
-
-    Exit 0 denied, 1 not denied, 2 wrong usage, 130 stopped by Ctrl-C, 143 by SIGTERM.
-    """
-    from poweron_services.cli import approval_commands
-
-    approval_commands.decide(workflow, "deny", reason, as_json=as_json)
-
-
-@app.command()
-def approvals(limit: Limit = 50, as_json: AsJson = False) -> None:
-    """Show pending approvals.
-
-    Shows the action, its parameters in full, since when it has been waiting and when it expires; longest waiting first.
-    """
-    from poweron_services.cli import approval_commands
-
-    approval_commands.approvals(limit, as_json=as_json)
-
-
-@app.command()
-def workflows(limit: Limit = 20, as_json: AsJson = False) -> None:
-    """List workflows, newest first."""
-    from poweron_services.cli import query_commands
-
-    query_commands.workflows(limit, as_json=as_json)
-
-
-@app.command()
-def history(
-    workflow: WorkflowId,
-    limit: Limit = 50,
-    before: Before = None,
-    verify: Annotated[bool, typer.Option("--verify", help="Compare its rows with the log first.")] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Show a workflow's history, newest first.
-
-    Reads the rows in Postgres as they are; with --verify, compares them with the log first.
-    """
-    from poweron_services.cli import query_commands
-
-    query_commands.history(workflow, limit, before, verifying=verify, as_json=as_json)
-
-
-@app.command()
-def events(workflow: WorkflowId, as_json: AsJson = False) -> None:
-    """Show every event of a workflow, oldest first.
-
-    Each has its verdict: accepted, or superseded if another event came first.
-    """
-    from poweron_services.cli import query_commands
-
-    query_commands.events(workflow, as_json=as_json)
-
-
-@app.command()
-def watch(workflow: WorkflowId, as_json: AsJson = False) -> None:
-    """Follow a workflow until its round has ended.
-
-    Shows every event so far, then each new one as it happens.
-    """
-    from poweron_services.cli import query_commands
-
-    query_commands.watch(workflow, as_json=as_json)
-
-
-@app.command()
-def sources(workflow: WorkflowId, as_json: AsJson = False) -> None:
-    """Show what a workflow's answers cite, and check the quotes.
-
-    Shows each web page with its address, its title, when it was fetched and the SHA-256 of its bytes, each document
-    with its place, the statements that cite it, and whether their quotes appear there: found, not found, not quoted,
-    or missing if the source is no longer stored.
-    """
-    from poweron_services.cli import sources_command
-
-    sources_command.sources(workflow, as_json=as_json)
-
-
-add_audit_commands(app)
-register_fork_commands(app)
-
-
-@app.command()
-def deadletters(limit: Limit = 50, as_json: AsJson = False) -> None:
-    """Show records that cannot be read, and why.
-
-    Newest first. With --json, each includes its bytes as base64.
-    """
-    from poweron_services.cli import query_commands
-
-    query_commands.dead_letters(limit, as_json=as_json)
-
-
-@app.command()
-def serve(
-    role: Annotated[list[PlayedRole] | None, typer.Option(metavar="ROLE", help="Only this role; repeatable.")] = None,
-) -> None:
-    """Do the work: play the roles until stopped.
-
-    Plays all roles unless --role names some. Any number of these processes share the work.
-    """
-    from poweron_services.cli import service_commands
-
-    service_commands.serve([each.value for each in role or []])
-
-
-@app.command()
-def rebuild(as_json: AsJson = False) -> None:
-    """Rebuild the rows in Postgres from the log.
-
-    The new rows are built beside the old ones, compared with them, and swapped in at once.
-    """
-    from poweron_services.cli import service_commands
-
-    service_commands.rebuild(as_json=as_json)
-
-
-@app.command()
-def verify(
-    content: Annotated[bool, typer.Option("--content", help="Read every content, and check its digest.")] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Compare rows and content store with the log.
-
-    Lists every cell and row in Postgres that differs, and every missing or damaged content that events refer to.
-    Exit 0 if there is none, else 1.
-    """
-    from poweron_services.cli import service_commands
-
-    service_commands.verify(reading=content, as_json=as_json)
-
-
-@app.command()
-def recover(
-    yes: Annotated[bool, typer.Option("--yes", help="Do it without asking.")] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Recover after events were lost from the log.
-
-    If the topic poweron.events was deleted, or holds less than the rows, nothing is appended. This command lists the
-    lost workflows, asks, and rebuilds the rows from what the log holds. A restored topic does not need it.
-
-    With --json, or without a terminal to ask on, it changes nothing without --yes.
-    Exit 0 recovered or nothing to recover, 1 nothing was changed.
-    """
-    from poweron_services.cli import recover_command
-
-    recover_command.recover(yes=yes, as_json=as_json)
-
-
-@app.command()
-def up(as_json: AsJson = False) -> None:
-    """Start Kafka and Postgres on this machine.
-
-    They keep running until `poweron down`.
-    """
-    from poweron_services.cli import server_commands
-
-    server_commands.up(as_json=as_json)
-
-
-@app.command()
-def down(as_json: AsJson = False) -> None:
-    """Stop the Kafka and Postgres of this machine."""
-    from poweron_services.cli import server_commands
-
-    server_commands.down(as_json=as_json)
-
-
-@app.command()
-def status(as_json: AsJson = False) -> None:
-    """Show where Kafka and Postgres answer, and how to log in.
-
-    Also checks the log and the content store. Exit 1 if a server or the content store does not answer, or if events
-    or contents are missing.
-    """
-    from poweron_services.cli import server_commands
-
-    server_commands.status(as_json=as_json)
-
-
-@app.command()
-def bench(
-    only: Parts = None,
-    fsync: Annotated[bool, typer.Option("--fsync", help="Let Kafka force every record to the disk.")] = False,
-    processes: Annotated[
-        int, typer.Option(min=1, max=64, metavar="N", help="How many processes play all the roles.", show_default=True)
-    ] = 1,
-    peer: Peer = None,
-    as_json: AsJson = False,
-) -> None:
-    """Measure how fast PowerOn is on this machine.
-
-    Prints our figures beside yardsticks of the same run: a bare ring of Kafka topics, the same ring written
-    to Postgres, a bare COPY. The model and the action answer at once. It takes a few minutes and uses its own
-    servers, whose data is removed afterwards; nothing else should be running meanwhile.
-
-    Exit 1 if the run is void because the yardsticks show that the machine was busy.
-    """
-    from poweron_services.cli import bench_command
-
-    bench_command.bench(only or [], fsync=fsync, processes=processes, peer=peer, as_json=as_json)
-
-
-@app.command()
-def chaos(
-    minutes: Annotated[float, typer.Option(min=0.05, max=1_440, metavar="N", help="How long faults strike.")] = 1.0,
-    seed: Seed = None,
-    keep: Annotated[bool, typer.Option("--keep", help="Keep the data directory, also after a clean run.")] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Inject faults, and check that nothing is lost.
-
-    Starts its own servers and role processes, asks for work, and kills, freezes and empties them at random.
-    Then everything must settle: every request answered, every workflow ended once, no effect twice, rows matching
-    the log.
-    Your own servers and data are not touched.
-
-    Exit 0 clean, 1 not clean, 130 stopped by Ctrl-C or SIGTERM.
-    """
-    from poweron_services.cli import chaos_command
-
-    chaos_command.run(minutes, seed, keep=keep, as_json=as_json)
-
-
-analysis_commands.register(app)
 
 
 def main() -> None:

@@ -4,8 +4,7 @@ import asyncio
 import base64
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import aclosing, suppress
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import typer
 from rich.text import Text
@@ -21,12 +20,11 @@ from poweron_events.log import Record
 from poweron_projections import reader
 from poweron_projections.catch_up import catch_up
 from poweron_projections.entries import ApprovalEntry, DeadLetterEntry, EventEntry, HistoryEntry, WorkflowSummary
-from poweron_services.cli import files
 from poweron_services.cli.advice import LOG_LOST, advice
-from poweron_services.cli.context import FAILED
+from poweron_services.cli.arguments import AsJson, Limit, WorkflowId
 from poweron_services.cli.error_messages import check_id, load_settings, run_work, sentence, sentences
 from poweron_services.cli.event_lines import STYLES, Narrator, size, tell_how_to_answer, waiting
-from poweron_services.cli.output import one_line, print_beside, print_json, print_row, printable, stdout, tell, utc
+from poweron_services.cli.output import one_line, print_beside, print_json, print_row, stdout, tell, utc
 from poweron_services.cli.progress_bar import ProgressWatch, watching_progress
 from poweron_services.cli.standard_streams import abandoned
 from poweron_services.client.client_errors import UnknownWorkflow
@@ -40,6 +38,10 @@ PAGE = 500  # records fetched at a time
 WIDE = 110  # columns of a terminal with room for the year of a workflow as well as its prompt
 EVENT = {"seq", "type", "verdict", "partition", "offset", "time", "id", "causationid", "data"}
 
+Before = Annotated[
+    int | None,
+    typer.Option("--before", metavar="SEQ", min=0, max=2**31 - 1, help="Only entries before this seq."),
+]
 Result = TypeVar("Result")
 
 
@@ -71,12 +73,12 @@ async def _expect_known(connections: Connections, workflow: str, found: Sequence
 QUIET = HINT_AFTER["request"]  # seconds without an event until a hint says that possibly no process is serving
 NOTHING_HAPPENS = (
     f"Nothing has happened for {QUIET:g} s. If no `poweron serve` and no `poweron ask` runs on these servers, "
-    "nobody does the work: start one."
+    "no process does the work: start one."
 )
 
 
 @sentences()
-def workflows(limit: int, *, as_json: bool) -> None:
+def workflows(limit: Limit = 20, as_json: AsJson = False) -> None:
     """List workflows, newest first."""
     found = with_rows(lambda connections: reader.workflows(connections.pool, limit=limit))
     if as_json:
@@ -100,12 +102,22 @@ def print_workflow(workflow: WorkflowSummary) -> None:
 
 
 @sentences()
-def history(workflow: str, limit: int, before: int | None, *, verifying: bool, as_json: bool) -> None:
-    """Show a page of the history, newest first, and on stderr any pending approval, which is not history yet."""
+def history(
+    *,
+    workflow: WorkflowId,
+    limit: Limit = 50,
+    before: Before = None,
+    verify: Annotated[bool, typer.Option("--verify", help="Compare its rows with the log first.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show a workflow's history, newest first.
+
+    Reads the rows in Postgres as they are; with --verify, compares them with the log first.
+    """
     check_id(workflow)
 
     async def read(connections: Connections) -> tuple[list[HistoryEntry], list[ApprovalEntry]]:
-        if verifying:
+        if verify:
             await verified_records(connections, workflow)
         entries = await reader.history(connections.pool, workflow, limit=limit, before_seq=before)
         await _expect_known(connections, workflow, entries)
@@ -162,8 +174,11 @@ def _shown_references(entry: HistoryEntry) -> Iterator[str]:
 
 
 @sentences()
-def events(workflow: str, *, as_json: bool) -> None:
-    """Show every record of a workflow, oldest first."""
+def events(workflow: WorkflowId, as_json: AsJson = False) -> None:
+    """Show every event of a workflow, oldest first.
+
+    Each has its verdict: accepted, or superseded if another event came first.
+    """
     check_id(workflow)
 
     async def show(connections: Connections) -> None:
@@ -188,35 +203,11 @@ def _print_event(event: EventEntry, *, as_json: bool) -> None:
 
 
 @sentences()
-def documents(workflow: str, output: Path | None, *, as_json: bool) -> None:
-    """List documents, or write them to a folder."""
-    check_id(workflow)
+def deadletters(limit: Limit = 50, as_json: AsJson = False) -> None:
+    """Show records that cannot be read, and why.
 
-    async def collect(connections: Connections) -> list[dict[str, Any]]:
-        if output is not None:
-            files.check_writable(output)
-        await verified_records(connections, workflow)
-        entries = await reader.documents(connections.pool, workflow)
-        if output is not None:
-            return await files.write(connections, workflow, entries, output)
-        return [files.shown_document(entry) | {"label": entry.label} for entry in entries]
-
-    found = with_rows(collect)
-    for document in found:
-        if as_json:
-            print_json(document)
-        else:
-            where = document["path"] if output is not None else document["label"]
-            name = one_line(document["documentName"])
-            margin = Text(f"{one_line(document['documentId']):<12}{size(document['size']):>9}  ", style="dim")
-            print_beside(stdout, margin, f"{name} ({printable(where or 'not written')})")
-    if output is not None and any(document["path"] is None for document in found):
-        raise typer.Exit(FAILED)
-
-
-@sentences()
-def dead_letters(limit: int, *, as_json: bool) -> None:
-    """Show records that could not be read."""
+    Newest first. With --json, each includes its bytes as base64.
+    """
     letters = with_rows(lambda connections: reader.dead_letters(connections.pool, limit=limit))
     for letter in letters:
         if as_json:
@@ -236,10 +227,13 @@ def _dead_letter(letter: DeadLetterEntry) -> dict[str, Any]:
 
 
 @sentences()
-def watch(workflow: str, *, as_json: bool) -> None:
-    """Follow a workflow from its first event until no round is open."""
+def watch(workflow: WorkflowId, as_json: AsJson = False) -> None:
+    """Follow a workflow until its round has ended.
+
+    Shows every event so far, then each new one as it happens.
+    """
     check_id(workflow)
-    run_work(_watch(workflow, as_json=as_json), lambda: f"Stopped watching; workflow {workflow} goes on without you.")
+    run_work(_watch(workflow, as_json=as_json), lambda: f"Stopped watching; workflow {workflow} continues without you.")
 
 
 async def _watch(workflow_id: str, *, as_json: bool) -> None:

@@ -5,6 +5,7 @@ from itertools import zip_longest
 
 from rich.text import Text
 
+from poweron_services.cli.arguments import AsJson, WorkflowId
 from poweron_services.cli.error_messages import check_id, load_settings, sentences
 from poweron_services.cli.output import one_line, print_beside, print_json, printable, stdout, tell, utc
 from poweron_services.cli.query_commands import with_rows
@@ -17,12 +18,17 @@ WIDTH = max(map(len, STYLES)) + 2
 
 
 @sentences()
-def sources(workflow: str, *, as_json: bool) -> None:
-    """Show what the answers of a workflow cite."""
+def sources(workflow: WorkflowId, as_json: AsJson = False) -> None:
+    """Show what a workflow's answers cite, and check the quotes.
+
+    Shows each web page with its address, its title, when it was fetched and the SHA-256 of its bytes, each document
+    with its place, the statements that cite it, and whether their quotes appear there: found, not found, not quoted,
+    or missing if the source is no longer stored.
+    """
     check_id(workflow)
     found = with_rows(lambda connections: check_sources(connections, workflow, _read))
     for name in found.missing:
-        tell(f"{one_line(name)!r} is not in the content store any more, so nothing can be looked up in it.")
+        tell(f"{one_line(name)!r} is no longer in the content store, so its quotes cannot be checked.")
     if as_json:
         print_json(found.model_dump(mode="json", by_alias=True))
         return
@@ -31,7 +37,7 @@ def sources(workflow: str, *, as_json: bool) -> None:
     for document in found.documents:
         _print_document(document)
     if not found.sources and not found.documents:
-        stdout.print("No answer of this workflow cites a page of the web or a document.")
+        stdout.print("No answer of this workflow cites a web page or a document.")
 
 
 async def _read(data: bytes, name: str) -> str:

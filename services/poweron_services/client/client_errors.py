@@ -102,7 +102,7 @@ class RoundEnded(Refused):
     code = "round_ended"
 
     def __init__(self, workflow_id: str, round_: int) -> None:
-        super().__init__(f"Round {round_} of workflow {workflow_id} has ended already, there is nothing to cancel")
+        super().__init__(f"Round {round_} of workflow {workflow_id} has already ended: there is nothing to cancel")
         self.workflow_id = workflow_id
         self.round = round_
 
@@ -139,7 +139,7 @@ class UnknownSeq(Refused):
     code = "unknown_seq"
 
     def __init__(self, workflow_id: str, seq: int, *, superseded: bool, nearest: int, last: int) -> None:
-        what = "was superseded: it changed nothing" if superseded else f"is not there: its last event is {last}"
+        what = "was superseded: it changed nothing" if superseded else f"does not exist: the last event is {last}"
         super().__init__(f"Event {seq} of workflow {workflow_id} {what}. The nearest accepted one is {nearest}")
         self.workflow_id = workflow_id
         self.nearest = nearest
@@ -177,7 +177,7 @@ class NobodyServes(Unserved):
     code = "nobody_serves"
 
     def __init__(self, workflow_id: str, asked: AskedFor, seconds: float) -> None:
-        super().__init__(f"Nobody has taken the {asked} within {seconds:g} s. It stands")
+        super().__init__(f"No process has taken the {asked} within {seconds:g} s. It remains in the log")
         self.workflow_id = workflow_id
         self.asked = asked
         self.seconds = seconds
@@ -189,7 +189,7 @@ class RoundOverdue(Unserved):
     code = "round_overdue"
 
     def __init__(self, workflow_id: str, round_: int) -> None:
-        super().__init__(f"The time for workflow {workflow_id} is over, and nobody has ended it")
+        super().__init__(f"The time for workflow {workflow_id} is over, and no process has ended it")
         self.workflow_id = workflow_id
         self.round = round_
 

@@ -124,7 +124,9 @@ async def expect_content(pool: Pool, content: ContentStore) -> None:
             await content.size(workflow_id, name)
             return
     if recent:
-        raise ContentLost("The content store holds nothing of what the newest workflows refer to: it was lost or moved")
+        raise ContentLost(
+            "The content store holds none of the contents that the newest workflows refer to: it was lost or moved"
+        )
 
 
 async def check_content(

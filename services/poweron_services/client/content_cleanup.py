@@ -231,6 +231,6 @@ def _expect_its_log(inventory: ContentInventory, known: Collection[str]) -> None
         strange += 1
     if strange:
         raise NotItsLog(
-            f"The log knows none of the {strange} workflows of the content store, so it may be the log of "
-            "another one, and everything would go."
+            f"The log knows none of the {strange} workflows of the content store, "
+            "so the store may belong to another log, and everything in it would be removed."
         )

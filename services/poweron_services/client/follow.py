@@ -79,7 +79,7 @@ def step_words(task: int, step: int) -> str:
 
 def not_taken_yet(asked: AskedFor) -> str:
     """Return the sentence for `Callbacks.untaken`, to which a front end adds how to start serving."""
-    return f"Nobody has taken the {asked} yet. It is in the log and is carried out as soon as somebody serves."
+    return f"No process has taken the {asked} yet. It is in the log and is carried out as soon as a process serves."
 
 
 class RequestWaiter:

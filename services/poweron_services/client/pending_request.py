@@ -49,8 +49,8 @@ async def pending_request(log: EventLog, workflow_id: str, round_: int) -> Pendi
     except TimeoutError as error:
         waiting = sum(ends.values()) - sum(start.values())
         raise Unavailable(
-            f"Round {round_} of workflow {workflow_id} is not open. Whether it was requested is not known: {waiting:,} "
-            f"requests are pending, too many to be read within {READ_WITHIN:g} s"
+            f"Round {round_} of workflow {workflow_id} is not open. It is unknown whether it was requested: "
+            f"{waiting:,} requests are pending, too many to read within {READ_WITHIN:g} s"
         ) from error
     return None
 

@@ -54,7 +54,7 @@ async def download(repository: Path, progress: Callable[[str], None]) -> None:
         async with asyncio.timeout(DOWNLOAD_DEADLINE):
             _, complaint = await fetch.communicate()
     except TimeoutError as error:
-        raise Unavailable(_impossible(f"it was not done after {DOWNLOAD_DEADLINE:.0f} s")) from error
+        raise Unavailable(_impossible(f"it was not complete after {DOWNLOAD_DEADLINE:.0f} s")) from error
     finally:
         watcher.cancel()
         if fetch.returncode is None:
@@ -66,8 +66,8 @@ async def download(repository: Path, progress: Callable[[str], None]) -> None:
 def _judge(code: int | None, complaint: str) -> None:
     if code == WRONG_HASH:
         raise Refused(
-            f"{complaint} The download was damaged or is not what this release was tested with; nothing of it is used. "
-            "Try again from another network, or set POWERON_KAFKA to a Kafka of your own."
+            f"{complaint} The download was damaged or is not what this release was tested with; PowerOn does not "
+            "use it. Try again from another network, or set POWERON_KAFKA to a Kafka of your own."
         )
     if code:
         raise Unavailable(_impossible(complaint))

@@ -46,7 +46,7 @@ def read(path: Path) -> str:
     try:
         text = path.read_text(errors="replace").strip()
     except FileNotFoundError as error:
-        raise Refused(_unusable(path, "is not there")) from error
+        raise Refused(_unusable(path, "does not exist")) from error
     if not _PASSWORD.fullmatch(text):
         raise Refused(_unusable(path, "holds none"))
     if stat.S_IMODE(path.stat().st_mode) != PRIVATE_FILE:
@@ -57,5 +57,5 @@ def read(path: Path) -> str:
 def _unusable(path: Path, why: str) -> str:
     return (
         f"The password of the embedded Kafka cannot be used: {str(path)!r} {why}. "
-        "Stop both servers and remove the file if it is there; the next start makes another one, and no data are lost."
+        "Stop both servers and remove the file if it exists; the next start creates another one, and no data is lost."
     )

@@ -26,7 +26,7 @@ NOT_HERE = (
     "ordinary user, or set POWERON_POSTGRES to a server of your own."
 )
 NOT_ON_THIS_SYSTEM = (
-    "Postgres does not run as root, and only on Linux can PowerOn start it as root all the same. "
+    "Postgres does not run as root, and PowerOn can start it for root only on Linux. "
     "Run PowerOn as an ordinary user, or set POWERON_POSTGRES to a server of your own."
 )
 
@@ -88,7 +88,7 @@ def _place(installed: Path) -> Path:
         COPIES.chmod(OPEN)
     place = COPIES.resolve()
     if _others_write(place) or any(_others_replace_in(folder) for folder in place.parents):
-        raise _closed(installed, f"others than root can write to {str(place)!r} or above it")
+        raise _closed(installed, f"users other than root can write to {str(place)!r} or above it")
     return place
 
 

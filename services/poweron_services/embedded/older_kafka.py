@@ -17,7 +17,7 @@ def refuse(kafka: Kafka, folders: Folders) -> None:
         Refused: it is running.
     """
     if _running(kafka) is not None:
-        raise Refused(f"{_said(folders)} The next command that uses it starts it again, with a password.")
+        raise Refused(f"{_said(folders)} The next command that uses it restarts it, with a password.")
 
 
 async def stop(kafka: Kafka, folders: Folders, progress: Callable[[str], None]) -> None:
@@ -32,7 +32,7 @@ async def stop(kafka: Kafka, folders: Folders, progress: Callable[[str], None]) 
     others = living(folders.users) - 1
     if others:
         raise Refused(
-            f"{_said(folders)} To get a password it must be started again, and {others} more of your commands or "
+            f"{_said(folders)} It must restart to get a password, and {others} more of your commands or "
             "services use it: end them and try again."
         )
     progress(f"{_said(folders)} Stopping it…")
@@ -45,4 +45,4 @@ def _running(kafka: Kafka) -> Running | None:
 
 
 def _said(folders: Folders) -> str:
-    return f"The Kafka of {str(folders.home)!r} was started by an older PowerOn and lets in everybody on this machine."
+    return f"The Kafka of {str(folders.home)!r} was started by an older PowerOn and accepts every user of this machine."

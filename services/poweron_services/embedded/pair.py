@@ -179,10 +179,12 @@ async def _mend(servers: Servers, folders: Folders, progress: Callable[[str], No
         try:
             found = await asyncio.to_thread(_condition, folders)
             if found != before and found == "down":
-                progress("Kafka and Postgres were stopped on purpose, and stay so until somebody starts them.")
+                progress("A user stopped Kafka and Postgres; they stay stopped until a user starts them.")
             before = found
             if found == "died" and await _mended(folders, progress, fsync=fsync) != servers:
-                progress("It has another address now, since somebody took the old one. Start this command again.")
+                progress(
+                    "It has another address now, since another program took the old one. Start this command again."
+                )
         except PowerOnError as error:
             progress(str(error))
             _log_failed_start(error)

@@ -145,8 +145,8 @@ def _expect_name() -> None:
         pwd.getpwuid(os.geteuid())
     except KeyError as error:
         raise Refused(
-            f"Postgres wants its user to have a name, and this machine has none for the user id {os.geteuid()}. "
-            "Give it one in /etc/passwd, run PowerOn as another user, or set POWERON_POSTGRES to a server of your own."
+            f"Postgres needs a user with a name, and this machine has no name for the user id {os.geteuid()}. "
+            "Add one in /etc/passwd, run PowerOn as another user, or set POWERON_POSTGRES to a server of your own."
         ) from error
 
 

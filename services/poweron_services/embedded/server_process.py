@@ -144,8 +144,8 @@ async def true_within(deadline: float, question: Callable[[], bool]) -> bool:
 def failure(what: str, said: str) -> PowerOnError:
     """Return the error for a failed start, with the last lines of its output."""
     if "No space left on device" in said:
-        return Refused(f"{what} found the disk full. Free some space and try again.\n{last_lines(said)}")
-    return Unavailable(f"{what} failed. Its last words:\n{last_lines(said)}")
+        return Refused(f"{what} ran out of disk space. Free some space and try again.\n{last_lines(said)}")
+    return Unavailable(f"{what} failed. Its last lines:\n{last_lines(said)}")
 
 
 def last_lines(text: str, count: int = 12) -> str:

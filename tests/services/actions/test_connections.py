@@ -26,7 +26,7 @@ from poweron_projections.folder import LocalFolder
 from poweron_services import telemetry
 from poweron_services.actions.action import Done, Failed, Order, document
 from poweron_services.actions.registry import offered
-from poweron_services.cli.code_advice import advice_for
+from poweron_services.cli.advice import advice_for
 from poweron_services.models.prompts import ActionsPrompt, PlanningPrompt, ProcessPrompt, SelectionPrompt, Template
 from poweron_services.roles.action_secrets import ActionSecrets
 from poweron_services.settings.action_connections import ActionConnections

@@ -172,6 +172,6 @@ async def test_a_person_at_the_command_line_is_told_which_actions_are_left_out(
     load_settings()
     await our_actions()
     assert " ".join(capsys.readouterr().err.split()) == (
-        "An action of others is left out, broken of unimportable: "
+        "An action of another package is left out, broken of unimportable: "
         "ModuleNotFoundError: No module named 'nothing_of_the_kind'"
     )

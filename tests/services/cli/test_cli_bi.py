@@ -97,7 +97,7 @@ async def test_following_writes_what_comes_and_ends_with_a_sentence(
     following = await shell.start("bi", "export", "--output", output, "--follow", "--json")
     try:
         assert (await line(following))["days"] == []
-        assert "Ctrl-C ends it" in await told(following, "What is new comes to")
+        assert "Ctrl-C stops it" in await told(following, "New data goes to")
         await happened(connections, "1")
         new = await line(following)
         assert (new["days"], workflows_in(output)) == ([path.parent.name[4:] for path in files_of(output)], 1)
@@ -105,7 +105,7 @@ async def test_following_writes_what_comes_and_ends_with_a_sentence(
         following.send_signal(stopping)
         stopped = await ended(following)
     assert (stopped.code, stopped.out) == (0, "")
-    assert stopped.err == f"Stopped following; {output} is whole, and the next export goes on from there.\n"
+    assert stopped.err == f"Stopped following; {output} is complete, and the next export continues from there.\n"
     assert not [*output.glob("tmp*")]
 
 
@@ -170,7 +170,7 @@ async def test_a_report_is_one_page_that_loads_and_runs_nothing(shell: Shell, co
     told_ = await shell("bi", "report", "--output", output)
     last = datetime.now(UTC).date()
     assert told_.code == 0
-    assert " ".join(told_.out.split()).startswith(f"{output} tells of 30 days, ")
+    assert " ".join(told_.out.split()).startswith(f"{output} covers 30 days, ")
     page = output.read_text(encoding="utf-8")
     assert [*output.parent.iterdir()] == [output]
     assert Loaded(page).found == []

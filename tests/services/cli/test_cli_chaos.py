@@ -80,7 +80,7 @@ def test_a_signal_before_anything_was_struck_ends_at_once_and_lets_what_was_star
     monkeypatch.setattr(experiment, "run", run)
     ended = CliRunner().invoke(app, ["chaos"])
     assert (ended.exit_code, ended.stdout, put_away) == (130, "", ["servers"])
-    assert ended.stderr.endswith("\nStopped before anything was struck.\n")
+    assert ended.stderr.endswith("\nStopped before the first fault.\n")
 
 
 def test_no_row_of_a_table_ends_in_blanks_where_nobody_looks_at_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -122,7 +122,7 @@ def test_what_is_no_file_in_the_folder_is_not_written_through(
     assert (told["path"], told["code"]) == (None, "folder_unwritable")
     assert everything(tmp_path) == before
     assert not victim.exists() or victim.read_bytes() == OUTSIDE
-    assert "that is no file has this name" in " ".join(capsys.readouterr().err.split())
+    assert "that is not a file has this name" in " ".join(capsys.readouterr().err.split())
 
 
 def test_another_file_of_the_same_name_is_not_replaced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -131,7 +131,7 @@ def test_another_file_of_the_same_name_is_not_replaced(tmp_path: Path, capsys: p
     assert told["path"] == str(tmp_path / "r1d1-a-2.txt")
     assert Path(told["path"]).read_bytes() == DATA
     assert (tmp_path / "r1d1-a.txt").read_bytes() == OUTSIDE
-    assert "is another file and stays" in " ".join(capsys.readouterr().err.split())
+    assert "is another file and is kept" in " ".join(capsys.readouterr().err.split())
 
 
 def test_a_document_that_was_written_before_is_not_written_twice(tmp_path: Path) -> None:
@@ -255,7 +255,7 @@ class TestOneFile:
         assert ends_with(lambda: self.write(path)) == [2]
         assert everything(tmp_path) == {str(path)}
         assert path.read_bytes() == there
-        assert "is another file and stays." in " ".join(capsys.readouterr().err.split())
+        assert "is another file and is kept." in " ".join(capsys.readouterr().err.split())
 
     @pytest.mark.parametrize(("there", "code"), [(b"ours, old", []), (OUTSIDE, [2]), (None, [])])
     def test_a_link_is_followed_and_stays(self, there: bytes | None, code: list[int], tmp_path: Path) -> None:

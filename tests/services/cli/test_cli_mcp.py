@@ -70,7 +70,7 @@ def test_what_was_approved_changes_and_is_approved_again(tmp_path: Path) -> None
     assert {tool: state for tool, state in states(1).items() if state == "approved"} == {COUNT: "approved"}
     run("approve", "lying")
     assert states()["lying.again"] == "approved"
-    assert run("approve") == (0, "Everything is approved already.\n")
+    assert run("approve") == (0, "Everything is already approved.\n")
 
     (tmp_path / "gone").touch()
     assert states(1)["lying.read_text"] == "gone"
@@ -166,7 +166,7 @@ def test_of_tools_with_one_name_and_of_too_many_it_is_told_which_are_taken(
     others = [tool for tool in tools if tool["state"] != "new"]
     assert all(tool["problem"] == "Another tool has the same name as an action." for tool in others)
     if len(names) > len(tools):
-        assert "An action of others is left out, " in ended.stderr
+        assert "An action of another package is left out, " in ended.stderr
 
 
 def test_a_file_without_servers_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,7 +174,7 @@ def test_a_file_without_servers_is_told_so(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv("POWERON_MCP", str(path))
     ended = CliRunner().invoke(app, ["mcp", "check"])
     assert ended.exit_code == 2
-    assert f"{str(path)!r}, which POWERON_MCP names, has no server that is not disabled" in ended.stderr
+    assert f"{str(path)!r}, which POWERON_MCP names, lists no enabled server" in ended.stderr
 
 
 @pytest.mark.req("C-08")
@@ -205,7 +205,7 @@ def test_no_server_is_named_and_no_such_server(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("POWERON_MCP", "")
     ended = CliRunner().invoke(app, ["mcp", "check"])
     assert (ended.exit_code, ended.stderr) == (
-        2, "No servers of tools are named. Set POWERON_MCP to a file that names some.\n",
+        2, "No servers of tools are configured. Set POWERON_MCP to a file that lists some.\n",
     )  # fmt: skip
 
 

@@ -108,7 +108,7 @@ def test_an_answer_that_was_cut_off_is_no_matter_of_its_form(
         (
             "max_tokens is too large: 16000. This model supports at most 4096 completion tokens.",
             "answer_limit_too_large",
-            "Set POWERON_MODEL_MAX_TOKENS to what it takes.",
+            "Set POWERON_MODEL_MAX_TOKENS to what it accepts.",
         ),
         ("Unknown parameter: 'stop'.", "model_refused", "Unknown parameter: 'stop'."),
     ],

@@ -74,7 +74,7 @@ def test_without_an_engine_it_says_what_to_set(monkeypatch: pytest.MonkeyPatch) 
     assert ended.exit_code == 1
     assert " ".join(ended.stdout.split()) == (
         "There is no search engine. Set POWERON_SEARCH to a search engine "
-        "(`tavily`, `brave`, `searxng:URL` or `folder:PATH`), or hand over documents."
+        "(`tavily`, `brave`, `searxng:URL` or `folder:PATH`), or attach documents."
     )
 
 
@@ -99,7 +99,7 @@ def test_without_an_engine_it_says_what_to_set(monkeypatch: pytest.MonkeyPatch) 
             500,
             (
                 "Brave could not search. "
-                "See that it can be reached from here; its status page, or its own log, may say more."
+                "Check that this machine can reach it; its status page, or its own log, may say more."
             ),
         ),
     ],
@@ -156,7 +156,7 @@ def test_a_setting_that_names_no_engine_is_told_without_its_value(monkeypatch: p
 
 
 NONE_SET = (
-    "Set POWERON_SEARCH to a search engine (`tavily`, `brave`, `searxng:URL` or `folder:PATH`), or hand over documents."
+    "Set POWERON_SEARCH to a search engine (`tavily`, `brave`, `searxng:URL` or `folder:PATH`), or attach documents."
 )
 
 

@@ -1,18 +1,49 @@
 """What the command line says before any server is started."""
 
+import subprocess
+import sys
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+import typer.main
 from typer.testing import CliRunner
 
-from poweron_services.cli.main import app
+from poweron_services.cli.main import COMMANDS, app
+
+HEAVY = {
+    "pydantic_ai",
+    "jsonschema",
+    "aiokafka",
+    "asyncpg",
+    "pydantic",
+    "obstore",
+    "rich.console",
+    "structlog",
+    "asyncio",
+}
 
 
 def test_the_version_is_printed() -> None:
     ended = CliRunner().invoke(app, ["--version"])
     assert (ended.exit_code, ended.stdout) == (0, f"poweron {version('poweron-services')}\n")
     assert "Run work that a language model steers" in CliRunner().invoke(app, ["--help"]).stdout
+
+
+def test_the_list_of_commands_says_what_the_help_of_each_begins_with() -> None:
+    commands = typer.main.get_group(app).commands
+    first = {name: " ".join((command.help or "").split("\n\n")[0].split()) for name, command in commands.items()}
+    assert first == {name: command.meaning for name, command in COMMANDS.items()}
+
+
+def test_help_needs_nothing_heavy() -> None:
+    program = (
+        "import sys; from poweron_services.cli.main import app; app(['--help'], standalone_mode=False); "
+        "print(*sys.modules, file=sys.stderr)"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert "Commands:" in ended.stdout
+    assert HEAVY & set(ended.stderr.split()) == set()
 
 
 def test_a_bucket_without_credentials_is_told_before_any_server_is_started(

@@ -43,7 +43,7 @@ ADA = Requester(name="Ada")
 
 SAID: dict[str, tuple[ClientError, str, str]] = {
     "no id": (NotAWorkflowId("nope"), "'nope' is not a workflow's id", "`poweron workflows` lists them."),
-    "unknown": (UnknownWorkflow(ID), f"There is no workflow {ID}", "`poweron workflows` lists those there are."),
+    "unknown": (UnknownWorkflow(ID), f"There is no workflow {ID}", "`poweron workflows` lists all workflows."),
     "pending": (
         WorkflowPending(ID, PendingRequest(12.3, 0, is_served=False, key=None)),
         f"Workflow {ID} was requested 12 s ago and is not open yet: no process is serving",
@@ -72,27 +72,27 @@ SAID: dict[str, tuple[ClientError, str, str]] = {
     ),
     "ended": (
         RoundEnded(ID, 3),
-        f"Round 3 of workflow {ID} has ended already, there is nothing to cancel",
-        f"`poweron history {ID}` shows what came of it.",
+        f"Round 3 of workflow {ID} has already ended: there is nothing to cancel",
+        f"`poweron history {ID}` shows the outcome.",
     ),
     "never asked": (
         NothingToApprove(ID, None),
         f"Nothing in workflow {ID} waits for an approval",
-        "`poweron approvals` lists all that does.",
+        "`poweron approvals` lists all pending approvals.",
     ),
     "approved": (
         NothingToApprove(ID, LastAnswer(1, 2, 3, "approved", ADA, AT)),
         f"Nothing in workflow {ID} waits for an approval",
-        "Step 3 of task 2 in round 1 was approved by Ada at 2026-11-22 18:18:21 (UTC). `poweron approvals` lists all that does.",
+        "Step 3 of task 2 in round 1 was approved by Ada at 2026-11-22 18:18:21 (UTC). `poweron approvals` lists all pending approvals.",
     ),
     "expired": (
         NothingToApprove(ID, LastAnswer(1, 2, 3, "expired", None, AT)),
         f"Nothing in workflow {ID} waits for an approval",
-        "Step 3 of task 2 in round 1 expired at 2026-11-22 18:18:21 (UTC), which counts as denied. `poweron approvals` lists all that does.",
+        "Step 3 of task 2 in round 1 expired at 2026-11-22 18:18:21 (UTC), which counts as denied. `poweron approvals` lists all pending approvals.",
     ),
     "no such event": (
         UnknownSeq(ID, 99, superseded=False, nearest=15, last=15),
-        f"Event 99 of workflow {ID} is not there: its last event is 15. The nearest accepted one is 15",
+        f"Event 99 of workflow {ID} does not exist: the last event is 15. The nearest accepted one is 15",
         f"`poweron events {ID}` lists them.",
     ),
     "a superseded event": (
@@ -103,31 +103,31 @@ SAID: dict[str, tuple[ClientError, str, str]] = {
     "newer": (
         NewerRelease(ID, 0, what="opens a round by the rules number 2", knows="the rules number 1"),
         f"Workflow {ID} was worked on by a newer release of PowerOn: event 0 opens a round by the rules number 2, and this release knows the rules number 1",
-        "Install that release, or a later one; `poweron --version` says which this is.",
+        "Install that release, or a later one; `poweron --version` shows the installed one.",
     ),
     "behind": (
         RowsBehind(ID, 60.0),
         f"The answer is in the log of workflow {ID}, but the rows in Postgres do not hold it after 60 s",
-        f"`poweron events {ID}` brings them there and shows it. `poweron status` tells which server answers. {WHERE}",
+        f"`poweron events {ID}` updates them and shows it. `poweron status` shows which server answers. {WHERE}",
     ),
     "a request": (
         NobodyServes(ID, "request", 60.0),
-        "Nobody has taken the request within 60 s. It stands",
+        "No process has taken the request within 60 s. It remains in the log",
         f"As soon as a `poweron serve` runs on these servers, it does the work, and `poweron watch {ID}` shows it.",
     ),
     "a cancellation": (
         NobodyServes(ID, "cancellation", 60.0),
-        "Nobody has taken the cancellation within 60 s. It stands",
+        "No process has taken the cancellation within 60 s. It remains in the log",
         f"As soon as a `poweron serve` runs on these servers, it cancels the round, and `poweron watch {ID}` shows it.",
     ),
     "an answer": (
         NobodyServes(ID, "answer", 60.0),
-        "Nobody has taken the answer within 60 s. It stands",
-        f"As soon as a `poweron serve` runs on these servers, it is judged, and `poweron watch {ID}` shows what comes of it.",
+        "No process has taken the answer within 60 s. It remains in the log",
+        f"As soon as a `poweron serve` runs on these servers, it judges the answer, and `poweron watch {ID}` shows the outcome.",
     ),
     "overdue": (
         RoundOverdue(ID, 1),
-        f"The time for workflow {ID} is over, and nobody has ended it",
+        f"The time for workflow {ID} is over, and no process has ended it",
         "As soon as a `poweron serve` runs on these servers, it does.",
     ),
 }
@@ -178,8 +178,8 @@ def test_every_error_of_a_client_has_a_code_of_its_own_which_the_page_of_codes_n
 def test_whoever_waits_in_vain_is_told_how_to_serve(asked: Any, capsys: pytest.CaptureFixture[str]) -> None:
     tell_untaken(asked)
     assert capsys.readouterr().err == (
-        f"Nobody has taken the {asked} yet. It is in the log and is carried out as soon as somebody serves. "
-        f"Start `poweron serve` on these servers, if none runs there. Ctrl-C stops waiting, and the {asked} stands.\n"
+        f"No process has taken the {asked} yet. It is in the log and is carried out as soon as a process serves. "
+        f"Start `poweron serve` on these servers, if none runs there. Ctrl-C stops waiting; the {asked} remains in the log.\n"
     )
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from builders import At, planned, requested, step
 from poweron_events.stream import WorkflowEvent
-from poweron_services.cli.diff_command import divergence_lines
+from poweron_services.cli.fork_commands import divergence_lines
 from poweron_services.fork.run_comparison import compare
 
 
@@ -26,7 +26,7 @@ def test_of_parameters_those_that_differ_are_shown() -> None:
 
     same = {"documentList": ["docList:round1_request"], "includeMetadata": True}
     assert lines(given(aiPrompt="What?", **same), given(aiPrompt="Who?", formats=["md", "csv"], **same)) == [
-        "They part in round 1, task 1, attempt 1, step 1, by the parameters of the action.",
+        "They first differ in round 1, task 1, attempt 1, step 1, by the parameters of the action.",
         "  A  aiPrompt: What?; formats: not given",
         "  B  aiPrompt: Who?; formats: md, csv",
     ]
@@ -35,7 +35,7 @@ def test_of_parameters_those_that_differ_are_shown() -> None:
 def test_where_one_goes_on_and_the_other_does_not_its_place_is_told_in_words() -> None:
     goes_on = [*opened(), *step(1, decision="continue"), At(2).selected()]
     assert lines(goes_on, [*opened(), *step(1, decision="continue"), At(1, task=2).selected()]) == [
-        "They part in round 1, task 1, attempt 1, step 2, by how far they go.",
+        "They first differ in round 1, task 1, attempt 1, step 2, by how far they go.",
         "  A  round 1, task 1, attempt 1, step 2: action document.extract",
         "  B  round 1, task 2, attempt 1, step 1: action document.extract",
     ]
@@ -51,20 +51,20 @@ def test_where_one_goes_on_and_the_other_does_not_its_place_is_told_in_words() -
 )
 def test_other_differences_are_words_too(code: str | None, told: str) -> None:
     assert lines(opened(1), opened(2)) == [
-        "They part in round 1, by how far they go.",
+        "They first differ in round 1, by how far they go.",
         "  A  1 task",
         "  B  2 tasks",
     ]
     begun = [*opened(), At().selected()]
     stopped = lines([*begun, At().failed("observe", "It stops.", code)], [*begun, At().failed("refine", "Why?", "x")])
     assert stopped == [
-        "They part in round 1, task 1, attempt 1, step 1, by the outcome.",
+        "They first differ in round 1, task 1, attempt 1, step 1, by the outcome.",
         f"  A  {told}",
         "  B  failed in stage refine (x)",
     ]
     gone = lines([*begun, At().failed("observe", "It stops.", code)], [*begun, At().parameters()])
     assert gone == [
-        "They part in round 1, task 1, attempt 1, step 1, by how far they go.",
+        "They first differ in round 1, task 1, attempt 1, step 1, by how far they go.",
         f"  A  round 1, task 1, attempt 1, step 1: {told}",
         "  B  round 1, task 1, attempt 1, step 1: parameters documentList: docList:round1_request",
     ]

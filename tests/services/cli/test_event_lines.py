@@ -32,7 +32,7 @@ def narrated(
 def test_the_commands_that_answer_stand_whole_on_lines_of_their_own(capsys: pytest.CaptureFixture[str]) -> None:
     workflow, lines = narrated(capsys, At().approval_requested())
     assert lines == [
-        "task 1 step 1 approval    document.extract waits for a person. One of these answers:",
+        "task 1 step 1 approval    document.extract waits for a person. Answer it with one of these:",
         f'              poweron approve {workflow} --reason "…"',
         f'              poweron deny {workflow} --reason "…"',
     ]

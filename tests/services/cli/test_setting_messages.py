@@ -7,8 +7,8 @@ import pytest
 from pydantic import ValidationError
 from typer.testing import CliRunner
 
+from poweron_services.cli.error_messages import explain_settings
 from poweron_services.cli.main import app
-from poweron_services.cli.setting_messages import explain_settings
 from poweron_services.settings.config import Settings
 
 A_MODEL = (

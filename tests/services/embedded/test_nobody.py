@@ -91,7 +91,7 @@ def test_a_copy_is_made_once_and_open_to_all(copies: Path) -> None:
 def test_no_copy_is_taken_from_where_others_can_have_put_it(copies: Path, owner: int, mode: int) -> None:
     os.chown(copies, owner, owner)
     copies.chmod(mode)
-    with pytest.raises(Refused, match="others than root can write to"):
+    with pytest.raises(Refused, match="users other than root can write to"):
         nobody._copy(wheels.postgres())
     assert list(copies.iterdir()) == []
 
@@ -100,7 +100,7 @@ def test_no_copy_is_taken_from_where_others_can_have_put_it(copies: Path, owner:
 def test_no_copy_is_taken_from_a_folder_that_others_can_replace(copies: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nobody, "COPIES", copies / "poweron")
     copies.chmod(0o777)
-    with pytest.raises(Refused, match="others than root can write to"):
+    with pytest.raises(Refused, match="users other than root can write to"):
         nobody._copy(wheels.postgres())
 
 
@@ -117,5 +117,5 @@ async def test_a_user_without_a_name_is_told_that_postgres_wants_one(
 ) -> None:
     folders = prepare(tmp_path / "home")
     monkeypatch.setattr(os, "geteuid", lambda: 4_000_000_001)
-    with pytest.raises(Refused, match="this machine has none for the user id 4000000001"):
+    with pytest.raises(Refused, match="this machine has no name for the user id 4000000001"):
         await postgres_server.Postgres(folders).start(lambda _: None)

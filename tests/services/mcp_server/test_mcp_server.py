@@ -80,7 +80,7 @@ async def test_errors_are_results_with_the_sentences_and_codes_of_the_commands()
             await client.read_resource(f"poweron://workflows/{ID}/documents/d1")
     async with assistant(failing(UnknownWorkflow(ID))) as client:
         assert await error(client, "workflow", workflowId=ID) == {
-            "error": f"There is no workflow {ID}. `poweron workflows` lists those there are.",
+            "error": f"There is no workflow {ID}. `poweron workflows` lists all workflows.",
             "code": "unknown_workflow",
         }
 

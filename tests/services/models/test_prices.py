@@ -21,7 +21,7 @@ from poweron_events.errors import Refused
 from poweron_events.log.memory import MemoryLog
 from poweron_events.request import Budgets, RequestRefused, WorkflowRequested
 from poweron_services import wiring
-from poweron_services.cli.code_advice import advice_for
+from poweron_services.cli.advice import advice_for
 from poweron_services.models.call import Caller
 from poweron_services.models.prices import price_of
 from poweron_services.models.scripted import ScriptedModel

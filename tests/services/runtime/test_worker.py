@@ -14,7 +14,7 @@ from poweron_events.fold.state import Workflow
 from poweron_events.outcome import AnswerRejected
 from poweron_events.request import workflow_id
 from poweron_services import telemetry
-from poweron_services.cli.code_advice import advice_for
+from poweron_services.cli.advice import advice_for
 from poweron_services.models.chat_model import Completion
 from poweron_services.models.prompts import Prompt
 from poweron_services.models.scripted import ScriptedModel

@@ -17,7 +17,7 @@ from builders import At, Told, planned, requested
 from poweron_events.catalog import CATALOG
 from poweron_events.errors import Refused
 from poweron_services.cli import bench_command
-from poweron_services.cli.choices import Measured
+from poweron_services.cli.bench_command import Measured
 from poweron_services.cli.main import app
 from poweron_services.experiments.bench import instant
 from poweron_services.experiments.bench.benchmark import run_directories

@@ -1,22 +1,34 @@
-"""`poweron mcp check` and `poweron mcp approve`: compare the tools that servers offer with the approved ones."""
+"""`poweron mcp`: compare the tools that servers offer with the approved ones, and serve PowerOn's own to an assistant.
+
+While it serves, all other output goes to stderr or to the log file: stdout belongs to the protocol.
+"""
 
 import asyncio
 import difflib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
 
 import orjson
 import typer
+from mcp.server.stdio import stdio_server
 from rich.text import Text
 
+from poweron_events.client import Heard
 from poweron_events.errors import PowerOnError, Refused
+from poweron_services import wiring
 from poweron_services.actions.server_tool import ServerTool
-from poweron_services.cli.code_advice import advice_for
+from poweron_services.cli.advice import advice_for
+from poweron_services.cli.arguments import AsJson
+from poweron_services.cli.command_group import command_group
 from poweron_services.cli.context import FAILED, USAGE
-from poweron_services.cli.error_messages import load_settings, run_work, sentences, stop
+from poweron_services.cli.error_messages import explained, load_settings, run_work, sentences, stop
+from poweron_services.cli.event_lines import told_lines
 from poweron_services.cli.output import counted, one_line, print_json, printable, stdout, tell
+from poweron_services.client.connect import Connections
 from poweron_services.connectors.mcp.server_list import FORM, HttpServer, read_servers
 from poweron_services.connectors.mcp.tool_approvals import KnownTools
 from poweron_services.connectors.mcp.tool_catalog import ApprovedTool
@@ -24,12 +36,20 @@ from poweron_services.connectors.mcp.tool_description import ToolDescription, ac
 from poweron_services.connectors.mcp.tool_server import NotLet, ToolServer, tool_servers
 from poweron_services.connectors.web.web_settings import WebSettings
 from poweron_services.decider.schema_check import check_description
+from poweron_services.mcp_server.answerable_requests import answerable
+from poweron_services.mcp_server.file_access import AllowedFolders
+from poweron_services.mcp_server.tool_calls import ToolCalls
+from poweron_services.mcp_server.tool_protocol import tool_server
+from poweron_services.mcp_server.workplace import workplace
 from poweron_services.settings.config import Settings
+from poweron_services.standalone import open_connections
+
+mcp = command_group("Check and approve servers of tools that speak MCP, or be one.")
 
 State = Literal["approved", "new", "changed", "gone", "unusable"]
-NO_SERVERS: Final = "No servers of tools are named. Set POWERON_MCP to a file that names some."
-EMPTY: Final = "{file!r}, which POWERON_MCP names, has no server that is not disabled; write one into it, like {form}."
-_TIMEOUT: Final = "Where it is slow, `poweron.timeout` of the entry gives it more seconds."
+NO_SERVERS: Final = "No servers of tools are configured. Set POWERON_MCP to a file that lists some."
+EMPTY: Final = "{file!r}, which POWERON_MCP names, lists no enabled server; add one, like {form}."
+_TIMEOUT: Final = "If it is slow, `poweron.timeout` of the entry gives it more seconds."
 DIGEST: Final = 12  # characters that are shown
 MAX_DIFF: Final = 200  # lines
 MAX_SENTENCE: Final = 600  # characters
@@ -61,19 +81,37 @@ class CheckedServer:
         return not self.problem and not any(tool.state in ("changed", "gone") for tool in self.tools)
 
 
+@mcp.command("check")
 @sentences()
-def check(*, as_json: bool) -> None:
-    """Ask every server for its tools; exit 1 if one does not answer, or an approved tool has changed or is gone."""
+def mcp_check(as_json: AsJson = False) -> None:
+    """Ask every server of POWERON_MCP for its tools.
+
+    Shows what each tool may do, whether it asks a person before it runs, and whether it has changed since its approval.
+    New tools are approved at the first use of a server, and by `poweron mcp approve`.
+    Needs neither Kafka nor Postgres. Exit 1 if a server does not answer, or an approved tool has changed or is gone.
+    """
     if not run_work(_all_work(load_settings(), as_json=as_json)):
         raise typer.Exit(FAILED)
 
 
+@mcp.command("approve")
 @sentences()
-def approve(which: str | None, *, as_json: bool) -> None:
-    """Approve the current tools of all servers, of one server, or a single tool; print what changes."""
+def mcp_approve(
+    which: Annotated[
+        str | None, typer.Argument(metavar="SERVER[.TOOL]", help="Only this server, or this tool of it.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Approve the tools that the servers offer now.
+
+    Shows what is new or changed. A changed tool is refused until it is approved; running processes use the
+    approval after their next start.
+
+    Exit 0 approved, 1 a server does not answer, 2 wrong usage.
+    """
     changes = run_work(_approved(load_settings(), which or "", as_json=as_json))
     if not changes and not as_json:
-        stdout.print("Everything is approved already.")
+        stdout.print("Everything is already approved.")
 
 
 async def _all_work(settings: Settings, *, as_json: bool) -> bool:
@@ -117,7 +155,7 @@ def _advice(server: ToolServer, error: PowerOnError) -> str:
     if isinstance(error, NotLet):
         return ""
     if isinstance(server.entry.place, HttpServer):
-        return f"See that `url` and `headers` of its entry are right, and that it runs. {_TIMEOUT}"
+        return f"Check that `url` and `headers` of its entry are right, and that it runs. {_TIMEOUT}"
     return f"Run its `command` with its `args` yourself to see what it lacks. {_TIMEOUT}"
 
 
@@ -138,7 +176,7 @@ def _compared(
         else:
             found.append(_tool(server, now, "changed", f"Since it was approved, {what_changed(now, before)}."))
     gone = [approved[tool] for tool in approved if tool not in offered]
-    return [*found, *(_tool(server, tool, "gone", "The server does not offer it any more.") for tool in gone)]
+    return [*found, *(_tool(server, tool, "gone", "The server no longer offers it.") for tool in gone)]
 
 
 def _tool(server: ToolServer, described: ToolDescription, state: State, problem: str = "") -> CheckedTool:
@@ -246,3 +284,53 @@ def _print(server: CheckedServer) -> None:
         if tool.problem:
             advice = f" {advice_for('tool_changed')}" if tool.state in ("changed", "gone") else ""
             stdout.print(f"    {one_line(tool.problem + advice, MAX_SENTENCE)}")
+
+
+# --- PowerOn as a server of tools ---------------------------------------------------------------------
+
+
+@mcp.command("serve")
+@sentences()
+def mcp_serve(
+    allow: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="DIR", help="A folder whose files, at any depth, the assistant may attach; repeatable."),
+    ] = None,
+    no_serve: Annotated[
+        bool, typer.Option("--no-serve", help="Only request and follow; a `poweron serve` elsewhere does the work.")
+    ] = False,
+) -> None:
+    """Serve PowerOn's tools to an assistant, over MCP.
+
+    The assistant starts this process and talks to it over stdin and stdout: it can ask for work, check on it, read
+    its audit trail, and pass on approvals. Files are read only below --allow, or else below the current folder.
+    """
+    for folder in allow or []:
+        if not folder.is_dir():
+            stop(f"There is no folder {str(folder)!r} to allow.", USAGE)
+    run_work(_serve(load_settings(), AllowedFolders.of(allow or []), serving=not no_serve))
+
+
+async def _serve(settings: Settings, folders: AllowedFolders, *, serving: bool) -> None:
+    roles = partial(_play, settings) if serving else _leave_to_others
+    async with (
+        workplace(partial(open_connections, settings, tell), roles) as place,
+        stdio_server() as (received, write),
+        answerable(received) as read,
+    ):
+        server = tool_server(ToolCalls(place, folders, _narrated), explained)
+        await server.run(read, write, server.create_initialization_options())
+
+
+async def _play(settings: Settings, connections: Connections) -> None:
+    async with wiring.open_model(settings) as model:
+        await wiring.keep_serving(connections, wiring.ROLES, model)
+
+
+async def _leave_to_others(_: Connections) -> None:
+    await asyncio.get_running_loop().create_future()
+
+
+def _narrated(heard: Heard) -> Iterator[str]:
+    for place, word, sentence in told_lines(heard):
+        yield " ".join(filter(None, (f"{place}:" if place else "", f"{word}:", sentence)))

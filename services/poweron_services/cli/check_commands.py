@@ -1,10 +1,10 @@
-"""`poweron models check`: ask every configured model small cases of its stages, and report what it is good for."""
+"""`poweron models check` and `poweron search check`: ask external services small things, and report the results."""
 
 import time
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import typer
 from rich.text import Text
@@ -13,10 +13,14 @@ from poweron_events.errors import PowerOnError
 from poweron_events.event import NANO
 from poweron_events.fold.stage_specs import PROMPT_STAGES
 from poweron_services import wiring
-from poweron_services.cli.code_advice import advice_for_model
+from poweron_services.cli.advice import advice_for_model, advice_for_search
+from poweron_services.cli.arguments import AsJson
+from poweron_services.cli.command_group import command_group
 from poweron_services.cli.context import FAILED
 from poweron_services.cli.error_messages import load_settings, run_work, sentences
 from poweron_services.cli.output import and_joined, one_line, print_json, stdout
+from poweron_services.connectors.search.search_engine import open_search
+from poweron_services.connectors.search.search_provider import SearchQuery, SearchResults
 from poweron_services.model_check.cases import STAGES
 from poweron_services.model_check.check import StageResult, checked
 from poweron_services.models.answers import PlanningAnswer, parse
@@ -24,8 +28,14 @@ from poweron_services.models.chat_model import Completion
 from poweron_services.models.prompts import PlanningPrompt
 from poweron_services.roles.planner import TEMPLATE
 from poweron_services.settings.config import Settings
+from poweron_services.settings.search_variables import SearchKeys
 
-TINY = "Greet the user in one sentence."
+Deep = Annotated[bool, typer.Option("--deep", help="Ask 25 cases of each stage, without a time limit.")]
+
+models = command_group("Check the language models.")
+search = command_group("Check the search engine.")
+
+TINY_PROMPT = "Greet the user in one sentence."
 MAX_SENTENCE = 600  # characters
 CASES, DEEP = 5, 25  # cases of each stage
 SECONDS, DEEP_SECONDS = 90.0, 7_200.0  # for one model, including its first answer
@@ -54,13 +64,19 @@ class CheckedModel:
         return [each.stage for each in self.results if each.is_too_weak]
 
 
+@models.command("check")
 @sentences()
-def check(*, deep: bool, as_json: bool) -> None:
-    """Check every configured model; exit 1 if one does not work or is too weak for a stage."""
+def models_check(deep: Deep = False, as_json: AsJson = False) -> None:
+    """Check for which stages every configured model is good enough.
+
+    Asks up to five small cases of each stage, for 90 seconds in all, and reports how many answers have the right
+    form, how many are right, how long they took, what they cost, and for which stages a model is too weak.
+    Needs neither Kafka nor Postgres. Exit 1 if a model does not work or is too weak for a stage.
+    """
     found = run_work(_all(load_settings(), deep=deep, as_json=as_json))
     if as_json:
         for each in found:
-            print_json(_object(each))
+            print_json(_model_object(each))
     else:
         stdout.print(_sum(found))
     if any(each.code or each.too_weak_for for each in found):
@@ -90,7 +106,7 @@ async def _one(checked_model: CheckedModel, settings: Settings, *, deep: bool, s
             each.problem, each.code = f"{error} {advice}".rstrip(), error.code
         each.duration_ms = (time.monotonic_ns() - began) // 1_000_000
         if shows:
-            _print(each)
+            _print_model(each)
         if each.code is None:
             stages = [stage for stage in STAGES if stage in each.stages]
             count, seconds = (DEEP, DEEP_SECONDS) if deep else (CASES, SECONDS)
@@ -113,7 +129,7 @@ def _prompt() -> PlanningPrompt:
     """Build a trivial planning prompt; its answer has the form that every stage asks for."""
     return PlanningPrompt(
         template=TEMPLATE,
-        user_prompt=TINY,
+        user_prompt=TINY_PROMPT,
         language="en",
         documents=(),
         connections=(),
@@ -123,7 +139,7 @@ def _prompt() -> PlanningPrompt:
     )
 
 
-def _object(checked: CheckedModel) -> dict[str, Any]:
+def _model_object(checked: CheckedModel) -> dict[str, Any]:
     """Return a model as `--json` prints it."""
     used = checked.completion
     return {
@@ -159,7 +175,7 @@ def _object(checked: CheckedModel) -> dict[str, Any]:
     }
 
 
-def _print(checked: CheckedModel) -> None:
+def _print_model(checked: CheckedModel) -> None:
     used = checked.completion
     stages = "all stages" if len(checked.stages) == len(PROMPT_STAGES) else ", ".join(checked.stages)
     row = Text(f"{one_line(checked.model)}  ")
@@ -207,3 +223,79 @@ def _sum(found: Sequence[CheckedModel]) -> str:
         return "The model does not work."
     said.append(f"Of {len(found)} models, {failing} {'does' if failing == 1 else 'do'} not work.")
     return "\n".join(said)
+
+
+# --- the search engine --------------------------------------------------------------------------------
+
+TINY_QUERY = SearchQuery("museum opening hours", max_results=1)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedSearch:
+    """The search engine, and the result of checking it."""
+
+    engine: str | None
+    """None if none is set."""
+    duration_ms: int
+    results: SearchResults | None
+    problem: str
+    code: str | None
+    """Why it does not work; None if it works."""
+
+
+@search.command("check")
+@sentences()
+def search_check(as_json: AsJson = False) -> None:
+    """Send a tiny query to the configured search engine.
+
+    Reports whether it works, how long it took, and what to do if it does not work.
+    Needs neither Kafka nor Postgres. Exit 1 if it does not work, or if none is set.
+    """
+    checked = run_work(_checked_search(load_settings()))
+    if as_json:
+        print_json(_search_object(checked))
+    else:
+        _print_search(checked)
+    if checked.code:
+        raise typer.Exit(FAILED)
+
+
+async def _checked_search(settings: Settings) -> CheckedSearch:
+    name = (settings.search or "").partition(":")[0] or None
+    began, results, problem, code = time.monotonic_ns(), None, "", None
+    try:
+        async with open_search(settings, SearchKeys()) as engine:
+            began = time.monotonic_ns()  # measured again, since opening imports modules
+            if engine is None:
+                problem, code = "There is no search engine.", "search_unavailable"
+            else:
+                results = await engine.search(TINY_QUERY)
+    except PowerOnError as error:
+        problem, code = str(error), error.code
+    advised = f"{problem} {advice_for_search(code, name)}".strip() if code else ""
+    return CheckedSearch(name, (time.monotonic_ns() - began) // 1_000_000, results, advised, code)
+
+
+def _search_object(checked: CheckedSearch) -> dict[str, Any]:
+    """Return the result as `--json` prints it."""
+    return {
+        "engine": checked.engine,
+        "works": checked.code is None,
+        "problem": checked.problem or None,
+        "code": checked.code,
+        "pages": len(checked.results.hits) if checked.results else 0,
+        "durationMs": checked.duration_ms,
+    }
+
+
+def _print_search(checked: CheckedSearch) -> None:
+    if checked.engine is not None:
+        row = Text(f"{one_line(checked.engine)}  ")
+        row.append("fails" if checked.code else "works", style="bold red" if checked.code else "bold green")
+        stdout.print(row.append(f"  {checked.duration_ms / 1000:>6.1f} s"))
+    if checked.code:
+        stdout.print(one_line(checked.problem, MAX_SENTENCE))
+    elif checked.results is not None and not checked.results.hits:
+        stdout.print("It answered, and found nothing.")
+    else:
+        stdout.print("The search engine works.")

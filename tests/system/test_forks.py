@@ -90,7 +90,7 @@ async def test_fork_and_diff_as_they_are_typed(shell: Shell, connections: Connec
 
     whole = await shell("fork", forked["workflowId"], "--at", str(last))  # a fork of a fork, at its last event
     assert whole.code == 0
-    assert "nothing was left to decide" in whole.out
+    assert "there is nothing left to decide" in whole.out
     assert "2 results of actions were taken over" in whole.out
 
     stopped = await shell("fork", origin, "--at", "1", "--max-steps", "1", "--json")  # one step: it is not read first
@@ -129,7 +129,7 @@ async def test_why_a_fork_stops_is_told_once_while_it_goes_on_and_once_in_the_an
     stopped = await shell("fork", loads(asked.out)["workflowId"], "--at", "7", "--prompt", "Who wrote it?")
     reason = "has no result of ai.process with these parameters"
     assert (flat(stopped.err).count(reason), flat(stopped.out).count(reason)) == (1, 1)
-    assert "`--live` runs the actions that there is no result of" in flat(stopped.out)
+    assert "`--live` runs the actions that have no recorded result" in flat(stopped.out)
 
 
 async def test_slips_at_fork_and_diff_are_told_in_sentences(shell: Shell, connections: Connections) -> None:

@@ -289,7 +289,7 @@ async def test_a_password_that_was_removed_is_missed_while_kafka_runs_and_replac
     kafka = Kafka(prepare(home))
     async with started(kafka) as first:
         kafka.folders.kafka_password.unlink()
-        with pytest.raises(Refused, match=r"kafka/password' is not there\. Stop both servers"):
+        with pytest.raises(Refused, match=r"kafka/password' does not exist\. Stop both servers"):
             await kafka.comes_up(found(kafka).pid)
     async with started(kafka) as second:
         assert second.bootstrap == first.bootstrap

@@ -162,7 +162,7 @@ def _sentence(outcome: ApprovalOutcome) -> str:
     id_ = outcome.workflow_id
     if outcome.status == "refused":
         return f"Nothing was decided in workflow {id_}. {printable(outcome.detail)}"
-    return f"The action is {outcome.status}. Workflow {id_} goes on; `poweron watch {id_}` shows how."
+    return f"The action is {outcome.status}. Workflow {id_} continues; `poweron watch {id_}` shows how."
 
 
 def _interrupted(workflow: str, *, sent: bool) -> str:

@@ -74,7 +74,7 @@ async def _lines(connections: Connections, workflow: str, form: Format) -> list[
         return [record.value for record in await verified_records(connections, workflow)]
     history = await recorded_history(connections, workflow)
     if history[-1].workflow.is_open:
-        tell("A round of this workflow is still open: what is not over yet has no span.", style="yellow")
+        tell("A round of this workflow is still open: what has not ended yet has no span.", style="yellow")
     return [await exported_trace(history, connections.content, form)]
 
 

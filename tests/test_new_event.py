@@ -15,7 +15,7 @@ READERS = (
     "projections/poweron_projections/documents.py",
     "projections/poweron_projections/steps.py",
     "services/poweron_services/cli/event_lines.py",
-    "services/poweron_services/fork/copied_events.py",
+    "services/poweron_services/fork/event_copies.py",
     "services/poweron_services/fork/original.py",
 )
 PLANTED = """

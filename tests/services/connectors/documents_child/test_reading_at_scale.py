@@ -19,7 +19,7 @@ from poweron_services.connectors.document_child import ChildMessage
 from poweron_services.connectors.document_reader import (
     DocumentReader,
     ExtractedDocument,
-    Limits,
+    ReadLimits,
     Section,
     UnreadableDocument,
     extract,
@@ -123,7 +123,7 @@ async def test_a_page_on_which_a_child_dies_is_left_out_and_named() -> None:
     bomb = b"<</Filter[/FlateDecode/FlateDecode]/Length %d>>stream\n%s\nendstream" % (len(packed), packed)
 
     document = await extract(
-        bare_pdf([stream("Before"), bomb, stream("After")]), "a.pdf", limits=Limits(memory_bytes=400 * MEGABYTE)
+        bare_pdf([stream("Before"), bomb, stream("After")]), "a.pdf", limits=ReadLimits(memory_bytes=400 * MEGABYTE)
     )
 
     assert document.sections == (Section("page 1", "Before"), Section("page 3", "After"))
@@ -145,7 +145,7 @@ async def test_what_was_read_before_the_time_was_up_stays_and_the_rest_is_named(
 
     monkeypatch.setattr(document_pages, "hear", hear)
 
-    document = await extract(b"%PDF-", "a.pdf", limits=Limits(document_seconds=0.05))
+    document = await extract(b"%PDF-", "a.pdf", limits=ReadLimits(document_seconds=0.05))
 
     assert [section.locator for section in document.sections] == [f"page {page}" for page in range(1, 11)]
     assert document.truncated
@@ -219,7 +219,7 @@ async def test_a_child_that_names_its_pictures_as_no_reader_does_harms_nothing(
 
 @pytest.mark.req("X-04")
 async def test_a_pdf_with_too_much_text_is_cut_with_a_note() -> None:
-    document = await extract(pdf_of("The first page", "The second page"), "a.pdf", limits=Limits(characters=9))
+    document = await extract(pdf_of("The first page", "The second page"), "a.pdf", limits=ReadLimits(characters=9))
 
     assert document.sections == (Section("page 1", "The first"),)
     assert (document.truncated, document.notes[-1]) == (True, "The text was cut off after 9 characters.")
@@ -237,12 +237,12 @@ async def test_a_page_with_more_letters_than_anybody_reads_is_cut_with_a_note() 
 
 @pytest.mark.req("E-06")
 def test_nobody_listens_to_a_child_that_says_too_much() -> None:
-    flood = ChildMessage(Limits(characters=1000))
+    flood = ChildMessage(ReadLimits(characters=1000))
     section = b'{"section": {"locator": "", "text": "' + "\N{GRINNING FACE}".encode() + b"x" * 100_000 + b'"}}\n'
     taken = 0
     while flood.take(section):
         taken += 1
-    endless = ChildMessage(Limits(characters=1000))
+    endless = ChildMessage(ReadLimits(characters=1000))
     while endless.take(b"x" * 100_000):
         pass
 
@@ -347,7 +347,7 @@ async def test_a_quote_that_is_missing_spoils_no_row_but_its_own(row: str) -> No
 async def test_a_long_text_is_read_whole_in_sections_named_by_their_lines(name: str) -> None:
     lines = [f"This is line {number}." for number in range(1, 20_001)]
 
-    document = await extract("\n".join(lines).encode(), name, limits=Limits(whole_text=100_000))
+    document = await extract("\n".join(lines).encode(), name, limits=ReadLimits(whole_text=100_000))
 
     assert text_of(document).splitlines() == lines
     assert document.sections[0].locator.startswith("lines 1-")

@@ -89,7 +89,7 @@ MEANINGS: Final[dict[str, str]] = {
     "history": "A short history of the earlier rounds, newest first.",
     "historyRef": "The whole history of the earlier rounds with all their documents, in the content store, if "
     "this event leaves out any of it.",
-    "EarlierRounds.documents": "The documents of the earlier rounds by label, newest first; the oldest may be left out.",
+    "EarlierRounds.documents": "The documents of the earlier rounds by label, newest first; the oldest may be missing.",
     "historyLeftOut": "The number of older messages that the history has no room for.",
     "listsLeftOut": "The labels of the documents that are left out; some labels may be missing.",
     "LeftOutList.count": "The number of documents of the label.",

@@ -108,7 +108,7 @@ class RoundEnd(RoundEvent):
 
 
 class RoundCompleted(RoundEnd):
-    """The round did what the user asked for, as far as the sources allow."""
+    """The round completed the request, as far as the sources allow it."""
 
 
 class RoundFailed(RoundEnd):

@@ -89,9 +89,9 @@ MEANINGS: Final[dict[str, str]] = {
     "history": "A short history of the earlier rounds, newest first.",
     "historyRef": "The whole history of the earlier rounds with all their documents, in the content store, if "
     "this event leaves out any of it.",
-    "EarlierRounds.documents": "The documents of the earlier rounds by label, newest first, as far as there is room.",
+    "EarlierRounds.documents": "The documents of the earlier rounds by label, newest first; the oldest may be missing.",
     "historyLeftOut": "The number of older messages that the history has no room for.",
-    "listsLeftOut": "The labels of the documents that are left out, as far as there is room.",
+    "listsLeftOut": "The labels of the documents that are left out; some labels may be missing.",
     "LeftOutList.count": "The number of documents of the label.",
     "ActionCompleted.documentsLeftOut": "The number of further documents, which only `documents.json` lists.",
     "DocumentRef.page": "The web page whose text the document is; not written if the document has another origin.",

@@ -79,9 +79,7 @@ def _exporter(endpoint: str, resource: Mapping[str, str]) -> tuple[Sink, Callabl
     processor = BatchSpanProcessor(OTLPSpanExporter(place))
     made_by = InstrumentationScope(SCOPE, release)
     ours = Resource.create({"service.name": SCOPE, "service.version": release, **resource})
-    made_in = ours.merge(
-        OTELResourceDetector().detect()
-    )  # OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES override ours
+    made_in = ours.merge(OTELResourceDetector().detect())  # the OTEL_… variables override ours
     kinds = {
         "internal": api.SpanKind.INTERNAL,
         "client": api.SpanKind.CLIENT,

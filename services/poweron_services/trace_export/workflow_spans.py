@@ -123,7 +123,7 @@ def _tool_span(before: Workflow, try_: int, ended_ms: int, outcome: str) -> Span
 def _calls(before: Workflow, heard: Heard, event: Event, parent: Context) -> Iterator[ToldSpan]:
     """Yield the calls that an event reports, failed ones first; the log has their durations, but no start times."""
     calls: tuple[AnyCall, ...] = (*failed_calls(event), *model_calls(event))
-    began = _beginnings(before, heard, event, calls)
+    began, stage = _beginnings(before, heard, event, calls), stage_of(event)
     for number, (call, began_ms) in enumerate(zip(calls, began, strict=True)):
         answered = call if isinstance(call, ModelCall) else None
         attributes = gen_ai.answer_attributes(call) if isinstance(call, ModelCall) else _of_failure(call)
@@ -136,7 +136,7 @@ def _calls(before: Workflow, heard: Heard, event: Event, parent: Context) -> Ite
             kind="client",
             attributes={
                 gen_ai.OPERATION: gen_ai.CHAT,
-                "poweron.stage": stage_of(event).prompt or stage_of(event).name,
+                "poweron.stage": stage.prompt or stage.name,
                 "poweron.verdict": heard.verdict,
                 **attributes,
             },

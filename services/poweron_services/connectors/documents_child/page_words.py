@@ -158,10 +158,9 @@ def _sign(text_page: Any, index: int, code: int) -> str:
     """The sign of a symbol font, such as ☐; the character of the code itself if the font is unknown."""
     name, flags = ctypes.create_string_buffer(MOST_FONT_NAME), ctypes.c_int()
     raw.FPDFText_GetFontInfo(text_page, index, name, MOST_FONT_NAME, ctypes.byref(flags))
-    font = name.value.decode(errors="replace").partition("+")[2] or name.value.decode(errors="replace")
-    plain = font.removesuffix("-Regular").removesuffix("MT")
-    spaced = re.sub(r"(?<=\D)(?=\d)", " ", plain)  # Wingdings2
-    return symbol(spaced, code) if is_symbol_font(spaced) else chr(code)
+    full_name = name.value.decode(errors="replace").rpartition("+")[2]  # without the prefix of a subset
+    font = re.sub(r"(?<=\D)(?=\d)", " ", full_name.removesuffix("-Regular").removesuffix("MT"))  # Wingdings2
+    return symbol(font, code) if is_symbol_font(font) else chr(code)
 
 
 def _quarter(text_page: Any, index: int) -> int:

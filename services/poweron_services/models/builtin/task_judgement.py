@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from poweron_events.catalog import WRITING
+from poweron_events.catalog import WEB, WRITING
 from poweron_events.event import CriterionProgress
 from poweron_events.fold.state import ChatMessage
 from poweron_events.refinement import Classification
@@ -10,7 +10,7 @@ from poweron_services.decider.approval import UNAPPROVED
 from poweron_services.decider.rules import STOPS_EVERY_ATTEMPT
 from poweron_services.models.answers import RefinementAnswer, ReviewAnswer
 from poweron_services.models.builtin.tool_choice import lists
-from poweron_services.models.builtin.web_choice import LOOKING_UP, WEB, names_address
+from poweron_services.models.builtin.web_choice import LOOKING_UP, names_address
 from poweron_services.models.prompts import RefinementPrompt, ReviewPrompt
 
 ANSWER_NEXT: Final = "Answer the request from the text that was read."

@@ -15,7 +15,6 @@ from poweron_services.models.prompts import KnownPrompt, SelectionPrompt
 
 SEARCH, SCRAPE, CRAWL = "web.search", "web.scrape", "web.crawl"
 LOOKING_UP: Final = (SCRAPE, SEARCH)  # in this order: whole pages, or else what the search engine shows of them
-WEB: Final = (*LOOKING_UP, CRAWL)
 PAGES: Final = ("scrape", "search", "crawl")  # the endings of the labels of their results
 MAX_QUERY = 400  # characters
 

@@ -18,7 +18,7 @@ BudgetCode = Literal["token_budget", "cost_budget", "time_budget", "step_budget"
 GuardCode = Literal[BudgetCode, "cancelled", "deadline", "criteria_met", "no_improvement", "step_limit", "retry_limit"]
 """Why the rules in code stop the loop."""
 
-StopCode = Literal[GuardCode, "answers_rejected", "judged_by_model", "plan_done", "plan_failed"]
+StopCode = Literal[GuardCode, "answers_rejected", "judged_by_model", "not_stated", "plan_done", "plan_failed"]
 """Why an attempt stopped, or why its review gave this status."""
 
 ForkStopCode = Literal["fork_needs_live", "fork_never_runs"]
@@ -122,6 +122,10 @@ CODES: Final[dict[str, Explained]] = {
     "criteria_met": Explained("All success criteria are met.", _EXPECTED),
     "no_improvement": Explained("No further action can improve the result.", _EXPECTED),
     "judged_by_model": Explained("The model's review decided it.", "Read the reason next to the code."),
+    "not_stated": Explained(
+        "What was read does not say what was asked for.",
+        "Add the document that says it, or ask for what the documents say.",
+    ),
     "plan_done": Explained("All planned actions are done (mode Actionplan).", _EXPECTED),
     "plan_failed": Explained("A planned action failed; the actions after it did not run (mode Actionplan).", _CHANGE),
     "step_limit": Explained("The attempt used all its steps.", "Ask again with more steps (`maxSteps`)."),

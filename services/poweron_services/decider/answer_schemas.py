@@ -7,7 +7,7 @@ randomness: the same state gives the same schema, byte for byte.
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, get_args
+from typing import Any, Final, Literal, get_args
 
 from poweron_events.catalog import REFERENCES, WEB, ActionSpec
 from poweron_events.fold.history import item_reference, list_reference
@@ -30,6 +30,8 @@ from poweron_services.text.format_wishes import is_one_question
 
 _NAMES_WEB: Final = re.compile(r"https?:|\bwww\.|\b(?:web\w*|internet|online|netz|google)\b", re.IGNORECASE)
 Schema = dict[str, Any]
+Judgement = Literal["success", "not_stated", "retry", "failed"]
+"""How a review judges a task. `not_stated` is a success: what was read does not say what was asked for."""
 
 MAX_LISTED: Final = 50  # references that are listed individually; if there are more, only their pattern is given
 MAX_REFERENCES: Final = 100  # in one answer
@@ -120,13 +122,13 @@ def refinement_schema(criteria: int) -> Schema:
     )
 
 
-def review_schema(criteria: int) -> Schema:
-    """The reviewer's answer, in the order of `refinement_schema`."""
+def review_schema(criteria: int, *, was_read: bool) -> Schema:
+    """The reviewer's answer, in the order of `refinement_schema`; only what was read can leave something unsaid."""
     return _object(
         {
             "criteriaProgress": _progress(criteria),
             "reason": _text(2_000, least=0),
-            "status": _classification(),
+            "status": {"enum": [each for each in get_args(Judgement) if was_read or each != "not_stated"]},
             "improvements": _list(_text(None, least=0), most=MAX_IMPROVEMENTS),
         },
         optional=("reason", "improvements", "criteriaProgress"),

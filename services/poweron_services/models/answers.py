@@ -17,6 +17,7 @@ from poweron_events.refinement import Classification
 from poweron_events.request import MAX_STEPS
 from poweron_events.selection import ParametersSchema
 from poweron_events.validation_messages import explain
+from poweron_services.decider.answer_schemas import Judgement
 from poweron_services.decider.validation import FORBIDDEN_FIELDS
 from poweron_services.models.json_objects import NoObject, forbidden_keys, the_object
 from poweron_services.models.normalisation import compound, fields_normalised, normalised, repairs, unfolded
@@ -126,7 +127,7 @@ class RefinementAnswer(Lenient):
 
 
 class ReviewAnswer(Lenient):
-    status: Classification
+    status: Judgement
     reason: str = Field(default="", max_length=2_000)
     improvements: Texts = Field(default=(), max_length=20)
     criteria_progress: tuple[CriterionProgress, ...] = Field(default=(), max_length=20)

@@ -16,6 +16,7 @@ from poweron_events.outcome import (
     AnswerRejected,
     TaskReviewed,
 )
+from poweron_events.refinement import Classification
 from poweron_events.stream import WorkflowEvent
 from poweron_services.decider.answer_schemas import review_schema
 from poweron_services.decider.defaults import language
@@ -83,14 +84,15 @@ def review_task_completion(
     `code` says why no model was asked or could answer.
     """
     no_retry = retries_used_up(workflow) if answer.status == "retry" else None
+    status = "failed" if no_retry else _classification(workflow, answer)
     after = updated_progress(workflow, answer.criteria_progress)
-    if answer.status == "success" and all_met(after):
-        code = "criteria_met"
+    if status == "success":
+        code = "criteria_met" if all_met(after) else "not_stated" if answer.status == "not_stated" else code
     return TaskReviewed(
         **task_place(workflow),
-        status=answer.status if no_retry is None else "failed",
+        status=status,
         reason=answer.reason if no_retry is None else f"{no_retry.sentence} {answer.reason}"[:MAX_SAID],
-        code=no_retry.code if no_retry else code or _why_reviewed_so(workflow, answer, call),
+        code=no_retry.code if no_retry else code or _why_reviewed_so(workflow, status, call),
         improvements=fitting_improvements(answer.improvements),
         criteria_progress=after,
         decided_by="guard" if call is None or no_retry else "model",
@@ -115,14 +117,27 @@ def create_review_prompt(workflow: Workflow) -> ReviewPrompt:
         stop_code=stop_code,
         retries_left=max(0, workflow.current.opening.max_retries - task.retries),
         all_unreadable=all_unreadable(workflow),
-        answer_schema=review_schema(len(task.plan.success_criteria)),
+        answer_schema=review_schema(len(task.plan.success_criteria), was_read=_was_read(workflow)),
         refusal=refusal(workflow),
     )
 
 
-def _why_reviewed_so(workflow: Workflow, answer: ReviewAnswer, call: ModelCall | None) -> Code:
+def _classification(workflow: Workflow, answer: ReviewAnswer) -> Classification:
+    """The event's status; a task that read nothing cannot know what is not stated, so it failed."""
+    if answer.status == "not_stated":
+        return "success" if _was_read(workflow) else "failed"
+    return answer.status
+
+
+def _was_read(workflow: Workflow) -> bool:
+    """Whether a step of the task succeeded: each one reads documents or pages."""
+    number = workflow.task.number
+    return any(each.kind == "step" and each.task == number and each.success for each in workflow.current.messages)
+
+
+def _why_reviewed_so(workflow: Workflow, status: Classification, call: ModelCall | None) -> Code:
     """The reason for the model's judgement, if code knows a more specific one than that the model made it."""
-    if answer.status != "failed":
+    if status != "failed":
         return "judged_by_model"
     if (stop := used_up(workflow, [*filter(None, [call]), *failed_calls()], for_a_step=True)) is not None:
         return stop.code

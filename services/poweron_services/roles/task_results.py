@@ -55,10 +55,13 @@ async def task_results(workflow: Workflow, content: ContentStore, *, with_read: 
 
 
 def own_answer(workflow: Workflow, results: Sequence[TaskResult], documents: Sequence[DocumentRef]) -> str:
-    """The answer that needs no message about it: the round's only text, if it is short and every criterion is met.
+    """The answer that needs no message about it, or "".
 
-    A model that rephrases it adds nothing, costs a call, and may change a number.
+    It is the round's only text, if it is short and every criterion is met, or the review's sentence that what was
+    read does not say it. A model that rephrases either adds nothing, costs a call, and may change a number.
     """
+    if len(results) == 1 and workflow.current.code == "not_stated" and not asked_formats(workflow):
+        return workflow.current.reason.strip()
     if len(results) != 1 or len(documents) != 1 or results[0].failures or workflow.current.code != "criteria_met":
         return ""
     steps = [message for message in workflow.current.messages if message.kind == "step" and message.success]

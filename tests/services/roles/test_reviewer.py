@@ -248,6 +248,8 @@ REFUSED_TWICE = Told().tell(requested(), planned(), At().selection_rejected(1), 
         (stopped(), "success", "criteria_met"),
         (unmet(), "success", "judged_by_model"),
         (unmet(), "retry", "judged_by_model"),
+        (unmet(), "not_stated", "not_stated"),
+        (none_readable(), "not_stated", "documents_unreadable"),
         (unmet(code="no_improvement"), "failed", "judged_by_model"),
         (unmet(code="step_limit"), "failed", "step_limit"),
         (unmet(code="token_budget"), "failed", "token_budget"),
@@ -264,6 +266,23 @@ REFUSED_TWICE = Told().tell(requested(), planned(), At().selection_rejected(1), 
 async def test_a_review_has_the_code_of_why_it_came_to_its_status(told: Told, status: str, code: str) -> None:
     event = await said(told, review=[{"status": status, "reason": "So it is."}])
     assert event.code == code
+
+
+@pytest.mark.req("L-07")
+@pytest.mark.req("L-08")
+async def test_what_the_documents_do_not_say_completes_the_round_with_that_sentence() -> None:
+    told, sentence = unmet(), "The contract does not mention a phone number."
+    told.tell(await said(told, review=[{"status": "not_stated", "reason": sentence}]))
+    ended = await said(told)
+    assert (ended.TYPE, ended.message, ended.model_calls) == ("poweron.round.completed.v1", sentence, ())
+
+
+@pytest.mark.req("L-07")
+async def test_a_task_that_read_nothing_cannot_know_what_is_not_stated() -> None:
+    told = none_readable()
+    assert (await said(told, review=[{"status": "not_stated"}])).status == "failed"
+    offered = [create_review_prompt(each.workflow).answer_schema for each in (told, unmet())]
+    assert ["not_stated" in str(schema) for schema in offered] == [False, True]
 
 
 async def test_a_task_of_a_plan_that_failed_says_so() -> None:

@@ -12,28 +12,22 @@ import asyncio
 import errno
 import hashlib
 import hmac
-import os
 import re
 import secrets
 import time
 from collections.abc import AsyncGenerator, Generator, Sequence
-from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, suppress
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
 
-from obstore.exceptions import AlreadyExistsError, BaseError, NotFoundError, PreconditionError
-from obstore.store import LocalStore, MemoryStore, ObjectStore
+from obstore.exceptions import BaseError, NotFoundError
 
-from poweron_events.content_files import protect, remove_files, write, write_below
+from poweron_events.content_place import Bucket, ContentPlace, Folder, StoredObject
 from poweron_events.errors import Conflict, DiskFull, MissingContent, Refused, Unavailable, UnusableStore
 from poweron_events.object_store import (
     NO_CONDITIONS,
     NO_CREDENTIALS,
-    PART,
-    PARTS_AT_ONCE,
     is_final,
     is_missing_bucket,
-    look_time,
     open_store,
     what_happened,
 )
@@ -41,21 +35,12 @@ from poweron_events.redaction import redacted
 
 KEY_BYTES = 32
 UNUSABLE = "The content store cannot be used."
-AT_ONCE = 64_000  # bytes; a local folder writes this much before a thread could start
 MAX_KEYS = 10_000  # cached in memory
 MAX_CONTENT = 1_000_000_000  # bytes of a single content
 CLEARING = "clearing"  # marker beside a workflow's content while unreferenced content is removed
 CLEARED_WITHIN = 600.0  # seconds after which a clean-up counts as dead
 PAUSES = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0)  # seconds
 _NAME = re.compile(r"[0-9a-f]{64}")
-
-
-class StoredObject(NamedTuple):
-    """A stored object, below the id of its workflow."""
-
-    path: str
-    size: int  # bytes
-    modified: float  # seconds since 1970, by the store's own clock
 
 
 def commitment(key: bytes, content: bytes) -> str:
@@ -66,10 +51,8 @@ def commitment(key: bytes, content: bytes) -> str:
 class ContentStore:
     """Content by workflow and commitment, in a local folder or an S3-compatible bucket."""
 
-    def __init__(self, store: ObjectStore, folder: Path | None = None) -> None:
-        self._store = store
-        self._folder = folder  # of a local store
-        self._is_remote = not isinstance(store, LocalStore | MemoryStore)
+    def __init__(self, place: ContentPlace) -> None:
+        self._place = place
         self._keys: dict[str, bytes] = {}
         self._knows_conditions = False  # a remote store must first prove that it honours conditional writes
 
@@ -81,13 +64,14 @@ class ContentStore:
             Refused: the place cannot be used as a store.
         """
         try:
-            return cls(*open_store(place))
+            opened = open_store(place)
         except (BaseError, OSError, ValueError) as error:
             why = redacted(getattr(error, "strerror", None) or str(error).splitlines()[0])
             raise Refused(
                 f"{redacted(place)!r} cannot be used: {why}. Documents and answers are kept there: set POWERON_HOME "
                 "to a folder that can be written to, or POWERON_CONTENT to a folder or a URL such as s3://bucket/prefix."
             ) from error
+        return cls(Folder(opened) if isinstance(opened, Path) else Bucket(opened))
 
     async def put(self, workflow_id: str, content: bytes) -> str:
         """Store bytes and return their commitment; storing the same bytes again changes only their time.
@@ -107,39 +91,17 @@ class ContentStore:
         for content in contents:
             _check_size(content)
         key = await self._key(workflow_id)
+        names = [commitment(key, content) for content in contents]
         for pause in (*PAUSES, None):
-            names, are_new = await self._put_all(workflow_id, key, contents)
-            if are_new or not await self._is_cleared_up(workflow_id):
+            with _erased(workflow_id):
+                are_new = await self._place.put(workflow_id, dict(zip(names, contents, strict=True)))
+            if are_new or not await self._is_cleared_up(workflow_id):  # no clean-up removes what is new
                 return names
             if pause is not None:
                 await asyncio.sleep(pause)
         raise Unavailable(
             f"The content of workflow {workflow_id} is being cleared up", code="content_store_unavailable"
         )
-
-    async def _put_all(self, workflow_id: str, key: bytes, contents: Sequence[bytes]) -> tuple[Sequence[str], bool]:
-        """Return the names, and whether all contents are known to be new; no clean-up removes new content."""
-        if self._folder is not None:
-            folder = f"{self._folder}/{workflow_id}"
-            with _erased(workflow_id):
-                if sum(map(len, contents)) <= AT_ONCE:
-                    return _write_all(folder, key, contents), False
-                return await asyncio.to_thread(_write_all, folder, key, contents), False
-        names = [commitment(key, content) for content in contents]
-        stored = zip(names, contents, strict=True)
-        are_new = await asyncio.gather(*(self._renew(f"{workflow_id}/{name}", content) for name, content in stored))
-        return names, all(are_new)
-
-    async def _renew(self, path: str, content: bytes) -> bool:
-        """Store content, replacing an existing copy; return whether it is known to be new.
-
-        An existing copy may be old and about to be removed, so it is written again.
-        """
-        if len(content) <= PART and await self._create(path, content):
-            return True
-        with _translated(path):
-            await self._call("put", path, content, mode="overwrite", chunk_size=PART, max_concurrency=PARTS_AT_ONCE)
-        return False
 
     async def check(self) -> None:
         """Check that a remote store can be used; a local store reports its errors on use.
@@ -148,9 +110,9 @@ class ContentStore:
             Refused: something must be configured first; the message says what.
             Unavailable: the store does not answer now.
         """
-        if self._is_remote:
+        if self._place.is_remote:
             try:
-                async with asyncio.timeout(look_time(self._store)):
+                async with asyncio.timeout(self._place.look_time):
                     await self._look()
             except TimeoutError as error:
                 raise Refused(f"{UNUSABLE} {NO_CREDENTIALS}", code="content_store_unavailable") from error
@@ -159,7 +121,7 @@ class ContentStore:
 
     async def _look(self) -> None:
         with _translated("The content store is not there"):
-            async for _ in self._store.list(chunk_size=1):
+            async for _ in self._place.stored(None):
                 return
 
     async def stored(self, workflow_id: str | None = None) -> AsyncGenerator[Sequence[StoredObject], None]:
@@ -168,18 +130,9 @@ class ContentStore:
         Raises:
             Unavailable: the store cannot be reached.
         """
-        found = self._store.list(workflow_id)
         with _translated(f"Nothing is stored for workflow {workflow_id}"):
-            async for page in self._pages(found):
-                yield [StoredObject(each["path"], each["size"], each["last_modified"].timestamp()) for each in page]
-
-    async def _pages(self, found: Any) -> AsyncGenerator[Sequence[Any], None]:
-        if self._is_remote:
-            async for page in found:
+            async for page in self._place.stored(workflow_id):
                 yield page
-            return
-        while page := await asyncio.to_thread(next, found, ()):
-            yield page
 
     @asynccontextmanager
     async def clearing(self, workflow_id: str) -> AsyncGenerator[float, None]:
@@ -199,40 +152,32 @@ class ContentStore:
             await self._create(path, b"")
         try:
             with _erased(workflow_id):
-                yield (await self._call("head", path))["last_modified"].timestamp()
+                yield await self._place.modified(path)
         finally:
             await self.remove([path])
 
     async def remove(self, paths: Sequence[str]) -> None:
         """Remove what is stored under these paths; missing paths are ignored."""
         with _translated("Nothing is there to be removed"):
-            if self._folder is not None:
-                await asyncio.to_thread(remove_files, self._folder, paths)
-            elif paths:
-                await self._call("delete", list(paths))
+            await self._place.remove(paths)
 
     async def put_back_key(self, workflow_id: str, key: bytes) -> None:
         """Restore a workflow's removed key, unless there is another one by now."""
-        if self._folder is not None:
-            await asyncio.to_thread((self._folder / workflow_id).mkdir, exist_ok=True)
         await self._create(f"{workflow_id}/key", key)
 
     async def read_path(self, path: str) -> bytes:
         """Return what is stored under a path; raises like `get`."""
         with _translated(f"Nothing is stored as {path!r}"):
-            return await self._read(path)
+            return await self._place.read(path)
 
     async def _is_cleared_up(self, workflow_id: str) -> bool:
         """Return whether a clean-up of unreferenced content is running; it may remove content stored just now."""
         path = f"{workflow_id}/{CLEARING}"
-        if self._folder is not None and not os.path.exists(f"{self._folder}/{path}"):  # noqa: ASYNC240 - takes microseconds
-            return False
         try:
             with _translated(path):
-                made = (await self._call("head", path))["last_modified"].timestamp()
+                return time.time() - await self._place.modified(path) < CLEARED_WITHIN
         except MissingContent:
             return False
-        return bool(time.time() - made < CLEARED_WITHIN)
 
     async def get(self, workflow_id: str, name: str) -> bytes:
         """Return the bytes of a commitment.
@@ -242,23 +187,19 @@ class ContentStore:
             Unavailable: the store cannot be reached.
         """
         with _translated(f"Workflow {workflow_id} has no content {name!r}"):
-            return await self._read(_path(workflow_id, name))
+            return await self._place.read(_path(workflow_id, name))
 
     async def size(self, workflow_id: str, name: str) -> int:
         """Return the size in bytes of a commitment's content; raises like `get`."""
         with _translated(f"Workflow {workflow_id} has no content {name!r}"):
-            return await self._size(_path(workflow_id, name))
+            return await self._place.size(_path(workflow_id, name))
 
     async def remember(self, workflow_id: str, kind: str, question: bytes, content: bytes) -> None:
         """Store the answer to a question, replacing an earlier answer; raises like `put`."""
         _check_size(content)
         path = await self._remembered(workflow_id, kind, question)
-        if self._folder is not None:
-            with _erased(workflow_id):
-                await asyncio.to_thread(write_below, self._folder / path, content)
-            return
-        with _translated(path):
-            await self._call("put", path, content, chunk_size=PART, max_concurrency=PARTS_AT_ONCE)
+        with _erased(workflow_id):
+            await self._place.replace(path, content)
 
     async def recall(self, workflow_id: str, kind: str, question: bytes) -> bytes | None:
         """Return the stored answer to a question, or None if there is none.
@@ -270,7 +211,7 @@ class ContentStore:
         path = await self._remembered(workflow_id, kind, question)
         try:
             with _translated(path):
-                return await self._read(path)
+                return await self._place.read(path)
         except MissingContent:
             return None
 
@@ -279,30 +220,24 @@ class ContentStore:
 
     async def _key(self, workflow_id: str) -> bytes:
         """Return the workflow's key, creating it if it is new; a process that has used it fails once it is erased."""
-        known = self._keys.get(workflow_id)
+        known, path = self._keys.get(workflow_id), f"{workflow_id}/key"
         if known is not None:
-            await self._expect_key(workflow_id)
+            with _erased(workflow_id):
+                await self._place.size(path)
             return known
-        path, key = f"{workflow_id}/key", secrets.token_bytes(KEY_BYTES)
+        key = secrets.token_bytes(KEY_BYTES)
         if not await self._create_once(path, key):
             with _erased(workflow_id):
-                key = await self._read(path)
+                key = await self._place.read(path)
         if len(self._keys) > MAX_KEYS:
             self._keys.clear()
         self._keys[workflow_id] = key
         return key
 
-    async def _expect_key(self, workflow_id: str) -> None:
-        with _erased(workflow_id):
-            if self._folder is not None:
-                os.stat(f"{self._folder}/{workflow_id}/key")
-            else:
-                await self._size(f"{workflow_id}/key")
-
     async def _create_once(self, path: str, content: bytes) -> bool:
         """Create an object like `_create`, and check once that the store refuses to overwrite an existing one."""
         created = await self._create(path, content)
-        if created and self._is_remote and not self._knows_conditions:
+        if created and self._place.is_remote and not self._knows_conditions:
             if await self._create(path, content):
                 raise Refused(f"{UNUSABLE} {NO_CONDITIONS}", code="content_store_unavailable")
             self._knows_conditions = True
@@ -310,45 +245,8 @@ class ContentStore:
 
     async def _create(self, path: str, content: bytes) -> bool:
         """Store content unless the path exists; return whether it was stored."""
-        with _translated(path), suppress(AlreadyExistsError, PreconditionError, FileExistsError):
-            await self._call("put", path, content, mode="create")
-            return True
-        return False
-
-    async def _read(self, path: str) -> bytes:
-        if self._folder is not None:
-            return await asyncio.to_thread((self._folder / path).read_bytes)
-        if not self._is_remote:
-            return await asyncio.to_thread(lambda: bytes(self._store.get(path).bytes()))
-        found = await self._store.get_async(path)
-        return bytes(await found.bytes_async())
-
-    async def _size(self, path: str) -> int:
-        return int((await self._call("head", path))["size"])
-
-    async def _call(self, method: str, *arguments: object, **options: object) -> Any:
-        """Call the store; calls to a local one run in a Python thread.
-
-        An asynchronous obstore call can abort an interpreter that exits right after it; but it can be cancelled,
-        and calls over a network must be cancellable.
-        """
-        if self._is_remote:
-            return await getattr(self._store, f"{method}_async")(*arguments, **options)
-        return await asyncio.to_thread(self._call_at_once, method, *arguments, **options)
-
-    def _call_at_once(self, method: str, *arguments: Any, **options: object) -> Any:
-        found = getattr(self._store, method)(*arguments, **options)
-        if method == "put" and self._folder is not None:
-            protect(self._folder / arguments[0])
-        return found
-
-
-def _write_all(folder: str, key: bytes, contents: Sequence[bytes]) -> list[str]:
-    """Write contents in a tenth of the CPU time that `LocalStore` takes: an iteration of the loop stores about six."""
-    names = [commitment(key, content) for content in contents]
-    for name, content in zip(names, contents, strict=True):
-        write(f"{folder}/{name}", content)
-    return names
+        with _translated(path):
+            return await self._place.create(path, content)
 
 
 @contextmanager

@@ -3,13 +3,13 @@
 import os
 import re
 import secrets
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from typing import Final
 
-_PROCESS, _NUMBERS = secrets.token_hex(8), count()  # together unique for each file being written
+PROCESS, _NUMBERS = secrets.token_hex(8), count()  # together unique for each file being written
 LEFTOVER: Final = re.compile(r".+\.[0-9a-f]{16}-[0-9]+")
 """The name of a file that was being written when its process died."""
 
@@ -25,6 +25,25 @@ def remove_files(folder: Path, paths: Sequence[str]) -> None:
             each.rmdir()
 
 
+def create(path: Path, content: bytes) -> None:
+    """Create a file with its content at once, and its folder if needed; only this account may read either.
+
+    Raises:
+        FileExistsError: there is a file, with the content of whoever was first.
+    """
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    with _written_beside(str(path), content) as beside:
+        os.link(beside, path)
+        os.unlink(beside)
+
+
+def write_all(descriptor: int, content: bytes) -> None:
+    """Write all of the content; the system may take only a part at a time."""
+    written = os.write(descriptor, content)
+    while written < len(content):
+        written += os.write(descriptor, content[written:])
+
+
 def write_below(path: Path, content: bytes) -> None:
     """Write a file into a subfolder of the workflow's folder, which must exist; create the subfolder if needed."""
     with suppress(FileExistsError):
@@ -32,29 +51,27 @@ def write_below(path: Path, content: bytes) -> None:
     write(str(path), content)
 
 
-def protect(path: Path) -> None:
-    """Restrict access to a file and its folder to this account."""
-    with suppress(FileNotFoundError):  # removed in the meantime
-        path.parent.chmod(0o700)
-        path.chmod(0o600)
-
-
 def write(path: str, content: bytes) -> None:
-    """Write a file completely or not at all, even with concurrent writers; only this account may read it.
+    """Write a file completely or not at all, even with concurrent writers; only this account may read it."""
+    with _written_beside(path, content) as beside:
+        os.replace(beside, path)
+
+
+@contextmanager
+def _written_beside(path: str, content: bytes) -> Generator[str, None, None]:
+    """Write a new file beside the path, and remove it on an error: retries must not fill a full disk further.
 
     Uses file descriptors, which take half the time of file objects.
     """
-    beside = f"{path}.{_PROCESS}-{next(_NUMBERS)}"
+    beside = f"{path}.{PROCESS}-{next(_NUMBERS)}"
     try:
         descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         try:
-            written = os.write(descriptor, content)
-            while written < len(content):  # the system may write only a part at a time
-                written += os.write(descriptor, content[written:])
+            write_all(descriptor, content)
         finally:
             os.close(descriptor)
-        os.replace(beside, path)
-    except OSError:  # retries must not fill a full disk further
+        yield beside
+    except OSError:
         with suppress(FileNotFoundError):
             os.unlink(beside)
         raise

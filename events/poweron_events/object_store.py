@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from obstore.exceptions import PermissionDeniedError, UnauthenticatedError
-from obstore.store import LocalStore, MemoryStore, ObjectStore, S3Store, from_url
+from obstore.store import MemoryStore, ObjectStore, S3Store, from_url
 
 from poweron_events.errors import Refused
 from poweron_events.redaction import redacted
@@ -55,17 +55,17 @@ NO_CONDITIONS: Final = (
 )
 
 
-def open_store(place: str, environment: Mapping[str, str] = os.environ) -> tuple[ObjectStore, Path | None]:
-    """Open the store at a folder's path or a URL; return it together with the folder, if it is one."""
+def open_store(place: str, environment: Mapping[str, str] = os.environ) -> ObjectStore | Path:
+    """Open the store at a URL, or the folder at a path."""
     if place == "memory:///":
-        return MemoryStore(), None
+        return MemoryStore()
     if "://" in place:
         secrets: Any = {name.lower(): value for name, value in bucket_secrets(environment).items()}
         options = _client_options(environment)
-        return from_url(place, config=secrets or None, retry_config=RETRIES, client_options=options), None
+        return from_url(place, config=secrets or None, retry_config=RETRIES, client_options=options)
     folder = Path(place)
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    return LocalStore(folder), folder
+    return folder
 
 
 def bucket_secrets(environment: Mapping[str, str]) -> dict[str, str]:

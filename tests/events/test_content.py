@@ -13,7 +13,8 @@ from obstore.store import MemoryStore
 from s3 import BUCKET
 
 from poweron_events import content
-from poweron_events.content import AT_ONCE, ContentStore, commitment
+from poweron_events.content import ContentStore, commitment
+from poweron_events.content_place import AT_ONCE, Bucket
 from poweron_events.errors import MissingContent, Refused, Unavailable
 from poweron_events.object_store import PART
 
@@ -103,7 +104,7 @@ async def test_a_store_on_this_machine_is_not_asked_by_threads_of_its_own() -> N
 
         put_async = head_async = get_async
 
-    store = ContentStore(Near())
+    store = ContentStore(Bucket(Near()))
     name = await store.put(WORKFLOW, b"the estimate")
     assert (await store.get(WORKFLOW, name), await store.size(WORKFLOW, name)) == (b"the estimate", 12)
 
@@ -126,7 +127,7 @@ async def test_a_race_makes_one_key(place: str) -> None:
 @pytest.mark.parametrize("size", [12, AT_ONCE + 1])
 async def test_nothing_comes_back_to_a_workflow_whose_key_was_erased(store: ContentStore, size: int) -> None:
     name = await store.put(WORKFLOW, b"the estimate")
-    await store._store.delete_async(f"{WORKFLOW}/key")
+    await store.remove([f"{WORKFLOW}/key"])
     for _ in range(2):  # whoever tries again gets no new key
         with pytest.raises(MissingContent, match=f"The content of workflow {WORKFLOW} was erased"):
             await store.put(WORKFLOW, b"x" * size)

@@ -66,7 +66,7 @@ def test_clients_of_kafka_and_of_buckets_read_them_too(file: Path, monkeypatch: 
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "ada")
     environment = {"AWS_SECRET_ACCESS_KEY_FILE": str(file), "AWS_SESSION_TOKEN": "a-token"}
     assert bucket_secrets(environment) == {"AWS_SECRET_ACCESS_KEY": SECRET, "AWS_SESSION_TOKEN": "a-token"}
-    store, _ = open_store("s3://bucket/prefix", environment)
+    store = open_store("s3://bucket/prefix", environment)
     assert store.config["secret_access_key"] == SECRET  # type: ignore[attr-defined]  # of the stub for all stores
 
 

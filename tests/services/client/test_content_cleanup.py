@@ -12,8 +12,9 @@ import pytest
 from s3 import BUCKET
 
 from builders import At, Told, completed, document, follow_up, planned, refused, requested, reviewed, step
-from poweron_events import RequestWorkflow, encode_request, topics, workflow_id
-from poweron_events.content import CLEARING, ContentStore, StoredObject
+from poweron_events import RequestWorkflow, content_packs, encode_request, topics, workflow_id
+from poweron_events.content import CLEARING, ContentStore
+from poweron_events.content_place import StoredObject
 from poweron_events.dead_letter import DeadLetter
 from poweron_events.errors import Conflict, LogLost
 from poweron_events.log import Message, Record
@@ -74,7 +75,17 @@ def aged(place: str, *, days: float = 2) -> None:
     """All that is stored is so old, by the store's own clock."""
     moment = time.time() - days * DAY
     for path in Path(place).rglob("*"):
+        if path.suffix == content_packs.SUFFIX:
+            set_times(path, int(moment * 1000))
         os.utime(path, (moment, moment))
+
+
+def set_times(pack: Path, milliseconds: int) -> None:
+    """The records of a pack say when they were written."""
+    with pack.open("r+b") as file:
+        for record in content_packs.read_records(file, pack.name, 0)[0]:
+            file.seek(record.offset + 32)
+            file.write(milliseconds.to_bytes(8))
 
 
 async def paths(connections: Connections) -> set[str]:

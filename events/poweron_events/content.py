@@ -21,7 +21,7 @@ from pathlib import Path
 
 from obstore.exceptions import BaseError, NotFoundError
 
-from poweron_events.content_place import Bucket, ContentPlace, Folder, StoredObject
+from poweron_events.content_place import CLEARING, Bucket, ContentPlace, Folder, StoredObject
 from poweron_events.errors import Conflict, DiskFull, MissingContent, Refused, Unavailable, UnusableStore
 from poweron_events.object_store import (
     NO_CONDITIONS,
@@ -37,7 +37,6 @@ KEY_BYTES = 32
 UNUSABLE = "The content store cannot be used."
 MAX_KEYS = 10_000  # cached in memory
 MAX_CONTENT = 1_000_000_000  # bytes of a single content
-CLEARING = "clearing"  # marker beside a workflow's content while unreferenced content is removed
 CLEARED_WITHIN = 600.0  # seconds after which a clean-up counts as dead
 PAUSES = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0)  # seconds
 _NAME = re.compile(r"[0-9a-f]{64}")

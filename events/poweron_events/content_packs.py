@@ -73,7 +73,7 @@ class ContentPacks:
             OSError: they could not be written; FileNotFoundError if the workflow's folder does not exist.
         """
         now = time.time_ns() // 1_000_000
-        self._append(workflow_id, b"".join(_record(name, content, now) for name, content in contents.items()))
+        self._append(workflow_id, b"".join(record(name, content, now) for name, content in contents.items()))
 
     def read(self, workflow_id: str, name: str) -> bytes | None:
         """Return a content; None if no pack has it."""
@@ -84,7 +84,7 @@ class ContentPacks:
 
     def _read(self, workflow_id: str, content: PackedContent) -> bytes:
         with (self._folder / workflow_id / content.pack).open("rb") as file:
-            return _content(_stored(file, content), content.size)
+            return read_content(file, content)
 
     def find(self, workflow_id: str, name: str) -> PackedContent | None:
         """Return where a content is; None if no pack has it."""
@@ -187,7 +187,8 @@ def _write_or_undo(descriptor: int, path: str, records: bytes) -> None:
         raise
 
 
-def _record(name: str, content: bytes, now: int) -> bytes:
+def record(name: str, content: bytes, now: int) -> bytes:
+    """Return a record; `now` is in milliseconds since 1970."""
     compressed = _compressor.compress(content)
     stored = compressed if len(compressed) < len(content) else content
     return _HEADER.pack(bytes.fromhex(name), now, len(content), len(stored)) + stored
@@ -196,7 +197,7 @@ def _record(name: str, content: bytes, now: int) -> bytes:
 def read_records(file: BinaryIO, pack: str, start: int) -> tuple[list[PackedContent], int]:
     """Return the complete records from a place on, and where they end."""
     records = []
-    end, size = start, os.fstat(file.fileno()).st_size
+    end, size = start, file.seek(0, os.SEEK_END)
     while end + _HEADER.size <= size:
         file.seek(end)
         name, modified, content_size, length = _HEADER.unpack(file.read(_HEADER.size))
@@ -207,16 +208,13 @@ def read_records(file: BinaryIO, pack: str, start: int) -> tuple[list[PackedCont
     return records, end
 
 
-def _stored(file: BinaryIO, content: PackedContent) -> bytes:
-    file.seek(content.offset + _HEADER.size)
-    return file.read(content.length)
-
-
-def _content(stored: bytes, size: int) -> bytes:
-    """Return the content; what was damaged is returned as it is stored, for `poweron verify --content` to report."""
-    if len(stored) == size:
+def read_content(file: BinaryIO, place: PackedContent) -> bytes:
+    """Return a content; what was damaged is returned as it is stored, for `poweron verify --content` to report."""
+    file.seek(place.offset + _HEADER.size)
+    stored = file.read(place.length)
+    if len(stored) == place.size:
         return stored
     try:
-        return _decompressor.decompress(stored, max_output_size=size)
+        return _decompressor.decompress(stored, max_output_size=place.size)
     except ZstdError:
         return stored

@@ -4,23 +4,31 @@ The errors of both are those of the file system and of obstore; the content stor
 """
 
 import asyncio
+import math
 import os
 import re
+import time
 from collections.abc import AsyncGenerator, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
+from io import BytesIO
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
 
-from obstore.exceptions import AlreadyExistsError, PreconditionError
+from obstore.exceptions import AlreadyExistsError, NotFoundError, PreconditionError
 from obstore.store import MemoryStore, ObjectStore
 
 from poweron_events.content_files import create, remove_files, write, write_below
-from poweron_events.content_packs import SMALL, ContentPacks
+from poweron_events.content_packs import SMALL, SUFFIX, ContentPacks, read_content, read_records, record
 from poweron_events.object_store import PART, PARTS_AT_ONCE, look_time
 
 AT_ONCE: Final = 64_000  # bytes; a folder writes this much before a thread could start
 PAGE: Final = 1_000  # objects
+_NOT_FOUND: Final = (NotFoundError, FileNotFoundError)  # obstore raises either
+MAX_PACKED: Final = 12  # contents of a pack in a bucket: the path of an object has at most 1,024 bytes
+CLEARING: Final = "clearing"
+"""The name of the marker beside a workflow's content while unreferenced content is removed."""
 _CONTENT: Final = re.compile(r"[^/]+/[0-9a-f]{64}")
+_PACK: Final = re.compile(r"[^/]+/([0-9a-f]{64}\.[0-9]{1,5}-?)+\.pack")
 
 
 class StoredObject(NamedTuple):
@@ -165,7 +173,10 @@ class Folder:
 
 
 class Bucket:
-    """An S3-compatible bucket, or memory."""
+    """An S3-compatible bucket, or memory.
+
+    Small contents that are stored together are one object, a pack whose name lists them with their sizes.
+    """
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
@@ -173,8 +184,12 @@ class Bucket:
         self.look_time = look_time(store)
 
     async def put(self, workflow_id: str, contents: Mapping[str, bytes]) -> bool:
-        renewed = (self._renew(f"{workflow_id}/{name}", content) for name, content in contents.items())
-        return all(await asyncio.gather(*renewed))
+        small = {name: content for name, content in contents.items() if len(content) < SMALL}
+        objects = {f"{workflow_id}/{name}": content for name, content in contents.items()}
+        if 1 < len(small) <= MAX_PACKED:
+            objects = {path: content for path, content in objects.items() if _split(path)[1] not in small}
+            objects |= [_pack(workflow_id, small)]
+        return all(await asyncio.gather(*map(self._renew, objects, objects.values())))
 
     async def _renew(self, path: str, content: bytes) -> bool:
         """Store content, replacing an existing copy, which may be old and about to be removed."""
@@ -193,23 +208,82 @@ class Bucket:
         await self._call("put", path, content, mode="overwrite", chunk_size=PART, max_concurrency=PARTS_AT_ONCE)
 
     async def read(self, path: str) -> bytes:
+        try:
+            return await self._object(path)
+        except _NOT_FOUND:
+            pack = await self._pack_with(path)
+            if pack is None:
+                raise
+        file = BytesIO(await self._object(pack))
+        return next(read_content(file, each) for each in read_records(file, pack, 0)[0] if path.endswith(each.name))
+
+    async def _object(self, path: str) -> bytes:
         found = await self._call("get", path)
         return bytes(await found.bytes_async() if self.is_remote else found.bytes())
 
+    async def _pack_with(self, path: str) -> str | None:
+        """Return the path of the pack that has the content, if there is one."""
+        if not is_content(path):
+            return None
+        workflow_id, name = _split(path)
+        async for each in self._objects(workflow_id):
+            if name in _packed(each.path):
+                return each.path
+        return None
+
     async def size(self, path: str) -> int:
-        return int((await self._call("head", path))["size"])
+        try:
+            return int((await self._call("head", path))["size"])
+        except _NOT_FOUND:
+            pack = await self._pack_with(path)
+            if pack is None:
+                raise
+        return _packed(pack)[_split(path)[1]]
 
     async def modified(self, path: str) -> float:
         return float((await self._call("head", path))["last_modified"].timestamp())
 
     async def remove(self, paths: Sequence[str]) -> None:
-        if paths:
-            await self._call("delete", list(paths))
+        going = set(paths)
+        for workflow_id in {_split(path)[0] for path in paths if is_content(path)}:
+            for pack in await self._packs_before_clearing(workflow_id):
+                names = _packed(pack)
+                left = [name for name in names if f"{workflow_id}/{name}" not in going]
+                if len(left) < len(names):
+                    file = BytesIO(await self._object(pack))
+                    records = [each for each in read_records(file, pack, 0)[0] if each.name in left]
+                    await self.put(workflow_id, {each.name: read_content(file, each) for each in records})
+                    going.add(pack)
+        if going:
+            await self._call("delete", sorted(going))
+
+    async def _packs_before_clearing(self, workflow_id: str) -> list[str]:
+        """Return the packs of a workflow; while it is cleared up, only those that were there before.
+
+        So a writer whose pack is new need not look for the marker: nobody removes its contents.
+        """
+        objects = [each async for each in self._objects(workflow_id)]
+        since = next((each.modified for each in objects if each.path == f"{workflow_id}/{CLEARING}"), math.inf)
+        return [each.path for each in objects if each.modified < since and _packed(each.path)]
 
     async def stored(self, workflow_id: str | None) -> AsyncGenerator[Sequence[StoredObject], None]:
+        page, last = dict[str, StoredObject](), ""
+        async for each in self._objects(workflow_id):
+            workflow = _split(each.path)[0]
+            if workflow != last and len(page) >= PAGE:  # all objects of a workflow follow one another
+                yield [*page.values()]
+                page = {}
+            last, names = workflow, _packed(each.path)
+            for part in [StoredObject(f"{workflow}/{name}", names[name], each.modified) for name in names] or [each]:
+                if part.path not in page or page[part.path].modified < part.modified:
+                    page[part.path] = part
+        yield [*page.values()]
+
+    async def _objects(self, workflow_id: str | None) -> AsyncGenerator[StoredObject, None]:
         listing: Any = self._store.list(workflow_id)
         async for page in listing if self.is_remote else _pages(listing):
-            yield [StoredObject(each["path"], each["size"], each["last_modified"].timestamp()) for each in page]
+            for each in page:
+                yield StoredObject(each["path"], each["size"], each["last_modified"].timestamp())
 
     async def _call(self, method: str, *arguments: object, **options: object) -> Any:
         """Call the store: calls over a network can be cancelled; those to memory have nothing to wait for.
@@ -224,6 +298,21 @@ class Bucket:
 async def _pages(listing: Any) -> AsyncGenerator[Sequence[Any], None]:
     for page in listing:
         yield page
+
+
+def _pack(workflow_id: str, contents: Mapping[str, bytes]) -> tuple[str, bytes]:
+    """Return the path and the bytes of a pack."""
+    now = time.time_ns() // 1_000_000
+    names = "-".join(f"{name}.{len(content)}" for name, content in contents.items())
+    return f"{workflow_id}/{names}{SUFFIX}", b"".join(record(name, contents[name], now) for name in contents)
+
+
+def _packed(path: str) -> dict[str, int]:
+    """Return the contents of a pack by their names, with their sizes in bytes; none of any other path."""
+    if not _PACK.fullmatch(path):
+        return {}
+    sized = (each.split(".") for each in _split(path)[1].removesuffix(SUFFIX).split("-"))
+    return {name: int(size) for name, size in sized}
 
 
 def is_content(path: str) -> bool:

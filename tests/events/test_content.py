@@ -16,7 +16,7 @@ from poweron_events import content
 from poweron_events.content import ContentStore, commitment
 from poweron_events.content_place import AT_ONCE, Bucket
 from poweron_events.errors import MissingContent, Refused, Unavailable
-from poweron_events.object_store import PART
+from poweron_events.object_store import PART, open_store
 
 WORKFLOW = "7d444840-9dc0-11d1-b245-5ffdce74fad2"
 OTHER = "7d444840-9dc0-11d1-b245-5ffdce74fad3"
@@ -221,3 +221,39 @@ async def test_nothing_is_remembered_of_a_workflow_that_was_erased(tmp_path: Pat
     with pytest.raises(MissingContent):
         await store.remember("w1", "pages", b"question", b"answer")
     assert not (tmp_path / "w1").exists()
+
+
+@pytest.mark.req("R-02")
+@pytest.mark.parametrize("place", ["bucket"], indirect=True)
+async def test_a_prompt_and_its_answer_are_one_object_of_a_bucket(place: str, store: ContentStore) -> None:
+    names = await store.put_all(WORKFLOW, [b"You select. " * 100, b"the answer"])
+    bucket, other = Bucket(open_store(place)), ContentStore.at(place)  # type: ignore[arg-type]  # no folder
+    assert len([each async for each in bucket._objects(WORKFLOW)]) == 2  # with the key
+    assert [await other.get(WORKFLOW, name) for name in names] == [b"You select. " * 100, b"the answer"]
+    assert [await other.size(WORKFLOW, name) for name in names] == [1_200, 10]
+    assert await paths(other) == {f"{WORKFLOW}/{name}" for name in (*names, "key")}
+
+
+@pytest.mark.req("E-10")
+async def test_a_content_is_removed_wherever_it_is_stored_and_what_is_beside_it_stays(store: ContentStore) -> None:
+    one, two = await store.put_all(WORKFLOW, [b"the estimate", b"the answer"])
+    await store.put_all(WORKFLOW, [b"the estimate", b"another answer"])
+    await store.put(WORKFLOW, b"the estimate")
+    await store.remove([f"{WORKFLOW}/{one}"])
+    with pytest.raises(MissingContent):
+        await store.get(WORKFLOW, one)
+    assert await store.get(WORKFLOW, two) == b"the answer"
+    assert len(await paths(store)) == 3
+
+
+@pytest.mark.req("R-02")
+@pytest.mark.parametrize("place", ["memory", "bucket"], indirect=True)
+async def test_what_is_stored_while_a_workflow_is_cleared_up_is_not_removed_with_its_older_copy(
+    store: ContentStore,
+) -> None:
+    """A writer whose objects are new does not look for the marker."""
+    one, _ = await store.put_all(WORKFLOW, [b"the estimate", b"the answer"])
+    async with store.clearing(WORKFLOW):
+        await asyncio.wait_for(store.put_all(WORKFLOW, [b"the estimate", b"another answer"]), timeout=1)
+        await store.remove([f"{WORKFLOW}/{one}"])
+    assert await store.get(WORKFLOW, one) == b"the estimate"

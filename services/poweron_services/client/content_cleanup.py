@@ -14,7 +14,8 @@ from typing import Final
 
 from poweron_events import topics
 from poweron_events.codec import InvalidRequest, Undecodable, decode_request
-from poweron_events.content import CLEARED_WITHIN, CLEARING, ContentStore
+from poweron_events.content import CLEARED_WITHIN, ContentStore
+from poweron_events.content_place import CLEARING
 from poweron_events.dead_letter import read_dead_letter
 from poweron_events.errors import Conflict, MissingContent, Refused
 from poweron_events.log import EventLog, Record

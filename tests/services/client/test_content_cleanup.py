@@ -13,8 +13,8 @@ from s3 import BUCKET
 
 from builders import At, Told, completed, document, follow_up, planned, refused, requested, reviewed, step
 from poweron_events import RequestWorkflow, content_packs, encode_request, topics, workflow_id
-from poweron_events.content import CLEARING, ContentStore
-from poweron_events.content_place import StoredObject
+from poweron_events.content import ContentStore
+from poweron_events.content_place import CLEARING, StoredObject
 from poweron_events.dead_letter import DeadLetter
 from poweron_events.errors import Conflict, LogLost
 from poweron_events.log import Message, Record

@@ -150,8 +150,10 @@ class ContentStore:
             await self.remove([path])
             await self._create(path, b"")
         try:
-            with _erased(workflow_id):
-                yield await self._place.modified(path)
+            made = await self._modified(path)
+            if made is None:
+                raise MissingContent(f"The content of workflow {workflow_id} was erased")
+            yield made
         finally:
             await self.remove([path])
 
@@ -171,12 +173,12 @@ class ContentStore:
 
     async def _is_cleared_up(self, workflow_id: str) -> bool:
         """Return whether a clean-up of unreferenced content is running; it may remove content stored just now."""
-        path = f"{workflow_id}/{CLEARING}"
-        try:
-            with _translated(path):
-                return time.time() - await self._place.modified(path) < CLEARED_WITHIN
-        except MissingContent:
-            return False
+        made = await self._modified(f"{workflow_id}/{CLEARING}")
+        return made is not None and time.time() - made < CLEARED_WITHIN
+
+    async def _modified(self, path: str) -> float | None:
+        with _translated(path):
+            return await self._place.modified(path)
 
     async def get(self, workflow_id: str, name: str) -> bytes:
         """Return the bytes of a commitment.

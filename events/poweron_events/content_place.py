@@ -72,8 +72,8 @@ class ContentPlace(Protocol):
         """Return the size in bytes of what is stored under the path."""
         ...
 
-    async def modified(self, path: str) -> float:
-        """Return when it was stored, in seconds since 1970 by the store's clock."""
+    async def modified(self, path: str) -> float | None:
+        """Return when it was stored, in seconds since 1970 by the store's clock; None if nothing is."""
         ...
 
     async def remove(self, paths: Sequence[str]) -> None:
@@ -129,8 +129,10 @@ class Folder:
         packed = self._packs.find(*_split(path)) if is_content(path) else None
         return os.stat(f"{self._folder}/{path}").st_size if packed is None else packed.size
 
-    async def modified(self, path: str) -> float:
-        return os.stat(f"{self._folder}/{path}").st_mtime
+    async def modified(self, path: str) -> float | None:
+        with suppress(FileNotFoundError):
+            return os.stat(f"{self._folder}/{path}").st_mtime
+        return None
 
     async def remove(self, paths: Sequence[str]) -> None:
         await asyncio.to_thread(self._remove, paths)
@@ -240,8 +242,10 @@ class Bucket:
                 raise
         return _packed(pack)[_split(path)[1]]
 
-    async def modified(self, path: str) -> float:
-        return float((await self._call("head", path))["last_modified"].timestamp())
+    async def modified(self, path: str) -> float | None:
+        with suppress(*_NOT_FOUND):
+            return float((await self._call("head", path))["last_modified"].timestamp())
+        return None
 
     async def remove(self, paths: Sequence[str]) -> None:
         going = set(paths)

@@ -7,6 +7,7 @@ randomness: the same state gives the same schema, byte for byte.
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache, lru_cache
 from typing import Any, Final, Literal, get_args
 
 from poweron_events.catalog import REFERENCES, WEB, ActionSpec
@@ -104,6 +105,7 @@ def parameters_schema(fields: Sequence[SchemaField], spec: ActionSpec) -> Schema
     return _object({"schema": {"enum": ["parameters_v1"]}, "parameters": _parameters(fields, spec)})
 
 
+@cache
 def refinement_schema(criteria: int) -> Schema:
     """The refiner's answer, with one entry for each criterion, by its number.
 
@@ -122,6 +124,7 @@ def refinement_schema(criteria: int) -> Schema:
     )
 
 
+@cache
 def review_schema(criteria: int, *, was_read: bool) -> Schema:
     """The reviewer's answer, in the order of `refinement_schema`; only what was read can leave something unsaid."""
     return _object(
@@ -187,6 +190,7 @@ def _connection(workflow: Workflow, spec: ActionSpec) -> Schema:
     return _or_null(labels) if known else _NULL
 
 
+@lru_cache(maxsize=256)
 def _asked_fields(spec: ActionSpec) -> Schema:
     """The fields for stage 2: the action's own parameters, each with its type."""
     by_type: dict[str, list[str]] = {}

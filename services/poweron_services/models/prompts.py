@@ -138,7 +138,7 @@ class Prompt:
         rendered = self.template.render(values, unseen)
         if self.fence in rendered.data:
             return rendered
-        return replace(rendered, data=rendered.data.replace(unseen, self.fence))
+        return Rendered(rendered.instructions, rendered.data.replace(unseen, self.fence))
 
     def shorter(self) -> Self | None:
         """Return the prompt with less history and shorter indexes, as it then says; None if nothing more can go."""

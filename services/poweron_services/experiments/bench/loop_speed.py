@@ -148,7 +148,7 @@ class Throughput:
 
     @property
     def bytes_per_iteration(self) -> float:
-        """Bytes per iteration, of Kafka and Postgres together."""
+        """Bytes per iteration, of Kafka, Postgres and the content store together."""
         return sum(self.disk.values()) / self.iterations
 
 
@@ -189,11 +189,20 @@ async def warm_up(runner: WorkflowRunner, *, workflows: int, steps: int, at_once
 
 
 async def occupied(connections: Connections) -> dict[str, int]:
-    """Return the bytes that the log, including its consumer offsets, and the database take up."""
+    """Return the bytes that the log, including its consumer offsets, the database and the content store take up."""
     async with acquire(connections.pool) as connection:
         rows: int = await connection.fetchval(_SIZE)
-    data = Folders.of(connections.settings.home).kafka / "data"
-    return {"Kafka": await asyncio.to_thread(_segments, data), "Postgres": rows}
+    data, contents = Folders.of(connections.settings.home).kafka / "data", Path(connections.settings.content_place)
+    return {
+        "Kafka": await asyncio.to_thread(_segments, data),
+        "Postgres": rows,
+        "contents": await asyncio.to_thread(_blocks, contents),
+    }
+
+
+def _blocks(folder: Path) -> int:
+    """Return the bytes of the blocks that the files below a folder occupy."""
+    return sum(path.stat().st_blocks * 512 for path in folder.rglob("*") if path.is_file())
 
 
 def _segments(data: Path) -> int:

@@ -13,6 +13,7 @@ from poweron_events.errors import Refused
 from poweron_services.cli.arguments import AsJson
 from poweron_services.cli.context import FAILED, USAGE
 from poweron_services.cli.error_messages import load_settings, run_work, sentence, sentences, stop
+from poweron_services.cli.interpreter import interpreter_advice
 from poweron_services.cli.output import print_json, stdout, tell
 from poweron_services.cli.progress_bar import bar
 from poweron_services.experiments.bench.benchmark import PARTS, BenchmarkPlan, measure
@@ -75,6 +76,8 @@ def bench(
     """
     home = load_settings().home
     command = None if peer is None else _command(peer)
+    if slow := interpreter_advice():
+        tell(slow)
     with bar("Measuring", "iterations") as told:
         plan = BenchmarkPlan(processes=processes)
         measuring = measure(home, tell, parts=only or PARTS, fsync=fsync, peer=command, plan=plan, on_iterations=told)

@@ -114,7 +114,11 @@ def _print_version(wanted: bool) -> None:
     if wanted:
         from importlib.metadata import version  # noqa: PLC0415 - takes long to import
 
+        from poweron_services.cli.interpreter import interpreter_advice  # noqa: PLC0415 - as above
+
         typer.echo(f"poweron {version('poweron-services')}")
+        if advice := interpreter_advice():
+            typer.echo(advice, err=True)
         raise typer.Exit
 
 

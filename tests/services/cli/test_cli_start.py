@@ -30,6 +30,25 @@ def test_the_version_is_printed() -> None:
     assert "Run work that a language model steers" in CliRunner().invoke(app, ["--help"]).stdout
 
 
+@pytest.mark.parametrize(
+    ("arguments", "flag", "advice"),
+    [
+        ("'--prefix=/opt' '--enable-optimizations' '--with-lto'", "-fprofile-use", ""),
+        ("'--prefix=/usr' '--with-dtrace'", "", ""),  # of Debian
+        (None, None, ""),  # of Windows
+        ("'--prefix=/opt'", "-fprofile-use", "built without optimisations"),
+    ],
+)
+def test_an_interpreter_that_was_built_without_optimisations_is_named(
+    arguments: str | None, flag: str | None, advice: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built = {"CONFIG_ARGS": arguments, "PGO_PROF_USE_FLAG": flag}
+    monkeypatch.setattr("sysconfig.get_config_var", built.get)
+    ended = CliRunner().invoke(app, ["--version"])
+    assert ended.exit_code == 0
+    assert (advice in ended.stderr) if advice else (ended.stderr == "")
+
+
 def test_the_list_of_commands_says_what_the_help_of_each_begins_with() -> None:
     commands = typer.main.get_group(app).commands
     first = {name: " ".join((command.help or "").split("\n\n")[0].split()) for name, command in commands.items()}

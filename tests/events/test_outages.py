@@ -72,12 +72,11 @@ async def test_whoever_retries_reports_a_full_disk_at_its_first_failure(caplog: 
 async def test_a_content_store_without_room_says_that_its_disk_is_full(
     code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def write(*_: object) -> None:
+    def write(*_: object) -> int:
         raise OSError(code, "no room")
 
     store = ContentStore.at(str(tmp_path / "content"))
-    monkeypatch.setattr("poweron_events.content.write", write)
-    monkeypatch.setattr("poweron_events.content.write_below", write)
+    monkeypatch.setattr("os.write", write)
     with pytest.raises(DiskFull) as raised:
         await store.put(WORKFLOW, b"x")
     assert raised.value.code == "content_store_unavailable"

@@ -186,7 +186,7 @@ async def test_an_answer_that_is_not_what_the_event_commits_to_is_found() -> Non
     world = await RUNS["react"]()
     planned = next(event for event in world.accepted(ID) if type(event).__name__ == "TasksPlanned")
     path = f"{ID}/{planned.model_call.answer_ref}"
-    await world.content._call("put", path, await world.content.read_path(path) + b" ", mode="overwrite")
+    await world.content._place.replace(path, await world.content.read_path(path) + b" ")
     (found,) = replays.others(await replays.of_world(world, ID))
     assert (found.seq, found.decision, found.prompt) == (1, "differs", "differs")
     assert found.detail == "The stored prompt or answer is not the one that the event commits to."

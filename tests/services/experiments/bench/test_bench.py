@@ -255,6 +255,7 @@ def told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, figures: BenchFigures,
         return figures
 
     monkeypatch.setattr(bench_command, "measure", measured)
+    monkeypatch.setattr(bench_command, "interpreter_advice", lambda: "")
     done = CliRunner(env={"POWERON_HOME": str(tmp_path)}).invoke(app, ["bench", *options])
     return done.exit_code, done.output
 

@@ -201,7 +201,7 @@ class Bucket:
         return False
 
     async def create(self, path: str, content: bytes) -> bool:
-        with suppress(AlreadyExistsError, PreconditionError):
+        with suppress(AlreadyExistsError, PreconditionError, FileExistsError):
             await self._call("put", path, content, mode="create")
             return True
         return False

@@ -1,7 +1,7 @@
 """What thinks and what acts in the simulated world: a model that answers by chance, actions that count, a content store."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -131,25 +131,38 @@ class Nothing(Model):
 
 
 class Shelf:
-    """The object store below the content stores of all processes."""
+    """The place below the content stores of all processes."""
+
+    is_remote, look_time = True, None
 
     def __init__(self, chance: Chance) -> None:
         self._chance = chance
         self._kept: dict[str, bytes] = {}
 
-    async def put_async(self, path: str, content: bytes, *, mode: str = "overwrite", **_: object) -> None:
+    async def put(self, workflow_id: str, contents: Mapping[str, bytes]) -> bool:
         await self._reach()
-        if mode == "create" and path in self._kept:
-            raise FileExistsError(path)
+        stored = {f"{workflow_id}/{name}": content for name, content in contents.items()}
+        are_new = not stored.keys() & self._kept.keys()
+        self._kept |= stored
+        return are_new
+
+    async def create(self, path: str, content: bytes) -> bool:
+        await self._reach()
+        if path in self._kept:
+            return False
         self._kept[path] = content
+        return True
 
-    async def get_async(self, path: str) -> "Found":
+    async def read(self, path: str) -> bytes:
         await self._reach()
-        return Found(self._there(path))
+        return self._there(path)
 
-    async def head_async(self, path: str) -> dict[str, int]:
+    async def size(self, path: str) -> int:
+        return len(await self.read(path))
+
+    async def modified(self, _: str) -> None:
+        """Nothing is ever cleared up here."""
         await self._reach()
-        return {"size": len(self._there(path))}
 
     def _there(self, path: str) -> bytes:
         if path not in self._kept:
@@ -160,13 +173,3 @@ class Shelf:
         await asyncio.sleep(0)
         if self._chance.strikes("content away", 0.005):
             raise OSError("the object store does not answer")
-
-
-@dataclass(frozen=True)
-class Found:
-    """An object that was found."""
-
-    content: bytes
-
-    async def bytes_async(self) -> bytes:
-        return self.content

@@ -265,14 +265,8 @@ def _value(parameter: Any) -> Schema:
     plain: Schema = _plain(parameter) if isinstance(parameter, dict) else {}
     if "anyOf" not in plain:
         return plain
-    alternatives: list[Schema] = [alternative for alternative in plain["anyOf"] if alternative != _NULL]
-    return (
-        {**plain, "anyOf": alternatives}
-        if len(alternatives) > 1 or len(plain) > 1
-        else alternatives[0]
-        if alternatives
-        else plain
-    )
+    kinds: list[Schema] = [kind for kind in plain["anyOf"] if kind != _NULL]
+    return {**plain, "anyOf": kinds} if len(kinds) > 1 or len(plain) > 1 else kinds[0] if kinds else plain
 
 
 def _plain(schema: Any) -> Any:

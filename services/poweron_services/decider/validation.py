@@ -185,14 +185,12 @@ def fields_of(schema: ParametersSchema | None, spec: ActionSpec) -> tuple[Schema
     If stage 1 names no fields, these are the action's own business parameters. Types and required parameters are the
     action's own, even if stage 1 says otherwise: no answer could satisfy both.
     """
-    own_fields = _own_fields(spec)
+    fields = _own_fields(spec)
     schema_fields = schema.fields if schema else ()
     names = {field.name for field in schema_fields}
-    left = [
-        own_fields[name] for name in spec.business_parameters if name not in names
-    ]  # equal specs may differ in order
+    left = [fields[name] for name in spec.business_parameters if name not in names]  # equal specs may differ in order
     additions = [field for field in left if not schema_fields or field.required]
-    return (*(_with_type(field, own_fields, spec) for field in schema_fields), *additions)
+    return (*(_with_type(field, fields, spec) for field in schema_fields), *additions)
 
 
 def _with_type(field: SchemaField, own_fields: Mapping[str, SchemaField], spec: ActionSpec) -> SchemaField:

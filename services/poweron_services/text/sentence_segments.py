@@ -30,17 +30,17 @@ def segments(text: str, language: str) -> list[str]:
             pieces = _without_last(pieces)
         result += pieces
         begin += sum(map(len, pieces))
-    return [part for sentence in _with_dates(result) for part in _AT_FULL_STOPS.split(sentence) if part]
+    return [part for segment in _with_dates(result) for part in _AT_FULL_STOPS.split(segment) if part]
 
 
 def _with_dates(sentences: list[str]) -> list[str]:
     """Rejoin `on 31.` and `March 2026`, which the library splits in an English text."""
     result: list[str] = []
-    for sentence in sentences:
-        if result and _DAY.search(result[-1]) and _MONTH.match(sentence):
-            result[-1] += sentence
+    for segment in sentences:
+        if result and _DAY.search(result[-1]) and _MONTH.match(segment):
+            result[-1] += segment
         else:
-            result.append(sentence)
+            result.append(segment)
     return result
 
 

@@ -230,11 +230,11 @@ def _value(field: SchemaField, values: dict[str, JsonValue], prompt: ParametersP
 
 def report_title(request: str, language: str) -> str:
     """Return the topic of a report: the first sentence of the request, without the instruction and the format."""
-    sentence = _FORMAT.sub("", _POLITE.sub("", _SENTENCE_END.split(request.strip(), maxsplit=1)[0])).strip(" ,.")
+    topic = _FORMAT.sub("", _POLITE.sub("", _SENTENCE_END.split(request.strip(), maxsplit=1)[0])).strip(" ,.")
     for pattern, phrase in ((_SUM_UP, "summary_of"), (_COMPARE, "comparison_of")):
-        if match := pattern.match(sentence):
+        if match := pattern.match(topic):
             return _about(phrase, match["what"], language)[:MAX_TITLE]
-    title = _MAKE.sub("", sentence)
+    title = _MAKE.sub("", topic)
     return (title[:1].upper() + title[1:])[:MAX_TITLE] or "Report"
 
 

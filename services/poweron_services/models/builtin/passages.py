@@ -256,17 +256,17 @@ class _Reader:
             return
         if fact := self._fact(block.text):
             yield fact
-        sentences = [sentence.strip() for sentence in segments(block.text, self.written) if sentence.strip()]
+        sentences = [segment.strip() for segment in segments(block.text, self.written) if segment.strip()]
         if sentences and sentences[-1].endswith(":") and following and following[0].kind == "lines":
             sentences[-1] += f" {_body(following[:1])}"
-        for before, sentence in zip(["", *sentences], sentences, strict=False):
-            if note := _NOTE.match(sentence):
+        for before, segment in zip(["", *sentences], sentences, strict=False):
+            if note := _NOTE.match(segment):
                 note_passage = self._passage(
-                    "sentence", "", sentence[note.end() :], near=self.noted.get(note["mark"], "")
+                    "sentence", "", segment[note.end() :], near=self.noted.get(note["mark"], "")
                 )
                 yield replace(note_passage, heading="")
             else:
-                yield self._passage("sentence", "", sentence, near=before if _GOES_ON.match(sentence) else "")
+                yield self._passage("sentence", "", segment, near=before if _GOES_ON.match(segment) else "")
 
     def _fact(self, line: str) -> Passage | None:
         match = _LABEL.fullmatch(line)

@@ -108,8 +108,8 @@ def next_lookup(prompt: SelectionPrompt) -> str | None:
 
 def query(request: str) -> str:
     """Return the search query: the request without instructions about the text to write; addresses stay whole."""
-    sentences = [sentence for sentence in map(str.strip, _SENTENCE_END.split(request)) if sentence]
-    text = " ".join([sentence for sentence in sentences if not _ORDERS_TEXT.match(sentence)] or sentences)
+    sentences = [segment for segment in map(str.strip, _SENTENCE_END.split(request)) if segment]
+    text = " ".join([segment for segment in sentences if not _ORDERS_TEXT.match(segment)] or sentences)
     topic = _ORDER.sub("", _WITH_SOURCES.sub("", text)) or text
     if 0 < len(topic) <= MAX_QUERY:
         return topic

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from poweron_services.models.builtin import meaning
 from poweron_services.models.builtin.passage_search import PassageSearch
-from poweron_services.models.builtin.passages import library
+from poweron_services.models.builtin.passages import build_library
 from poweron_services.models.builtin.vocabulary import language_of
 from poweron_services.models.embedding.embedder import Embedder
 from poweron_services.models.embedding.local_embedder import packaged_embedder
@@ -58,7 +58,7 @@ def _answered(embedder: Embedder | None, line: str) -> Answered:
     asked = json.loads(line)
     text = (FOLDER / asked["document"]).read_text(encoding="utf-8")
     language = language_of(asked["prompt"], text)
-    held = library((SourceText(asked["document"], asked["document"], text),), language)
+    held = build_library((SourceText(asked["document"], asked["document"], text),), language)
     findings = PassageSearch(held, language, embedder).findings(asked["prompt"])
     return Answered(
         asked["document"],

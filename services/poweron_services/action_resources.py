@@ -68,8 +68,8 @@ class OpenedActions:
     @property
     def approval(self) -> Approval:
         """The actions to approve: those marked in the settings, and those that may have effects unknown here."""
-        unasked = {name for name, spec in self.specs.items() if spec.needs_approval}
-        return Approval(self.settings.approve_patterns | unasked, self.settings.approval_expires_ms)
+        marked_actions = {name for name, spec in self.specs.items() if spec.needs_approval}
+        return Approval(self.settings.approve_patterns | marked_actions, self.settings.approval_expires_ms)
 
     @property
     def secrets(self) -> ActionSecrets:
@@ -85,10 +85,10 @@ class OpenedActions:
         """
         settings = self.settings
         lists = {"POWERON_APPROVE": sorted(settings.approve_patterns), "POWERON_DENY": settings.denied_patterns}
-        allowed = {f"POWERON_ALLOW_{kind.upper()}": patterns for kind, patterns in settings.allowed_patterns.items()}
-        for setting, patterns in {**lists, **allowed}.items():
-            unclear = [each for each in patterns if each.partition(".")[0] not in self.methods]
-            for wrong in filter(None, (meaningless(each, self.names) for each in unclear)):
+        allowances = {f"POWERON_ALLOW_{kind.upper()}": patterns for kind, patterns in settings.allowed_patterns.items()}
+        for setting, patterns in {**lists, **allowances}.items():
+            unclear = [pattern for pattern in patterns if pattern.partition(".")[0] not in self.methods]
+            for wrong in filter(None, (meaningless(pattern, self.names) for pattern in unclear)):
                 raise Refused(f"{setting}: {wrong}.")
 
 
@@ -102,19 +102,19 @@ async def opened_actions(
         Refused: the settings or the actions must be fixed first; the message says what.
     """
     settings = connections.settings
-    linked = ActionConnections.read(settings.connections, os.environ)
+    action_connections = ActionConnections.read(settings.connections, os.environ)
     if {*roles} <= {"projector"}:
-        yield OpenedActions(settings, {}, None, linked, None)
+        yield OpenedActions(settings, {}, None, action_connections, None)
         return
     if "executor" in roles:  # where actions run, a missing secret is reported at once
-        linked.check()
-    async with AsyncExitStack() as opened:
-        engine = await opened.enter_async_context(_search_engine(settings))
-        tools = await opened.enter_async_context(_tools(settings))
+        action_connections.check()
+    async with AsyncExitStack() as stack:
+        engine = await stack.enter_async_context(_search_engine(settings))
+        tools = await stack.enter_async_context(_tools(settings))
         window = await window_characters(settings)
-        known = await opened.enter_async_context(open_actions(_resources(settings, engine, tools, window)))
-        web = await opened.enter_async_context(_web(connections, engine)) if "executor" in roles else None
-        actions = OpenedActions(settings, offered(known, linked), web, linked, tools)
+        known = await stack.enter_async_context(open_actions(_resources(settings, engine, tools, window)))
+        web = await stack.enter_async_context(_web(connections, engine)) if "executor" in roles else None
+        actions = OpenedActions(settings, offered(known, action_connections), web, action_connections, tools)
         actions.check_patterns()
         yield actions
 
@@ -124,7 +124,7 @@ def _resources(
 ) -> Resources:
     recognition = TextRecognition(settings.ocr_command) if settings.ocr_command else None
     read_document = DocumentReader(settings.document_readers or affordable_readers(), recognition)
-    approved: tuple[ApprovedTool, ...] = tuple(tools.approved) if tools else ()
+    approved_tools: tuple[ApprovedTool, ...] = tuple(tools.approved) if tools else ()
     return Resources(
         read_document=read_document,
         render_report=ReportRenderer(),
@@ -132,7 +132,7 @@ def _resources(
         open_pages=PageReader(read_document),
         searches=engine is not None,
         enrich=settings.web_enrich,
-        tools=approved,
+        tools=approved_tools,
     )
 
 

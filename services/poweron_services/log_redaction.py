@@ -27,10 +27,10 @@ def own_secrets(settings: Settings) -> Iterator[str]:
     from poweron_services.settings.search_variables import SearchKeys  # noqa: PLC0415 - takes time to import
 
     login = (settings.kafka_sasl_password, settings.postgres)
-    for held in (settings, ProviderSettings(), SearchKeys()):
-        named = {name: getattr(held, name) for name in type(held).model_fields if name.endswith("api_key")}
-        yield from (key.get_secret_value() for key in named.values() if isinstance(key, SecretStr))
-    yield from (each.get_secret_value() for each in login if each is not None)
+    for variables in (settings, ProviderSettings(), SearchKeys()):
+        keys = {name: getattr(variables, name) for name in type(variables).model_fields if name.endswith("api_key")}
+        yield from (key.get_secret_value() for key in keys.values() if isinstance(key, SecretStr))
+    yield from (secret.get_secret_value() for secret in login if secret is not None)
     with suppress(Refused):
         yield from bucket_secrets(os.environ).values()
 

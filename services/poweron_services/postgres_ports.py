@@ -62,8 +62,8 @@ class PostgresPorts:
 
     async def closing(self, workflow_id: str) -> bool:
         async with _within(QUERY_TIMEOUT):
-            found = await reader.workflow(self.pool, workflow_id)
-        return found is not None and found.phase in ("closing", "draining")
+            summary = await reader.workflow(self.pool, workflow_id)
+        return summary is not None and summary.phase in ("closing", "draining")
 
     async def messages(self, workflow_id: str, before_seq: int | None) -> Sequence[ChatMessage]:
         async with _within(QUERY_TIMEOUT):
@@ -71,8 +71,8 @@ class PostgresPorts:
 
     async def spent(self, workflow_id: str, rounds: int) -> Spent:
         async with _within(QUERY_TIMEOUT):
-            ended, spent = await reader.spent(self.pool, workflow_id)
-        if ended != rounds:
+            ended_rounds, spent = await reader.spent(self.pool, workflow_id)
+        if ended_rounds != rounds:
             raise Unavailable(f"Postgres was rebuilt and does not hold all {rounds} rounds of {workflow_id} yet")
         return spent
 

@@ -158,19 +158,19 @@ async def while_serving(
     async with open_model(connections.settings) as model:
         started = asyncio.Event()
         tell_wait = partial(progress, WAITING_FOR_TOOLS) if connections.settings.mcp else lambda: None
-        served = asyncio.create_task(serve(connections, ROLES, model, started=started.set))
-        asked = asyncio.create_task(_asked_once(started, asking, tell_wait))
+        service = asyncio.create_task(serve(connections, ROLES, model, started=started.set))
+        work = asyncio.create_task(_ask_once(started, asking, tell_wait))
         try:
-            await asyncio.wait({served, asked}, return_when=asyncio.FIRST_COMPLETED)
-            if served.done() and not asked.done():
-                served.result()
-            return await asked
+            await asyncio.wait({service, work}, return_when=asyncio.FIRST_COMPLETED)
+            if service.done() and not work.done():
+                service.result()
+            return await work
         finally:
-            await cancel_task(asked)
-            await cancel_task(served)
+            await cancel_task(work)
+            await cancel_task(service)
 
 
-async def _asked_once(
+async def _ask_once(
     started: asyncio.Event, asking: Callable[[], Coroutine[Any, Any, Result]], tell_wait: Callable[[], None]
 ) -> Result:
     """Return the result of `asking` once our own service has started; report what it waits for if that takes long."""
@@ -214,17 +214,17 @@ async def open_connections(
     async with _servers(settings, progress) as (kafka, postgres), AsyncExitStack() as stack:
 
         async def connected() -> Connections:
-            await _reached(kafka, postgres)
+            await _reach(kafka, postgres)
             return await stack.enter_async_context(
                 connect(settings, kafka=kafka, postgres=postgres, recreate_events=recreate_events)
             )
 
-        connections = await (_waited_for(connected) if wait else connected())
+        connections = await (_wait_for(connected) if wait else connected())
         async with pending_requests_reported(connections):
             yield connections
 
 
-async def _waited_for(connecting: Callable[[], Awaitable[Connections]]) -> Connections:
+async def _wait_for(connecting: Callable[[], Awaitable[Connections]]) -> Connections:
     """Connect once the servers answer; log why they do not at the 1st try, the 2nd, the 4th and so on.
 
     Raises:
@@ -276,14 +276,14 @@ async def _servers(
         yield kafka or settings.clients_of(servers.kafka), postgres or servers.postgres
 
 
-async def _reached(kafka: KafkaSettings, postgres: str) -> None:
+async def _reach(kafka: KafkaSettings, postgres: str) -> None:
     """Check that both servers answer, in parallel, so that no later call waits for one in vain."""
-    met = await asyncio.gather(
+    results = await asyncio.gather(
         _answers(f"Kafka at {kafka.bootstrap}", reach_kafka(kafka, REACH_TIMEOUT)),
         _answers("Postgres", reach_postgres(postgres, REACH_TIMEOUT)),
         return_exceptions=True,
     )
-    for error in met:
+    for error in results:
         if error is not None:
             raise error
 
@@ -292,5 +292,5 @@ async def _answers(server: str, reaching: Awaitable[None]) -> None:
     try:
         await reaching
     except Unavailable as error:
-        why = "its name does not resolve" if _resolution_error(error) else type(error.__cause__ or error).__name__
-        raise Unavailable(f"{server} does not answer, or does not let us in ({why})") from error
+        reason = "its name does not resolve" if _resolution_error(error) else type(error.__cause__ or error).__name__
+        raise Unavailable(f"{server} does not answer, or does not let us in ({reason})") from error

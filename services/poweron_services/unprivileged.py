@@ -63,8 +63,8 @@ def become(uid: int, gid: int) -> None:
 
 def keep_rights(*rights: int) -> None:
     """Keep only these capabilities."""
-    kept = sum(1 << right for right in rights)
-    effective_permitted_inheritable = (ctypes.c_uint32 * 6)(kept, kept, kept, 0, 0, 0)
+    mask = sum(1 << right for right in rights)
+    effective_permitted_inheritable = (ctypes.c_uint32 * 6)(mask, mask, mask, 0, 0, 0)
     succeeded(ctypes.CDLL(None).capset(_header(), effective_permitted_inheritable))
 
 

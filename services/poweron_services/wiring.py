@@ -71,28 +71,28 @@ CHECK_PERIOD = 5.0  # seconds between checks that the log still has the events t
 @asynccontextmanager
 async def open_model(settings: Settings) -> AsyncGenerator[ChatModel, None]:
     """Open the configured model, or one per stage, and close its connections at the end."""
-    async with AsyncExitStack() as opened:
-        yield build_model(settings, opened)
+    async with AsyncExitStack() as stack:
+        yield build_model(settings, stack)
 
 
-def build_model(settings: Settings, opened: AsyncExitStack) -> ChatModel:
+def build_model(settings: Settings, stack: AsyncExitStack) -> ChatModel:
     """Build the configured model, or one per stage; anything that must be closed is pushed onto the stack.
 
     Raises:
         Refused: a setting that the model needs is missing; the message names it.
     """
-    built = {name: _built(name, settings, opened) for name in settings.named_models}
-    chosen = {names: _first_of({name: built[name] for name in names}) for names in settings.models.values()}
-    if len(chosen) == 1:
-        return next(iter(chosen.values()))
-    return StagedModel({stage: chosen[settings.models[stage]] for stage in get_args(PromptStage)})
+    built = {name: _build(name, settings, stack) for name in settings.named_models}
+    fallbacks = {names: _first_of({name: built[name] for name in names}) for names in settings.models.values()}
+    if len(fallbacks) == 1:
+        return next(iter(fallbacks.values()))
+    return StagedModel({stage: fallbacks[settings.models[stage]] for stage in get_args(PromptStage)})
 
 
 def _first_of(models: Mapping[str, ChatModel]) -> ChatModel:
     return FallbackModel(models) if len(models) > 1 else next(iter(models.values()))
 
 
-def _built(name: str, settings: Settings, opened: AsyncExitStack) -> ChatModel:
+def _build(name: str, settings: Settings, stack: AsyncExitStack) -> ChatModel:
     kind, _, rest = name.partition(":")
     if kind == "builtin":
         from poweron_services.models.builtin import BuiltinModel  # noqa: PLC0415 - its ranking takes time to import
@@ -105,7 +105,7 @@ def _built(name: str, settings: Settings, opened: AsyncExitStack) -> ChatModel:
     from poweron_services.models.providers import ProviderModel  # noqa: PLC0415 - takes more than a second to import
 
     model = ProviderModel(cast("Provider", kind), rest, settings, ProviderSettings())
-    opened.push_async_callback(model.aclose)
+    stack.push_async_callback(model.aclose)
     return model
 
 
@@ -201,8 +201,8 @@ async def _until_lost(guarded: GuardedLog, services: Iterable[Coroutine[Any, Any
                 group.create_task(running)
             raise await _loss(guarded)
     except BaseExceptionGroup as errors:
-        ours = asyncio.current_task()
-        if ours is not None and ours.cancelling():  # overrides any error raised while stopping
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():  # overrides any error raised while stopping
             raise asyncio.CancelledError from errors
         if errors.split(LogLost)[1] is not None:
             raise

@@ -99,7 +99,7 @@ async def test_children_that_replay_find_the_same(service: Connections, asked: s
     place = service.settings.content_place
     async with (
         known_actions(service.settings) as known,
-        replay_processes._processes(2, replay_processes._Kept(place, known)) as executor,
+        replay_processes._processes(2, replay_processes._Context(place, known)) as executor,
     ):
         side_by_side = replay_processes._side_by_side(service.pool, twice(asked), executor, 2)
         found = [each async for each in side_by_side]

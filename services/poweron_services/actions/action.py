@@ -102,11 +102,11 @@ class Resources:
     """How many characters of documents fit in the prompt of the model that answers from them."""
 
 
-async def _nothing_fetched(_: str) -> FetchedPage:
+async def _refuse_fetch(_: str) -> FetchedPage:
     raise Refused("The web cannot be reached from here.", code="web_unavailable")
 
 
-async def _nothing_searched(_: SearchQuery) -> SearchResults:
+async def _refuse_search(_: SearchQuery) -> SearchResults:
     raise Refused("There is no search engine.", code="search_unavailable")
 
 
@@ -123,8 +123,8 @@ class Order:
     """The purpose of the step, as its selection words it."""
     request: str = ""
     """What the user asked for."""
-    fetch: FetchPage = _nothing_fetched
-    search: Search = _nothing_searched
+    fetch: FetchPage = _refuse_fetch
+    search: Search = _refuse_search
     known_addresses: frozenset[str] = frozenset()
     """The addresses that appear verbatim in a request of the workflow or in a link field of an observation (S4)."""
     max_pages: int = 50
@@ -192,8 +192,10 @@ class Failed(Refused):
 
     code = "action_failed"
 
-    def __init__(self, why: str, *notes: str, code: Code | None = None, unread: Sequence[UnreadDocument] = ()) -> None:
-        super().__init__(why, code=code)
+    def __init__(
+        self, reason: str, *notes: str, code: Code | None = None, unread: Sequence[UnreadDocument] = ()
+    ) -> None:
+        super().__init__(reason, code=code)
         self.notes = notes
         self.unread = tuple(unread)
 

@@ -22,55 +22,55 @@ log = structlog.get_logger()
 GROUP: Final = "poweron.actions"
 
 
-def others(ours: Collection[str], given: Resources) -> dict[str, Action]:
+def others(own_names: Collection[str], resources: Resources) -> dict[str, Action]:
     """Return the third-party actions by name: those of packages, then the tools of servers."""
-    found: dict[str, Action] = {}
-    for source, opening in (*_of_packages(given), *_of_servers(given)):
+    actions: dict[str, Action] = {}
+    for source, opening in (*_of_packages(resources), *_of_servers(resources)):
         try:
             for action in opening():
-                _add(action, found, ours)
+                _add(action, actions, own_names)
         except (KeyboardInterrupt, CancelledError):
             raise
         except BaseException as error:  # noqa: BLE001 - third-party code may even call `sys.exit()`, and ours must work
-            said = str(error) if isinstance(error, PowerOnError) else f"{type(error).__name__}: {error}"
-            log.warning("action_left_out", source=source, error=said)
-    return found
+            message = str(error) if isinstance(error, PowerOnError) else f"{type(error).__name__}: {error}"
+            log.warning("action_left_out", source=source, error=message)
+    return actions
 
 
-def _add(action: Action, found: dict[str, Action], ours: Collection[str]) -> None:
+def _add(action: Action, actions: dict[str, Action], own_names: Collection[str]) -> None:
     name = action.spec.name
     method = name.partition(".")[0]
-    if method in {each.partition(".")[0] for each in ours}:
+    if method in {own_name.partition(".")[0] for own_name in own_names}:
         raise Refused(f"{name!r} would be one of PowerOn's own actions; give it another method than {method!r}.")
-    if name in found:
+    if name in actions:
         raise Refused(f"There is another action of the name {name!r}.")
     check_description(action.spec)
     if not callable(action):
         raise Refused(f"The action {name!r} cannot be called.")
-    found[name] = action
+    actions[name] = action
 
 
-def _of_packages(given: Resources) -> Iterator[tuple[str, Callable[[], Iterable[Action]]]]:
-    for point in sorted(entry_points(group=GROUP), key=lambda each: (each.name, each.value)):
+def _of_packages(resources: Resources) -> Iterator[tuple[str, Callable[[], Iterable[Action]]]]:
+    for point in sorted(entry_points(group=GROUP), key=lambda point: (point.name, point.value)):
         package = point.dist.name if point.dist else "an unknown package"
-        yield f"{point.name} of {package}", partial(_loaded, point, given)
+        yield f"{point.name} of {package}", partial(_load, point, resources)
 
 
-def _loaded(point: EntryPoint, given: Resources) -> Iterable[Action]:
+def _load(point: EntryPoint, resources: Resources) -> Iterable[Action]:
     """Return the actions of an entry point, which names an action or makes one or several from the resources."""
-    named: Any = point.load()
-    made = named if _is_action(named) else named(given)
-    return (made,) if _is_action(made) else tuple(made)
+    target: Any = point.load()
+    result = target if _is_action(target) else target(resources)
+    return (result,) if _is_action(result) else tuple(result)
 
 
-def _is_action(named: Any) -> bool:
-    return not isinstance(named, type) and hasattr(named, "spec")
+def _is_action(candidate: Any) -> bool:
+    return not isinstance(candidate, type) and hasattr(candidate, "spec")
 
 
-def _of_servers(given: Resources) -> Iterator[tuple[str, Callable[[], Iterable[Action]]]]:
-    for tool in given.tools:
-        yield f"{tool.description.name} of {tool.server.entry.name}", partial(_made, tool)
+def _of_servers(resources: Resources) -> Iterator[tuple[str, Callable[[], Iterable[Action]]]]:
+    for tool in resources.tools:
+        yield f"{tool.description.name} of {tool.server.entry.name}", partial(_tool_action, tool)
 
 
-def _made(tool: ApprovedTool) -> tuple[Action]:
+def _tool_action(tool: ApprovedTool) -> tuple[Action]:
     return (ServerTool.of(tool),)

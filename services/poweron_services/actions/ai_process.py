@@ -25,14 +25,14 @@ class AiProcess:
     async def __call__(self, order: Order) -> Done:
         parameters = AiProcessParameters.model_validate(order.parameters)
         output_format: OutputFormat = next(iter(parameters.expected_document_formats), "markdown")
-        found = await read_texts(
+        reading = await read_texts(
             order.documents,
             self.read,
             with_metadata=parameters.include_metadata,
             tell_progress=order.tell_progress,
         )
-        if order.documents and not found.texts:
-            raise none_read(found.unread, "There is no document to read.")
+        if order.documents and not reading.texts:
+            raise none_read(reading.unread, "There is no document to read.")
         task = DocumentTask(
             prompt=parameters.ai_prompt,
             language=order.language,
@@ -41,14 +41,16 @@ class AiProcess:
             custom_instructions=parameters.custom_instructions,
             mode=parameters.processing_mode,
         )
-        texts = [replace(text, name=text.name.removesuffix(".md")) for text in found.listed(order.language)]
-        answered = await answer_from(order, task, texts, self.window)
-        text = with_sentence(answered.text, found.shortcomings, answered.output_format)
-        answer = cited_answer(text, found.sources, answered.output_format, order.language)
+        texts = [replace(text, name=text.name.removesuffix(".md")) for text in reading.listed(order.language)]
+        document_answer = await answer_from(order, task, texts, self.window)
+        text = with_sentence(document_answer.text, reading.shortcomings, document_answer.output_format)
+        answer = cited_answer(text, reading.sources, document_answer.output_format, order.language)
         return Done(
-            ActionResult(success=True, documents=(as_document(answer.text, answered.output_format, order.language),)),
-            (*answered.notes, *found.notes, *answer.notes),
-            tuple(found.unread),
+            ActionResult(
+                success=True, documents=(as_document(answer.text, document_answer.output_format, order.language),)
+            ),
+            (*document_answer.notes, *reading.notes, *answer.notes),
+            tuple(reading.unread),
             origins=(Origin(sources=answer.sources),) if answer.sources else (),
-            coverage=answered.coverage,
+            coverage=document_answer.coverage,
         )

@@ -9,7 +9,7 @@ Result = TypeVar("Result")
 
 async def side_by_side(work: Iterable[Coroutine[Any, Any, Result]]) -> list[Result]:
     """Run the work concurrently and return the results in its order; if one raises, the others are cancelled."""
-    tasks = [asyncio.create_task(each) for each in work]
+    tasks = [asyncio.create_task(coroutine) for coroutine in work]
     try:
         return [*await asyncio.gather(*tasks)]
     finally:

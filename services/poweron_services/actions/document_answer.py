@@ -25,7 +25,7 @@ from poweron_services.models.prompts import OutputFormat, SourceText
 MOST_SHOWN: Final = 200_000  # characters of passages shown for one question, even if a model accepts more
 LEAST: Final = 1_000  # characters, below which the window never shrinks
 MAX_NAMED: Final = 5  # documents named in a sentence
-_SAID: Final = {
+_UNREAD: Final = {
     "en": (
         (
             "Not everything was read for this answer: {documents} were read, the rest was not. "
@@ -45,7 +45,7 @@ _SAID: Final = {
         "und von {count} weiteren Dokumenten ein Teil oder nichts",
     ),
 }
-_NOT_JOINED: Final = {
+_UNMERGED: Final = {
     "en": (
         "The answers from the parts were not put together, they stand one after the other.",
         "They are text, because they make no valid {wanted}.",
@@ -108,36 +108,38 @@ async def _from_passages(order: Order, task: DocumentTask, texts: Sequence[Passa
     def on_searched(done: int, total: int) -> None:
         loop.call_soon_threadsafe(partial(order.tell_progress, "passages_searched", done, total))
 
-    shown = await asyncio.to_thread(chosen, texts, task.prompt, min(room, MOST_SHOWN), on_searched)
+    passages_shown = await asyncio.to_thread(chosen, texts, task.prompt, min(room, MOST_SHOWN), on_searched)
     excerpts = [
-        replace(text.source, text=text.shown(passages)) for text, passages in zip(texts, shown, strict=True) if passages
+        replace(text.source, text=text.shown(passages))
+        for text, passages in zip(texts, passages_shown, strict=True)
+        if passages
     ]
     text, notes = await written(order.ask, process_prompt(task, excerpts, "excerpts"))
-    return _told(task, DocumentAnswer(text, notes, task.output_format, coverage_of(texts, shown)))
+    return _with_shortcomings(task, DocumentAnswer(text, notes, task.output_format, coverage_of(texts, passages_shown)))
 
 
 async def _from_parts(order: Order, task: DocumentTask, texts: Sequence[PassageText], room: int) -> DocumentAnswer:
-    found = await PartAnswers(order, task, texts, room).answer()
-    answer = DocumentAnswer(found.text, found.notes, found.output_format, coverage_of(texts, found.shown))
-    return _told(task, answer, found.not_joined)
+    outcome = await PartAnswers(order, task, texts, room).answer()
+    answer = DocumentAnswer(outcome.text, outcome.notes, outcome.output_format, coverage_of(texts, outcome.shown))
+    return _with_shortcomings(task, answer, outcome.not_joined)
 
 
-def _told(task: DocumentTask, answer: DocumentAnswer, not_joined: str = "") -> DocumentAnswer:
+def _with_shortcomings(task: DocumentTask, answer: DocumentAnswer, not_joined: str = "") -> DocumentAnswer:
     """Add what was not read or not merged to the answer: in its notes and, if its format is prose, below the text."""
     language = "de" if (task.language or "").casefold()[:2] == "de" else "en"
-    told, below = (
-        [unread_sentence(answer.coverage, each), _not_joined_sentence(task, answer, each) if not_joined else ""]
-        for each in ("en", language)
+    sentences, below = (
+        [unread_sentence(answer.coverage, code), _unmerged_sentence(task, answer, code) if not_joined else ""]
+        for code in ("en", language)
     )
-    notes = (told[0], f"{told[1]} {not_joined}" if not_joined else "", *answer.notes)
+    notes = (sentences[0], f"{sentences[1]} {not_joined}" if not_joined else "", *answer.notes)
     sentence = " ".join(filter(None, below))
     text = with_sentence(answer.text, sentence, answer.output_format)
     return replace(answer, text=text, notes=tuple(filter(None, notes)))
 
 
-def _not_joined_sentence(task: DocumentTask, answer: DocumentAnswer, language: str) -> str:
+def _unmerged_sentence(task: DocumentTask, answer: DocumentAnswer, language: str) -> str:
     """Say that answers from parts follow one another unmerged, and why they are not in the requested format."""
-    sentence, in_words = _NOT_JOINED[language]
+    sentence, in_words = _UNMERGED[language]
     if answer.output_format == task.output_format:
         return sentence
     return f"{sentence} {in_words.format(wanted=task.output_format.upper())}"
@@ -147,10 +149,10 @@ def coverage_of(
     texts: Sequence[PassageText], shown: Sequence[Sequence[DocumentPassage]]
 ) -> tuple[DocumentCoverage, ...]:
     """Return how much of each text was shown, the least covered first."""
-    told = [
+    coverage = [
         DocumentCoverage(
             document_name=text.source.name[:255] or "document",
-            place=_kind(text),
+            place=_place_kind(text),
             places=len({passage.place for passage in text.passages}),
             places_shown=len({passage.place for passage in passages}),
             characters=sum(passage.end - passage.start for passage in text.passages),
@@ -158,10 +160,10 @@ def coverage_of(
         )
         for text, passages in zip(texts, shown, strict=True)
     ]
-    return tuple(sorted(told, key=lambda one: one.characters_shown - one.characters))
+    return tuple(sorted(coverage, key=lambda entry: entry.characters_shown - entry.characters))
 
 
-def _kind(text: PassageText) -> PlaceKind:
+def _place_kind(text: PassageText) -> PlaceKind:
     """Return the kind of the places of a text, by the heading of the last one."""
     match text.places[-1].removeprefix("## ").partition(" ")[0]:
         case "page" | "sheet" | "slide" as kind:
@@ -171,24 +173,24 @@ def _kind(text: PassageText) -> PlaceKind:
 
 def unread_sentence(coverage: Sequence[DocumentCoverage], language: str) -> str:
     """Say in a sentence what was not shown of the documents; empty if everything was."""
-    missing = [one for one in coverage if one.characters_shown < one.characters]
-    if not missing:
+    gaps = [entry for entry in coverage if entry.characters_shown < entry.characters]
+    if not gaps:
         return ""
-    sentence, _, _, more = _SAID[language]
-    told = [_share(one, language) for one in missing[:MAX_NAMED]]
-    if len(missing) > MAX_NAMED:
-        told.append(more.format(count=len(missing) - MAX_NAMED))
-    return sentence.format(documents=", ".join(told))
+    sentence, _, _, more = _UNREAD[language]
+    shares = [_share(entry, language) for entry in gaps[:MAX_NAMED]]
+    if len(gaps) > MAX_NAMED:
+        shares.append(more.format(count=len(gaps) - MAX_NAMED))
+    return sentence.format(documents=", ".join(shares))
 
 
-def _share(one: DocumentCoverage, language: str) -> str:
+def _share(entry: DocumentCoverage, language: str) -> str:
     """Say how much of a document was shown: how many of its pages or other places, else how much of its text."""
-    _, part, share, _ = _SAID[language]
-    if one.places > 1:
-        places = _PLACES[language][one.place]
-        return part.format(shown=one.places_shown, all=one.places, places=places, name=one.document_name)
-    percent = one.characters_shown * 100 / one.characters
-    return share.format(percent=f"{percent:.0f}" if percent >= 1 else f"{percent:.1g}", name=one.document_name)
+    _, part, share, _ = _UNREAD[language]
+    if entry.places > 1:
+        places = _PLACES[language][entry.place]
+        return part.format(shown=entry.places_shown, all=entry.places, places=places, name=entry.document_name)
+    percent = entry.characters_shown * 100 / entry.characters
+    return share.format(percent=f"{percent:.0f}" if percent >= 1 else f"{percent:.1g}", name=entry.document_name)
 
 
 def with_sentence(text: str, sentence: str, output_format: OutputFormat) -> str:

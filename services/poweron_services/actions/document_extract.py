@@ -22,29 +22,29 @@ class DocumentExtract:
 
     async def __call__(self, order: Order) -> Done:
         parameters = DocumentExtractParameters.model_validate(order.parameters)
-        found = await read_texts(order.documents, self.read, as_written=(), tell_progress=order.tell_progress)
-        if not found.texts:
-            raise none_read(found.unread, "There is no document to extract text from.")
-        texts = found.listed(order.language)
+        reading = await read_texts(order.documents, self.read, as_written=(), tell_progress=order.tell_progress)
+        if not reading.texts:
+            raise none_read(reading.unread, "There is no document to extract text from.")
+        texts = reading.listed(order.language)
         documents = [document(f"{text.name}.md", text.text, MARKDOWN) for text in texts]
-        made_up = {given.reference for given in order.documents if given.written_by_model}
+        model_texts = {source.reference for source in order.documents if source.written_by_model}
         origins = [
-            Origin(text.page, sources=found.cited_by(text), by_model=text.reference in made_up) for text in texts
+            Origin(text.page, sources=reading.cited_by(text), by_model=text.reference in model_texts) for text in texts
         ]
-        notes, coverage = [*found.notes], tuple[DocumentCoverage, ...]()
+        notes, coverage = [*reading.notes], tuple[DocumentCoverage, ...]()
         if parameters.ai_prompt:
             task = DocumentTask(parameters.ai_prompt, order.language, request_beside(parameters.ai_prompt, order))
-            answered = await answer_from(order, task, texts, self.window)
-            notes, coverage = [*answered.notes, *notes], answered.coverage
-            text = with_sentence(answered.text, found.shortcomings, "markdown")
-            answer = cited_answer(text, found.sources, "markdown", order.language)
+            document_answer = await answer_from(order, task, texts, self.window)
+            notes, coverage = [*document_answer.notes, *notes], document_answer.coverage
+            text = with_sentence(document_answer.text, reading.shortcomings, "markdown")
+            answer = cited_answer(text, reading.sources, "markdown", order.language)
             documents.append(document("extract.md", answer.text, MARKDOWN))
             origins.append(Origin(sources=answer.sources, by_model=True))
             notes += answer.notes
         return Done(
             ActionResult(success=True, documents=tuple(documents)),
             tuple(notes),
-            tuple(found.unread),
+            tuple(reading.unread),
             origins=tuple(origins),
             coverage=coverage,
         )

@@ -50,33 +50,35 @@ class DocumentGenerateReport:
 
     async def __call__(self, order: Order) -> Done:
         parameters = DocumentGenerateReportParameters.model_validate(order.parameters)
-        found = await read_texts(order.documents, self.read)
-        if not found.texts:
-            raise none_read(found.unread, "There is no document to make a report from.")
-        asked: tuple[ReportFormat, ...] = parameters.expected_document_formats
-        pages = with_short_titles(found.sources)
-        draft = _draft(parameters.title, _parts(found, order), pages, order)
-        rendered = await self.render(_formatted(draft, asked))
-        if not rendered.files:
-            raise Failed(rendered.notes[0] if rendered.notes else "The report could not be written.")
-        made = [name for name, _ in rendered.files]
-        notes = [*found.notes, *rendered.notes]
-        if "xlsx" in asked and "xlsx" not in made and not rendered.notes:
+        reading = await read_texts(order.documents, self.read)
+        if not reading.texts:
+            raise none_read(reading.unread, "There is no document to make a report from.")
+        formats: tuple[ReportFormat, ...] = parameters.expected_document_formats
+        pages = with_short_titles(reading.sources)
+        draft = _draft(parameters.title, _parts(reading, order), pages, order)
+        report = await self.render(_in_formats(draft, formats))
+        if not report.files:
+            raise Failed(report.notes[0] if report.notes else "The report could not be written.")
+        names = [name for name, _ in report.files]
+        notes = [*reading.notes, *report.notes]
+        if "xlsx" in formats and "xlsx" not in names and not report.notes:
             notes.append(NO_TABLES)
-        cited = Origin(sources=fitting(pages, SOURCES_BUDGET))
+        origin = Origin(sources=fitting(pages, SOURCES_BUDGET))
         return Done(
-            ActionResult(success=True, documents=tuple(_file(name, data) for name, data in rendered.files)),
+            ActionResult(success=True, documents=tuple(_file(name, data) for name, data in report.files)),
             tuple(notes),
-            tuple(found.unread),
-            origins=tuple(cited if name == "markdown" else Origin() for name in made) if pages else (),
+            tuple(reading.unread),
+            origins=tuple(origin if name == "markdown" else Origin() for name in names) if pages else (),
         )
 
 
-def _parts(found: Reading, order: Order) -> tuple[Part, ...]:
+def _parts(reading: Reading, order: Order) -> tuple[Part, ...]:
     """Return the texts as parts of the report, each with its kind."""
-    written = {given.reference for given in order.documents if given.written_by_model and given.mime_type == MARKDOWN}
-    texts = zip(found.texts, found.marked(), strict=True)
-    return tuple(Part(text.name, _kind(text.reference in written, marked), marked) for text, marked in texts)
+    model_texts = {
+        source.reference for source in order.documents if source.written_by_model and source.mime_type == MARKDOWN
+    }
+    texts = zip(reading.texts, reading.marked(), strict=True)
+    return tuple(Part(text.name, _kind(text.reference in model_texts, body), body) for text, body in texts)
 
 
 def _kind(is_written: bool, text: str) -> PartKind:
@@ -92,10 +94,10 @@ def _draft(title: str, parts: tuple[Part, ...], pages: Sequence[CitedSource], or
     return Draft(title, language, parts, sources, count, requester=order.requester, day=day)
 
 
-def _formatted(draft: Draft, asked: tuple[ReportFormat, ...]) -> Draft:
+def _in_formats(draft: Draft, formats: tuple[ReportFormat, ...]) -> Draft:
     """Return the draft in the requested formats, or in all of them if none is requested."""
-    wanted = tuple(name for name in FILES if not asked or name in asked or name == "markdown")
-    return replace(draft, formats=wanted)
+    chosen = tuple(name for name in FILES if not formats or name in formats or name == "markdown")
+    return replace(draft, formats=chosen)
 
 
 def _file(name: ReportFormat, data: bytes) -> ActionDocument:
@@ -115,27 +117,29 @@ def with_sources(
 
     If no web page is among them, the `[n]` by which parts cite documents are renumbered throughout.
     """
-    named: dict[str, int] = {}
-    kept = tuple(parts) if pages else tuple(_lifted(part, named) for part in parts)
-    said = list(named)
+    numbers: dict[str, int] = {}
+    own_parts = tuple(parts) if pages else tuple(_without_list(part, numbers) for part in parts)
+    entries = list(numbers)
     for part in parts:
-        if part.kind == "extracted" and (line := _document(part.text, language)) and not _is_named(line, said):
-            said.append(line)
-    lines = said[:MOST_NAMED]
-    told = document_sources(lines, language, first=len(pages) + 1, heading=not pages)
-    listed = source_list(pages, language) if pages else ""
-    return kept, "\n".join(text for text in (listed, told) if text), len(pages) + len(lines)
+        if part.kind == "extracted" and (line := _document(part.text, language)) and not _is_named(line, entries):
+            entries.append(line)
+    lines = entries[:MOST_NAMED]
+    document_list = document_sources(lines, language, first=len(pages) + 1, heading=not pages)
+    page_list = source_list(pages, language) if pages else ""
+    return own_parts, "\n".join(text for text in (page_list, document_list) if text), len(pages) + len(lines)
 
 
-def _lifted(part: Part, named: dict[str, int]) -> Part:
+def _without_list(part: Part, report_numbers: dict[str, int]) -> Part:
     """Return the part without its list of documents, and with the numbers of the report."""
     if part.kind != "written":
         return part
-    text, own = without_document_sources(part.text)
-    if not own:
+    text, own_lines = without_document_sources(part.text)
+    if not own_lines:
         return part
-    numbers: Mapping[int, int] = {n: named.setdefault(line, len(named) + 1) for n, line in own.items()}
-    return replace(part, text=text if numbers == {n: n for n in own} else renumbered(text, numbers))
+    numbers: Mapping[int, int] = {
+        n: report_numbers.setdefault(line, len(report_numbers) + 1) for n, line in own_lines.items()
+    }
+    return replace(part, text=text if numbers == {n: n for n in own_lines} else renumbered(text, numbers))
 
 
 def _document(text: str, language: str) -> str:
@@ -144,10 +148,10 @@ def _document(text: str, language: str) -> str:
     if head is None:
         return ""
     places = [place_in(place, language) for place in _PLACE.findall(text)]
-    shown = places if len(places) <= MOST_PLACES else [places[0], "…", places[-1]]
-    return ", ".join([head["name"].strip(), *shown])
+    places_shown = places if len(places) <= MOST_PLACES else [places[0], "…", places[-1]]
+    return ", ".join([head["name"].strip(), *places_shown])
 
 
-def _is_named(line: str, said: Iterable[str]) -> bool:
+def _is_named(line: str, entries: Iterable[str]) -> bool:
     name = line.partition(", ")[0]
-    return any(other == line or other.partition(", ")[0] == name for other in said)
+    return any(other == line or other.partition(", ")[0] == name for other in entries)

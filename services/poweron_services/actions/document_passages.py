@@ -66,17 +66,17 @@ class PassageText:
         above = f"{self.source.name} {self.places[passage.place]} {passage.heading} {head}"
         return f"{above} {self.source.text[passage.start : passage.end]}"
 
-    def shown(self, chosen: Sequence[DocumentPassage]) -> str:
+    def shown(self, passages: Sequence[DocumentPassage]) -> str:
         """Render an excerpt of these passages, which are in reading order."""
-        written = [self.head] if self.head else []
+        parts = [self.head] if self.head else []
         before: DocumentPassage | None = None
-        for run in _runs(chosen):
-            written += self._run(run, before)
+        for run in _runs(passages):
+            parts += self._run(run, before)
             before = run[-1]
         if before is not None and before.number + 1 < len(self.passages):
-            written.append(GAP)
-        written += [self.tail] if self.tail else []
-        return "\n\n".join(part.strip("\n") for part in written) + "\n"
+            parts.append(GAP)
+        parts += [self.tail] if self.tail else []
+        return "\n\n".join(part.strip("\n") for part in parts) + "\n"
 
     def _run(self, run: Sequence[DocumentPassage], before: DocumentPassage | None) -> Iterator[str]:
         """Yield the excerpt of consecutive passages of one place."""
@@ -101,16 +101,16 @@ def of_rows(heading: str, first: int, last: int, *, has_head: bool = True) -> st
     Rows are counted as in a spreadsheet program: the header is row 1. It is repeated above each place that begins with
     a later row, which is then the second one there.
     """
-    begun = _ROWS.fullmatch(heading)
-    starts = int(begun["first"]) if begun else 1
+    match = _ROWS.fullmatch(heading)
+    starts = int(match["first"]) if match else 1
     shift = starts - (2 if has_head and starts > 1 else 1)
-    name = begun["before"] if begun else f"{heading}, " if heading.strip("# ") else "## "
+    name = match["before"] if match else f"{heading}, " if heading.strip("# ") else "## "
     return f"{name}rows {first + shift}-{last + shift}"
 
 
-def _runs(chosen: Sequence[DocumentPassage]) -> Iterator[list[DocumentPassage]]:
+def _runs(passages: Sequence[DocumentPassage]) -> Iterator[list[DocumentPassage]]:
     run: list[DocumentPassage] = []
-    for passage in chosen:
+    for passage in passages:
         if run and (passage.number, passage.place) != (run[-1].number + 1, run[-1].place):
             yield run
             run = []
@@ -124,9 +124,9 @@ def cut(source: SourceText) -> PassageText:
     head = _EXTRACTED.match(source.text) if source.number is None else None
     end = min((at.start() for at in _TAIL.finditer(source.text)), default=None) if head else None
     tail = "" if end is None else source.text[end:].strip()[:MAX_TAIL]
-    found = PassageText(source, head[0].rstrip() if head else "", tail)
-    _Cutter(source.text, found, _PLACE if head else _HEADING).read(head.end() if head else 0, end)
-    return found
+    text = PassageText(source, head[0].rstrip() if head else "", tail)
+    _Cutter(source.text, text, _PLACE if head else _HEADING).read(head.end() if head else 0, end)
+    return text
 
 
 @dataclass(slots=True)

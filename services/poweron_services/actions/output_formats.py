@@ -68,7 +68,7 @@ FENCE_TAKEN_OFF: Final = "The code fence around the output was taken off."
 ASKED_AGAIN: Final = "The model was asked once more: {problem}"
 MOST_SHOWN: Final = 4_000  # characters of a refused output
 
-_FENCED: Final = re.compile(
+_FENCE: Final = re.compile(
     r"\s*(?P<fence>`{3,})[ \t]*(?P<format>\w*)[ \t]*\r?\n(?P<inside>.*?)\r?\n(?P=fence)\s*", re.DOTALL
 )
 _NAMES: Final = {"text": ("", "text", "txt", "plain", "plaintext"), "html": ("", "html")}
@@ -97,21 +97,21 @@ async def written(ask: Ask, prompt: ProcessPrompt) -> tuple[str, tuple[str, ...]
         Failed: the output is invalid again, and there is no other model; the sentence says what is wrong with it.
         Refused: the model refused to answer, or a budget does not cover the call.
     """
-    told: tuple[str, ...] = ()
+    retry_notes: tuple[str, ...] = ()
     for tries in count(1):
-        called = await ask(replace(prompt, answer_schema=OUTPUT_SCHEMAS.get(prompt.output_format)))
-        text, notes = _bare(unfolded_output(called.text, prompt.output_format), prompt.output_format)
+        reply = await ask(replace(prompt, answer_schema=OUTPUT_SCHEMAS.get(prompt.output_format)))
+        text, notes = _bare(unfolded_output(reply.text, prompt.output_format), prompt.output_format)
         try:
             check_format(text, prompt.output_format)
-        except Failed as broken:
+        except Failed as error:
             turns, is_second = divmod(tries, MAX_REFUSALS)
-            if not is_second and called.call.next_model is None:
+            if not is_second and reply.call.next_model is None:
                 raise
-            again = prompt.repeated(problem=str(broken), refused=text[:MOST_SHOWN])
-            prompt, told = replace(again, passed_over=turns), (ASKED_AGAIN.format(problem=broken),)
+            again = prompt.repeated(problem=str(error), refused=text[:MOST_SHOWN])
+            prompt, retry_notes = replace(again, passed_over=turns), (ASKED_AGAIN.format(problem=error),)
         else:
             break
-    return text, (*told, *notes)
+    return text, (*retry_notes, *notes)
 
 
 def _bare(text: str, output_format: OutputFormat) -> tuple[str, tuple[str, ...]]:
@@ -121,10 +121,10 @@ def _bare(text: str, output_format: OutputFormat) -> tuple[str, tuple[str, ...]]
 
 def without_fence(text: str, output_format: OutputFormat) -> str:
     """Remove the code fence around a whole output, unless its format is markdown; leave other output unchanged."""
-    found = None if output_format == "markdown" else _FENCED.fullmatch(text)
-    if found is None or found["format"].casefold() not in _NAMES.get(output_format, ("", output_format)):
+    match = None if output_format == "markdown" else _FENCE.fullmatch(text)
+    if match is None or match["format"].casefold() not in _NAMES.get(output_format, ("", output_format)):
         return text
-    return text if f"\n{found['fence']}" in f"\n{found['inside']}" else found["inside"]
+    return text if f"\n{match['fence']}" in f"\n{match['inside']}" else match["inside"]
 
 
 def check_format(text: str, output_format: OutputFormat) -> None:
@@ -140,8 +140,8 @@ def check_format(text: str, output_format: OutputFormat) -> None:
             orjson.loads(text)
         elif output_format == "csv":
             _check_csv(text)
-        elif output_format == "text" and (found := _MARKDOWN.search(text)):
-            raise _invalid(f"The output is not plain text: the markdown {found[0][:40]!r} stands in it.")
+        elif output_format == "text" and (match := _MARKDOWN.search(text)):
+            raise _invalid(f"The output is not plain text: the markdown {match[0][:40]!r} stands in it.")
         elif output_format == "html":
             _check_html(text)
     except (orjson.JSONDecodeError, csv.Error) as error:
@@ -179,7 +179,7 @@ def joined_by_rule(answers: Sequence[str], output_format: OutputFormat) -> str:
         case "csv":
             text = _under_one_header(bare)
         case "html":
-            pieces = [_harmless(one if one.startswith("<") else by_rule.html(one)) for one in bare]
+            pieces = [_harmless(answer if answer.startswith("<") else by_rule.html(answer)) for answer in bare]
             text = "\n".join(f"<section>\n{piece}\n</section>" for piece in pieces)
         case "text":
             text = by_rule.plain_text(text)
@@ -199,8 +199,8 @@ def _under_one_header(answers: Sequence[str]) -> str:
     return as_csv(map(tuple, [*header, *(row for table in tables for row in table[1:])]))
 
 
-def _invalid(why: str) -> Failed:
-    return Failed(why, code="output_invalid")
+def _invalid(reason: str) -> Failed:
+    return Failed(reason, code="output_invalid")
 
 
 def as_document(text: str, output_format: OutputFormat, language: str | None) -> ActionDocument:
@@ -237,16 +237,18 @@ def unfolded_output(text: str, output_format: OutputFormat) -> str:
     if output_format not in OUTPUT_SCHEMAS:
         return text
     try:
-        said = orjson.loads(escaped := with_escapes(text))
+        value = orjson.loads(json_text := with_escapes(text))
     except orjson.JSONDecodeError:
         return text
     if output_format == "json":
-        return orjson.dumps(said[WITHIN]).decode() if isinstance(said, dict) and said.keys() == {WITHIN} else escaped
-    return as_csv(map(tuple, [said[COLUMNS], *said[ROWS]])) if _is_table(said) else text
+        return (
+            orjson.dumps(value[WITHIN]).decode() if isinstance(value, dict) and value.keys() == {WITHIN} else json_text
+        )
+    return as_csv(map(tuple, [value[COLUMNS], *value[ROWS]])) if _is_table(value) else text
 
 
-def _is_table(said: Any) -> bool:
-    if not isinstance(said, dict) or said.keys() != {COLUMNS, ROWS}:
+def _is_table(value: Any) -> bool:
+    if not isinstance(value, dict) or value.keys() != {COLUMNS, ROWS}:
         return False
-    rows = [said[COLUMNS], *said[ROWS]] if isinstance(said[ROWS], list) else []
+    rows = [value[COLUMNS], *value[ROWS]] if isinstance(value[ROWS], list) else []
     return all(isinstance(row, list) for row in rows) and all(isinstance(cell, str) for row in rows for cell in row)

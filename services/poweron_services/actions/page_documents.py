@@ -45,18 +45,18 @@ def merged(pages: Sequence[GatheredPage]) -> list[GatheredPage]:
 
 def page_document(page: GatheredPage, name: str, text_format: PageFormat) -> ActionDocument:
     """Create the document of a page: its head, then its text."""
-    told = page.text
+    content = page.text
     head = {
         "URL": [page.page.url],
         "Fetched at": [page.page.fetched_at],
         "SHA-256": [page.page.sha256],
         "The same text is at": page.also_at,
-        "Author": [told.author],
-        "Published": [told.published or ""],
-        "Language": [told.language or ""],
-        "Note": told.notes,
+        "Author": [content.author],
+        "Published": [content.published or ""],
+        "Language": [content.language or ""],
+        "Note": content.notes,
     }
-    return _document(name, page.page.title or host_of(page.page.url), head, told.text, text_format)
+    return _document(name, page.page.title or host_of(page.page.url), head, content.text, text_format)
 
 
 def hit_document(hit: SearchHit, name: str, provider: str) -> ActionDocument:
@@ -73,24 +73,24 @@ def hit_document(hit: SearchHit, name: str, provider: str) -> ActionDocument:
 
 def without_head(text: str) -> str:
     """Return the text of a page without its head; leave any other text unchanged."""
-    found = _HEAD.match(text)
-    return text[found.end() :] if found else text
+    match = _HEAD.match(text)
+    return text[match.end() :] if match else text
 
 
 def head_of(text: str) -> str:
     """Return the head of the text of a page, which says where it comes from; empty for any other text."""
-    found = _HEAD.match(text)
-    return found[0] if found else ""
+    match = _HEAD.match(text)
+    return match[0] if match else ""
 
 
-def names(titled: Iterable[tuple[str, str]], text_format: PageFormat) -> list[str]:
+def names(pages: Iterable[tuple[str, str]], text_format: PageFormat) -> list[str]:
     """Return unique names for the documents of pages, from their titles and addresses."""
-    found: dict[str, None] = {}
-    for title, address in titled:
+    result: dict[str, None] = {}
+    for title, address in pages:
         plain, ending = _plain(title, address), ENDINGS[text_format]
-        numbered = (f"{plain}{number}.{ending}" for number in _numbers())
-        found[next(name for name in numbered if name not in found)] = None
-    return [*found]
+        candidates = (f"{plain}{number}.{ending}" for number in _numbers())
+        result[next(name for name in candidates if name not in result)] = None
+    return [*result]
 
 
 def _numbers() -> Iterator[str]:
@@ -133,15 +133,15 @@ def promising(
     pages: Iterable[GatheredPage], question: str, language: str | None, without: Collection[str] = ()
 ) -> list[str]:
     """Return the addresses that pages link to, each once; those whose words fit the question come first."""
-    told: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for page in pages:
         for link in page.text.links[:MAX_LOOKED_AT]:
             address = comparable(link.url)
-            if address and address not in without and len(told) < MAX_LOOKED_AT:
-                told.setdefault(address, f"{link.text} {_words(address)}")
-    scores = Relevance(told.values(), known_language(language, question)).scores(question)
-    order = sorted(range(len(told)), key=lambda number: (-scores[number], number))
-    addresses = [*told]
+            if address and address not in without and len(texts) < MAX_LOOKED_AT:
+                texts.setdefault(address, f"{link.text} {_words(address)}")
+    scores = Relevance(texts.values(), known_language(language, question)).scores(question)
+    order = sorted(range(len(texts)), key=lambda number: (-scores[number], number))
+    addresses = [*texts]
     return [addresses[number] for number in order]
 
 

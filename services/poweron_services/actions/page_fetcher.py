@@ -112,20 +112,22 @@ class Gathering:
 
         Raises `Unavailable` if this machine or the content store has a problem.
         """
-        wanted = [address for address in dict.fromkeys(map(_as_compared, addresses)) if address not in self.tried]
-        chosen = wanted[: self._room]
-        self.left_out += len(wanted) - len(chosen)
-        self.tried.update(chosen)
+        candidates = [
+            address for address in dict.fromkeys(map(_normal_address, addresses)) if address not in self.tried
+        ]
+        batch = candidates[: self._room]
+        self.left_out += len(candidates) - len(batch)
+        self.tried.update(batch)
         self._tell()
-        tasks = [asyncio.ensure_future(self._page(address)) for address in chosen]
+        tasks = [asyncio.ensure_future(self._page(address)) for address in batch]
         try:
-            came = await asyncio.gather(*tasks)
+            outcomes = await asyncio.gather(*tasks)
         finally:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-        self.unread += [each for each in came if isinstance(each, UnreadPage)]
-        return [each for each in came if isinstance(each, GatheredPage)]
+        self.unread += [outcome for outcome in outcomes if isinstance(outcome, UnreadPage)]
+        return [outcome for outcome in outcomes if isinstance(outcome, GatheredPage)]
 
     async def _page(self, address: str) -> GatheredPage | UnreadPage:
         try:
@@ -148,13 +150,13 @@ class Gathering:
         if self._bytes >= self.limits.bytes:
             most = self.limits.bytes // 1_000_000
             return UnreadPage(address, "page_too_large", f"One step reads at most {most} MB.")
-        fetched = await self.fetch(address)
-        self._bytes += len(fetched.body)
-        read = await self.read(fetched, depth=self.depth, text_format=self.text_format)
-        text = _as_far_as_fetched(read, fetched)
+        download = await self.fetch(address)
+        self._bytes += len(download.body)
+        content = await self.read(download, depth=self.depth, text_format=self.text_format)
+        text = _with_truncation(content, download)
         if text.obstacle and len(text.text.strip()) < LEAST_BEHIND_OBSTACLE:
             return UnreadPage(address, *_OBSTACLES[text.obstacle])
-        page = GatheredPage(_page_of(fetched, text), _with_obstacle(text), address)
+        page = GatheredPage(_page_of(download, text), _with_obstacle(text), address)
         if text.text.strip():
             return page
         self.without_text.append(page)
@@ -165,24 +167,24 @@ class Gathering:
         self.unread += [UnreadPage(address, "address_unknown", UNKNOWN) for address in addresses]
 
 
-def _as_compared(address: str) -> str:
+def _normal_address(address: str) -> str:
     return comparable(address) or address
 
 
-def _page_of(fetched: FetchedPage, text: PageText) -> WebPage:
+def _page_of(download: FetchedPage, text: PageText) -> WebPage:
     return WebPage(
-        url=comparable(fetched.url) or fetched.url,
+        url=comparable(download.url) or download.url,
         title=" ".join(text.title.split())[:MAX_TITLE],
-        fetched_at=fetched.fetched_at,
-        sha256=fetched.sha256,
-        content=fetched.content,
+        fetched_at=download.fetched_at,
+        sha256=download.sha256,
+        content=download.content,
     )
 
 
-def _as_far_as_fetched(text: PageText, fetched: FetchedPage) -> PageText:
-    if not fetched.truncated:
+def _with_truncation(text: PageText, download: FetchedPage) -> PageText:
+    if not download.truncated:
         return text
-    note = f"Only its first {len(fetched.body):,} bytes were fetched."
+    note = f"Only its first {len(download.body):,} bytes were fetched."
     return replace(text, truncated=True, notes=(*text.notes, note))
 
 
@@ -190,8 +192,8 @@ def _with_obstacle(text: PageText) -> PageText:
     """Keep the text of a page behind an obstacle, and note that it may be incomplete."""
     if text.obstacle is None:
         return text
-    _, why = _OBSTACLES[text.obstacle]
-    return replace(text, notes=(*text.notes, f"{why} What was read may be only a part of it."))
+    _, reason = _OBSTACLES[text.obstacle]
+    return replace(text, notes=(*text.notes, f"{reason} What was read may be only a part of it."))
 
 
 def addresses_in(text: str) -> tuple[str, ...]:
@@ -201,7 +203,7 @@ def addresses_in(text: str) -> tuple[str, ...]:
 
 def addresses_linked(page: str) -> tuple[str, ...]:
     """Return the absolute addresses that an HTML text links to, each once."""
-    return _comparable(html.unescape(next(filter(None, found.groups()), "")) for found in _HREF.finditer(page))
+    return _comparable(html.unescape(next(filter(None, match.groups()), "")) for match in _HREF.finditer(page))
 
 
 def without_addresses(text: str) -> str:
@@ -213,16 +215,16 @@ def without_addresses(text: str) -> str:
 
 def comparable(address: str) -> str | None:
     """Return an address in the form in which addresses are compared; None if it is not a web address."""
-    written = canonical(address)
-    return written if written is not None and _WRITABLE.fullmatch(written) else None
+    normal = canonical(address)
+    return normal if normal is not None and _WRITABLE.fullmatch(normal) else None
 
 
 def divided(addresses: Iterable[str], known: AbstractSet[str]) -> tuple[list[str], list[str]]:
     """Divide addresses into those that are known and those that are not."""
-    kept, others = list[str](), list[str]()
+    known_addresses, unknown_addresses = list[str](), list[str]()
     for address in addresses:
-        (kept if is_known(address, known) else others).append(address)
-    return kept, others
+        (known_addresses if is_known(address, known) else unknown_addresses).append(address)
+    return known_addresses, unknown_addresses
 
 
 def host_of(address: str) -> str:
@@ -230,9 +232,9 @@ def host_of(address: str) -> str:
     return re.split(r"[/?#]", _BEFORE_HOST.sub("", address.casefold()), maxsplit=1)[0].removeprefix("www.")
 
 
-def same_site(one: str, other: str) -> bool:
+def same_site(first: str, second: str) -> bool:
     """Return whether two addresses have the same host, ignoring `www.`."""
-    return host_of(one) == host_of(other)
+    return host_of(first) == host_of(second)
 
 
 def shown(address: str) -> str:

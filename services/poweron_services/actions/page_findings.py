@@ -69,31 +69,33 @@ def found_in(pages: Sequence[Said], question: str, language: str | None, *, as_g
     """Return the findings about each page, best first or in the given order; ties keep the given order."""
     if not pages:
         return []
-    spoken = known_language(language, question or pages[0].text)
-    read = [sentences(page.text, spoken) for page in pages]
-    scores = _relevance(pages, read, question, spoken)
+    text_language = known_language(language, question or pages[0].text)
+    page_sentences = [sentences(page.text, text_language) for page in pages]
+    scores = _relevance(pages, page_sentences, question, text_language)
     order = sorted(range(len(pages)), key=lambda number: (0 if as_given else -scores[number], number))
-    points = _key_points([read[number] for number in order[:BEST]], question, spoken)
-    found = []
+    points = _key_points([page_sentences[number] for number in order[:BEST]], question, text_language)
+    results = []
     for place, number in enumerate(order):
         findings = PageFindings(relevance_score=scores[number])
         if place < BEST:
-            named = entities("\n".join(sentence.text for sentence in read[number]))
-            findings = findings.model_copy(update={"key_points": points[place], "entities": named})
-        found.append(FoundPage(number, pages[number].title, read[number], findings))
-    return found
+            names = entities("\n".join(sentence.text for sentence in page_sentences[number]))
+            findings = findings.model_copy(update={"key_points": points[place], "entities": names})
+        results.append(FoundPage(number, pages[number].title, page_sentences[number], findings))
+    return results
 
 
 def excerpt(page: FoundPage, question: str, language: str | None) -> str:
     """Return the sentences of a page that fit a question best, in their order, as many as fit into a prompt."""
-    scores = Relevance((each.text for each in page.sentences), known_language(language, question)).scores(question)
-    kept, size = list[int](), 0
+    scores = Relevance((sentence.text for sentence in page.sentences), known_language(language, question)).scores(
+        question
+    )
+    places, size = list[int](), 0
     for place in sorted(range(len(scores)), key=lambda place: (-scores[place], place)):
         size += len(page.sentences[place].text)
         if size > EXCERPT:
             break
-        kept.append(place)
-    return "\n".join(page.sentences[place].text for place in sorted(kept))
+        places.append(place)
+    return "\n".join(page.sentences[place].text for place in sorted(places))
 
 
 def with_place(sentence: PageSentence) -> str:
@@ -105,63 +107,68 @@ def with_place(sentence: PageSentence) -> str:
 
 
 def _relevance(
-    pages: Sequence[Said], read: Sequence[tuple[PageSentence, ...]], question: str, language: str
+    pages: Sequence[Said], page_sentences: Sequence[tuple[PageSentence, ...]], question: str, language: str
 ) -> list[int]:
     texts = [
         (number, f"{page.title} {passage}")
-        for number, (page, said) in enumerate(zip(pages, read, strict=True))
-        for passage in [*passages(said)] or [""]
+        for number, (page, own_sentences) in enumerate(zip(pages, page_sentences, strict=True))
+        for passage in [*passages(own_sentences)] or [""]
     ]
     index = Relevance((text for _, text in texts), language)
     scores = index.scores(question)
     best = max(range(len(texts)), key=lambda place: scores[place], default=None)
     if best is None or not scores[best]:
         return [0] * len(pages)
-    whole = 1_000 * index.share(question, texts[best][1]) / scores[best]
-    found = [0.0] * len(pages)
+    scale = 1_000 * index.share(question, texts[best][1]) / scores[best]
+    best_scores = [0.0] * len(pages)
     for (number, _), score in zip(texts, scores, strict=True):
-        found[number] = max(found[number], score)
-    return [round(whole * score) for score in found]
+        best_scores[number] = max(best_scores[number], score)
+    return [round(scale * score) for score in best_scores]
 
 
-def _key_points(read: Sequence[tuple[PageSentence, ...]], question: str, language: str) -> list[tuple[str, ...]]:
+def _key_points(
+    page_sentences: Sequence[tuple[PageSentence, ...]], question: str, language: str
+) -> list[tuple[str, ...]]:
     """Return the sentences of each page that fit best; if none fits, the first ones."""
-    scores = Relevance((f"{each.heading} {each.text}" for said in read for each in said), language).scores(question)
+    scores = Relevance(
+        (f"{sentence.heading} {sentence.text}" for own_sentences in page_sentences for sentence in own_sentences),
+        language,
+    ).scores(question)
     points, start = list[tuple[str, ...]](), 0
-    for said in read:
-        own = scores[start : start + len(said)]
-        start += len(said)
-        telling = [place for place, each in enumerate(said) if len(each.text.split()) >= LEAST_WORDS]
-        fitting = [place for place in telling if own[place]] or telling[:KEY_POINTS]
-        chosen = sorted(fitting, key=lambda place: (-own[place], place))
-        points.append(tuple(dict.fromkeys(with_place(said[place]) for place in chosen))[:KEY_POINTS])
+    for own_sentences in page_sentences:
+        own_scores = scores[start : start + len(own_sentences)]
+        start += len(own_sentences)
+        telling = [place for place, sentence in enumerate(own_sentences) if len(sentence.text.split()) >= LEAST_WORDS]
+        candidates = [place for place in telling if own_scores[place]] or telling[:KEY_POINTS]
+        ranking = sorted(candidates, key=lambda place: (-own_scores[place], place))
+        points.append(tuple(dict.fromkeys(with_place(own_sentences[place]) for place in ranking))[:KEY_POINTS])
     return points
 
 
 def entities(text: str) -> tuple[str, ...]:
     """Return the most frequent names, dates and amounts in a text, some of each kind."""
-    looked_at = text[:MAX_TEXT]
-    dates, amounts = (_most(_values(pattern, looked_at)) for pattern in (_DATES, _AMOUNTS))
+    beginning = text[:MAX_TEXT]
+    dates, amounts = (_most_frequent(_values(pattern, beginning)) for pattern in (_DATES, _AMOUNTS))
     numbers = "\n".join([*dates, *amounts])
-    names = [name for name in _most(_names(looked_at)) if name not in numbers]
-    in_turn = (each for turn in zip_longest(names, dates, amounts) for each in turn if each)
+    names = [name for name in _most_frequent(_names(beginning)) if name not in numbers]
+    in_turn = (entity for turn in zip_longest(names, dates, amounts) for entity in turn if entity)
     return tuple(dict.fromkeys(in_turn))[:MAX_ENTITIES]
 
 
-def _most(found: Iterator[str]) -> list[str]:
+def _most_frequent(values: Iterator[str]) -> list[str]:
     """Return the most frequent values; those that come first win ties."""
-    return [value for value, _ in Counter(found).most_common(MAX_ENTITIES)]
+    return [value for value, _ in Counter(values).most_common(MAX_ENTITIES)]
 
 
 def _values(pattern: re.Pattern[str], text: str) -> Iterator[str]:
-    for found in pattern.finditer(text):
-        yield " ".join(found[0].split()).strip(".,'\u2019 ")[:MAX_ENTITY]
+    for match in pattern.finditer(text):
+        yield " ".join(match[0].split()).strip(".,'\u2019 ")[:MAX_ENTITY]
 
 
 def _names(text: str) -> Iterator[str]:
     """Yield adjacent capitalised words; a stop word that only begins a sentence is not part of the name."""
-    for found in _NAMES.finditer(text):
-        words = found[0].strip(".'\u2019- ").split()
+    for match in _NAMES.finditer(text):
+        words = match[0].strip(".'\u2019- ").split()
         while words and words[0].casefold() in _SMALL:
             words.pop(0)
         if len(words) > 1:

@@ -40,19 +40,19 @@ class JudgedPages(Model):
 
 
 async def judged(
-    found: Sequence[FoundPage], question: str, language: str | None, ask: Ask
+    pages: Sequence[FoundPage], question: str, language: str | None, ask: Ask
 ) -> tuple[list[FoundPage], tuple[str, ...]]:
     """Return the pages in the order that a model gives them, and a note if it gives none."""
-    shown, others = found[:BEST], found[BEST:]
+    best, others = pages[:BEST], pages[BEST:]
     try:
-        prompt = await asyncio.to_thread(_prompt, shown, question, language)
+        prompt = await asyncio.to_thread(_prompt, best, question, language)
         answer = parse((await ask(prompt)).text, JudgedPages)
     except PowerOnError:  # the pages remain usable, and the record of the calls says why
-        return [*found], (NOT_JUDGED,)
-    said = {each.page: each for each in answer.pages}
-    judged = [_told(page, said.get(number)) for number, page in enumerate(shown, start=1)]
-    judged.sort(key=lambda page: -page.findings.relevance_score)
-    return [*judged, *others], ()
+        return [*pages], (NOT_JUDGED,)
+    judgements = {judgement.page: judgement for judgement in answer.pages}
+    result = [_with_judgement(page, judgements.get(number)) for number, page in enumerate(best, start=1)]
+    result.sort(key=lambda page: -page.findings.relevance_score)
+    return [*result, *others], ()
 
 
 def _prompt(pages: Sequence[FoundPage], question: str, language: str | None) -> ProcessPrompt:
@@ -69,19 +69,19 @@ def _prompt(pages: Sequence[FoundPage], question: str, language: str | None) -> 
     )
 
 
-def _told(page: FoundPage, said: JudgedPage | None) -> FoundPage:
-    if said is None:
+def _with_judgement(page: FoundPage, judgement: JudgedPage | None) -> FoundPage:
+    if judgement is None:
         return page
     text = _plain(" ".join(sentence.text for sentence in page.sentences))
-    points = [with_place(place) for point in said.key_points if (place := _sentence(page, point)) is not None]
-    entities = [entity for entity in said.entities if entity.strip() and _plain(entity) in text]
-    found = page.findings
+    points = [with_place(place) for point in judgement.key_points if (place := _sentence(page, point)) is not None]
+    entities = [entity for entity in judgement.entities if entity.strip() and _plain(entity) in text]
+    findings = page.findings
     return replace(
         page,
         findings=PageFindings(
-            relevance_score=said.relevance,
-            key_points=tuple(dict.fromkeys(points))[:KEY_POINTS] or found.key_points,
-            entities=tuple(dict.fromkeys(entity[:100] for entity in entities))[:10] or found.entities,
+            relevance_score=judgement.relevance,
+            key_points=tuple(dict.fromkeys(points))[:KEY_POINTS] or findings.key_points,
+            entities=tuple(dict.fromkeys(entity[:100] for entity in entities))[:10] or findings.entities,
         ),
     )
 
@@ -89,7 +89,7 @@ def _told(page: FoundPage, said: JudgedPage | None) -> FoundPage:
 def _sentence(page: FoundPage, point: str) -> PageSentence | None:
     """Return the sentence of the page that a model has copied."""
     words = _plain(point)
-    return next((one for one in page.sentences if words and words in _plain(one.text)), None)
+    return next((sentence for sentence in page.sentences if words and words in _plain(sentence.text)), None)
 
 
 def _plain(text: str) -> str:

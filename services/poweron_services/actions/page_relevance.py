@@ -74,16 +74,16 @@ class Relevance:
         """Return the score of each text, in their order; 0 for one that shares no word with the question."""
         import tantivy  # noqa: PLC0415 - the command line never needs it
 
-        found = [0.0] * self._count
+        result = [0.0] * self._count
         words = self.words(question)
         if not words or not self._count:
-            return found
+            return result
         terms = [tantivy.Query.term_query(self._schema, _FIELD, word, "freq") for word in words]
         query = tantivy.Query.boolean_query([(tantivy.Occur.Should, term) for term in terms])
         searcher = self._index.searcher()
         for score, address in searcher.search(query, limit=self._count, count=False).hits:
-            found[searcher.doc(address)[_NUMBER][0]] = score
-        return found
+            result[searcher.doc(address)[_NUMBER][0]] = score
+        return result
 
     def best(self, question: str, most: int) -> list[int]:
         """Return the numbers of the texts that fit best, best first; synonyms count for less."""
@@ -92,26 +92,26 @@ class Relevance:
         words = self.words(question)
         if not words or not self._count:
             return []
-        query = tantivy.Query.boolean_query([(tantivy.Occur.Should, each) for each in self._wanted(words)])
+        query = tantivy.Query.boolean_query([(tantivy.Occur.Should, part) for part in self._queries(words)])
         searcher = self._index.searcher()
         hits = searcher.search(query, limit=most, count=False).hits
-        found = sorted((-score, searcher.doc(address)[_NUMBER][0]) for score, address in hits)
-        return [number for _, number in found]
+        ranking = sorted((-score, searcher.doc(address)[_NUMBER][0]) for score, address in hits)
+        return [number for _, number in ranking]
 
-    def _wanted(self, words: list[str]) -> Iterator[Any]:
+    def _queries(self, words: list[str]) -> Iterator[Any]:
         """Yield queries for what a text should contain: the words, their synonyms, and pairs of adjacent words."""
         import tantivy  # noqa: PLC0415 - the command line never needs it
 
         query = tantivy.Query
-        alike = {same for word in words for same in meanings(self._language).get(word, ())} - {*words}
+        alike = {synonym for word in words for synonym in meanings(self._language).get(word, ())} - {*words}
         for word in words:
             yield query.term_query(self._schema, _FIELD, word, "freq")
         for word in sorted(alike):
             yield query.boost_query(query.term_query(self._schema, _FIELD, word, "freq"), ALIKE)
         for pair in pairwise(words):
             for order in (pair, pair[::-1]):
-                near = query.phrase_query(self._schema, _FIELD, [*order], NEAR_WORDS)
-                yield query.boost_query(near, TOGETHER)
+                phrase = query.phrase_query(self._schema, _FIELD, [*order], NEAR_WORDS)
+                yield query.boost_query(phrase, TOGETHER)
 
     def words(self, text: str) -> list[str]:
         """Return the words of a text as they are compared, each once."""
@@ -119,8 +119,8 @@ class Relevance:
 
     def share(self, question: str, text: str) -> float:
         """Return the share of the question's words that the text contains."""
-        asked = self.words(question)
-        return len({*asked} & {*self._analyzer.analyze(text)}) / len(asked) if asked else 0.0
+        words = self.words(question)
+        return len({*words} & {*self._analyzer.analyze(text)}) / len(words) if words else 0.0
 
 
 def _analyzer(language: str) -> Any:
@@ -140,18 +140,18 @@ def _analyzer(language: str) -> Any:
 
 def sentences(text: str, language: str) -> tuple[PageSentence, ...]:
     """Return the sentences of a page in reading order, up to `MAX_SENTENCES`."""
-    found: list[PageSentence] = []
+    result: list[PageSentence] = []
     for sentence in _sentences(text[:MAX_TEXT], language):
-        found.append(sentence)
-        if len(found) == MAX_SENTENCES:
+        result.append(sentence)
+        if len(result) == MAX_SENTENCES:
             break
-    return tuple(found)
+    return tuple(result)
 
 
-def passages(read: tuple[PageSentence, ...]) -> Iterator[str]:
+def passages(page_sentences: tuple[PageSentence, ...]) -> Iterator[str]:
     """Yield adjacent sentences under one heading, with the heading before them."""
     heading, together, size = "", list[str](), 0
-    for sentence in read:
+    for sentence in page_sentences:
         if together and (sentence.heading != heading or size >= PASSAGE):
             yield " ".join([heading, *together])
             together, size = [], 0
@@ -166,12 +166,14 @@ def _sentences(text: str, language: str) -> Iterator[PageSentence]:
     heading, paragraph = "", 0
     for block in _BLANK.split(text):
         lines = [line.strip() for line in block.splitlines() if line.strip()]
-        while lines and (found := _HEADING.fullmatch(lines[0])):
-            heading = _plain(found["title"])[:MAX_PLACE]
+        while lines and (match := _HEADING.fullmatch(lines[0])):
+            heading = _plain(match["title"])[:MAX_PLACE]
             lines.pop(0)
         if lines:
             paragraph += 1
-            yield from (PageSentence(one[:MAX_SENTENCE], heading, paragraph) for one in _of_block(lines, language))
+            yield from (
+                PageSentence(sentence[:MAX_SENTENCE], heading, paragraph) for sentence in _of_block(lines, language)
+            )
 
 
 def _of_block(lines: list[str], language: str) -> Iterator[str]:

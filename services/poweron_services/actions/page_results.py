@@ -35,7 +35,7 @@ class Asked:
 async def gathered_result(
     gathering: Gathering,
     pages: Sequence[GatheredPage],
-    asked: Asked,
+    request: Asked,
     *,
     named: Collection[str] = (),
     notes: Sequence[str] = (),
@@ -49,33 +49,36 @@ async def gathered_result(
     Raises:
         Failed: there are no pages; the step fails for the reason of the first one.
     """
-    failed = gathering.unread
-    untold = [_unread_document(page) for page in failed if page.address in named]
+    failures = gathering.unread
+    untold = [_unread_document(page) for page in failures if page.address in named]
     unread = [*unread, *untold]
     if not pages:
-        raise _none_gathered(failed, notes, unread)
-    result = await _page_result(merged(pages), gathering, asked)
-    others = [page for page in failed if page.address not in named]
-    told = (*notes, *result.notes, *_failures(others), *_left_out(gathering))
-    return replace(result, notes=told, unread=(*unread, *result.unread))
+        raise _nothing_read(failures, notes, unread)
+    result = await _page_result(merged(pages), gathering, request)
+    others = [page for page in failures if page.address not in named]
+    all_notes = (*notes, *result.notes, *_failures(others), *_limit_note(gathering))
+    return replace(result, notes=all_notes, unread=(*unread, *result.unread))
 
 
-async def next_links(pages: Sequence[GatheredPage], asked: Asked, without: Collection[str]) -> list[str]:
+async def next_links(pages: Sequence[GatheredPage], request: Asked, without: Collection[str]) -> list[str]:
     """Return the addresses that pages link to, except those in `without`, the most promising first."""
-    return await asyncio.to_thread(promising, pages, asked.question, asked.language, without)
+    return await asyncio.to_thread(promising, pages, request.question, request.language, without)
 
 
-async def _page_result(pages: Sequence[GatheredPage], gathering: Gathering, asked: Asked) -> Done:
-    found, notes = await _found(pages, asked)
-    best = [pages[each.number] for each in found]
-    titles = names([(page.page.title, page.page.url) for page in best], asked.text_format)
-    documents = [page_document(page, name, asked.text_format) for page, name in zip(best, titles, strict=True)]
-    links = await next_links([*best, *gathering.without_text], asked, {*gathering.tried, *_places(best)})
+async def _page_result(pages: Sequence[GatheredPage], gathering: Gathering, request: Asked) -> Done:
+    found_pages, notes = await _find(pages, request)
+    best = [pages[found_page.number] for found_page in found_pages]
+    titles = names([(page.page.title, page.page.url) for page in best], request.text_format)
+    documents = [page_document(page, name, request.text_format) for page, name in zip(best, titles, strict=True)]
+    links = await next_links([*best, *gathering.without_text], request, {*gathering.tried, *_places(best)})
     return Done(
         ActionResult(success=True, documents=tuple(documents)),
-        (*_same_texts(best), *notes),
+        (*_duplicate_notes(best), *notes),
         tuple(_partly(best)),
-        origins=tuple(Origin(page=page.page, findings=each.findings) for page, each in zip(best, found, strict=True)),
+        origins=tuple(
+            Origin(page=page.page, findings=found_page.findings)
+            for page, found_page in zip(best, found_pages, strict=True)
+        ),
         links=tuple(links[:MAX_LINKS]),
     )
 
@@ -86,20 +89,20 @@ def _unread_document(page: UnreadPage) -> UnreadDocument:
     return UnreadDocument(document_name=name, code=page.code, reason=reason)
 
 
-def _none_gathered(failed: Sequence[UnreadPage], notes: Sequence[str], unread: Sequence[UnreadDocument]) -> Failed:
-    several = f"None of the {len(failed)} pages was read. " if len(failed) > 1 else ""
-    first = failed[0]
-    why = f"{several}The page {shown(first.address)!r} was not read. {first.why}"
-    return Failed(why, *notes, *_failures(failed[1:]), code=first.code, unread=unread)
+def _nothing_read(failures: Sequence[UnreadPage], notes: Sequence[str], unread: Sequence[UnreadDocument]) -> Failed:
+    several = f"None of the {len(failures)} pages was read. " if len(failures) > 1 else ""
+    first = failures[0]
+    message = f"{several}The page {shown(first.address)!r} was not read. {first.why}"
+    return Failed(message, *notes, *_failures(failures[1:]), code=first.code, unread=unread)
 
 
-def _failures(failed: Sequence[UnreadPage]) -> list[str]:
-    notes = [f"The page {shown(page.address)!r} was not read. {page.why}" for page in failed[:MAX_FAILURES]]
-    more = len(failed) - len(notes)
+def _failures(pages: Sequence[UnreadPage]) -> list[str]:
+    notes = [f"The page {shown(page.address)!r} was not read. {page.why}" for page in pages[:MAX_FAILURES]]
+    more = len(pages) - len(notes)
     return [*notes, f"{more} more pages were not read."] if more else notes
 
 
-def _left_out(gathering: Gathering) -> list[str]:
+def _limit_note(gathering: Gathering) -> list[str]:
     if not gathering.left_out:
         return []
     return [
@@ -107,19 +110,19 @@ def _left_out(gathering: Gathering) -> list[str]:
     ]
 
 
-async def _found(pages: Sequence[GatheredPage], asked: Asked) -> tuple[list[FoundPage], tuple[str, ...]]:
-    said = [Said(page.page.title, page.text.text) for page in pages]
-    found = await asyncio.to_thread(found_in, said, asked.question, asked.language)
-    if asked.judge is None or not asked.question:
-        return found, ()
-    return await judged(found, asked.question, asked.language, asked.judge)
+async def _find(pages: Sequence[GatheredPage], request: Asked) -> tuple[list[FoundPage], tuple[str, ...]]:
+    texts = [Said(page.page.title, page.text.text) for page in pages]
+    found_pages = await asyncio.to_thread(found_in, texts, request.question, request.language)
+    if request.judge is None or not request.question:
+        return found_pages, ()
+    return await judged(found_pages, request.question, request.language, request.judge)
 
 
 def _places(pages: Sequence[GatheredPage]) -> set[str]:
     return {place for page in pages for place in (page.page.url, page.requested, *page.also_at)}
 
 
-def _same_texts(pages: Sequence[GatheredPage]) -> list[str]:
+def _duplicate_notes(pages: Sequence[GatheredPage]) -> list[str]:
     return [
         f"{shown(page.page.url)!r} and {shown(other)!r} hold the same text; it stands here once."
         for page in pages
@@ -128,10 +131,10 @@ def _same_texts(pages: Sequence[GatheredPage]) -> list[str]:
 
 
 def _partly(pages: Sequence[GatheredPage]) -> list[UnreadDocument]:
-    return [_partly_read(shown(page.page.url), page.text.notes) for page in pages if page.text.truncated]
+    return [_partly_read_document(shown(page.page.url), page.text.notes) for page in pages if page.text.truncated]
 
 
-def _partly_read(name: str, notes: Sequence[str]) -> UnreadDocument:
+def _partly_read_document(name: str, notes: Sequence[str]) -> UnreadDocument:
     reason = writable(f"{name!r} was not read as a whole. {' '.join(notes)}".strip())[:MAX_REASON]
     return UnreadDocument(document_name=name, code=PARTLY, reason=reason)
 
@@ -142,9 +145,9 @@ async def search(order: Order, parameters: WebSearchParameters) -> SearchResults
     Raises:
         Failed: nothing was found.
     """
-    asked = {part.name: getattr(parameters, part.name) for part in fields(SearchQuery)}
-    found = await order.search(SearchQuery(**asked))
-    hits = [replace(hit, url=address) for hit in found.hits if (address := comparable(hit.url)) is not None]
+    values = {part.name: getattr(parameters, part.name) for part in fields(SearchQuery)}
+    results = await order.search(SearchQuery(**values))
+    hits = [replace(hit, url=address) for hit in results.hits if (address := comparable(hit.url)) is not None]
     if not hits:
-        raise Failed("The search found no page.", *found.notes, code="nothing_found")
-    return replace(found, hits=tuple(hits))
+        raise Failed("The search found no page.", *results.notes, code="nothing_found")
+    return replace(results, hits=tuple(hits))

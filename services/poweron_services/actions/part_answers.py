@@ -74,60 +74,60 @@ class PartAnswers:
             Refused: no part was answered, or no model can be asked at all.
         """
         parts = self._parts()
-        answered = await self._asked(parts)
-        shown: list[list[DocumentPassage]] = [[] for _ in self.texts]
-        for number, passages in chain.from_iterable(part for part, _ in chain.from_iterable(answered)):
-            shown[number] += passages
-        said = [[answer for _, answer in each if not _is_nothing(answer)] for each in answered]
-        text, output_format, not_joined = await self._together(said)
-        return FromParts(text, output_format, tuple(self.notes), tuple(map(tuple, shown)), not_joined)
+        answers_of_parts = await self._ask_parts(parts)
+        passages_shown: list[list[DocumentPassage]] = [[] for _ in self.texts]
+        for number, passages in chain.from_iterable(part for part, _ in chain.from_iterable(answers_of_parts)):
+            passages_shown[number] += passages
+        answers = [[answer for _, answer in pairs if not _is_nothing(answer)] for pairs in answers_of_parts]
+        text, output_format, not_joined = await self._together(answers)
+        return FromParts(text, output_format, tuple(self.notes), tuple(map(tuple, passages_shown)), not_joined)
 
     def _parts(self) -> list[Part]:
         total = sum(len(text.source.text) for text in self.texts)
         size = min(self.room, max(PART, total * 5 // 4 // MAX_PARTS))
         parts = in_parts(self.texts, size)
-        kept = min(len(parts), MAX_PARTS)
-        return [parts[number * len(parts) // kept] for number in range(kept)]
+        count = min(len(parts), MAX_PARTS)
+        return [parts[number * len(parts) // count] for number in range(count)]
 
-    async def _asked(self, parts: Sequence[Part]) -> list[Answered]:
+    async def _ask_parts(self, parts: Sequence[Part]) -> list[Answered]:
         """Return the answers from each part; none if a budget did not cover it, or the model refused to answer."""
         places = asyncio.Semaphore(AT_ONCE)
-        stopped: list[BudgetUsedUp] = []
-        unanswered: list[Refused] = []
-        answered: list[Answered] = [[] for _ in parts]
+        budget_errors: list[BudgetUsedUp] = []
+        refusals: list[Refused] = []
+        answers: list[Answered] = [[] for _ in parts]
         self.order.tell_progress("parts_answered", 0, len(parts))
 
         async def ask(number: int, part: Part) -> None:
             async with places:
-                if stopped:
+                if budget_errors:
                     return
                 try:
-                    await self._ask_part(part, (number, len(parts)), answered[number - 1])
+                    await self._ask_part(part, (number, len(parts)), answers[number - 1])
                 except BudgetUsedUp as error:
-                    stopped.append(error)
+                    budget_errors.append(error)
                 except Refused as error:
                     if error.code not in OF_A_PART:
                         raise
-                    unanswered.append(error)
+                    refusals.append(error)
                 else:
                     self.done += 1
                     self.order.tell_progress("parts_answered", self.done, len(parts))
 
         await side_by_side(ask(number, part) for number, part in enumerate(parts, start=1))
-        if not any(answered) and (why := [*stopped, *unanswered]):
-            raise why[0]
-        if stopped:
-            self.notes.append(BUDGET.format(done=self.done, total=len(parts), why=stopped[0]))
-        if unanswered:
-            self.notes.append(UNANSWERED.format(count=len(unanswered), total=len(parts), why=unanswered[0]))
-        return answered
+        if not any(answers) and (errors := [*budget_errors, *refusals]):
+            raise errors[0]
+        if budget_errors:
+            self.notes.append(BUDGET.format(done=self.done, total=len(parts), why=budget_errors[0]))
+        if refusals:
+            self.notes.append(UNANSWERED.format(count=len(refusals), total=len(parts), why=refusals[0]))
+        return answers
 
-    async def _ask_part(self, part: Part, place: tuple[int, int], answered: Answered) -> None:
+    async def _ask_part(self, part: Part, place: tuple[int, int], answers: Answered) -> None:
         """Ask about a part, or about its halves if it is too long for the model, and store each answer at once."""
         texts = [replace(self.texts[text].source, text=self.texts[text].shown(passages)) for text, passages in part]
         try:
-            asked = process_prompt(self.task, texts, "part", part=place)
-            answered.append((part, (await self.order.ask(asked)).text))
+            prompt = process_prompt(self.task, texts, "part", part=place)
+            answers.append((part, (await self.order.ask(prompt)).text))
         except TooLong:
             halves = _halves(part)
             if sum(len(text.text) for text in texts) < LEAST or len(halves) == 1:
@@ -136,29 +136,29 @@ class PartAnswers:
         else:
             return
         for half in halves:
-            await self._ask_part(half, place, answered)
+            await self._ask_part(half, place, answers)
 
-    async def _together(self, said: Sequence[Sequence[str]]) -> tuple[str, OutputFormat, str]:
+    async def _together(self, answers_of_parts: Sequence[Sequence[str]]) -> tuple[str, OutputFormat, str]:
         """Return the answers as one output, its format, and why it was joined by rule; "" if a model merged it."""
-        found = [
-            SourceText(f"part {number}", f"part {number} of {len(said)}", "\n\n".join(answers))
-            for number, answers in enumerate(said, start=1)
+        texts = [
+            SourceText(f"part {number}", f"part {number} of {len(answers_of_parts)}", "\n\n".join(answers))
+            for number, answers in enumerate(answers_of_parts, start=1)
             if answers
         ]
-        if len(found) == 1 and self.task.output_format == "markdown":
-            return found[0].text, "markdown", ""
+        if len(texts) == 1 and self.task.output_format == "markdown":
+            return texts[0].text, "markdown", ""
         try:
-            return await self._put_together(found, len(said)), self.task.output_format, ""
+            return await self._merge(texts, len(answers_of_parts)), self.task.output_format, ""
         except Refused as error:
-            if not found or not (isinstance(error, BudgetUsedUp) or error.code in OF_JOINING):
+            if not texts or not (isinstance(error, BudgetUsedUp) or error.code in OF_JOINING):
                 raise
-            answers = [*chain.from_iterable(said)]
+            answers = [*chain.from_iterable(answers_of_parts)]
             try:
                 return joined_by_rule(answers, self.task.output_format), self.task.output_format, str(error)
             except Failed:
                 return joined_by_rule(answers, "markdown"), "markdown", str(error)
 
-    async def _put_together(self, found: Sequence[SourceText], count: int) -> str:
+    async def _merge(self, texts: Sequence[SourceText], count: int) -> str:
         """Return the answers as one output, merged in groups first for as long as they do not fit in one call.
 
         Raises:
@@ -166,32 +166,32 @@ class PartAnswers:
             Refused: as for `written`.
         """
         while True:
-            while (before := _size(found)) > self.room:
-                found = await self._in_groups(found, count)
-                if _size(found) > max(self.room, before * SHRUNK):
+            while (before := _size(texts)) > self.room:
+                texts = await self._in_groups(texts, count)
+                if _size(texts) > max(self.room, before * SHRUNK):
                     raise TooLong("They do not get short enough for the model.")
             try:
                 text, notes = await written(
-                    self.order.ask, process_prompt(self.task, found, "answers", part=(0, count))
+                    self.order.ask, process_prompt(self.task, texts, "answers", part=(0, count))
                 )
             except TooLong:
-                self.room = min(self.room, _size(found)) // 2
+                self.room = min(self.room, _size(texts)) // 2
                 if self.room < LEAST:
                     raise
             else:
                 self.notes += notes
                 return text
 
-    async def _in_groups(self, found: Sequence[SourceText], count: int) -> list[SourceText]:
-        pieces = [piece for text in found for piece in _pieces(text, self.room // 2 - len(text.name) - AROUND)]
+    async def _in_groups(self, texts: Sequence[SourceText], count: int) -> list[SourceText]:
+        pieces = [piece for text in texts for piece in _pieces(text, self.room // 2 - len(text.name) - AROUND)]
         groups = await side_by_side(self._of_group(group, count) for group in _groups(pieces, self.room))
         return [*chain.from_iterable(groups)]
 
     async def _of_group(self, group: Sequence[SourceText], count: int) -> list[SourceText]:
         """Merge a group into one text, or into several if it is too long for the model."""
-        asked = process_prompt(self.task, group, "answers", part=(0, count), output_format="markdown")
+        prompt = process_prompt(self.task, group, "answers", part=(0, count), output_format="markdown")
         try:
-            text = (await self.order.ask(asked)).text
+            text = (await self.order.ask(prompt)).text
         except TooLong:
             if _size(group) < LEAST:
                 raise
@@ -218,31 +218,31 @@ def _pieces(text: SourceText, most: int) -> list[SourceText]:
 
 def _halves(part: Part) -> list[Part]:
     """Split a part into two of about the same size; a single passage is not split."""
-    every = [(number, passage) for number, passages in part for passage in passages]
-    half, size = 0, sum(passage.end - passage.start for _, passage in every) // 2
-    while half < len(every) - 1 and size > 0:
-        size -= every[half][1].end - every[half][1].start
+    all_passages = [(number, passage) for number, passages in part for passage in passages]
+    half, size = 0, sum(passage.end - passage.start for _, passage in all_passages) // 2
+    while half < len(all_passages) - 1 and size > 0:
+        size -= all_passages[half][1].end - all_passages[half][1].start
         half += 1
-    return [_regrouped(one) for one in (every[:half], every[half:]) if one]
+    return [_group(half_passages) for half_passages in (all_passages[:half], all_passages[half:]) if half_passages]
 
 
-def _regrouped(every: Sequence[tuple[int, DocumentPassage]]) -> Part:
+def _group(pairs: Sequence[tuple[int, DocumentPassage]]) -> Part:
     part: Part = []
-    for number, passage in every:
+    for number, passage in pairs:
         if not part or part[-1][0] != number:
             part.append((number, []))
         part[-1][1].append(passage)
     return part
 
 
-def _groups(found: Sequence[SourceText], room: int) -> list[list[SourceText]]:
+def _groups(texts: Sequence[SourceText], room: int) -> list[list[SourceText]]:
     groups: list[list[SourceText]] = []
-    for text in found:
+    for text in texts:
         if not groups or _size([*groups[-1], text]) > room:
             groups.append([])
         groups[-1].append(text)
     return groups
 
 
-def _size(found: Sequence[SourceText]) -> int:
-    return sum(len(text.text) + len(text.name) + AROUND for text in found)
+def _size(texts: Sequence[SourceText]) -> int:
+    return sum(len(text.text) + len(text.name) + AROUND for text in texts)

@@ -26,31 +26,31 @@ def chosen(
 ) -> list[list[DocumentPassage]]:
     """Return the passages of each text to show for the task, in reading order and within this many characters."""
     ends = [*accumulate(len(text.passages) for text in texts)]
-    every = [(number, passage) for number, text in enumerate(texts) for passage in text.passages]
+    all_passages = [(number, passage) for number, text in enumerate(texts) for passage in text.passages]
     language = language_of(task)
-    relevance = Relevance(_searched(texts, every, on_searched), language)
+    relevance = Relevance(_search_texts(texts, all_passages, on_searched), language)
     rankings = [relevance.best(question, MOST) for question in searched(task, language) or [task]]
-    choice = _Choice(texts, every, room)
+    choice = _Choice(texts, all_passages, room)
     for place, number in _in_turn(rankings):
         around = (number, number - 1, number + 1) if place < WITH_NEIGHBOURS else (number,)
         choice.take(number, around)
-    begun = sorted({every[number][0] for number in choice.taken}) or range(len(texts))
+    openings = sorted({all_passages[number][0] for number in choice.taken}) or range(len(texts))
     for opening in range(OPENING if choice.taken else MOST):
-        for number in begun:
+        for number in openings:
             first = ends[number] - len(texts[number].passages)
             choice.take(first, (first + opening,))
     return choice.by_text()
 
 
-def _searched(
-    texts: Sequence[PassageText], every: Sequence[tuple[int, DocumentPassage]], on_searched: OnSearched
+def _search_texts(
+    texts: Sequence[PassageText], all_passages: Sequence[tuple[int, DocumentPassage]], on_searched: OnSearched
 ) -> Iterator[str]:
     """Yield the words by which each passage is found, and report progress every `TOLD_AFTER` passages."""
-    for done, (number, passage) in enumerate(every):
+    for done, (number, passage) in enumerate(all_passages):
         if done % TOLD_AFTER == 0:
-            on_searched(done, len(every))
+            on_searched(done, len(all_passages))
         yield texts[number].words(passage)
-    on_searched(len(every), len(every))
+    on_searched(len(all_passages), len(all_passages))
 
 
 def _in_turn(rankings: Sequence[Sequence[int]]) -> Iterator[tuple[int, int]]:
@@ -83,11 +83,11 @@ class _Choice:
             self.begun.add(text)
 
     def by_text(self) -> list[list[DocumentPassage]]:
-        found: list[list[DocumentPassage]] = [[] for _ in self.texts]
+        result: list[list[DocumentPassage]] = [[] for _ in self.texts]
         for number in sorted(self.taken):
             text, passage = self.every[number]
-            found[text].append(passage)
-        return found
+            result[text].append(passage)
+        return result
 
 
 def size(text: PassageText, passage: DocumentPassage) -> int:
@@ -104,16 +104,16 @@ def in_parts(texts: Sequence[PassageText], room: int) -> list[list[tuple[int, li
     for number, passage in chain.from_iterable(
         ((number, passage) for passage in text.passages) for number, text in enumerate(texts)
     ):
-        taken = passage.end - passage.start
+        length = passage.end - passage.start
         begins = len(texts[number].head) + len(texts[number].tail) + size(texts[number], passage)
-        if not parts or left < taken or (parts[-1][-1][0] != number and left < begins):
+        if not parts or left < length or (parts[-1][-1][0] != number and left < begins):
             parts.append([])
             left = room
         if not parts[-1] or parts[-1][-1][0] != number:
             parts[-1].append((number, []))
-            left -= begins - taken
+            left -= begins - length
         elif parts[-1][-1][1][-1].place != passage.place:
             left -= len(texts[number].places[passage.place]) + AROUND
         parts[-1][-1][1].append(passage)
-        left -= taken
+        left -= length
     return parts

@@ -44,7 +44,7 @@ def process_prompt(
 ) -> ProcessPrompt:
     """Build the prompt to do the task from texts; `part` is the number of the part and how many there are."""
     cites = any(text.number or text.cites for text in texts)
-    written_as = output_format or task.output_format
+    result_format = output_format or task.output_format
     templates = {"part": PART_TEMPLATE, "answers": ANSWERS_TEMPLATE}
     return ProcessPrompt(
         template=templates.get(extent, PAGES_TEMPLATE if cites else TEMPLATE),
@@ -52,8 +52,8 @@ def process_prompt(
         request=task.request,
         custom_instructions=task.custom_instructions,
         language=task.language,
-        output_format=written_as,
-        form=FORMS.get(written_as, ""),
+        output_format=result_format,
+        form=FORMS.get(result_format, ""),
         documents=tuple(texts),
         extent=extent,
         part=part[0],

@@ -40,25 +40,25 @@ OpenActions: TypeAlias = Callable[[Resources], AbstractAsyncContextManager[Mappi
 
 
 @asynccontextmanager
-async def actions(given: Resources) -> AsyncGenerator[Mapping[str, Action], None]:
+async def actions(resources: Resources) -> AsyncGenerator[Mapping[str, Action], None]:
     """Provide our own and third-party actions. One of ours that opens something does it here, around the `yield`."""
-    ours = by_name(
-        AiProcess(given.read_document, given.window),
-        DocumentExtract(given.read_document, given.window),
-        DocumentGenerateReport(given.read_document, given.render_report),
-        *_of_the_web(given),
+    own_actions = by_name(
+        AiProcess(resources.read_document, resources.window),
+        DocumentExtract(resources.read_document, resources.window),
+        DocumentGenerateReport(resources.read_document, resources.render_report),
+        *_of_the_web(resources),
     )
-    yield {**ours, **others({**CATALOG, **ours}, given)}
+    yield {**own_actions, **others({**CATALOG, **own_actions}, resources)}
 
 
-def _of_the_web(given: Resources) -> Iterator[Action]:
+def _of_the_web(resources: Resources) -> Iterator[Action]:
     """Yield the web actions for which there is a search engine, or a way to read pages."""
-    if given.searches:
+    if resources.searches:
         yield WebSearch()
-    if given.open_pages is not None:
-        if given.searches:
-            yield WebScrape(given.open_pages, given.enrich)
-        yield WebCrawl(given.read_document, given.open_pages, given.enrich)
+    if resources.open_pages is not None:
+        if resources.searches:
+            yield WebScrape(resources.open_pages, resources.enrich)
+        yield WebCrawl(resources.read_document, resources.open_pages, resources.enrich)
 
 
 def only(*known: Action) -> OpenActions:
@@ -77,32 +77,32 @@ def by_name(*known: Action) -> Mapping[str, Action]:
     Raises:
         Refused: two have the same name, or the parameters of one have no usable schema.
     """
-    named: dict[str, Action] = {}
+    result: dict[str, Action] = {}
     for action in known:
-        if action.spec.name in named:
+        if action.spec.name in result:
             raise Refused(f"There are two actions of the name {action.spec.name!r}.")
         check_description(action.spec)
-        named[action.spec.name] = action
-    return named
+        result[action.spec.name] = action
+    return result
 
 
 def offered(actions: Mapping[str, Action], connections: ActionConnections) -> dict[str, Action]:
     """Return the actions to offer; those that need a connection only if one of their kind is configured."""
-    return {name: each for name, action in actions.items() if (each := _offered(action, connections)) is not None}
+    return {name: offer for name, action in actions.items() if (offer := _offer(action, connections)) is not None}
 
 
-def _offered(action: Action, connections: ActionConnections) -> Action | None:
+def _offer(action: Action, connections: ActionConnections) -> Action | None:
     spec = action.spec
     if CONNECTION not in spec.parameter_names:
         return action
-    described = spec.properties[CONNECTION]
-    labels = connections.labels(described.get(CONNECTION_KIND) if isinstance(described, dict) else None)
+    schema = spec.properties[CONNECTION]
+    labels = connections.labels(schema.get(CONNECTION_KIND) if isinstance(schema, dict) else None)
     if not labels and CONNECTION in spec.required:
         return None
     return ConnectedAction(action, labels)
 
 
 def _naming(spec: ActionSpec, labels: tuple[str, ...]) -> ActionSpec:
-    described: dict[str, Any] = {CONNECTION: {"type": "string", "enum": list(labels)}} if labels else {}
-    others = {name: each for name, each in spec.properties.items() if name != CONNECTION}
-    return replace(spec, parameters={**spec.parameters, "properties": {**others, **described}})
+    connection: dict[str, Any] = {CONNECTION: {"type": "string", "enum": list(labels)}} if labels else {}
+    others = {name: schema for name, schema in spec.properties.items() if name != CONNECTION}
+    return replace(spec, parameters={**spec.parameters, "properties": {**others, **connection}})

@@ -34,14 +34,14 @@ class ServerTool:
         Raises:
             UnusableSchema: the parameters of the tool have no usable schema.
         """
-        described = tool.description
+        description = tool.description
         spec = ActionSpec(
             tool.action,
-            described.input_schema,
-            described.effect_class,
+            description.input_schema,
+            description.effect_class,
             int(tool.server.entry.timeout * 1000),
             needs_approval=tool.needs_approval,
-            digest=described.digest,
+            digest=description.digest,
         )
         return cls(tool, spec)
 
@@ -51,22 +51,22 @@ class ServerTool:
         from poweron_services.actions.tool_results import said_no  # noqa: PLC0415 - as above
 
         try:
-            result, unasked = await self._called(order)
+            result, unasked = await self._call(order)
         except NotCalled as error:
             raise Failed(str(error), code=error.code) from error
         except MCPError as error:
             return self.tool.server.redaction.redacted_in(said_no(self.spec.name, error.error.message))
-        finished = await asyncio.to_thread(self._finished, result)
+        outcome = await asyncio.to_thread(self._finish, result)
         flood = f"The server sent {unasked} messages that nobody asked for; they were left out."
-        return replace(finished, notes=(flood, *finished.notes)) if unasked >= MAX_UNASKED else finished
+        return replace(outcome, notes=(flood, *outcome.notes)) if unasked >= MAX_UNASKED else outcome
 
-    def _finished(self, result: "CallToolResult") -> Done:
+    def _finish(self, result: "CallToolResult") -> Done:
         """Return the result as documents, without secrets; this takes time for megabytes."""
         from poweron_services.actions.tool_results import done  # noqa: PLC0415 - the SDK takes a second to import
 
         return self.tool.server.redaction.redacted_in(done(self.spec, result, self.tool.description.output_schema))
 
-    async def _called(self, order: Order) -> "tuple[CallToolResult, int]":
+    async def _call(self, order: Order) -> "tuple[CallToolResult, int]":
         """Call the tool, and return its result; a tool that may run again is called again if its server ended."""
         on_progress = partial(_progress, order.tell_progress)
         calls = 1 if self.spec.effect_class == "at_most_once" else CALLS

@@ -36,8 +36,8 @@ class SourceNumbers:
     def number(self, page: WebPage, text: str) -> int:
         """Return the number of a page; `text` is the commitment of its text, and each text has its own number."""
         key = (page.url, page.sha256, text)
-        same = (one.n for one in self.sources if (one.page.url, one.page.sha256, one.text) == key)
-        if (known := next(same, None)) is not None:
+        matches = (source.n for source in self.sources if (source.page.url, source.page.sha256, source.text) == key)
+        if (known := next(matches, None)) is not None:
             return known
         self.sources.append(CitedSource(n=len(self.sources) + 1, page=page, text=text))
         return len(self.sources)
@@ -48,38 +48,38 @@ class SourceNumbers:
         if not numbers:
             return text
         if mime_type == JSON:
-            return _renumbered_json(text, numbers)
+            return _renumber_json(text, numbers)
         return renumbered(without_list(text, sources), numbers)
 
 
-def _renumbered_json(text: str, numbers: Mapping[int, int]) -> str:
+def _renumber_json(text: str, numbers: Mapping[int, int]) -> str:
     """Renumber citations in the strings of JSON; outside strings, a number in brackets is a list of one number."""
 
-    def changed(found: re.Match[str]) -> str:
-        value = orjson.loads(found[0])
-        told = renumbered(value, numbers)
-        return found[0] if told == value else orjson.dumps(told).decode()
+    def change(match: re.Match[str]) -> str:
+        value = orjson.loads(match[0])
+        result = renumbered(value, numbers)
+        return match[0] if result == value else orjson.dumps(result).decode()
 
-    return _JSON_TEXT.sub(changed, text) if strings_in(text) else text
+    return _JSON_TEXT.sub(change, text) if strings_in(text) else text
 
 
-def numbered(read: Iterable[tuple[InputDocument, SourceText]]) -> tuple[list[SourceText], tuple[CitedSource, ...]]:
+def numbered(pairs: Iterable[tuple[InputDocument, SourceText]]) -> tuple[list[SourceText], tuple[CitedSource, ...]]:
     """Return the texts of documents with the numbers of their sources, pages first, and what the numbers mean."""
-    numbers, read = SourceNumbers(), list(read)
-    for given, _ in read:
-        if given.page is not None:
-            numbers.number(given.page, given.content)
-    return [_numbered(given, text, numbers) for given, text in read], tuple(numbers.sources)
+    numbers, pairs = SourceNumbers(), list(pairs)
+    for document, _ in pairs:
+        if document.page is not None:
+            numbers.number(document.page, document.content)
+    return [_number_text(document, text, numbers) for document, text in pairs], tuple(numbers.sources)
 
 
-def _numbered(given: InputDocument, text: SourceText, numbers: SourceNumbers) -> SourceText:
-    if given.page is not None:
-        return replace(text, number=numbers.number(given.page, given.content), page=given.page)
-    if not given.sources or given.mime_type != MARKDOWN:
+def _number_text(document: InputDocument, text: SourceText, numbers: SourceNumbers) -> SourceText:
+    if document.page is not None:
+        return replace(text, number=numbers.number(document.page, document.content), page=document.page)
+    if not document.sources or document.mime_type != MARKDOWN:
         return text
-    own = numbers.taken_over(text.text, given.sources, given.mime_type)
-    cites = (numbers.number(source.page, source.text) for source in given.sources)
-    return replace(text, text=own, cites=tuple(dict.fromkeys(cites)))
+    own_text = numbers.taken_over(text.text, document.sources, document.mime_type)
+    cites = (numbers.number(source.page, source.text) for source in document.sources)
+    return replace(text, text=own_text, cites=tuple(dict.fromkeys(cites)))
 
 
 class CitedAnswer(NamedTuple):
@@ -102,12 +102,16 @@ def cited_answer(
     if output_format == "markdown":
         written = renumbered(written, {source.n: place for place, source in enumerate(cited, start=1)})
         cited = [source.model_copy(update={"n": place}) for place, source in enumerate(cited, start=1)]
-    told = with_short_titles(cited)
-    kept = fitting(told[:MAX_SOURCES], SOURCES_BUDGET)
-    if len(kept) < len(told):
-        notes.append(f"Only the first {len(kept)} of {len(told)} sources can be checked; there is no room for more.")
+    cited_sources = with_short_titles(cited)
+    listed = fitting(cited_sources[:MAX_SOURCES], SOURCES_BUDGET)
+    if len(listed) < len(cited_sources):
+        notes.append(
+            f"Only the first {len(listed)} of {len(cited_sources)} sources can be checked; there is no room for more."
+        )
     return CitedAnswer(
-        with_list(written, told, language) if output_format == "markdown" else written, kept, tuple(notes)
+        with_list(written, cited_sources, language) if output_format == "markdown" else written,
+        listed,
+        tuple(notes),
     )
 
 
@@ -117,8 +121,8 @@ def _remarks(numbers: Sequence[int], cited: Sequence[CitedSource], sources: Sequ
     if not cited:
         notes.append(f"The answer cites none of the {len(sources)} pages that it could be from.")
     if unknown:
-        named = ", ".join(f"[{number}]" for number in unknown[:MAX_UNKNOWN])
-        notes.append(f"The answer cites {named}, which none of its sources is.")
+        marks = ", ".join(f"[{number}]" for number in unknown[:MAX_UNKNOWN])
+        notes.append(f"The answer cites {marks}, which none of its sources is.")
     return notes
 
 

@@ -50,11 +50,11 @@ class Reading:
     def _marked(self, text: SourceText) -> str:
         if text.cites:
             return text.text
-        own = renumbered(text.text, {})
+        own_text = renumbered(text.text, {})
         if text.number is None:
-            return own
-        first, _, rest = own.partition("\n")
-        return f"{first} [{text.number}]\n{rest}" if first.startswith("#") else f"[{text.number}]\n\n{own}"
+            return own_text
+        first, _, rest = own_text.partition("\n")
+        return f"{first} [{text.number}]\n{rest}" if first.startswith("#") else f"[{text.number}]\n\n{own_text}"
 
     def cited_by(self, text: SourceText) -> tuple[CitedSource, ...]:
         """Return the sources that a text cites, under the numbers that it uses."""
@@ -76,12 +76,18 @@ async def read_texts(
     it. The text of a web page is also used unchanged, since quotes are looked up in exactly these bytes.
     """
     reader = _Texts(read, as_written, with_metadata, tell_progress, len(documents))
-    found = await side_by_side(map(reader.text, documents))
-    texts = [(given, each.text) for given, each in zip(documents, found, strict=True) if each.text is not None]
-    shown, sources = numbered(texts)
-    unread = [each.unread for each in found if each.unread and each.text is None]
-    partly = [each.unread for each in found if each.unread and each.text is not None]
-    return Reading(shown, [*unread, *partly], [note for each in found for note in each.notes], sources)
+    outcomes = await side_by_side(map(reader.text, documents))
+    texts = [
+        (document, outcome.text)
+        for document, outcome in zip(documents, outcomes, strict=True)
+        if outcome.text is not None
+    ]
+    numbered_texts, sources = numbered(texts)
+    unread = [outcome.unread for outcome in outcomes if outcome.unread and outcome.text is None]
+    partly = [outcome.unread for outcome in outcomes if outcome.unread and outcome.text is not None]
+    return Reading(
+        numbered_texts, [*unread, *partly], [note for outcome in outcomes for note in outcome.notes], sources
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,39 +112,39 @@ class _Texts:
     held: int = 0
     places: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
 
-    async def text(self, given: InputDocument) -> _Read:
+    async def text(self, document: InputDocument) -> _Read:
         async with self.places:
-            found = await self._text(given)
+            outcome = await self._text(document)
         self.done += 1
         self.tell_progress("documents_read", self.done, self.count)
-        if found.text is None:
-            return found
-        size = sys.getsizeof(found.text.text)
+        if outcome.text is None:
+            return outcome
+        size = sys.getsizeof(outcome.text.text)
         if self.held and self.held + size > HELD:
-            return _Read(unread=_of(given, too_much(given.name)))
+            return _Read(unread=_of(document, too_much(document.name)))
         self.held += size
-        return found
+        return outcome
 
-    async def _text(self, given: InputDocument) -> _Read:
-        if given.mime_type in self.as_written or given.page is not None:
-            written = (await given.load()).decode("utf-8", errors="replace")
-            shown = written if given.page is not None else await asyncio.to_thread(self._shown, written)
-            return _Read(SourceText(given.reference, given.name, shown))
-        if given.unread is not None:
-            return _Read(unread=given.unread)
+    async def _text(self, source: InputDocument) -> _Read:
+        if source.mime_type in self.as_written or source.page is not None:
+            text = (await source.load()).decode("utf-8", errors="replace")
+            body = text if source.page is not None else await asyncio.to_thread(self._without_metadata, text)
+            return _Read(SourceText(source.reference, source.name, body))
+        if source.unread is not None:
+            return _Read(unread=source.unread)
         try:
-            document = await self.read(given.load, given.size, given.name, on_page=self._on_page)
+            document = await self.read(source.load, source.size, source.name, on_page=self._on_page)
         except UnreadableDocument as error:
-            return _Read(unread=_of(given, error.document))
-        return await asyncio.to_thread(self._of_document, given, document)
+            return _Read(unread=_of(source, error.document))
+        return await asyncio.to_thread(self._of_document, source, document)
 
-    def _of_document(self, given: InputDocument, document: ExtractedDocument) -> _Read:
-        text = SourceText(given.reference, given.name, self._shown(document.markdown()))
+    def _of_document(self, source: InputDocument, document: ExtractedDocument) -> _Read:
+        text = SourceText(source.reference, source.name, self._without_metadata(document.markdown()))
         if document.truncated:
-            return _Read(text, _of(given, partly_read(given.name, document.notes)))
-        return _Read(text, notes=tuple(f"{given.name!r}: {note}" for note in document.notes))
+            return _Read(text, _of(source, partly_read(source.name, document.notes)))
+        return _Read(text, notes=tuple(f"{source.name!r}: {note}" for note in document.notes))
 
-    def _shown(self, markdown: str) -> str:
+    def _without_metadata(self, markdown: str) -> str:
         return markdown if self.with_metadata else _METADATA.sub("", markdown)
 
     def _on_page(self, done: int, total: int | None) -> None:
@@ -149,10 +155,10 @@ class _Texts:
 
 def too_much(name: str) -> UnreadDocument:
     """Report a document as left out, since the others fill the memory that one step may use."""
-    why = f"was left out: the other documents already hold {HELD // 1_000_000} MB of text; ask about it by itself."
-    return UnreadableDocument(name, why, "document_too_large").document
+    reason = f"was left out: the other documents already hold {HELD // 1_000_000} MB of text; ask about it by itself."
+    return UnreadableDocument(name, reason, "document_too_large").document
 
 
-def _of(given: InputDocument, said: UnreadDocument) -> UnreadDocument:
+def _of(source: InputDocument, report: UnreadDocument) -> UnreadDocument:
     """Return the report with the commitment of the document's bytes."""
-    return said.model_copy(update={"content": given.content})
+    return report.model_copy(update={"content": source.content})

@@ -44,31 +44,31 @@ def done(spec: ActionSpec, result: CallToolResult, schema: Mapping[str, Any] | N
     links = tuple(_links(result))
     documents = tuple(_documents(spec, result))[:MAX_DOCUMENTS]
     if result.is_error:
-        return _failed(spec.name, documents)
+        return _failure(spec.name, documents)
     notes = () if _fits(spec, result, schema) else (NO_FIT,)
-    told = _beginning(documents)
-    return Done(ActionResult(success=True, documents=documents), (*notes, *told), links=links)
+    beginnings = _beginning(documents)
+    return Done(ActionResult(success=True, documents=documents), (*notes, *beginnings), links=links)
 
 
 def _beginning(documents: tuple[ActionDocument, ...]) -> Iterator[str]:
     """Yield the first lines of the first text, so that a list can be chosen from: no prompt shows the document."""
-    first = next((one.document_data.decode() for one in documents if one.mime_type in TOLD), "")
-    told = ""
+    first = next((document.document_data.decode() for document in documents if document.mime_type in TOLD), "")
+    piece = ""
     for line in first[: MAX_TOLD * MAX_NOTE].splitlines():
-        if told and len(told) + len(line) >= MAX_NOTE:
-            yield told
-            told = ""
-        told = f"{told}\n{line}" if told else line
-    if told:
-        yield told
+        if piece and len(piece) + len(line) >= MAX_NOTE:
+            yield piece
+            piece = ""
+        piece = f"{piece}\n{line}" if piece else line
+    if piece:
+        yield piece
 
 
-def said_no(action: str, said: str) -> Done:
+def said_no(action: str, message: str) -> Done:
     """Return the failure for a server that answered with an error."""
-    return _failed(action, (_text("error.txt", said),))
+    return _failure(action, (_text("error.txt", message),))
 
 
-def _failed(action: str, documents: tuple[ActionDocument, ...]) -> Done:
+def _failure(action: str, documents: tuple[ActionDocument, ...]) -> Done:
     sentence = f"{action} answered that it failed; its own words are in its document."
     return Done(ActionResult(success=False, error=sentence, documents=documents), code="tool_failed")
 
@@ -76,59 +76,57 @@ def _failed(action: str, documents: tuple[ActionDocument, ...]) -> Done:
 def _documents(spec: ActionSpec, result: CallToolResult) -> Iterator[ActionDocument]:
     name = "error" if result.is_error else spec.name.partition(".")[2]
     texts = [block.text for block in result.content if isinstance(block, TextContent)]
-    structured = result.structured_content
-    if structured is not None and len(texts) == 1 and _says_the_same(texts[0], structured):
+    data = result.structured_content
+    if data is not None and len(texts) == 1 and _repeats(texts[0], data):
         texts = []
-    if isinstance(structured, dict) and [*structured.values()] == ["\n".join(texts)]:
-        structured = None  # the same text again, as the only value of an object
+    if isinstance(data, dict) and [*data.values()] == ["\n".join(texts)]:
+        data = None  # the same text again, as the only value of an object
     if texts:
         yield _text(f"{name}.txt", "\n\n".join(texts))
-    if structured is not None:
-        yield ActionDocument(
-            document_name=f"{name}.json", document_data=dumps(structured), mime_type="application/json"
-        )
+    if data is not None:
+        yield ActionDocument(document_name=f"{name}.json", document_data=dumps(data), mime_type="application/json")
     for number, block in enumerate(result.content, 1):
         match block:
             case ImageContent() | AudioContent():
                 yield _binary(f"{block.type}-{number}", block.data, block.mime_type)
             case EmbeddedResource():
                 yield _resource(block, number)
-    if named := [block for block in result.content if isinstance(block, ResourceLink)]:
-        lines = [f"{' '.join(block.name.split())}: {' '.join(block.uri.split())}" for block in named]
+    if links := [block for block in result.content if isinstance(block, ResourceLink)]:
+        lines = [f"{' '.join(block.name.split())}: {' '.join(block.uri.split())}" for block in links]
         yield _text("resources.txt", "\n".join(lines))
 
 
-def _says_the_same(text: str, structured: JsonValue) -> bool:
+def _repeats(text: str, data: JsonValue) -> bool:
     """Return whether a text only repeats the data, as servers send it for clients that read nothing but text."""
-    read = _json(text)
-    return structured in (read, {"result": read}, {"result": text})
+    content = _json(text)
+    return data in (content, {"result": content}, {"result": text})
 
 
 def _resource(block: EmbeddedResource, number: int) -> ActionDocument:
-    found = block.resource
-    name = _name(found.uri) or f"resource-{number}"
-    if isinstance(found, TextResourceContents):
-        return _text(name, found.text, _media_type(found.mime_type, "text/plain"))
-    return _binary(name, found.blob, found.mime_type)
+    resource = block.resource
+    name = _name(resource.uri) or f"resource-{number}"
+    if isinstance(resource, TextResourceContents):
+        return _text(name, resource.text, _media_type(resource.mime_type, "text/plain"))
+    return _binary(name, resource.blob, resource.mime_type)
 
 
 def _binary(name: str, data: str, mime_type: str | None) -> ActionDocument:
     media_type = _media_type(mime_type, UNKNOWN)
     try:
-        decoded = b64decode(data, validate=True)
+        content = b64decode(data, validate=True)
     except (NotBase64, ValueError):
         return _text(f"{name}.txt", data)
-    named = name if PurePosixPath(name).suffix else f"{name}{guess_extension(media_type) or ''}"
-    return ActionDocument(document_name=named[:255], document_data=decoded, mime_type=media_type)
+    file_name = name if PurePosixPath(name).suffix else f"{name}{guess_extension(media_type) or ''}"
+    return ActionDocument(document_name=file_name[:255], document_data=content, mime_type=media_type)
 
 
 def _text(name: str, text: str, mime_type: str = "text/plain") -> ActionDocument:
     return ActionDocument(document_name=name[:255], document_data=writable(text).encode(), mime_type=mime_type)
 
 
-def _media_type(told: str | None, otherwise: str) -> str:
-    told = (told or "").partition(";")[0].strip().lower()
-    return told if _TYPE.fullmatch(told) else otherwise
+def _media_type(media_type: str | None, otherwise: str) -> str:
+    media_type = (media_type or "").partition(";")[0].strip().lower()
+    return media_type if _TYPE.fullmatch(media_type) else otherwise
 
 
 def _name(uri: str) -> str:
@@ -149,10 +147,10 @@ def _links(result: CallToolResult) -> Iterator[str]:
 
 def _json(text: str) -> JsonValue:
     try:
-        read: JsonValue = orjson.loads(text)
+        value: JsonValue = orjson.loads(text)
     except orjson.JSONDecodeError:
         return None
-    return read
+    return value
 
 
 def _fits(spec: ActionSpec, result: CallToolResult, schema: Mapping[str, Any] | None) -> bool:
@@ -160,12 +158,12 @@ def _fits(spec: ActionSpec, result: CallToolResult, schema: Mapping[str, Any] | 
     if schema is None:
         return True
     try:
-        told = ActionSpec(spec.name, schema, spec.effect_class, spec.limit_ms)
-        check_description(told)
+        shape = ActionSpec(spec.name, schema, spec.effect_class, spec.limit_ms)
+        check_description(shape)
     except UnusableSchema:
         return True
-    given = result.structured_content
+    content = result.structured_content
     try:
-        return isinstance(given, dict) and bool(check_values(given, told) or True)
+        return isinstance(content, dict) and bool(check_values(content, shape) or True)
     except Unfit:
         return False

@@ -62,81 +62,88 @@ class WebCrawl:
     async def __call__(self, order: Order) -> Done:
         parameters = WebCrawlParameters.model_validate(order.parameters)
         depth, judge = parameters.extract_depth, order.ask if self.enrich else None
-        asked = Asked(order.objective, order.language, parameters.format, judge)
+        request = Asked(order.objective, order.language, parameters.format, judge)
         async with self.open_pages() as read:
-            found = await addresses_of(order, self.read_document)
+            addresses = await addresses_of(order, self.read_document)
             limits = self.limits[depth].within(order.max_pages)
             gathering = Gathering(order.fetch, read, depth, parameters.format, limits, order.tell_progress)
-            gathering.refuse_unknown(found.unknown)
-            listed = [*await gathering.gather(found.pages), *gathering.without_text]
-            named = [*found.addresses, *await next_links(listed, asked, {*found.addresses, *gathering.tried})]
-            if not named and not gathering.unread:
-                raise none_read(found.unread, "The documents name no address of the web.")
-            pages = await gathering.gather(named)
+            gathering.refuse_unknown(addresses.unknown)
+            first_pages = [*await gathering.gather(addresses.pages), *gathering.without_text]
+            targets = [
+                *addresses.addresses,
+                *await next_links(first_pages, request, {*addresses.addresses, *gathering.tried}),
+            ]
+            if not targets and not gathering.unread:
+                raise none_read(addresses.unread, "The documents name no address of the web.")
+            pages = await gathering.gather(targets)
             if depth == "advanced":
-                pages += await _followed(gathering, [*listed, *pages], asked)
-        told = (*found.addresses, *found.unknown)
-        return await gathered_result(gathering, pages, asked, named=told, notes=found.notes, unread=found.unread)
+                pages += await _follow(gathering, [*first_pages, *pages], request)
+        known = (*addresses.addresses, *addresses.unknown)
+        return await gathered_result(
+            gathering, pages, request, named=known, notes=addresses.notes, unread=addresses.unread
+        )
 
 
-async def _followed(gathering: Gathering, pages: Sequence[GatheredPage], asked: Asked) -> list[GatheredPage]:
+async def _follow(gathering: Gathering, pages: Sequence[GatheredPage], request: Asked) -> list[GatheredPage]:
     """Gather what pages link to on their own site, breadth first, the most promising of each level first."""
-    found, level = list[GatheredPage](), pages
+    result, level = list[GatheredPage](), pages
     for _ in range(MAX_DEPTH):
         linking = [of_same_site(page) for page in (*level, *gathering.without_text)]
-        links = await next_links(linking, asked, gathering.tried)
+        links = await next_links(linking, request, gathering.tried)
         if not links or gathering.is_over:
             break
         level = await gathering.gather(links)
-        found += level
-    return found
+        result += level
+    return result
 
 
 async def addresses_of(order: Order, read: ReadDocument) -> FoundAddresses:
     """Return the addresses in all documents of an order, in their order, each once."""
-    linked: dict[LoadBytes, Sequence[str]] = {}
+    links: dict[LoadBytes, Sequence[str]] = {}
 
     async def reading_links(
         load: LoadBytes, size: int, name: str, *, on_page: OnPage | None = None
     ) -> ExtractedDocument:
         document = await read(load, size, name, on_page=on_page)
-        linked[load] = document.links
+        links[load] = document.links
         return document
 
     reading = await read_texts(order.documents, reading_links, as_written=PLAIN)
     texts = {text.reference: text.text for text in reading.texts}
-    markups = {given.reference: await given.load() for given in order.documents if given.mime_type in HTML}
-    found = FoundAddresses(unread=reading.unread, notes=reading.notes)
-    return await asyncio.to_thread(_found, order, found, texts, markups, linked)
+    markups = {document.reference: await document.load() for document in order.documents if document.mime_type in HTML}
+    addresses = FoundAddresses(unread=reading.unread, notes=reading.notes)
+    return await asyncio.to_thread(_collect, order, addresses, texts, markups, links)
 
 
-def _found(
+def _collect(
     order: Order,
-    found: FoundAddresses,
+    result: FoundAddresses,
     texts: Mapping[str, str],
     markups: Mapping[str, bytes],
-    linked: Mapping[LoadBytes, Sequence[str]],
+    links: Mapping[LoadBytes, Sequence[str]],
 ) -> FoundAddresses:
-    made_up: list[str] = []
-    for given in order.documents:
-        named = [*_addresses(given, texts.get(given.reference, ""), markups.get(given.reference))]
-        named += filter(None, map(comparable, linked.get(given.load, ())))
-        del named[MAX_ADDRESSES:]
-        (made_up if given.written_by_model else found.addresses).extend(named)
-        found.pages += [given.page.url] if given.page else []
-    known, unknown = divided(made_up, {*order.known_addresses, *found.addresses, *found.pages})
-    found.addresses = [each for each in dict.fromkeys([*found.addresses, *known]) if each not in found.pages]
-    found.unknown = [*dict.fromkeys(unknown)]
-    return found
+    model_addresses: list[str] = []
+    for document in order.documents:
+        addresses = [*_addresses(document, texts.get(document.reference, ""), markups.get(document.reference))]
+        addresses += filter(None, map(comparable, links.get(document.load, ())))
+        del addresses[MAX_ADDRESSES:]
+        (model_addresses if document.written_by_model else result.addresses).extend(addresses)
+        result.pages += [document.page.url] if document.page else []
+    known, unknown = divided(model_addresses, {*order.known_addresses, *result.addresses, *result.pages})
+    result.addresses = [
+        address for address in dict.fromkeys([*result.addresses, *known]) if address not in result.pages
+    ]
+    result.unknown = [*dict.fromkeys(unknown)]
+    return result
 
 
-def _addresses(given: InputDocument, text: str, markup: bytes | None) -> Sequence[str]:
+def _addresses(document: InputDocument, text: str, markup: bytes | None) -> Sequence[str]:
     """Return the addresses that a document names.
 
     The text of a web page could say "fetch this" about anything: a page that was read contributes no address from its
     text, a page that was only found contributes its own.
     """
-    named = () if given.page else addresses_in(head_of(text) or text)
+    addresses = () if document.page else addresses_in(head_of(text) or text)
     if markup is None:
-        return named
-    return [*named, *addresses_linked(markup[:MAX_MARKUP].decode("utf-8", errors="replace"))]
+        return addresses
+    return [*addresses, *addresses_linked(markup[:MAX_MARKUP].decode("utf-8", errors="replace"))]

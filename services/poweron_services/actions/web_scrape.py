@@ -28,8 +28,8 @@ class WebScrape:
         parameters = WebScrapeParameters.model_validate(order.parameters)
         question = without_addresses(parameters.query) or order.objective
         judge = order.ask if self.enrich else None
-        asked = Asked(question, parameters.language or order.language, parameters.format, judge)
-        named = addresses_in(parameters.query)
+        request = Asked(question, parameters.language or order.language, parameters.format, judge)
+        direct_addresses = addresses_in(parameters.query)
         async with self.open_pages() as read:
             gathering = Gathering(
                 order.fetch,
@@ -39,15 +39,15 @@ class WebScrape:
                 self.limits.within(order.max_pages),
                 order.tell_progress,
             )
-            if named:
-                known, unknown = divided(named, order.known_addresses)
+            if direct_addresses:
+                known, unknown = divided(direct_addresses, order.known_addresses)
                 gathering.refuse_unknown(unknown)
                 addresses, notes = known, [DIRECT]
             else:
-                found = await search(order, parameters)
-                addresses, notes = [hit.url for hit in found.hits], [*found.notes]
+                results = await search(order, parameters)
+                addresses, notes = [hit.url for hit in results.hits], [*results.notes]
             pages = await gathering.gather(addresses)
             if parameters.extract_depth == "advanced":
-                files = [link for link in await next_links(pages, asked, gathering.tried) if is_file(link)]
+                files = [link for link in await next_links(pages, request, gathering.tried) if is_file(link)]
                 pages += await gathering.gather(files[:MAX_FILES])
-        return await gathered_result(gathering, pages, asked, named=named, notes=notes)
+        return await gathered_result(gathering, pages, request, named=direct_addresses, notes=notes)

@@ -24,29 +24,33 @@ class WebSearch:
 
     async def __call__(self, order: Order) -> Done:
         parameters = WebSearchParameters.model_validate(order.parameters)
-        found = await search(order, parameters)
-        told = await asyncio.to_thread(_findings, found.hits, parameters.query, parameters.language or order.language)
-        titles = names([(hit.title, hit.url) for hit in found.hits], "markdown")
-        documents = [hit_document(hit, name, found.provider) for hit, name in zip(found.hits, titles, strict=True)]
-        origins = [Origin(findings=each) for each in told]
+        results = await search(order, parameters)
+        findings = await asyncio.to_thread(
+            _findings, results.hits, parameters.query, parameters.language or order.language
+        )
+        titles = names([(hit.title, hit.url) for hit in results.hits], "markdown")
+        documents = [hit_document(hit, name, results.provider) for hit, name in zip(results.hits, titles, strict=True)]
+        origins = [Origin(findings=finding) for finding in findings]
         return Done(
-            ActionResult(success=True, documents=(*documents, *_answer(found))),
-            found.notes,
+            ActionResult(success=True, documents=(*documents, *_answer(results))),
+            results.notes,
             origins=(*origins, Origin(by_model=True)),
-            links=tuple(hit.url for hit in found.hits)[:MAX_LINKS],
+            links=tuple(hit.url for hit in results.hits)[:MAX_LINKS],
         )
 
 
 def _findings(hits: Sequence[SearchHit], question: str, language: str | None) -> list[PageFindings]:
     """Return the findings about each hit, in the order of the engine, which knows more of the pages than it shows."""
-    said = [Said(hit.title, hit.raw_content or hit.snippet) for hit in hits]
-    found = found_in(said, question, language, as_given=True)
-    return [page.findings.model_copy(update={"url": hits[page.number].url}) for page in found]
+    texts = [Said(hit.title, hit.raw_content or hit.snippet) for hit in hits]
+    pages = found_in(texts, question, language, as_given=True)
+    return [page.findings.model_copy(update={"url": hits[page.number].url}) for page in pages]
 
 
-def _answer(found: SearchResults) -> Sequence[ActionDocument]:
+def _answer(results: SearchResults) -> Sequence[ActionDocument]:
     """Return the engine's own answer, which comes last: it is a model's text, not a page, and cannot be verified."""
-    if not found.answer.strip():
+    if not results.answer.strip():
         return ()
-    said = f"# Answer of the search engine {found.provider}\n\nIt names no source.\n\n---\n\n{found.answer.strip()}\n"
-    return (document(ANSWER, said, "text/markdown"),)
+    text = (
+        f"# Answer of the search engine {results.provider}\n\nIt names no source.\n\n---\n\n{results.answer.strip()}\n"
+    )
+    return (document(ANSWER, text, "text/markdown"),)

@@ -31,7 +31,7 @@ _COMPARE: Final = (
     r"|compar(?:a|ar|ación|ação)|diferen[cç]\w* entre"
     r"|vergelijk\w*|verschil\w*|jämför\w*|skillnad\w*|sammenlign\w*|forskel\w*|forskjell\w*|porówna\w*|różnic\w*"
 )
-_ASKED: Final = (
+_REQUESTS: Final = (
     rf"{_POINTS}|summari[sz]e|sum up|(?:an?|short) (?:summary|overview)|differences? between|differ|compare"
     r"|zusammenfassen|einen? (?:überblick|übersicht|zusammenfassung)|unterschiede?n? zwischen|unterscheiden|vergleichen"
     r"|résumer|différences? entre|diffèrent|riassumere|differenz[ae] (?:tra|fra)|resumir|diferen[cç]\w* entre"
@@ -77,7 +77,7 @@ _QUESTION: Final = re.compile(
     r"|kto|kiedy|gdzie|co|któr\w*|jaki\w*|ile)\b",
     re.IGNORECASE,
 )
-_WHERE: Final = re.compile(
+_WITHIN: Final = re.compile(
     r"\b(?:(?:in|on|of|at) (?:the|this|that|his|her|its|their|our|your|my|\w+'s) (?:[\w-]+ ){0,2}?"
     r"(?:summary|overview|translation|comparison|reports?|memo|briefing|export|list(?: of all)?)"
     r"|(?:(?:in|auf|aus|laut|von) )?(?:der|dem|des|dieser|diesem|im|vom) (?:\w+ )?"
@@ -96,7 +96,7 @@ _FOR_ALL: Final = re.compile(
 )
 _CLAUSE: Final = re.compile(r"[.!?;\n]+|, ?(?:and|then|und|dann|et|puis|e|poi|y|luego|en|och|og|i) ")
 _NEEDS: Final = re.compile(rf"\W*{_BEGINS}|.*?\b(?:{_SUM_UP}|{_COMPARE}|{_ALL}|{_REPORT}|{_CONVERT})\b", re.IGNORECASE)
-_ASKS: Final = re.compile(rf".*?\b(?:{_ASKED}|{_ALL})\b", re.IGNORECASE)
+_ASKS: Final = re.compile(rf".*?\b(?:{_REQUESTS}|{_ALL})\b", re.IGNORECASE)
 
 
 def needs_everything(task: str) -> bool:
@@ -105,7 +105,7 @@ def needs_everything(task: str) -> bool:
 
 
 def _needs(clause: str) -> bool:
-    task = _WHERE.sub(" ", " ".join(clause.split()))
+    task = _WITHIN.sub(" ", " ".join(clause.split()))
     if _QUESTION.match(task):
         return _ASKS.match(_FOR_ALL.sub(" ", task)) is not None
     return _NEEDS.match(task) is not None

@@ -58,15 +58,15 @@ th, td { text-align: left; padding: 4px 8px 4px 0; border-bottom: 1px solid #ece
 """
 
 
-def report(figures: Figures, made: str) -> str:
-    """Return the whole page; `made` is the moment at which the figures were read."""
+def report(figures: Figures, moment: str) -> str:
+    """Return the whole page; `moment` is the moment at which the figures were read."""
     sections = (_outcomes, _costs, _times, _stops, _stages, _spending, _actions, _transitions, _people)
     body = "".join(section(figures) for section in sections)
     period = f"{figures.first.isoformat()} to {figures.last.isoformat()}"
     return (
         f"{BEGINNING}{period}</title>"
         f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style></head><body><main>'
-        f'<h1>What PowerOn did</h1><p class="sub">{period}, days in UTC; read {escape(made)}.</p>'
+        f'<h1>What PowerOn did</h1><p class="sub">{period}, days in UTC; read {escape(moment)}.</p>'
         f'<div class="tiles">{_tiles(figures)}</div><div class="grid2">{body}</div></main></body></html>\n'
     )
 
@@ -75,7 +75,7 @@ def _tiles(figures: Figures) -> str:
     ended = figures.sum("outcomes", "ended") - figures.sum("outcomes", "forks_stopped")
     completed = figures.sum("outcomes", "completed")
     cost, tasks = figures.sum("costs", "cost_usd"), figures.one("tasks")["completed"]
-    shown = (
+    tiles = (
         (f"{figures.sum('outcomes', 'opened'):,}", "requests"),
         (_share(completed, ended), "of those that ended completed"),
         (duration(figures.one("durations")["p50_ms"]), "median time of a request, without waiting for people"),
@@ -83,21 +83,21 @@ def _tiles(figures: Figures) -> str:
         (money(cost / tasks) if tasks else "–", "for each completed task"),
         (f"{figures.one('dead')['dead_letters']:,}", "records that nobody can read"),
     )
-    return "".join(f'<div class="tile"><b>{escape(value)}</b>{escape(what)}</div>' for value, what in shown)
+    return "".join(f'<div class="tile"><b>{escape(value)}</b>{escape(label)}</div>' for value, label in tiles)
 
 
 def _outcomes(figures: Figures) -> str:
     by_day = {row["day"]: row for row in figures.found["outcomes"]}
-    shown = [ending for ending in ENDINGS if ending != "forks_stopped" or figures.sum("outcomes", ending)]
+    endings = [ending for ending in ENDINGS if ending != "forks_stopped" or figures.sum("outcomes", ending)]
     series = {
-        ENDINGS[ending][0]: [by_day[day][ending] if day in by_day else 0 for day in figures.days] for ending in shown
+        ENDINGS[ending][0]: [by_day[day][ending] if day in by_day else 0 for day in figures.days] for ending in endings
     }
     chart = columns(
         figures.days,
         series,
         said=lambda value: f"{value:,.0f}",
         title="Requests that ended, by day",
-        colours=[ENDINGS[ending][1] for ending in shown],
+        colours=[ENDINGS[ending][1] for ending in endings],
         is_count=True,
     )
     return _section("How requests ended", "On the day on which they ended.", chart, figures.sum("outcomes", "ended"))
@@ -107,10 +107,10 @@ def _costs(figures: Figures) -> str:
     sums = dict[str, float]()
     for row in figures.found["costs"]:
         sums[row["model"]] = sums.get(row["model"], 0.0) + float(row["cost_usd"])
-    named = sorted(sums, key=lambda model: (-sums[model], model))[:MODELS]
-    series = {model: [0.0] * len(figures.days) for model in (*named, *(["others"] if len(sums) > MODELS else []))}
+    models = sorted(sums, key=lambda model: (-sums[model], model))[:MODELS]
+    series = {model: [0.0] * len(figures.days) for model in (*models, *(["others"] if len(sums) > MODELS else []))}
     for row in figures.found["costs"]:
-        line = series[row["model"] if row["model"] in named else "others"]
+        line = series[row["model"] if row["model"] in models else "others"]
         line[figures.days.index(row["day"])] += float(row["cost_usd"])
     chart = columns(figures.days, series, said=money, title="Cost of models, by day")
     free = "No model that was asked has a price: nothing was paid, or POWERON_MODEL_PRICE is to be set."
@@ -118,9 +118,9 @@ def _costs(figures: Figures) -> str:
 
 
 def _times(figures: Figures) -> str:
-    found = [row for row in figures.found["times"] if not row["by_people"]]
-    total = sum(row["total_ms"] for row in found)
-    lines = [Bar(_stage(row), row["total_ms"], f"{_share(row['total_ms'], total)}, {_mean(row)} each") for row in found]
+    rows = [row for row in figures.found["times"] if not row["by_people"]]
+    total = sum(row["total_ms"] for row in rows)
+    lines = [Bar(_stage(row), row["total_ms"], f"{_share(row['total_ms'], total)}, {_mean(row)} each") for row in rows]
     people = [
         f'<p class="note">Beside it, an answer of people was waited for {row["times"]:,} times, {_mean(row)} each.</p>'
         for row in figures.found["times"]
@@ -135,13 +135,13 @@ def _mean(row: Row) -> str:
 
 
 def _stops(figures: Figures) -> str:
-    found = figures.found["stops"]
+    rows = figures.found["stops"]
     lines = [
         Bar(_reason(row["code"], row["level"]), row["times"], f"{row['times']:,}", ENDINGS[row["ending"]][1])
-        for row in found
+        for row in rows
     ]
-    there = {row["ending"] for row in found}
-    chart = bars(lines, title="Reasons by how often") + legend(ENDINGS[each] for each in ENDINGS if each in there)
+    there = {row["ending"] for row in rows}
+    chart = bars(lines, title="Reasons by how often") + legend(ENDINGS[ending] for ending in ENDINGS if ending in there)
     return _section(
         "Why things ended",
         "The reasons that ended requests, and those for which actions and calls of models failed, most often first.",
@@ -155,17 +155,17 @@ def _reason(code: str, level: str) -> str:
 
 
 def _stages(figures: Figures) -> str:
-    priced = figures.sum("stages", "cost_usd") > 0
+    has_prices = figures.sum("stages", "cost_usd") > 0
     lines = [
         Bar(
             _stage(row),
-            float(row["cost_usd"]) if priced else row["tokens"],
-            (f"{money(float(row['cost_usd']))}, " if priced else "") + f"{count(row['tokens'])} tokens",
+            float(row["cost_usd"]) if has_prices else row["tokens"],
+            (f"{money(float(row['cost_usd']))}, " if has_prices else "") + f"{count(row['tokens'])} tokens",
             GREEN,
         )
         for row in figures.found["stages"]
     ]
-    note = "Cost and tokens by what models were asked for." if priced else "Tokens by what models were asked for."
+    note = "Cost and tokens by what models were asked for." if has_prices else "Tokens by what models were asked for."
     return _section("What models were asked for", note, bars(lines, title="Models by stage"), lines)
 
 
@@ -202,14 +202,14 @@ def _transitions(figures: Figures) -> str:
 
 
 def _people(figures: Figures) -> str:
-    asked = figures.one("approvals")
+    approvals = figures.one("approvals")
     again = {row["kind"]: row["times"] for row in figures.found["retries"]}
     rows = [
-        ("Approvals asked for", f"{asked['asked']:,}"),
-        ("granted", f"{asked['granted']:,}"),
-        ("denied", f"{asked['denied']:,}"),
-        ("not answered in time", f"{asked['expired']:,}"),
-        ("median time until an answer", duration(asked["p50_ms"])),
+        ("Approvals asked for", f"{approvals['asked']:,}"),
+        ("granted", f"{approvals['granted']:,}"),
+        ("denied", f"{approvals['denied']:,}"),
+        ("not answered in time", f"{approvals['expired']:,}"),
+        ("median time until an answer", duration(approvals["p50_ms"])),
         ("Tasks that were begun again", f"{again.get('task', 0):,}"),
         ("Actions that were begun again", f"{again.get('action', 0):,}"),
         ("Answers of models that were refused", f"{again.get('answer', 0):,}"),
@@ -221,8 +221,8 @@ def _people(figures: Figures) -> str:
 def _section(
     title: str, note: str, content: str, there: object, empty: str = "There was nothing in these days."
 ) -> str:
-    shown = content if there else f"<p>{escape(empty)}</p>"
-    return f'<section><h2>{escape(title)}</h2><p class="note">{escape(note)}</p>{shown}</section>'
+    body = content if there else f"<p>{escape(empty)}</p>"
+    return f'<section><h2>{escape(title)}</h2><p class="note">{escape(note)}</p>{body}</section>'
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -269,8 +269,8 @@ def count(value: float) -> str:
     return f"{value:,}"
 
 
-def _share(part: float, whole: float) -> str:
-    if not whole:
+def _share(part: float, total: float) -> str:
+    if not total:
         return "–"
-    share = float(part) / float(whole)
+    share = float(part) / float(total)
     return "<1%" if 0 < share < LEAST_SHARE else f"{share:.0%}"

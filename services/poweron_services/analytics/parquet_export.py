@@ -71,17 +71,17 @@ async def export(pool: Pool, folder: Path, since: date | None = None) -> AsyncIt
         Unavailable: Postgres cannot be reached.
     """
     database, state = _duckdb(), folder / STATE
-    known = _known(state)
+    known = _known_days(state)
     async with snapshot(pool) as connection:
         await connection.execute("SET LOCAL TIME ZONE 'UTC'")
         marks = await _marks(connection)
-        changed = {day: mark for day, mark in marks.items() if known.get(day) != mark}
-        chosen = {day: mark for day, mark in changed.items() if since is None or day >= since.isoformat()}
-        for view in (*OF_WORKFLOWS, "dead_letters") if chosen else ():
-            for written in await _write(connection, database, view, list(chosen), folder):
-                yield written
-    if chosen:
-        _replace(state, json.dumps({"biVersion": bi.VERSION, "days": known | chosen}, indent=1).encode())
+        changes = {day: mark for day, mark in marks.items() if known.get(day) != mark}
+        selection = {day: mark for day, mark in changes.items() if since is None or day >= since.isoformat()}
+        for view in (*OF_WORKFLOWS, "dead_letters") if selection else ():
+            for files in await _write(connection, database, view, list(selection), folder):
+                yield files
+    if selection:
+        _replace(state, json.dumps({"biVersion": bi.VERSION, "days": known | selection}, indent=1).encode())
 
 
 async def _marks(connection: Connection) -> Mapping[str, str]:
@@ -101,15 +101,15 @@ async def _write(
     query = (_OF_DEAD_LETTERS if view == "dead_letters" else _OF_WORKFLOWS).format(view=name, days=numbers)
     columns = {"day": "DATE"} | {column: _TYPES[kind] for column, kind in await connection.fetch(_COLUMNS, name)}
     with tempfile.TemporaryDirectory(dir=folder) as beside:
-        rows, made = Path(beside, "rows.csv"), Path(beside, "made")
+        rows, target = Path(beside, "rows.csv"), Path(beside, "made")
         await connection.copy_from_query(query, output=rows, format="csv")
-        counts = await _in_thread(database, rows, columns, made)
-        return [_put(made, folder, view, day.isoformat(), count) for day, count in counts]
+        counts = await _in_thread(database, rows, columns, target)
+        return [_move(target, folder, view, day.isoformat(), count) for day, count in counts]
 
 
-async def _in_thread(database: Any, rows: Path, columns: Mapping[str, str], made: Path) -> Sequence[tuple[date, int]]:
+async def _in_thread(database: Any, rows: Path, columns: Mapping[str, str], target: Path) -> Sequence[tuple[date, int]]:
     """Write the files in a thread; if cancelled, wait until the thread has stopped writing."""
-    writing = asyncio.ensure_future(asyncio.to_thread(_to_parquet, database, rows, columns, made))
+    writing = asyncio.ensure_future(asyncio.to_thread(_to_parquet, database, rows, columns, target))
     try:
         return await asyncio.shield(writing)
     except asyncio.CancelledError:
@@ -119,34 +119,36 @@ async def _in_thread(database: Any, rows: Path, columns: Mapping[str, str], made
         raise
 
 
-def _put(made: Path, folder: Path, view: str, day: str, count: int) -> WrittenFiles:
+def _move(source: Path, folder: Path, view: str, day: str, count: int) -> WrittenFiles:
     target = folder / view / f"day={day}" / f"{view}.parquet"
     target.parent.mkdir(parents=True, exist_ok=True)
-    next((made / f"day={day}").iterdir()).replace(target)
+    next((source / f"day={day}").iterdir()).replace(target)
     return WrittenFiles(view, day, count, target)
 
 
-def _to_parquet(database: Any, rows: Path, columns: Mapping[str, str], made: Path) -> Sequence[tuple[date, int]]:
+def _to_parquet(database: Any, rows: Path, columns: Mapping[str, str], target: Path) -> Sequence[tuple[date, int]]:
     """Write Parquet files by day, and return the number of rows of each."""
-    given = "header = false, auto_detect = false, delim = ',', quote = '\"', escape = '\"', allow_quoted_nulls = false"
-    read = f"read_csv({_quoted(rows)}, {given}, columns = {dict(columns)})"
-    database.execute(f"CREATE OR REPLACE TEMP TABLE rows AS FROM {read}")
-    database.execute(f"COPY rows TO {_quoted(made)} (FORMAT parquet, PARTITION_BY (day))")
-    counted: Sequence[tuple[date, int]] = database.execute(
+    options = (
+        "header = false, auto_detect = false, delim = ',', quote = '\"', escape = '\"', allow_quoted_nulls = false"
+    )
+    source = f"read_csv({_quote(rows)}, {options}, columns = {dict(columns)})"
+    database.execute(f"CREATE OR REPLACE TEMP TABLE rows AS FROM {source}")
+    database.execute(f"COPY rows TO {_quote(target)} (FORMAT parquet, PARTITION_BY (day))")
+    counts: Sequence[tuple[date, int]] = database.execute(
         "SELECT day, count(*) FROM rows GROUP BY day ORDER BY day"
     ).fetchall()
-    return counted
+    return counts
 
 
-def _quoted(path: Path) -> str:
+def _quote(path: Path) -> str:
     return "'" + str(path).replace("'", "''") + "'"
 
 
-def _known(state: Path) -> dict[str, str]:
+def _known_days(state: Path) -> dict[str, str]:
     state.parent.mkdir(parents=True, exist_ok=True)
     try:
-        read = json.loads(state.read_bytes())
-        return dict(read["days"]) if read["biVersion"] == bi.VERSION else {}
+        content = json.loads(state.read_bytes())
+        return dict(content["days"]) if content["biVersion"] == bi.VERSION else {}
     except FileNotFoundError:
         return {}
     except (ValueError, KeyError, TypeError) as error:

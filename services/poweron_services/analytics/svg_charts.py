@@ -44,28 +44,28 @@ def columns(
     scale = 4 * _round_up(most / 4, WHOLE_QUARTERS, least=1) if is_count else _round_up(most, STEPS)
     inner, wide = HEIGHT - TOP - BOTTOM, (WIDTH - LEFT) / max(1, len(days))
     parts = [_grid(scale, inner, said)]
-    reached = [0.0] * len(days)
+    heights = [0.0] * len(days)
     for (name, values), colour in zip(series.items(), colours, strict=False):
         for place, value in enumerate(values):
             if value <= 0:
                 continue
-            high, base = value / scale * inner, reached[place] / scale * inner
-            where = f'x="{LEFT + place * wide + wide * 0.14:.1f}" y="{TOP + inner - base - high:.1f}"'
+            high, base = value / scale * inner, heights[place] / scale * inner
+            position = f'x="{LEFT + place * wide + wide * 0.14:.1f}" y="{TOP + inner - base - high:.1f}"'
             size = f'width="{wide * 0.72:.1f}" height="{high:.1f}"'
-            told = f"<title>{escape(days[place])}: {escape(name)} {escape(said(value))}</title>"
-            parts.append(f'<rect {where} {size} fill="{colour}">{told}</rect>')
-            reached[place] += value
+            tooltip = f"<title>{escape(days[place])}: {escape(name)} {escape(said(value))}</title>"
+            parts.append(f'<rect {position} {size} fill="{colour}">{tooltip}</rect>')
+            heights[place] += value
     parts += _days(days, wide)
     return _svg(HEIGHT, title, parts) + legend(zip(series, colours, strict=False))
 
 
 def bars(values: Sequence[Bar], *, title: str) -> str:
     """Draw one bar per line."""
-    longest = max((each.value for each in values), default=0) or 1
+    longest = max((bar.value for bar in values), default=0) or 1
     room, parts = WIDTH - NAMES - 150, list[str]()
     for place, (name, value, said, colour) in enumerate(values):
         y, long = place * BAR + 4, max(2.0, value / longest * room)
-        parts.append(f'<text x="{NAMES - 8}" y="{y + 13}" text-anchor="end">{escape(_cut(name))}</text>')
+        parts.append(f'<text x="{NAMES - 8}" y="{y + 13}" text-anchor="end">{escape(_truncate(name))}</text>')
         parts.append(f'<rect x="{NAMES}" y="{y}" width="{long:.1f}" height="18" rx="2" fill="{colour}"/>')
         parts.append(f'<text x="{NAMES + long + 8:.1f}" y="{y + 13}">{escape(said)}</text>')
     return _svg(len(values) * BAR + 6, title, parts)
@@ -82,19 +82,19 @@ def _grid(scale: float, inner: float, said: Said) -> str:
 
 def _days(days: Sequence[str], wide: float) -> list[str]:
     """Label every few days, so that labels do not overlap."""
-    every = max(1, -(-len(days) // 8))
+    interval = max(1, -(-len(days) // 8))
     return [
         f'<text x="{min(LEFT + (place + 0.5) * wide, WIDTH - 18):.1f}" y="{HEIGHT - 6}" text-anchor="middle">'
         f"{escape(day[5:])}</text>"
         for place, day in enumerate(days)
-        if (len(days) - 1 - place) % every == 0
+        if (len(days) - 1 - place) % interval == 0
     ]
 
 
 def legend(names: Iterable[tuple[str, str]]) -> str:
     """Draw what each colour stands for."""
-    shown = (f'<span><i style="background:{colour}"></i>{escape(name)}</span>' for name, colour in names)
-    return f'<p class="legend">{"".join(shown)}</p>'
+    entries = (f'<span><i style="background:{colour}"></i>{escape(name)}</span>' for name, colour in names)
+    return f'<p class="legend">{"".join(entries)}</p>'
 
 
 def _svg(height: float, title: str, parts: Sequence[str]) -> str:
@@ -110,5 +110,5 @@ def _round_up(most: float, steps: Sequence[float], *, least: float = 0) -> float
     return next(step * power for step in steps if step * power >= most)
 
 
-def _cut(name: str) -> str:
+def _truncate(name: str) -> str:
     return name if len(name) <= MOST_OF_NAME else name[: MOST_OF_NAME - 1] + "…"

@@ -106,11 +106,11 @@ def _became(last: LastAnswer | None) -> str:
     """Say what became of the last action that waited for approval; empty if there was none."""
     if last is None:
         return ""
-    what = f"Step {last.step} of task {last.task} in round {last.round}"
+    step = f"Step {last.step} of task {last.task} in round {last.round}"
     when = f"{utc(last.time)} (UTC)"
     if last.approver is None:
-        return f"{what} expired at {when}, which counts as denied. "
-    return f"{what} was {last.status} by {by_whom(last.approver)} at {when}. "
+        return f"{step} expired at {when}, which counts as denied. "
+    return f"{step} was {last.status} by {by_whom(last.approver)} at {when}. "
 
 
 # --- by code --------------------------------------------------------------------------------------
@@ -175,8 +175,8 @@ def advice_for(code: str | None) -> str:
     """Return the advice about a code, in one or two sentences."""
     if code is not None and code in _ADVICE:
         return _ADVICE[code]
-    explained = CODES.get(code or "")
-    return explained.remedy if explained else "Change the request or its documents and ask again."
+    entry = CODES.get(code or "")
+    return entry.remedy if entry else "Change the request or its documents and ask again."
 
 
 def advice_for_model(code: str, provider: str) -> str:  # noqa: PLR0911 - one case per code
@@ -196,8 +196,8 @@ def advice_for_model(code: str, provider: str) -> str:  # noqa: PLR0911 - one ca
             return "POWERON_MODEL_TIMEOUT says how long it may take."
         case "model_quota_exceeded":
             return "Top it up, or set POWERON_MODEL to a model elsewhere."
-    advised = _ADVICE.get(code, "")
-    return "" if advised == _CHECK_MODEL else advised
+    text = _ADVICE.get(code, "")
+    return "" if text == _CHECK_MODEL else text
 
 
 _SEARCH_ADVICE: Final[dict[str, str]] = {

@@ -35,21 +35,21 @@ def approvals(limit: Limit = 50, as_json: AsJson = False) -> None:
     async def read() -> list[tuple[ApprovalEntry, list[DocumentEntry]]]:
         async with open_connections(load_settings(), tell) as connections:
             await bring_rows_on(connections)
-            asked = await reader.approvals(connections.pool, limit=limit)
+            entries = await reader.approvals(connections.pool, limit=limit)
             return [
                 (entry, [] if as_json else await reader.documents(connections.pool, entry.workflow_id))
-                for entry in asked
+                for entry in entries
             ]
 
-    found = run_work(read())
-    for entry, documents in found:
+    pending = run_work(read())
+    for entry, documents in pending:
         if as_json:
             print_json(entry.model_dump(mode="json", by_alias=True))
             continue
         stdout.print(shown(entry, documents, _width(stdout)))
         for command in commands(entry.workflow_id):
             stdout.print(f"  {command}", soft_wrap=True)
-    if not found and not as_json:
+    if not pending and not as_json:
         stdout.print("Nothing waits for an approval.")
 
 
@@ -62,7 +62,7 @@ def shown(entry: ApprovalEntry, documents: Sequence[DocumentEntry] = (), width: 
         width: the width of the terminal; None to leave lines unwrapped.
     """
     parameters = orjson.dumps(entry.parameters, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS).decode()
-    told = Text(f"Workflow {entry.workflow_id}: {one_line(entry.action)}\n", style="bold")
+    heading = Text(f"Workflow {entry.workflow_id}: {one_line(entry.action)}\n", style="bold")
     lines = [
         _beside("  asked for:  ", entry.prompt, width),
         _beside("  objective:  ", entry.objective, width),
@@ -70,7 +70,7 @@ def shown(entry: ApprovalEntry, documents: Sequence[DocumentEntry] = (), width: 
         f"  waits since {utc(entry.asked)}, until {utc(entry.expires)} (UTC)",
         "  parameters: " + printable(parameters).replace("\n", "\n  "),
     ]
-    return told.append("\n".join(lines), style="not bold")
+    return heading.append("\n".join(lines), style="not bold")
 
 
 def _beside(margin: str, text: str, width: int | None) -> str:
@@ -82,8 +82,8 @@ def _beside(margin: str, text: str, width: int | None) -> str:
 
 def _lists(parameters: JsonValue, documents: Sequence[DocumentEntry]) -> Iterator[str]:
     """Yield the documents of each document list; a reference to a single document already names it."""
-    given = parameters.get("documentList") if isinstance(parameters, dict) else None
-    for reference in given if isinstance(given, list) else ():
+    references = parameters.get("documentList") if isinstance(parameters, dict) else None
+    for reference in references if isinstance(references, list) else ():
         kind, _, label = str(reference).partition(":")
         if kind == "docList":
             names = [document.document_name for document in documents if document.label == label]
@@ -133,7 +133,7 @@ def _decide(workflow: str, decision: Decision, reason: str, *, as_json: bool) ->
             stop("The reason is empty. Say why the action must not run.", USAGE)
         sent: list[str] = []
         outcome = run_work(
-            _answer(load_settings(), workflow, decision, reason, sent), lambda: _interrupted(workflow, sent=bool(sent))
+            _answer(load_settings(), workflow, decision, reason, sent), lambda: _interruption(workflow, sent=bool(sent))
         )
         if as_json:
             print_json(
@@ -165,7 +165,7 @@ def _sentence(outcome: ApprovalOutcome) -> str:
     return f"The action is {outcome.status}. Workflow {id_} continues; `poweron watch {id_}` shows how."
 
 
-def _interrupted(workflow: str, *, sent: bool) -> str:
+def _interruption(workflow: str, *, sent: bool) -> str:
     if not sent:
         return "Stopped before anything was decided."
     return f"Stopped waiting; the answer remains in the log. `poweron watch {workflow}` shows the outcome."

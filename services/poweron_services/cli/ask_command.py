@@ -113,17 +113,17 @@ class AskProgress:
         if self.watch is not None:
             self.watch.begin(workflow_id)
 
-    def heard(self, heard: Heard) -> None:
+    def heard(self, record: Heard) -> None:
         if self.watch is not None:
-            self.watch.bar.heard(heard)
-        self._narrator(heard)
-        if heard.event is not None and heard.verdict == "accepted":
-            names = (f"{call.provider}/{call.model}" for call in model_calls(heard.event))
+            self.watch.bar.heard(record)
+        self._narrator(record)
+        if record.event is not None and record.verdict == "accepted":
+            names = (f"{call.provider}/{call.model}" for call in model_calls(record.event))
             self.models = list(dict.fromkeys([*self.models, *names]))
-            code = getattr(heard.event, "code", None)
+            code = getattr(record.event, "code", None)
             self._search_trouble = code if code in SEARCH_TROUBLE else self._search_trouble
-        round_ = heard.workflow.round
-        self._ending = round_.ending if round_ is not None and not heard.workflow.is_open else None
+        round_ = record.workflow.round
+        self._ending = round_.ending if round_ is not None and not record.workflow.is_open else None
 
     def waits(self, workflow_id: str, stage: str, trouble: str, seconds: float | None) -> None:
         """Report that a stage is waiting in this process; stages of other workflows are ignored."""
@@ -191,11 +191,11 @@ def ask(
 
     Exit 0 completed, 1 failed, 2 wrong usage, 3 cancelled, 130 stopped by Ctrl-C, 143 by SIGTERM.
     """
-    asked = AskProgress()
+    progress = AskProgress()
     with sentences():
         _check(prompt, language, workflow, output)
         _check_connections(connection or [])
-        settings = load_settings(telemetry.StageWaitReporter(asked.waits))
+        settings = load_settings(telemetry.StageWaitReporter(progress.waits))
         request = RequestWorkflow(
             prompt=prompt,
             max_steps=max_steps,
@@ -205,8 +205,10 @@ def ask(
             user_language=language,
             requester=Requester(name=local_user(), language=settings.language),
         )
-        attached = files.read(document or [])
-        code = _run(settings, request, workflow, attached, output, serving=not no_serve, asked=asked, as_json=as_json)
+        attachments = files.read(document or [])
+        code = _run(
+            settings, request, workflow, attachments, output, serving=not no_serve, progress=progress, as_json=as_json
+        )
     raise typer.Exit(code)
 
 
@@ -214,32 +216,32 @@ def _run(
     settings: Settings,
     request: RequestWorkflow,
     workflow: str | None,
-    attached: list[File],
+    attachments: list[File],
     output: Path | None,
     *,
     serving: bool,
-    asked: AskProgress,
+    progress: AskProgress,
     as_json: bool,
 ) -> int:
     """Send the request, print the outcome, and return the exit code."""
     if request.workflow_mode == "Actionplan":
         tell("Mode Actionplan is deprecated; mode React, the default, learns from each action for the next.")
     outcome, documents = run_work(
-        _ask(settings, request, workflow, attached, output, serving=serving, asked=asked),
-        partial(asked.interrupted, serving=serving),
+        _ask(settings, request, workflow, attachments, output, serving=serving, progress=progress),
+        partial(progress.interrupted, serving=serving),
     )
     if as_json:
-        print_json(outcome_json(outcome, documents, asked.models))
+        print_json(outcome_json(outcome, documents, progress.models))
     else:
-        alone = serving and not attached and workflow is None and settings.mcp is None
-        print_outcome(outcome, documents, asked.models, asked.search_advice(settings, alone=alone))
+        alone = serving and not attachments and workflow is None and settings.mcp is None
+        print_outcome(outcome, documents, progress.models, progress.search_advice(settings, alone=alone))
     return exit_code(outcome, documents)
 
 
 def exit_code(outcome: Outcome, documents: Shown) -> int:
     """Return the exit code of the round, or `FAILED` if a document of a completed round could not be written."""
-    written = all(each["path"] is not None for each in documents)
-    return EXIT_CODES[outcome.status] if written or outcome.status != "completed" else FAILED
+    all_written = all(document["path"] is not None for document in documents)
+    return EXIT_CODES[outcome.status] if all_written or outcome.status != "completed" else FAILED
 
 
 def _budgets(
@@ -289,25 +291,25 @@ async def _ask(
     settings: Settings,
     request: RequestWorkflow,
     workflow: str | None,
-    attached: list[File],
+    attachments: list[File],
     output: Path | None,
     *,
     serving: bool,
-    asked: AskProgress,
+    progress: AskProgress,
 ) -> tuple[Outcome, Shown]:
     await check_content(settings)
     if serving:
         check_files(settings)
     async with open_connections(settings, tell) as connections:
         asking = request if workflow is None else await follow_up(connections, request, workflow)
-        async with watching_progress(connections.progress) as asked.watch:
+        async with watching_progress(connections.progress) as progress.watch:
             outcome = await run_request(
                 connections,
                 asking,
-                attached,
+                attachments,
                 identity=local_identity(),
                 serving=serving,
-                callbacks=Callbacks(asked.heard, asked.requested, tell_untaken),
+                callbacks=Callbacks(progress.heard, progress.requested, tell_untaken),
                 progress=tell,
             )
         folder = output or OUTPUT / outcome.workflow_id
@@ -351,8 +353,8 @@ def print_outcome(outcome: Outcome, documents: Shown, models: Sequence[str], sea
         stdout.print(advice_for(outcome.code))
     elif outcome.status == "failed":
         is_budget = outcome.code in get_args(BudgetCode)  # a search engine would not help
-        advised = advice_for(outcome.code) if is_budget else search_advice or advice_for(outcome.code)
-        stdout.print(f"`poweron history {outcome.workflow_id}` shows every step. {advised}")
+        text = advice_for(outcome.code) if is_budget else search_advice or advice_for(outcome.code)
+        stdout.print(f"`poweron history {outcome.workflow_id}` shows every step. {text}")
     elif search_advice is not None:
         stdout.print(search_advice)
     stdout.print(summary(outcome, models))

@@ -58,50 +58,50 @@ def show(workflow: WorkflowId, at: At = None, as_json: AsJson = False) -> None:
         records = await verified_records(connections, workflow)
         return await view(workflow, records, connections.content, at=at)
 
-    seen = with_rows(look)
+    decision = with_rows(look)
     if as_json:
-        print_json(as_object(seen))
+        print_json(as_object(decision))
     else:
-        _print_view(as_object(seen))
+        _print_view(as_object(decision))
 
 
-def _print_view(shown: dict[str, Any]) -> None:
-    place = ", ".join(f"{name} {shown[name]}" for name in ("round", "task", "attempt", "step") if shown[name])
-    _line("event", f"{shown['seq']} {shown['type'].removeprefix(PREFIX)}")
-    _line("phase", f"{shown['phase']}{f' ({place})' if place else ''}")
-    for message in shown["history"]:
-        said = message["summary"] or message["message"]
-        _line("history", f"{message['seq']} {message['action'] or message['kind'].replace('_', ' ')}: {said}")
-    for document in shown["documents"]:
+def _print_view(view_data: dict[str, Any]) -> None:
+    place = ", ".join(f"{name} {view_data[name]}" for name in ("round", "task", "attempt", "step") if view_data[name])
+    _line("event", f"{view_data['seq']} {view_data['type'].removeprefix(PREFIX)}")
+    _line("phase", f"{view_data['phase']}{f' ({place})' if place else ''}")
+    for message in view_data["history"]:
+        text = message["summary"] or message["message"]
+        _line("history", f"{message['seq']} {message['action'] or message['kind'].replace('_', ' ')}: {text}")
+    for document in view_data["documents"]:
         _line("document", f"{document['reference']} ({document['mimeType']}, {document['size']} bytes)")
-    for budget in shown["budgets"]:
+    for budget in view_data["budgets"]:
         _line(
             "budget", f"{budget['code'].replace('_', ' ')} of the {budget['of']}: {budget['used']} of {budget['limit']}"
         )
-    _print_decision(shown)
+    _print_decision(view_data)
 
 
-def _print_decision(shown: dict[str, Any]) -> None:
-    decision = shown["decision"]
+def _print_decision(view_data: dict[str, Any]) -> None:
+    decision = view_data["decision"]
     if decision is None:
         tell("No decision has followed this event.")
         return
     _line("decision", f"{decision['seq']} {decision['type'].removeprefix(PREFIX)}")
-    if shown["model"] is None:
+    if view_data["model"] is None:
         _line("model", "none: code decided")
     else:
-        _line("model", shown["model"])
-        _line("template", shown["template"])
+        _line("model", view_data["model"])
+        _line("template", view_data["template"])
     for name in ("prompt", "answer"):
-        if shown[name] is not None:
+        if view_data[name] is not None:
             stdout.print(Text(f"\n{name}:", style="bold"))
-            stdout.print(Text(printable(shown[name])))
-    if shown["missing"]:
-        tell(shown["missing"], style="yellow")
+            stdout.print(Text(printable(view_data[name])))
+    if view_data["missing"]:
+        tell(view_data["missing"], style="yellow")
 
 
-def _line(name: str, said: str) -> None:
-    print_beside(stdout, Text(f"{name:<10}", style="dim"), one_line(said, 400))
+def _line(name: str, text: str) -> None:
+    print_beside(stdout, Text(f"{name:<10}", style="dim"), one_line(text, 400))
 
 
 @sentences()
@@ -145,25 +145,27 @@ def replay(
     if model:
         run_work(_ask(settings, workflow, at or 0, model, times or 1, as_json=as_json))
     else:
-        run_work(_one(settings, workflow, at, as_json=as_json))
+        run_work(_replay_one(settings, workflow, at, as_json=as_json))
 
 
-async def _one(settings: Settings, workflow: str, at: int | None, *, as_json: bool) -> None:
+async def _replay_one(settings: Settings, workflow: str, at: int | None, *, as_json: bool) -> None:
     """Replay a workflow, or one decision of it."""
-    found: list[Replayed] = []
+    results: list[Replayed] = []
     async with open_connections(settings, tell) as connections, known_actions(settings) as known:
         await bring_rows_on(connections)
         records = await verified_records(connections, workflow)
         if at is not None:
             index_of(workflow, accepted(workflow, records), records, at)
-        async for each in replay_workflow(workflow, records, connections.content, known):
-            if at is None or each.seq == at:
-                found.append(each)
-                _print(each, as_json=as_json)
-    if at is not None and not found:
-        said = f"Event {at} of workflow {workflow} is not a decision: it records what a person did, or what happened."
-        stop(f"{said} `poweron replay {workflow}` lists the decisions.")
-    _sum(Counted.of(found), {}, as_json=as_json)
+        async for result in replay_workflow(workflow, records, connections.content, known):
+            if at is None or result.seq == at:
+                results.append(result)
+                _print(result, as_json=as_json)
+    if at is not None and not results:
+        sentence = (
+            f"Event {at} of workflow {workflow} is not a decision: it records what a person did, or what happened."
+        )
+        stop(f"{sentence} `poweron replay {workflow}` lists the decisions.")
+    _sum(Counted.of(results), {}, as_json=as_json)
 
 
 async def _all(settings: Settings, *, as_json: bool) -> None:
@@ -174,13 +176,13 @@ async def _all(settings: Settings, *, as_json: bool) -> None:
         await _expect_rows_of_log(connections)
         await expect_content(connections.pool, connections.content)
         workflows = await reader.count_workflow_ids(connections.pool)
-        with bar("Replaying", "workflows") as told:
+        with bar("Replaying", "workflows") as on_progress:
             place = settings.content_place
-            async for each in replay_all(connections.pool, workflows, connections.content, place, known):
-                done, newer = done + 1, newer + bool(each.newer)
-                total = total + Counted.of(each.replayed)
-                _print_workflow(each, as_json=as_json)
-                told(done, max(done, workflows))
+            async for result in replay_all(connections.pool, workflows, connections.content, place, known):
+                done, newer = done + 1, newer + bool(result.newer)
+                total = total + Counted.of(result.replayed)
+                _print_workflow(result, as_json=as_json)
+                on_progress(done, max(done, workflows))
     _sum(total, {"workflows": done, "ofNewerReleases": newer}, as_json=as_json)
 
 
@@ -190,44 +192,44 @@ async def _expect_rows_of_log(connections: Connections) -> None:
     Raises:
         RowsDiffer: a row is not what the log says.
     """
-    with suppress(LogLost), bar("Folding the log", "records") as told:
-        verified = await verify(connections.log, connections.pool, told)
+    with suppress(LogLost), bar("Folding the log", "records") as on_progress:
+        verified = await verify(connections.log, connections.pool, on_progress)
         if verified.differences:
             raise RowsDiffer(verified.differences)
 
 
-def _print_workflow(found: ReplayedWorkflow, *, as_json: bool) -> None:
+def _print_workflow(workflow: ReplayedWorkflow, *, as_json: bool) -> None:
     """Print every decision with `--json`, but for users only those that are not the same."""
-    if found.newer and as_json:
-        print_json({"workflowId": found.workflow_id, "error": found.newer, "code": "newer_release"})
-    elif found.newer:
-        tell(found.newer, style="bold red")
-    for each in found.replayed:
+    if workflow.newer and as_json:
+        print_json({"workflowId": workflow.workflow_id, "error": workflow.newer, "code": "newer_release"})
+    elif workflow.newer:
+        tell(workflow.newer, style="bold red")
+    for decision in workflow.replayed:
         if as_json:
-            print_json({"workflowId": found.workflow_id, **_object(each)})
-        elif each.verdict != "same":
-            stdout.print(Text(found.workflow_id, style="dim"))
-            _print(each, as_json=False)
+            print_json({"workflowId": workflow.workflow_id, **_object(decision)})
+        elif decision.verdict != "same":
+            stdout.print(Text(workflow.workflow_id, style="dim"))
+            _print(decision, as_json=False)
 
 
-def _print(found: Replayed, *, as_json: bool) -> None:
+def _print(decision: Replayed, *, as_json: bool) -> None:
     if as_json:
-        print_json(_object(found))
+        print_json(_object(decision))
         return
-    margin = Text(f"{found.seq:>4}  ", style="dim")
-    margin.append(f"{one_line(found.type).removeprefix(PREFIX):<24}", style="bold")
-    margin.append(f"{found.decision:<14}", style=STYLES[found.decision])
-    margin.append(f"prompt {found.prompt}", style=STYLES[found.prompt])
-    if not found.detail:
+    margin = Text(f"{decision.seq:>4}  ", style="dim")
+    margin.append(f"{one_line(decision.type).removeprefix(PREFIX):<24}", style="bold")
+    margin.append(f"{decision.decision:<14}", style=STYLES[decision.decision])
+    margin.append(f"prompt {decision.prompt}", style=STYLES[decision.prompt])
+    if not decision.detail:
         stdout.print(margin)
         return
-    margin.append(" " * (PROMPT_WIDTH - len(found.prompt)))
-    print_beside(stdout, margin, found.detail)
+    margin.append(" " * (PROMPT_WIDTH - len(decision.prompt)))
+    print_beside(stdout, margin, decision.detail)
 
 
-def _object(found: Replayed) -> dict[str, Any]:
+def _object(decision: Replayed) -> dict[str, Any]:
     """Return a decision as `--json` prints it."""
-    return found._asdict()
+    return decision._asdict()
 
 
 def _sum(total: Counted, more: dict[str, int], *, as_json: bool) -> None:
@@ -249,32 +251,32 @@ def _sum(total: Counted, more: dict[str, int], *, as_json: bool) -> None:
 
 async def _ask(settings: Settings, workflow: str, at: int, names: Sequence[str], times: int, *, as_json: bool) -> None:
     """Ask models for one decision; nothing is stored."""
-    async with AsyncExitStack() as opened:
-        models = [(name, built(settings, name, opened)) for name in dict.fromkeys(names)]
-        connections = await opened.enter_async_context(open_connections(settings, tell))
-        known = await opened.enter_async_context(known_actions(settings))
+    async with AsyncExitStack() as stack:
+        models = [(name, built(settings, name, stack)) for name in dict.fromkeys(names)]
+        connections = await stack.enter_async_context(open_connections(settings, tell))
+        known = await stack.enter_async_context(known_actions(settings))
         await bring_rows_on(connections)
         ask = await _question(connections, workflow, at, known)
         with bar("Asking", "answers"):
             answers = await ask.ask(models, times)
-    same = [each.event is not None and decides_the_same(each.event, ask.event) for each in answers]
-    for each, is_same in zip(answers, same, strict=True):
+    verdicts = [answer.event is not None and decides_the_same(answer.event, ask.event) for answer in answers]
+    for answer, is_same in zip(answers, verdicts, strict=True):
         if as_json:
-            print_json(_answer(each, is_same=is_same))
+            print_json(_answer(answer, is_same=is_same))
         else:
-            _print_answer(each, is_same=is_same)
+            _print_answer(answer, is_same=is_same)
     if not as_json:
-        cost = sum(each.completion.cost_nano_usd for each in answers if each.completion)
-        said = f"{counted(len(answers), 'answer')}, {sum(same)} of them as event {at} decided"
-        stdout.print(f"{said}; ${cost / NANO:.6f} together. None of them was kept.")
-    if all(each.event is None for each in answers):
+        cost = sum(answer.completion.cost_nano_usd for answer in answers if answer.completion)
+        sentence = f"{counted(len(answers), 'answer')}, {sum(verdicts)} of them as event {at} decided"
+        stdout.print(f"{sentence}; ${cost / NANO:.6f} together. None of them was kept.")
+    if all(answer.event is None for answer in answers):
         raise typer.Exit(FAILED)
 
 
 async def _question(connections: Connections, workflow: str, at: int, known: KnownActions) -> AskAgain:
     records = await verified_records(connections, workflow)
-    every = accepted(workflow, records)
-    decision = every[index_of(workflow, every, records, at)]
+    accepted_records = accepted(workflow, records)
+    decision = accepted_records[index_of(workflow, accepted_records, records, at)]
     call = next(iter(_calls(decision)), None)
     prompt = await StoredContent(connections.content).find(workflow, call.prompt_ref if call else None)
     return AskAgain(decision, connections.content, known, prompt)
@@ -285,30 +287,32 @@ def _calls(decision: Folded) -> Iterable[ModelCall]:
     return model_calls(event) if event is not None else ()
 
 
-def _answer(found: Answered, *, is_same: bool) -> dict[str, Any]:
+def _answer(answer: Answered, *, is_same: bool) -> dict[str, Any]:
     """Return an answer as `--json` prints it."""
-    used = found.completion
+    completion = answer.completion
     return {
-        "model": found.model,
+        "model": answer.model,
         "same": is_same,
-        "type": found.event.TYPE if found.event else None,
-        "decision": found.event.model_dump(mode="json", by_alias=True, exclude={"model_call"}) if found.event else None,
-        "answer": found.answer or None,
-        "problem": found.problem or None,
-        "inputTokens": used.input_tokens if used else 0,
-        "outputTokens": used.output_tokens if used else 0,
-        "costNanoUsd": used.cost_nano_usd if used else 0,
-        "durationMs": found.duration_ms,
+        "type": answer.event.TYPE if answer.event else None,
+        "decision": answer.event.model_dump(mode="json", by_alias=True, exclude={"model_call"})
+        if answer.event
+        else None,
+        "answer": answer.answer or None,
+        "problem": answer.problem or None,
+        "inputTokens": completion.input_tokens if completion else 0,
+        "outputTokens": completion.output_tokens if completion else 0,
+        "costNanoUsd": completion.cost_nano_usd if completion else 0,
+        "durationMs": answer.duration_ms,
     }
 
 
-def _print_answer(found: Answered, *, is_same: bool) -> None:
-    used = found.completion
-    tokens = used.input_tokens + used.output_tokens if used else 0
-    cost = f"${used.cost_nano_usd / NANO:.6f}" if used and used.cost_nano_usd else "-"
-    what = found.event.TYPE.removeprefix(PREFIX) if found.event else "no decision"
-    margin = Text(f"{one_line(found.model, 40)}  ")
-    margin.append(f"{what:<24}", style="bold" if found.event else "bold red")
+def _print_answer(answer: Answered, *, is_same: bool) -> None:
+    completion = answer.completion
+    tokens = completion.input_tokens + completion.output_tokens if completion else 0
+    cost = f"${completion.cost_nano_usd / NANO:.6f}" if completion and completion.cost_nano_usd else "-"
+    event_name = answer.event.TYPE.removeprefix(PREFIX) if answer.event else "no decision"
+    margin = Text(f"{one_line(answer.model, 40)}  ")
+    margin.append(f"{event_name:<24}", style="bold" if answer.event else "bold red")
     margin.append(f"{'same' if is_same else 'otherwise':<10}", style="green" if is_same else "yellow")
-    margin.append(f"{found.duration_ms / 1000:>6.1f} s  {tokens:>6} tokens  {cost:>9}  ", style="dim")
-    print_beside(stdout, margin, found.problem or found.answer)
+    margin.append(f"{answer.duration_ms / 1000:>6.1f} s  {tokens:>6} tokens  {cost:>9}  ", style="dim")
+    print_beside(stdout, margin, answer.problem or answer.answer)

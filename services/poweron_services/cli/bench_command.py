@@ -78,16 +78,18 @@ def bench(
     command = None if peer is None else _command(peer)
     if slow := interpreter_advice():
         tell(slow)
-    with bar("Measuring", "iterations") as told:
+    with bar("Measuring", "iterations") as on_progress:
         plan = BenchmarkPlan(processes=processes)
-        measuring = measure(home, tell, parts=only or PARTS, fsync=fsync, peer=command, plan=plan, on_iterations=told)
+        measuring = measure(
+            home, tell, parts=only or PARTS, fsync=fsync, peer=command, plan=plan, on_iterations=on_progress
+        )
         figures = run_work(measuring)
     void = why_void(figures, fsync=fsync)
     if as_json:
         print_json({**figures.model_dump(mode="json", by_alias=True), "void": void})
     else:
-        shown = lines(fsync=fsync) if peer is None else peer_lines(fsync=fsync)
-        _print_table(figures, shown, beside="yardstick" if peer is None else "peer")
+        figure_lines = lines(fsync=fsync) if peer is None else peer_lines(fsync=fsync)
+        _print_table(figures, figure_lines, beside="yardstick" if peer is None else "peer")
         for sentence in legend(figures, fsync=fsync):
             stdout.print(sentence)
     if void:
@@ -102,7 +104,7 @@ def _command(peer: str) -> tuple[str, ...]:
         stop(sentence(error), USAGE)
 
 
-def _print_table(figures: BenchFigures, shown: Sequence[FigureLine], beside: str) -> None:
+def _print_table(figures: BenchFigures, figure_lines: Sequence[FigureLine], beside: str) -> None:
     if not stdout.is_terminal:
         stdout.width = WIDTH
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
@@ -111,7 +113,7 @@ def _print_table(figures: BenchFigures, shown: Sequence[FigureLine], beside: str
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("wanted", no_wrap=True)
     table.add_column("met", no_wrap=True)
-    for line in shown:
+    for line in figure_lines:
         if value(figures, line.figure) is not None:
             table.add_row(*_cells(line, figures))
     stdout.print(table)
@@ -136,9 +138,9 @@ def _met(met: bool | None) -> Text:
 
 def wanted(line: FigureLine) -> str:
     """Format the targets of a figure."""
-    said = [f"{SIGNS[line.bound.kind]} {amount(line.bound.value, line.unit)}"] if line.bound else []
-    said += [f"ratio {SIGNS[line.share.kind]} {line.share.value:g}"] if line.share else []
-    return ", ".join(said)
+    targets = [f"{SIGNS[line.bound.kind]} {amount(line.bound.value, line.unit)}"] if line.bound else []
+    targets += [f"ratio {SIGNS[line.share.kind]} {line.share.value:g}"] if line.share else []
+    return ", ".join(targets)
 
 
 def amount(value: float | None, unit: str) -> str:

@@ -46,7 +46,7 @@ def bi_export(
     first_day = None if since is None else since.date()
 
     async def exporting(connections: Connections) -> None:
-        _tell_written(await _export(connections, output, first_day), output, as_json=as_json)
+        _print_export(await _export(connections, output, first_day), output, as_json=as_json)
         if follow:
             with suppress(asyncio.CancelledError):  # cancellation ends following
                 await _follow(connections, output, first_day, as_json=as_json)
@@ -63,7 +63,7 @@ async def _follow(connections: Connections, output: Path, since: date | None, *,
         await bring_rows_on(connections)
         exported = await _export(connections, output, since)
         if exported.days:
-            _tell_written(exported, output, as_json=as_json)
+            _print_export(exported, output, as_json=as_json)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,18 +77,18 @@ class _Exported:
 
 
 async def _export(connections: Connections, output: Path, since: date | None) -> _Exported:
-    started = time.monotonic()
-    written = [each async for each in export_rows(connections.pool, output, since)]
-    days = tuple(sorted({each.day for each in written}))
-    return _Exported(days, len(written), sum(each.rows for each in written), round(time.monotonic() - started, 3))
+    start = time.monotonic()
+    exports = [export async for export in export_rows(connections.pool, output, since)]
+    days = tuple(sorted({export.day for export in exports}))
+    return _Exported(days, len(exports), sum(export.rows for export in exports), round(time.monotonic() - start, 3))
 
 
-def _tell_written(exported: _Exported, output: Path, *, as_json: bool) -> None:
+def _print_export(exported: _Exported, output: Path, *, as_json: bool) -> None:
     if as_json:
         print_json(asdict(exported))
     elif exported.days:
-        said = f"{counted(exported.rows, 'row')} of {counted(len(exported.days), 'day')}"
-        stdout.print(f"{said} written to {output}.")
+        sentence = f"{counted(exported.rows, 'row')} of {counted(len(exported.days), 'day')}"
+        stdout.print(f"{sentence} written to {output}.")
     else:
         stdout.print(f"Nothing is new: {output} holds everything.")
 

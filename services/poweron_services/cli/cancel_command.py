@@ -34,7 +34,7 @@ def cancel(
         check_reason(reason)
         sent: list[str] = []
         outcome = run_work(
-            _cancel(load_settings(), workflow, reason, sent), lambda: _interrupted(workflow, asked_for=bool(sent))
+            _cancel(load_settings(), workflow, reason, sent), lambda: _interruption(workflow, is_sent=bool(sent))
         )
         if as_json:
             print_json(_json(outcome))
@@ -63,8 +63,8 @@ def _tell_pending(request: PendingRequest) -> None:
     )
 
 
-def _interrupted(workflow: str, *, asked_for: bool) -> str:
-    if not asked_for:
+def _interruption(workflow: str, *, is_sent: bool) -> str:
+    if not is_sent:
         return NOTHING_YET
     return f"Stopped waiting; the cancellation remains in the log. `poweron watch {workflow}` shows the outcome."
 

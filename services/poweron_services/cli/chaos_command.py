@@ -83,7 +83,7 @@ async def _run(settings: Settings, seconds: float, seed: int, *, keep: bool) -> 
     on_stop(partial(_stop, stopping, begun, task))
     with _live_status() as show:
 
-        def shown(status: ExperimentStatus) -> None:
+        def show_status(status: ExperimentStatus) -> None:
             begun.set()
             show(status)
 
@@ -93,7 +93,7 @@ async def _run(settings: Settings, seconds: float, seed: int, *, keep: bool) -> 
             user_home=settings.home,
             keep=keep,
             stopping=stopping,
-            callbacks=ExperimentCallbacks(shown, tell),
+            callbacks=ExperimentCallbacks(show_status, tell),
         )
 
 
@@ -141,8 +141,8 @@ def _heading(status: ExperimentStatus) -> str:
 
 
 def _line(status: ExperimentStatus) -> str:
-    injected = sum(each.injected for each in status.faults)
-    recovered = sum(each.recovered for each in status.faults)
+    injected = sum(fault.injected for fault in status.faults)
+    recovered = sum(fault.recovered for fault in status.faults)
     return (
         f"{_heading(status)}: {injected} faults, {recovered} recovered; "
         f"workflows: {status.running} running, {status.completed} completed, {status.cancelled} cancelled; "
@@ -164,9 +164,9 @@ def _table(status: ExperimentStatus) -> Table:
     table.add_column("fault")
     for heading in ("struck", "recovered", "first sign", "median", "longest"):
         table.add_column(heading, justify="right")
-    for each in status.faults:
-        times = map(_seconds, (each.first, each.median, each.longest))
-        table.add_row(FAULT_NAMES[each.kind], str(each.injected), str(each.recovered), *times)
+    for fault in status.faults:
+        times = map(_seconds, (fault.first, fault.median, fault.longest))
+        table.add_row(FAULT_NAMES[fault.kind], str(fault.injected), str(fault.recovered), *times)
     return table
 
 
@@ -181,12 +181,12 @@ def _print(result: ExperimentResult, seed: int) -> None:
     if result.status.faults:
         _print_table(_table(result.status))
         stdout.print()
-    counted = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
-    counted.add_column()
-    counted.add_column(justify="right")
+    count_table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    count_table.add_column()
+    count_table.add_column(justify="right")
     for name, count in _counts(result).items():
-        counted.add_row(_words(name), str(count))
-    _print_table(counted)
+        count_table.add_row(_words(name), str(count))
+    _print_table(count_table)
     stdout.print()
     for violation in result.violations[:MAX_PRINTED]:
         place = f"Workflow {violation.workflow_id}: " if violation.workflow_id else ""
@@ -201,9 +201,9 @@ def _print_table(table: Table) -> None:
     if stdout.is_terminal:
         stdout.print(table)
         return
-    with stdout.capture() as captured:
+    with stdout.capture() as output:
         stdout.print(table)
-    for row in captured.get().splitlines():
+    for row in output.get().splitlines():
         stdout.print(row.rstrip())
 
 
@@ -214,38 +214,38 @@ def _words(name: str) -> str:
 def _counts(result: ExperimentResult) -> dict[str, int]:
     status, log = result.status, result.evidence.log
     return {
-        "faults": sum(each.injected for each in status.faults),
+        "faults": sum(fault.injected for fault in status.faults),
         "roleProcessesStarted": result.starts,
         "requests": len(result.evidence.requests),
         "requestRecords": result.request_records,
         "roundsOpened": len(log.rounds),
-        "roundsCompleted": sum("completed" in each.endings for each in log.rounds.values()),
-        "roundsCancelled": sum("cancelled" in each.endings for each in log.rounds.values()),
-        "roundsFailed": sum("failed" in each.endings for each in log.rounds.values()),
+        "roundsCompleted": sum("completed" in outcome.endings for outcome in log.rounds.values()),
+        "roundsCancelled": sum("cancelled" in outcome.endings for outcome in log.rounds.values()),
+        "roundsFailed": sum("failed" in outcome.endings for outcome in log.rounds.values()),
         "eventsAccepted": log.accepted,
         "eventsSuperseded": log.superseded,
         "eventsUnreadable": log.undecodable,
-        "claimsOnActions": sum(len(each.claims) for each in log.actions.values()),
+        "claimsOnActions": sum(len(action.claims) for action in log.actions.values()),
         "effects": result.evidence.effects.total(),
         "violations": len(result.violations),
     }
 
 
 def _sentence(result: ExperimentResult, seed: int) -> str:
-    faults = counted(sum(each.injected for each in result.status.faults), "fault")
-    kept = f" Everything is kept in {str(result.home)!r}." if result.home else ""
+    faults = counted(sum(fault.injected for fault in result.status.faults), "fault")
+    note = f" Everything is kept in {str(result.home)!r}." if result.home else ""
     if result.violations:
         return f"Not clean: {counted(len(result.violations), 'violation')} after {faults}. {_what_next(result, seed)}"
     if result.interrupted:
-        return f"Stopped after {result.status.elapsed:.0f} s. Clean so far: no violation after {faults}.{kept}"
+        return f"Stopped after {result.status.elapsed:.0f} s. Clean so far: no violation after {faults}.{note}"
     return (
         f"Clean: {faults}, {counted(len(result.evidence.requests), 'request')}. Nothing was lost, every round ended "
-        f"once and as expected, no claim had its effect twice, and the rows match the log.{kept}"
+        f"once and as expected, no claim had its effect twice, and the rows match the log.{note}"
     )
 
 
 def _what_next(result: ExperimentResult, seed: int) -> str:
-    ids = [each.workflow_id for each in result.violations if each.workflow_id]
+    ids = [violation.workflow_id for violation in result.violations if violation.workflow_id]
     look = f"`POWERON_HOME={result.home} poweron events {ids[0]}` shows what happened. " if ids else ""
     return (
         f"Servers and rows are kept in {str(result.home)!r}, with the output of the processes in its folder 'logs'. "
@@ -259,12 +259,12 @@ def _object(result: ExperimentResult, seed: int) -> dict[str, Any]:
         "verdict": verdict,
         "seed": seed,
         "seconds": round(result.status.elapsed, 1),
-        "faults": {each.kind: _statistics(each) for each in result.status.faults},
+        "faults": {fault.kind: _statistics(fault) for fault in result.status.faults},
         "counts": _counts(result),
-        "struck": [_fault(each, result.faults[0].injected_ms) for each in result.faults],
+        "struck": [_fault(fault, result.faults[0].injected_ms) for fault in result.faults],
         "violations": [
-            {"promise": each.promise, "workflow": each.workflow_id, "sentence": each.sentence}
-            for each in result.violations
+            {"promise": violation.promise, "workflow": violation.workflow_id, "sentence": violation.sentence}
+            for violation in result.violations
         ],
         "kept": str(result.home) if result.home else None,
     }
@@ -280,11 +280,11 @@ def _fault(fault: InjectedFault, first_ms: int) -> dict[str, Any]:
     }
 
 
-def _statistics(found: FaultStatistics) -> dict[str, Any]:
+def _statistics(statistics: FaultStatistics) -> dict[str, Any]:
     return {
-        "struck": found.injected,
-        "recovered": found.recovered,
-        "firstSignMs": found.first,
-        "medianMs": found.median,
-        "longestMs": found.longest,
+        "struck": statistics.injected,
+        "recovered": statistics.recovered,
+        "firstSignMs": statistics.first,
+        "medianMs": statistics.median,
+        "longestMs": statistics.longest,
     }

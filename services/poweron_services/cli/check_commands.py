@@ -61,7 +61,7 @@ class CheckedModel:
 
     @property
     def too_weak_for(self) -> list[str]:
-        return [each.stage for each in self.results if each.is_too_weak]
+        return [result.stage for result in self.results if result.is_too_weak]
 
 
 @models.command("check")
@@ -73,49 +73,49 @@ def models_check(deep: Deep = False, as_json: AsJson = False) -> None:
     form, how many are right, how long they took, what they cost, and for which stages a model is too weak.
     Needs neither Kafka nor Postgres. Exit 1 if a model does not work or is too weak for a stage.
     """
-    found = run_work(_all(load_settings(), deep=deep, as_json=as_json))
+    checked_models = run_work(_all(load_settings(), deep=deep, as_json=as_json))
     if as_json:
-        for each in found:
-            print_json(_model_object(each))
+        for checked_model in checked_models:
+            print_json(_model_object(checked_model))
     else:
-        stdout.print(_sum(found))
-    if any(each.code or each.too_weak_for for each in found):
+        stdout.print(_sum(checked_models))
+    if any(checked_model.code or checked_model.too_weak_for for checked_model in checked_models):
         raise typer.Exit(FAILED)
 
 
 async def _all(settings: Settings, *, deep: bool, as_json: bool) -> list[CheckedModel]:
-    found = []
+    results = []
     for name in settings.named_models:
         stages = [stage for stage, models in settings.models.items() if name in models]
-        found.append(await _one(CheckedModel(name, stages), settings, deep=deep, shows=not as_json))
-    return found
+        results.append(await _check_one(CheckedModel(name, stages), settings, deep=deep, shows=not as_json))
+    return results
 
 
-async def _one(checked_model: CheckedModel, settings: Settings, *, deep: bool, shows: bool) -> CheckedModel:
+async def _check_one(checked_model: CheckedModel, settings: Settings, *, deep: bool, shows: bool) -> CheckedModel:
     """Send the model a trivial prompt and, if it answers, the cases of its stages; print results as they come."""
-    each, alone = checked_model, settings.with_model(checked_model.model)
-    async with AsyncExitStack() as opened:
+    entry, alone = checked_model, settings.with_model(checked_model.model)
+    async with AsyncExitStack() as stack:
         began = time.monotonic_ns()
         try:
-            model = wiring.build_model(alone, opened)
+            model = wiring.build_model(alone, stack)
             began = time.monotonic_ns()  # measured again, since building the model imports modules
-            each.completion = await model.complete(_prompt())
-            _accept(each.completion)
+            entry.completion = await model.complete(_prompt())
+            _accept(entry.completion)
         except PowerOnError as error:
-            advice = advice_for_model(error.code, each.model.partition(":")[0])
-            each.problem, each.code = f"{error} {advice}".rstrip(), error.code
-        each.duration_ms = (time.monotonic_ns() - began) // 1_000_000
+            advice = advice_for_model(error.code, entry.model.partition(":")[0])
+            entry.problem, entry.code = f"{error} {advice}".rstrip(), error.code
+        entry.duration_ms = (time.monotonic_ns() - began) // 1_000_000
         if shows:
-            _print_model(each)
-        if each.code is None:
-            stages = [stage for stage in STAGES if stage in each.stages]
+            _print_model(entry)
+        if entry.code is None:
+            stages = [stage for stage in STAGES if stage in entry.stages]
             count, seconds = (DEEP, DEEP_SECONDS) if deep else (CASES, SECONDS)
-            left = seconds - each.duration_ms / 1000
+            left = seconds - entry.duration_ms / 1000
             async for result in checked(model, stages, count, left, settings.model_timeout):
-                each.results.append(result)
+                entry.results.append(result)
                 if shows:
                     _print_stage(result)
-    return each
+    return entry
 
 
 def _accept(completion: Completion) -> None:
@@ -139,54 +139,54 @@ def _prompt() -> PlanningPrompt:
     )
 
 
-def _model_object(checked: CheckedModel) -> dict[str, Any]:
+def _model_object(model: CheckedModel) -> dict[str, Any]:
     """Return a model as `--json` prints it."""
-    used = checked.completion
+    completion = model.completion
     return {
-        "model": checked.model,
-        "stages": list(checked.stages),
-        "works": checked.code is None,
-        "problem": checked.problem or None,
-        "code": checked.code,
-        "answeredBy": used and used.model,
-        "inputTokens": used.input_tokens if used else 0,
-        "outputTokens": used.output_tokens if used else 0,
-        "cachedInputTokens": used.cached_input_tokens if used else 0,
-        "reasoningTokens": used.reasoning_tokens if used else 0,
-        "usageEstimated": bool(used and used.usage_estimated),
-        "costNanoUsd": used.cost_nano_usd if used else 0,
-        "durationMs": checked.duration_ms,
-        "tries": used.tries if used else None,
+        "model": model.model,
+        "stages": list(model.stages),
+        "works": model.code is None,
+        "problem": model.problem or None,
+        "code": model.code,
+        "answeredBy": completion and completion.model,
+        "inputTokens": completion.input_tokens if completion else 0,
+        "outputTokens": completion.output_tokens if completion else 0,
+        "cachedInputTokens": completion.cached_input_tokens if completion else 0,
+        "reasoningTokens": completion.reasoning_tokens if completion else 0,
+        "usageEstimated": bool(completion and completion.usage_estimated),
+        "costNanoUsd": completion.cost_nano_usd if completion else 0,
+        "durationMs": model.duration_ms,
+        "tries": completion.tries if completion else None,
         "cases": [
             {
-                "stage": each.stage,
-                "asked": each.asked,
-                "inForm": each.in_form,
-                "right": each.right,
-                "tooWeak": each.is_too_weak,
-                "wrong": each.wrong,
-                "seconds": round(each.seconds, 1),
-                "tokens": each.tokens,
-                "costNanoUsd": each.cost_nano_usd,
+                "stage": result.stage,
+                "asked": result.asked,
+                "inForm": result.in_form,
+                "right": result.right,
+                "tooWeak": result.is_too_weak,
+                "wrong": result.wrong,
+                "seconds": round(result.seconds, 1),
+                "tokens": result.tokens,
+                "costNanoUsd": result.cost_nano_usd,
             }
-            for each in checked.results
+            for result in model.results
         ],
-        "tooWeakFor": checked.too_weak_for,
+        "tooWeakFor": model.too_weak_for,
     }
 
 
-def _print_model(checked: CheckedModel) -> None:
-    used = checked.completion
-    stages = "all stages" if len(checked.stages) == len(PROMPT_STAGES) else ", ".join(checked.stages)
-    row = Text(f"{one_line(checked.model)}  ")
-    row.append("fails" if checked.code else "works", style="bold red" if checked.code else "bold green")
-    tokens = used.input_tokens + used.output_tokens if used else 0
-    cost = _cost(used.cost_nano_usd if used else 0)
-    stdout.print(row.append(f"  {checked.duration_ms / 1000:.1f} s  {tokens} tokens  {cost}  {stages}"))
-    if checked.code:
-        stdout.print(f"  {one_line(checked.problem, MAX_SENTENCE)}")
+def _print_model(model: CheckedModel) -> None:
+    completion = model.completion
+    stages = "all stages" if len(model.stages) == len(PROMPT_STAGES) else ", ".join(model.stages)
+    row = Text(f"{one_line(model.model)}  ")
+    row.append("fails" if model.code else "works", style="bold red" if model.code else "bold green")
+    tokens = completion.input_tokens + completion.output_tokens if completion else 0
+    cost = _cost(completion.cost_nano_usd if completion else 0)
+    stdout.print(row.append(f"  {model.duration_ms / 1000:.1f} s  {tokens} tokens  {cost}  {stages}"))
+    if model.code:
+        stdout.print(f"  {one_line(model.problem, MAX_SENTENCE)}")
         return
-    if used and used.usage_estimated:
+    if completion and completion.usage_estimated:
         stdout.print(f"  {ESTIMATED}")
     stdout.print(f"  {'stage':<12}  {'form':>8}  {'right':>8}  {'time':>8}  {'tokens':>7}  {'cost':>10}")
 
@@ -209,20 +209,20 @@ def _cost(nano_usd: int) -> str:
     return f"${nano_usd / NANO:.6f}" if nano_usd else "-"
 
 
-def _sum(found: Sequence[CheckedModel]) -> str:
-    failing = sum(bool(each.code) for each in found)
-    said = [
-        f"{one_line(each.model)} is too weak for {and_joined(each.too_weak_for)}: name another model with "
-        f"{' and '.join(f'POWERON_MODEL_{stage.upper()}' for stage in each.too_weak_for)}."
-        for each in found
-        if each.too_weak_for
+def _sum(checks: Sequence[CheckedModel]) -> str:
+    failing = sum(bool(check.code) for check in checks)
+    lines = [
+        f"{one_line(check.model)} is too weak for {and_joined(check.too_weak_for)}: name another model with "
+        f"{' and '.join(f'POWERON_MODEL_{stage.upper()}' for stage in check.too_weak_for)}."
+        for check in checks
+        if check.too_weak_for
     ]
     if not failing:
-        return "\n".join(said) or "Every model works."
-    if len(found) == 1:
+        return "\n".join(lines) or "Every model works."
+    if len(checks) == 1:
         return "The model does not work."
-    said.append(f"Of {len(found)} models, {failing} {'does' if failing == 1 else 'do'} not work.")
-    return "\n".join(said)
+    lines.append(f"Of {len(checks)} models, {failing} {'does' if failing == 1 else 'do'} not work.")
+    return "\n".join(lines)
 
 
 # --- the search engine --------------------------------------------------------------------------------
@@ -251,16 +251,16 @@ def search_check(as_json: AsJson = False) -> None:
     Reports whether it works, how long it took, and what to do if it does not work.
     Needs neither Kafka nor Postgres. Exit 1 if it does not work, or if none is set.
     """
-    checked = run_work(_checked_search(load_settings()))
+    result = run_work(_check_search(load_settings()))
     if as_json:
-        print_json(_search_object(checked))
+        print_json(_search_object(result))
     else:
-        _print_search(checked)
-    if checked.code:
+        _print_search(result)
+    if result.code:
         raise typer.Exit(FAILED)
 
 
-async def _checked_search(settings: Settings) -> CheckedSearch:
+async def _check_search(settings: Settings) -> CheckedSearch:
     name = (settings.search or "").partition(":")[0] or None
     began, results, problem, code = time.monotonic_ns(), None, "", None
     try:
@@ -272,30 +272,30 @@ async def _checked_search(settings: Settings) -> CheckedSearch:
                 results = await engine.search(TINY_QUERY)
     except PowerOnError as error:
         problem, code = str(error), error.code
-    advised = f"{problem} {advice_for_search(code, name)}".strip() if code else ""
-    return CheckedSearch(name, (time.monotonic_ns() - began) // 1_000_000, results, advised, code)
+    message = f"{problem} {advice_for_search(code, name)}".strip() if code else ""
+    return CheckedSearch(name, (time.monotonic_ns() - began) // 1_000_000, results, message, code)
 
 
-def _search_object(checked: CheckedSearch) -> dict[str, Any]:
+def _search_object(result: CheckedSearch) -> dict[str, Any]:
     """Return the result as `--json` prints it."""
     return {
-        "engine": checked.engine,
-        "works": checked.code is None,
-        "problem": checked.problem or None,
-        "code": checked.code,
-        "pages": len(checked.results.hits) if checked.results else 0,
-        "durationMs": checked.duration_ms,
+        "engine": result.engine,
+        "works": result.code is None,
+        "problem": result.problem or None,
+        "code": result.code,
+        "pages": len(result.results.hits) if result.results else 0,
+        "durationMs": result.duration_ms,
     }
 
 
-def _print_search(checked: CheckedSearch) -> None:
-    if checked.engine is not None:
-        row = Text(f"{one_line(checked.engine)}  ")
-        row.append("fails" if checked.code else "works", style="bold red" if checked.code else "bold green")
-        stdout.print(row.append(f"  {checked.duration_ms / 1000:>6.1f} s"))
-    if checked.code:
-        stdout.print(one_line(checked.problem, MAX_SENTENCE))
-    elif checked.results is not None and not checked.results.hits:
+def _print_search(result: CheckedSearch) -> None:
+    if result.engine is not None:
+        row = Text(f"{one_line(result.engine)}  ")
+        row.append("fails" if result.code else "works", style="bold red" if result.code else "bold green")
+        stdout.print(row.append(f"  {result.duration_ms / 1000:>6.1f} s"))
+    if result.code:
+        stdout.print(one_line(result.problem, MAX_SENTENCE))
+    elif result.results is not None and not result.results.hits:
         stdout.print("It answered, and found nothing.")
     else:
         stdout.print("The search engine works.")

@@ -14,17 +14,17 @@ class CommandGroup(TyperGroup):
     """Reports wrong arguments in our own words and, with `--json`, also as an object on stdout."""
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
-        with self._told(parent):
+        with self._report_errors(parent):
             if parent is None:
                 AS_JSON.set("--json" in args[: args.index("--") if "--" in args else None])
             return super().make_context(info_name, args, parent, **extra)
 
     def invoke(self, ctx: Any) -> Any:  # typer does not export the type
-        with self._told(ctx.parent):
+        with self._report_errors(ctx.parent):
             return super().invoke(ctx)
 
     @contextmanager
-    def _told(self, parent: Any) -> Generator[None, None, None]:
+    def _report_errors(self, parent: Any) -> Generator[None, None, None]:
         """Report wrong arguments of any command to programs once, in the outermost group."""
         try:
             yield

@@ -73,16 +73,16 @@ def documents_list(workflow: WorkflowId, output: Output = None, as_json: AsJson 
             return await files.write(connections, workflow, entries, output)
         return [files.shown_document(entry) | {"label": entry.label} for entry in entries]
 
-    found = with_rows(collect)
-    for document in found:
+    listing = with_rows(collect)
+    for document in listing:
         if as_json:
             print_json(document)
         else:
-            where = document["path"] if output is not None else document["label"]
+            place = document["path"] if output is not None else document["label"]
             name = one_line(document["documentName"])
             margin = Text(f"{one_line(document['documentId']):<12}{size(document['size']):>9}  ", style="dim")
-            print_beside(stdout, margin, f"{name} ({printable(where or 'not written')})")
-    if output is not None and any(document["path"] is None for document in found):
+            print_beside(stdout, margin, f"{name} ({printable(place or 'not written')})")
+    if output is not None and any(document["path"] is None for document in listing):
         raise typer.Exit(FAILED)
 
 
@@ -110,35 +110,35 @@ def documents_gc(
 async def _clean_up(settings: Settings, *, dry_run: bool, yes: bool) -> Cleanup:
     async with open_connections(settings, tell) as connections:
         with clearing_up(connections, time.time()) as cleaning:
-            found = await cleaning.find(foreign=yes)
-            return found if dry_run else await cleaning.remove(found)
+            cleanup = await cleaning.find(foreign=yes)
+            return cleanup if dry_run else await cleaning.remove(cleanup)
 
 
 def _json(cleanup: Cleanup, *, dry_run: bool) -> dict[str, Any]:
-    found = sorted(cleanup.found.items())
+    workflows = sorted(cleanup.found.items())
     return {
         "dryRun": dry_run,
         **_sum(cleanup.all),
-        "workflows": [{"workflowId": workflow, **_sum(stored)} for workflow, stored in found],
+        "workflows": [{"workflowId": workflow, **_sum(entries)} for workflow, entries in workflows],
         "skipped": cleanup.skipped,
     }
 
 
-def _sum(stored: Sequence[InventoryEntry]) -> dict[str, Any]:
-    oldest = min((each.modified for each in stored), default=None)
+def _sum(entries: Sequence[InventoryEntry]) -> dict[str, Any]:
+    oldest = min((entry.modified for entry in entries), default=None)
     return {
-        "objects": len(stored),
-        "bytes": sum(each.size for each in stored),
+        "objects": len(entries),
+        "bytes": sum(entry.size for entry in entries),
         "oldest": None if oldest is None else datetime.fromtimestamp(oldest, UTC).isoformat(timespec="seconds"),
     }
 
 
 def _print(cleanup: Cleanup, *, dry_run: bool) -> None:
-    largest = sorted(cleanup.found.items(), key=lambda found: -sum(each.size for each in found[1]))
+    largest = sorted(cleanup.found.items(), key=lambda item: -sum(entry.size for entry in item[1]))
     for workflow, stored in largest[:SHOWN]:
-        shown = _sum(stored)
-        what = f"{counted(shown['objects'], 'object'):>12}{size(shown['bytes']):>10}"
-        stdout.print(f"{one_line(workflow):<36}{what}  oldest {shown['oldest'][:16].replace('T', ' ')}")
+        totals = _sum(stored)
+        amounts = f"{counted(totals['objects'], 'object'):>12}{size(totals['bytes']):>10}"
+        stdout.print(f"{one_line(workflow):<36}{amounts}  oldest {totals['oldest'][:16].replace('T', ' ')}")
     if len(largest) > SHOWN:
         stdout.print(f"… and {counted(len(largest) - SHOWN, 'other workflow')}; `--json` lists all.")
     for workflow in cleanup.skipped:

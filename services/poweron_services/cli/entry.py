@@ -12,7 +12,7 @@ from poweron_services.cli.standard_streams import outlive_readers, unwritten
 def main() -> None:
     """Run `poweron` with the arguments of this process."""
     AS_JSON.set("--json" in sys.argv[1:])  # until the arguments are parsed
-    shutdown.handle_signals(_exit_code, _stopped)
+    shutdown.handle_signals(_exit_code, _handle_stop)
     outlive_readers()
     from poweron_services.cli import main as commands  # noqa: PLC0415 - takes long to import
 
@@ -20,9 +20,9 @@ def main() -> None:
         commands.main()
     finally:
         shutdown.ignore_signals()
-        if (why := unwritten()) is not None:
-            said = f"Not everything could be printed: {why}. Free some space, and see `poweron workflows`."
-            print(said, file=sys.stderr)  # noqa: T201 - it concerns all commands
+        if (reason := unwritten()) is not None:
+            message = f"Not everything could be printed: {reason}. Free some space, and see `poweron workflows`."
+            print(message, file=sys.stderr)  # noqa: T201 - it concerns all commands
             raise SystemExit(FAILED)
 
 
@@ -31,14 +31,14 @@ def _exit_code(signum: int) -> int:
     return 0 if sys.argv[1:2] == ["serve"] else 128 + signum
 
 
-def _stopped(has_run: bool) -> None:
+def _handle_stop(has_run: bool) -> None:
     """Print that the command was stopped, bypassing the buffered streams, which a signal handler must not touch."""
     if sys.argv[1:2] == ["serve"]:
         return
-    said = STOPPED if has_run else NOTHING_YET
-    _write(2, said)
+    message = STOPPED if has_run else NOTHING_YET
+    _write(2, message)
     if AS_JSON.get():
-        _write(1, json.dumps({"error": said, "code": STOPPED_CODE}))
+        _write(1, json.dumps({"error": message, "code": STOPPED_CODE}))
 
 
 def _write(descriptor: int, line: str) -> None:

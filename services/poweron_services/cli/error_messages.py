@@ -37,7 +37,7 @@ Result = TypeVar("Result")
 LOG: Final = "poweron.log"
 _CODES: Final = {FAILED: "failed", USAGE: "usage"}  # by exit code; all others are those of signals
 _REQUESTS: Final = {kind.__name__ for kind in REQUESTS.values()}
-_WANTED: Final = {"int_parsing": "a whole number", "float_parsing": "a number"}
+_EXPECTED_KINDS: Final = {"int_parsing": "a whole number", "float_parsing": "a number"}
 
 
 def stop(message: str, exit_code: int = FAILED, *, code: Code | None = None) -> NoReturn:
@@ -140,11 +140,11 @@ def argument(error: typer.BadParameter) -> str:
     if not isinstance(wrong, ValidationError) or not isinstance(error.param, TyperOption):
         return error.message
     problem = wrong.errors(include_url=False)[0]
-    wanted = error.param.get_runtime_param()
-    bounds = wanted.parameter_info
+    parameter = error.param.get_runtime_param()
+    bounds = parameter.parameter_info
     if bounds.min is None and bounds.max is None:
         return f"{_plainly(problem)}."
-    number = "number" if wanted.annotation is float else "whole number"
+    number = "number" if parameter.annotation is float else "whole number"
     return f"{problem['input']!r} is not a {number} {number_range(bounds.min, bounds.max)}."
 
 
@@ -188,16 +188,16 @@ def explained(error: BaseException) -> tuple[str, Code]:  # noqa: PLR0911 - one 
         return f"{unusable} POWERON_HOME says where PowerOn keeps its data.", "file_unusable"
     if structlog.is_configured():
         log.error("command_error", exc_info=error)
-    unexpected = f"PowerOn met an unexpected error ({type(error).__name__})."
-    return f"{unexpected} {LOG} in the data directory says more.", "unexpected_error"
+    message = f"PowerOn met an unexpected error ({type(error).__name__})."
+    return f"{message} {LOG} in the data directory says more.", "unexpected_error"
 
 
 def _plainly(problem: ErrorDetails) -> str:
     """Say what was given and what is expected; secrets never appear, since any text is valid for them."""
     if problem["type"] == "value_error":
         return str(problem["ctx"]["error"]).removesuffix(".")  # our own message says both
-    if (wanted := _WANTED.get(problem["type"])) is not None:
-        return f"{problem['input']!r} should be {wanted}"
+    if (expectation := _EXPECTED_KINDS.get(problem["type"])) is not None:
+        return f"{problem['input']!r} should be {expectation}"
     return problem["msg"].replace("Input", repr(problem["input"]), 1)
 
 
@@ -242,10 +242,10 @@ def _explain(problem: ErrorDetails) -> str:
     field = Settings.model_fields.get(place)
     if field is None:
         return f"{variable}: {problem['msg']}"
-    return f"{variable}: {problem['input']!r} is {_wanted(problem, field)}, or leave it unset{_default(field)}"
+    return f"{variable}: {problem['input']!r} is {_expectation(problem, field)}, or leave it unset{_default(field)}"
 
 
-def _wanted(problem: ErrorDetails, field: FieldInfo) -> str:
+def _expectation(problem: ErrorDetails, field: FieldInfo) -> str:
     if problem["type"] == "literal_error":
         return f"not one of {problem['ctx']['expected'].replace(' or ', ', ')}; set it to one of them"
     if problem["type"] == "bool_parsing":
@@ -258,7 +258,7 @@ def _wanted(problem: ErrorDetails, field: FieldInfo) -> str:
 
 
 def _bound(field: FieldInfo, name: str) -> Any:
-    return next((getattr(each, name) for each in field.metadata if hasattr(each, name)), None)
+    return next((getattr(constraint, name) for constraint in field.metadata if hasattr(constraint, name)), None)
 
 
 def _default(field: FieldInfo) -> str:

@@ -77,19 +77,19 @@ def evaluate(
     requests = _usable(lambda: read_table(file))
     settings = load_settings()
     if recorded is not None:
-        found = run_work(_judge_again(settings, requests, _kept(file, recorded, requests, model or [])))
+        outcome = run_work(_judge_again(settings, requests, _recorded_run(file, recorded, requests, model or [])))
     else:
         run_work(_check_models(settings, model or []))
-        chosen = candidates(settings, model or [])
-        asked = [(each, files.read(list(each.documents))) for each in requests]
-        found = _ask(settings, _Run(file, chosen), asked, repeat=repeat, at_once=at_once)
-    kept, told = found
+        models = candidates(settings, model or [])
+        questions = [(request, files.read(list(request.documents))) for request in requests]
+        outcome = _ask(settings, _Run(file, models), questions, repeat=repeat, at_once=at_once)
+    run, model_scores = outcome
     if as_json:
-        print_json(report_json(kept, told) | {"required": require, "met": _met(told, require)})
+        print_json(report_json(run, model_scores) | {"required": require, "met": _met(model_scores, require)})
     else:
-        stdout.print(printable(report_markdown(told)), soft_wrap=True)
-    if not _met(told, require):
-        tell(_unmet(told, require), style="bold red")
+        stdout.print(printable(report_markdown(model_scores)), soft_wrap=True)
+    if not _met(model_scores, require):
+        tell(_unmet(model_scores, require), style="bold red")
         raise typer.Exit(FAILED)
 
 
@@ -104,23 +104,23 @@ def _usable(make: Callable[[], Made]) -> Made:
 
 async def _check_models(settings: Settings, models: Sequence[str]) -> None:
     """Check that every model can be built, before servers are started; no model is called."""
-    async with AsyncExitStack() as opened:
+    async with AsyncExitStack() as stack:
         for name in models:
-            built(settings, name, opened)
+            built(settings, name, stack)
         if not models:
-            _usable(lambda: wiring.build_model(settings, opened))
+            _usable(lambda: wiring.build_model(settings, stack))
 
 
-def _kept(table: Path, recorded: str, requests: Sequence[TableRequest], models: Sequence[str]) -> KeptRun:
+def _recorded_run(table: Path, recorded: str, requests: Sequence[TableRequest], models: Sequence[str]) -> KeptRun:
     """Return the recorded run; the lines of the table must still ask the same."""
     if models:
         stop("A recorded run asks no model: leave out --model, or leave out --recorded.", USAGE)
     run = _usable(lambda: read_run(table, recorded))
-    asked = {each.line: each.fingerprint for each in requests}
-    for each in run.answers:
-        if asked.get(each.line) != each.fingerprint:
+    fingerprints = {request.line: request.fingerprint for request in requests}
+    for answer in run.answers:
+        if fingerprints.get(answer.line) != answer.fingerprint:
             stop(
-                f"Line {each.line} of {str(table)!r} asks for something different from run {run.run_id}. "
+                f"Line {answer.line} of {str(table)!r} asks for something different from run {run.run_id}. "
                 "The expectations may change between runs, but not the requests: leave out --recorded to ask again.",
                 USAGE,
             )
@@ -130,16 +130,16 @@ def _kept(table: Path, recorded: str, requests: Sequence[TableRequest], models: 
 class _Run:
     """A run in progress, which saves each answer as soon as it arrives."""
 
-    def __init__(self, table: Path, chosen: Sequence[EvaluatedModel]) -> None:
+    def __init__(self, table: Path, models: Sequence[EvaluatedModel]) -> None:
         now = datetime.now(UTC)
         self.table = table
-        self.chosen = chosen
+        self.chosen = models
         self.kept = KeptRun(
             run_id=f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(2)}",
             table=table.name,
             began=rfc3339(now),
             worker=wiring.process_name(),
-            models=tuple(each.name for each in chosen),
+            models=tuple(model.name for model in models),
         )
         self.place = place_of(table, self.kept.run_id)
 
@@ -156,19 +156,23 @@ class _Run:
     def answered(self, answer: KeptAnswer) -> None:
         self.kept = self.kept.model_copy(update={"answers": (*self.kept.answers, answer)})
         self.keep()
-        what = "no answer" if answer.trouble else "answered"
-        tell(f"{answer.model}: line {answer.line} {what}, workflow {answer.workflow_id or 'never sent'}")
+        status = "no answer" if answer.trouble else "answered"
+        tell(f"{answer.model}: line {answer.line} {status}, workflow {answer.workflow_id or 'never sent'}")
 
 
 def _ask(
-    settings: Settings, running: _Run, asked: Asked, *, repeat: int, at_once: int
+    settings: Settings, running: _Run, questions: Asked, *, repeat: int, at_once: int
 ) -> tuple[KeptRun, list[ModelScore]]:
     running.keep()
-    tell(f"Run {running.kept.run_id}: {counted(len(asked) * repeat * len(running.chosen), 'request')}.", style="bold")
-    return run_work(_asked(settings, running, asked, repeat=repeat, at_once=at_once), partial(_stopped, running))
+    tell(
+        f"Run {running.kept.run_id}: {counted(len(questions) * repeat * len(running.chosen), 'request')}.", style="bold"
+    )
+    return run_work(
+        _ask_models(settings, running, questions, repeat=repeat, at_once=at_once), partial(_interruption, running)
+    )
 
 
-def _stopped(running: _Run) -> str:
+def _interruption(running: _Run) -> str:
     if not running.kept.answers:
         return NOTHING_YET
     return (
@@ -177,17 +181,17 @@ def _stopped(running: _Run) -> str:
     )
 
 
-async def _asked(
-    settings: Settings, running: _Run, asked: Asked, *, repeat: int, at_once: int
+async def _ask_models(
+    settings: Settings, running: _Run, questions: Asked, *, repeat: int, at_once: int
 ) -> tuple[KeptRun, list[ModelScore]]:
     await check_content(settings)
     check_files(settings)
     callbacks = RunCallbacks(tell, _tell_waiting, running.answered)
     async with open_connections(settings, tell) as connections:
-        for each in running.chosen:
-            await ask_all(connections, each, asked, repeat=repeat, at_once=at_once, callbacks=callbacks)
+        for model in running.chosen:
+            await ask_all(connections, model, questions, repeat=repeat, at_once=at_once, callbacks=callbacks)
         tell(f"Kept: {running.place}")
-        return running.kept, await _scores(connections, running.kept, [request for request, _ in asked])
+        return running.kept, await _scores(connections, running.kept, [request for request, _ in questions])
 
 
 async def _judge_again(
@@ -200,11 +204,12 @@ async def _judge_again(
 
 
 async def _scores(connections: Connections, run: KeptRun, requests: Sequence[TableRequest]) -> list[ModelScore]:
-    expected = {each.line: each.expect for each in requests}
+    expectations = {request.line: request.expect for request in requests}
     answers: list[JudgedAnswer] = [
-        judged(run, each, expected[each.line], await _answer(connections, each.workflow_id)) for each in run.answers
+        judged(run, answer, expectations[answer.line], await _answer(connections, answer.workflow_id))
+        for answer in run.answers
     ]
-    return scores(run, sorted(answers, key=lambda each: (each.kept.line, each.kept.repetition)))
+    return scores(run, sorted(answers, key=lambda answer: (answer.kept.line, answer.kept.repetition)))
 
 
 async def _answer(connections: Connections, workflow_id: str | None) -> RecordedAnswer | None:
@@ -217,18 +222,20 @@ async def _answer(connections: Connections, workflow_id: str | None) -> Recorded
     return await recorded_answer(history, connections.content)
 
 
-def _tell_waiting(heard: Heard) -> None:
+def _tell_waiting(record: Heard) -> None:
     """Report an action that waits for approval; without an answer the run would wait until the approval expires."""
-    if isinstance(heard.event, ApprovalRequested) and heard.verdict == "accepted":
-        tell(f"Workflow {heard.workflow.id} waits for an approval.", style="yellow")
-        tell_how_to_answer(heard.workflow.id)
+    if isinstance(record.event, ApprovalRequested) and record.verdict == "accepted":
+        tell(f"Workflow {record.workflow.id} waits for an approval.", style="yellow")
+        tell_how_to_answer(record.workflow.id)
 
 
-def _met(told: Sequence[ModelScore], require: float | None) -> bool:
-    return require is None or all(each.share is not None and each.share >= require for each in told)
+def _met(model_scores: Sequence[ModelScore], require: float | None) -> bool:
+    return require is None or all(score.share is not None and score.share >= require for score in model_scores)
 
 
-def _unmet(told: Sequence[ModelScore], require: float | None) -> str:
-    below = [each for each in told if not _met([each], require)]
-    names = ", ".join(f"{each.model} ({'nothing' if each.share is None else f'{each.share:.0%}'})" for each in below)
+def _unmet(model_scores: Sequence[ModelScore], require: float | None) -> str:
+    below = [score for score in model_scores if not _met([score], require)]
+    names = ", ".join(
+        f"{score.model} ({'nothing' if score.share is None else f'{score.share:.0%}'})" for score in below
+    )
     return f"Fewer answers are right than the {require:.0%} that are required: {names}."

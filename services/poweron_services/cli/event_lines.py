@@ -76,29 +76,29 @@ class Narrator:
     def __init__(self) -> None:
         self._place = ""
 
-    def __call__(self, heard: Heard) -> None:
-        for place, word, sentence in told_lines(heard):
+    def __call__(self, record: Heard) -> None:
+        for place, word, sentence in told_lines(record):
             self._tell(place, word, sentence)
-        if isinstance(heard.event, ApprovalRequested) and heard.verdict == "accepted":
-            tell_how_to_answer(heard.workflow.id)
+        if isinstance(record.event, ApprovalRequested) and record.verdict == "accepted":
+            tell_how_to_answer(record.workflow.id)
 
     def _tell(self, place: str, word: str, sentence: str) -> None:
-        shown = "" if stderr.is_terminal and place == self._place else place
+        label = "" if stderr.is_terminal and place == self._place else place
         self._place = place
-        margin = Text(f"{shown:<{PLACE}}", style="dim")
+        margin = Text(f"{label:<{PLACE}}", style="dim")
         margin.append(f"{word:<{WORD}}", style=STYLES.get(word, "bold"))
         print_beside(stderr, margin, sentence)
 
 
-def told_lines(heard: Heard) -> Iterator[tuple[str, str, str]]:
+def told_lines(record: Heard) -> Iterator[tuple[str, str, str]]:
     """Yield what happened: its place, a word for it, and a sentence."""
-    event = heard.event
+    event = record.event
     if event is None:
-        yield "", "unknown", f"{heard.recorded.envelope.type} comes from a newer release; cancelling still works."
-    elif heard.verdict == "superseded":
+        yield "", "unknown", f"{record.recorded.envelope.type} comes from a newer release; cancelling still works."
+    elif record.verdict == "superseded":
         yield _place(event), "superseded", f"{event.TYPE} came too late and has no effect."
     else:
-        yield from ((_place(event), word, sentence) for word, sentence in _lines(event, heard.workflow))
+        yield from ((_place(event), word, sentence) for word, sentence in _lines(event, record.workflow))
 
 
 def _place(event: WorkflowEvent) -> str:
@@ -208,9 +208,11 @@ def _by(answer: ApprovalGranted | ApprovalDenied) -> str:
 
 
 def _parameters(event: ParametersSet) -> str:
-    given = [f"{name}: {shown_value(value)}" for name, value in event.parameters.items() if name not in event.defaulted]
-    dropped = f" (dropped: {', '.join(event.dropped)})" if event.dropped else ""
-    return ("; ".join(given) or "none given") + dropped
+    entries = [
+        f"{name}: {shown_value(value)}" for name, value in event.parameters.items() if name not in event.defaulted
+    ]
+    note = f" (dropped: {', '.join(event.dropped)})" if event.dropped else ""
+    return ("; ".join(entries) or "none given") + note
 
 
 def shown_value(value: JsonValue) -> str:
@@ -225,6 +227,6 @@ def _result(event: ActionCompleted) -> Line:
         return "not run", event.error or event.outcome
     if not event.success:
         return "failed", event.error or event.outcome
-    written = [f"{document.document_name} ({size(document.size)})" for document in event.documents]
-    how = f" in {event.duration_ms / 1000:.1f} s" if event.reused_from is None else f", {TAKEN_OVER}"
-    return "result", f"{', '.join(written) or 'no documents'}{how}"
+    files = [f"{document.document_name} ({size(document.size)})" for document in event.documents]
+    suffix = f" in {event.duration_ms / 1000:.1f} s" if event.reused_from is None else f", {TAKEN_OVER}"
+    return "result", f"{', '.join(files) or 'no documents'}{suffix}"

@@ -81,8 +81,8 @@ def check_writable(folder: Path) -> None:
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
-        said = f"Nothing can be written to {str(folder)!r}: {error.strerror}. Choose another folder with --output."
-        stop(said, USAGE, code=FOLDER_UNWRITABLE)
+        message = f"Nothing can be written to {str(folder)!r}: {error.strerror}. Choose another folder with --output."
+        stop(message, USAGE, code=FOLDER_UNWRITABLE)
 
 
 def check_file_writable(path: Path) -> None:
@@ -143,8 +143,8 @@ def _expect_earlier(path: Path, is_earlier: Callable[[bytes], bool]) -> None:
     with path.open("rb") as file:
         there = file.read(MAX_FILE + 1)
     if len(there) > MAX_FILE or not is_earlier(there):
-        said = f"{str(path)!r} is another file and is kept. Choose another one with --output, or remove it first."
-        stop(said, USAGE, code=FILE_EXISTS)
+        message = f"{str(path)!r} is another file and is kept. Choose another one with --output, or remove it first."
+        stop(message, USAGE, code=FILE_EXISTS)
 
 
 @contextmanager
@@ -152,8 +152,8 @@ def _writing(path: Path, exit_code: int) -> Generator[None, None, None]:
     try:
         yield
     except OSError as error:
-        said = f"{str(path)!r} cannot be written: {error.strerror}. Choose another file with --output."
-        stop(said, exit_code, code=FILE_UNWRITABLE)
+        message = f"{str(path)!r} cannot be written: {error.strerror}. Choose another file with --output."
+        stop(message, exit_code, code=FILE_UNWRITABLE)
 
 
 async def write(
@@ -167,30 +167,30 @@ async def write(
 
 
 async def _write(connections: Connections, workflow_id: str, document: DocumentRef, folder: Path) -> dict[str, Any]:
-    shown = shown_document(document)
+    entry = shown_document(document)
     if not document.is_named_safely:
         tell(
             f"{document.document_name!r} is not written: {document.document_id!r} is not an id that PowerOn gives, "
             "so another program wrote the event that names it. Find out who can write to the events topic."
         )
-        return shown | {"path": None, "code": "document_id_invalid"}
+        return entry | {"path": None, "code": "document_id_invalid"}
     try:
         data = await connections.content.get(workflow_id, document.content)
     except (MissingContent, Unavailable) as error:
-        tell(f"{document.document_name!r} cannot be written. {_why_unread(error)}")
-        return shown | {"path": None, "code": error.code}
+        tell(f"{document.document_name!r} cannot be written. {_unread_reason(error)}")
+        return entry | {"path": None, "code": error.code}
     name = _file_name(document)
     try:
-        written = await asyncio.to_thread(_write_file, folder, name, _without_formulas(document, data))
+        file_name = await asyncio.to_thread(_write_file, folder, name, _without_formulas(document, data))
     except OSError as error:
         tell(
             f"{document.document_name!r} cannot be written to {str(folder / name)!r}: {error.strerror}. "
             f"`poweron documents {workflow_id} --output DIR` writes it elsewhere."
         )
-        return shown | {"path": None, "code": FOLDER_UNWRITABLE}
-    if written != name:
-        tell(f"{str(folder / name)!r} is another file and is kept; the document is written to {written!r} beside it.")
-    return shown | {"path": str(folder / written).encode(errors="replace").decode()}
+        return entry | {"path": None, "code": FOLDER_UNWRITABLE}
+    if file_name != name:
+        tell(f"{str(folder / name)!r} is another file and is kept; the document is written to {file_name!r} beside it.")
+    return entry | {"path": str(folder / file_name).encode(errors="replace").decode()}
 
 
 def _without_formulas(document: DocumentRef, data: bytes) -> bytes:
@@ -212,18 +212,18 @@ def _write_file(folder: Path, name: str, data: bytes) -> str:
     place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         for number in range(1, MAX_SAME_NAMES + 1):
-            numbered = name if number == 1 else _numbered(name, number)
+            candidate = name if number == 1 else _with_number(name, number)
             with suppress(FileExistsError):
-                _write_new(numbered, data, place)
-                return numbered
-            if _holds(place, numbered, data):
-                return numbered
+                _write_new(candidate, data, place)
+                return candidate
+            if _holds(place, candidate, data):
+                return candidate
     finally:
         os.close(place)
     raise OSError(errno.EEXIST, f"{MAX_SAME_NAMES} files have this name already")
 
 
-def _numbered(name: str, number: int) -> str:
+def _with_number(name: str, number: int) -> str:
     path = Path(name)
     return f"{path.stem}-{number}{path.suffix}"
 
@@ -248,7 +248,7 @@ def _holds(place: int, name: str, data: bytes) -> bool:
         os.close(descriptor)
 
 
-def _why_unread(error: MissingContent | Unavailable) -> str:
+def _unread_reason(error: MissingContent | Unavailable) -> str:
     if isinstance(error, MissingContent):
         return "It is no longer in the content store."
     return f"The content store does not answer: {error}. Try again."
@@ -266,8 +266,8 @@ def shown_document(document: DocumentRef) -> dict[str, Any]:
 
 def _file_name(document: DocumentRef) -> str:
     """Return a file name that stays in its folder for any name of the document, and keeps its extension."""
-    kept = "".join(
+    safe_name = "".join(
         character if character.isalnum() or character in "-_. ()" else "_" for character in document.document_name
     )
-    end = kept.strip("_. ").encode()[-MAX_FILE_NAME:].decode(errors="ignore")
+    end = safe_name.strip("_. ").encode()[-MAX_FILE_NAME:].decode(errors="ignore")
     return f"{document.document_id}-{end or 'document'}"

@@ -75,19 +75,19 @@ def fork(
     Exit 0 completed, 1 failed, 2 wrong usage, 3 cancelled, 130 stopped by Ctrl-C, 143 by SIGTERM.
     """
     wish, serving = ForkWish(workflow, at, prompt=prompt, max_steps=max_steps, live=live), not no_serve
-    asked = AskProgress()
+    progress = AskProgress()
     with sentences():
         _check(wish, model, serving=serving)
-        settings = load_settings(telemetry.StageWaitReporter(asked.waits))
+        settings = load_settings(telemetry.StageWaitReporter(progress.waits))
         if serving:
-            settings = _checked(settings, model)
+            settings = _check_settings(settings, model)
         forked, documents = run_work(
-            _fork(settings, wish, serving=serving, asked=asked), partial(asked.interrupted, serving=serving)
+            _fork(settings, wish, serving=serving, progress=progress), partial(progress.interrupted, serving=serving)
         )
         if as_json:
-            print_json(_json(forked, documents, asked))
+            print_json(_json(forked, documents, progress))
         else:
-            _print(forked, documents, asked, is_reworded=wish.prompt is not None)
+            _print(forked, documents, progress, is_reworded=wish.prompt is not None)
     raise typer.Exit(exit_code(forked.outcome, documents))
 
 
@@ -102,7 +102,7 @@ def _check(wish: ForkWish, model: str | None, *, serving: bool) -> None:
         stop("`--model` says which model this process asks; with `--no-serve` it asks none.", USAGE)
 
 
-def _checked(settings: Settings, model: str | None) -> Settings:
+def _check_settings(settings: Settings, model: str | None) -> Settings:
     """Return the settings; a model that is named serves every stage.
 
     Ends the command before anything is opened if a setting is missing that a model needs.
@@ -120,20 +120,20 @@ def _checked(settings: Settings, model: str | None) -> Settings:
     return settings
 
 
-async def _fork(settings: Settings, wish: ForkWish, *, serving: bool, asked: AskProgress) -> tuple[Forked, Shown]:
+async def _fork(settings: Settings, wish: ForkWish, *, serving: bool, progress: AskProgress) -> tuple[Forked, Shown]:
     await check_content(settings)
     async with open_connections(settings, tell) as connections:
-        async with watching_progress(connections.progress) as asked.watch:
-            callbacks = Callbacks(asked.heard, asked.requested, tell_untaken)
+        async with watching_progress(connections.progress) as progress.watch:
+            callbacks = Callbacks(progress.heard, progress.requested, tell_untaken)
             forked = await run_fork(connections, wish, serving=serving, callbacks=callbacks, progress=tell)
         outcome = forked.outcome
         folder = OUTPUT / outcome.workflow_id
         return forked, await files.write(connections, outcome.workflow_id, outcome.documents, folder)
 
 
-def _json(forked: Forked, documents: Shown, asked: AskProgress) -> dict[str, Any]:
+def _json(forked: Forked, documents: Shown, progress: AskProgress) -> dict[str, Any]:
     return {
-        **outcome_json(forked.outcome, documents, asked.models),
+        **outcome_json(forked.outcome, documents, progress.models),
         "forkedFrom": forked.plan.forked_from.model_dump(mode="json", by_alias=True),
         "reusedCalls": forked.reuse.calls,
         "reusedActions": forked.reuse.actions,
@@ -141,9 +141,9 @@ def _json(forked: Forked, documents: Shown, asked: AskProgress) -> dict[str, Any
     }
 
 
-def _print(forked: Forked, documents: Shown, asked: AskProgress, *, is_reworded: bool) -> None:
+def _print(forked: Forked, documents: Shown, progress: AskProgress, *, is_reworded: bool) -> None:
     print_outcome(
-        forked.outcome, documents, [each for each in asked.models if not each.startswith(f"{RECORDED}/")], None
+        forked.outcome, documents, [model for model in progress.models if not model.startswith(f"{RECORDED}/")], None
     )
     if forked.outcome.refusal is not None:
         return
@@ -176,18 +176,18 @@ def diff(
     with sentences():
         check_id(a)
         check_id(b)
-        compared = run_work(_compared(a, b))
+        comparison = run_work(_compare(a, b))
         if as_json:
-            print_json(_diff_json(a, b, compared))
+            print_json(_diff_json(a, b, comparison))
         else:
-            _print_diff(a, b, compared)
-    raise typer.Exit(0 if compared.same else FAILED)
+            _print_diff(a, b, comparison)
+    raise typer.Exit(0 if comparison.same else FAILED)
 
 
-async def _compared(a: str, b: str) -> Comparison:
+async def _compare(a: str, b: str) -> Comparison:
     async with open_connections(load_settings(), tell) as connections:
-        ours, theirs = await _events(connections, a), await _events(connections, b)
-    return compare([each.event for each in ours], [each.event for each in theirs])
+        first, second = await _events(connections, a), await _events(connections, b)
+    return compare([entry.event for entry in first], [entry.event for entry in second])
 
 
 async def _events(connections: Connections, workflow: str) -> list[AcceptedEvent]:
@@ -196,32 +196,32 @@ async def _events(connections: Connections, workflow: str) -> list[AcceptedEvent
     return accepted(await judged_records(connections.pool, workflow))
 
 
-def _diff_json(a: str, b: str, compared: Comparison) -> dict[str, Any]:
-    parted = compared.divergence
+def _diff_json(a: str, b: str, comparison: Comparison) -> dict[str, Any]:
+    divergence = comparison.divergence
     return {
-        "same": compared.same,
-        "divergence": None if parted is None else parted.model_dump(mode="json", by_alias=True),
-        "a": _cost(a, compared.a),
-        "b": _cost(b, compared.b),
+        "same": comparison.same,
+        "divergence": None if divergence is None else divergence.model_dump(mode="json", by_alias=True),
+        "a": _cost(a, comparison.a),
+        "b": _cost(b, comparison.b),
     }
 
 
 def _cost(workflow: str, cost: RunCost) -> dict[str, Any]:
-    given = cost.model_dump(mode="json", by_alias=True, exclude={"cost_nano_usd"})
-    return {"workflowId": workflow, **given, "costUsd": cost.cost_nano_usd / NANO}
+    fields = cost.model_dump(mode="json", by_alias=True, exclude={"cost_nano_usd"})
+    return {"workflowId": workflow, **fields, "costUsd": cost.cost_nano_usd / NANO}
 
 
-def _print_diff(a: str, b: str, compared: Comparison) -> None:
-    if compared.divergence is None:
+def _print_diff(a: str, b: str, comparison: Comparison) -> None:
+    if comparison.divergence is None:
         stdout.print("Both did the same: actions, parameters, outcomes and decisions are equal at every place.")
     else:
-        for line in divergence_lines(compared.divergence):
+        for line in divergence_lines(comparison.divergence):
             stdout.print(line)
     stdout.print()
     table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
     for heading in ("", "steps", "calls", "taken over", "tokens", "cost", "models", "actions"):
         table.add_column(heading, justify="left" if not heading else "right")
-    for name, workflow, cost in (("A", a, compared.a), ("B", b, compared.b)):
+    for name, workflow, cost in (("A", a, comparison.a), ("B", b, comparison.b)):
         stdout.print(f"{name}  {workflow}")
         table.add_row(name, *_cells(cost))
     stdout.print()
@@ -240,15 +240,15 @@ def _cells(cost: RunCost) -> list[str]:
     ]
 
 
-def divergence_lines(parted: Divergence) -> Iterator[str]:
+def divergence_lines(divergence: Divergence) -> Iterator[str]:
     """Yield lines that say where two workflows first differ, and what each did there."""
-    place = _where((parted.round, parted.task, parted.attempt, parted.step))
-    yield f"They first differ in {place}, by {_BY[parted.what]}."
-    a, b = parted.a, parted.b
-    if parted.what == "parameters":
-        a, b = _differing(a, b), _differing(b, a)
-    yield f"  A  {_cut(_told(parted.what, a))}"
-    yield f"  B  {_cut(_told(parted.what, b))}"
+    place = _place_text((divergence.round, divergence.task, divergence.attempt, divergence.step))
+    yield f"They first differ in {place}, by {_BY[divergence.what]}."
+    a, b = divergence.a, divergence.b
+    if divergence.what == "parameters":
+        a, b = _differences(a, b), _differences(b, a)
+    yield f"  A  {_truncate(_description(divergence.what, a))}"
+    yield f"  B  {_truncate(_description(divergence.what, b))}"
 
 
 _BY = {
@@ -261,27 +261,29 @@ _BY = {
 _PLACES = ("round", "task", "attempt", "step")
 
 
-def _where(place: Sequence[int]) -> str:
+def _place_text(place: Sequence[int]) -> str:
     """Format a place as `round 1, task 2, attempt 1, step 3`, leaving out zeros."""
     return ", ".join(f"{name} {number}" for name, number in zip(_PLACES, place, strict=True) if number)
 
 
-def _differing(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+def _differences(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
     """Return the parameters that differ, including those that only the other workflow has."""
-    told = [{name: given.get(name, NOT_GIVEN) for name in sorted({*one, *other})} for given in (one, other)]
-    return {name: value for name, value in told[0].items() if value != told[1][name]}
+    both = [
+        {name: parameters.get(name, NOT_GIVEN) for name in sorted({*first, *second})} for parameters in (first, second)
+    ]
+    return {name: value for name, value in both[0].items() if value != both[1][name]}
 
 
-def _told(what: str, value: Any) -> str:
+def _description(what: str, value: Any) -> str:
     match value:
         case None:
             return "nothing more"
         case {"place": place}:
-            kind, come_to = next((str(name), each) for name, each in value.items() if name != "place")
-            said_by_itself = isinstance(come_to, dict) and kind != "parameters"
-            return f"{_where(place)}: {'' if said_by_itself else f'{kind} '}{_told(kind, come_to)}"
+            kind, content = next((str(name), item) for name, item in value.items() if name != "place")
+            is_self_explaining = isinstance(content, dict) and kind != "parameters"
+            return f"{_place_text(place)}: {'' if is_self_explaining else f'{kind} '}{_description(kind, content)}"
         case dict() if what == "parameters":
-            return "; ".join(f"{name}: {shown_value(each)}" for name, each in value.items()) or "none"
+            return "; ".join(f"{name}: {shown_value(item)}" for name, item in value.items()) or "none"
         case {"tasks": int() as count}:
             return counted(count, "task")
         case {"stage": stage, "code": code}:
@@ -290,7 +292,7 @@ def _told(what: str, value: Any) -> str:
             return str(value)
 
 
-def _cut(text: str) -> str:
-    shown = printable(text)
-    left_out = len(shown) - WIDE
-    return shown if left_out <= 0 else f"{shown[:WIDE]}… ({counted(left_out, 'more character')})"
+def _truncate(text: str) -> str:
+    visible = printable(text)
+    excess = len(visible) - WIDE
+    return visible if excess <= 0 else f"{visible[:WIDE]}… ({counted(excess, 'more character')})"

@@ -59,13 +59,13 @@ COMMANDS: Final = {
 @cache
 def _load(name: str) -> Any:
     """Import a command, and return it as typer runs it."""
-    found = getattr(import_module(f"poweron_services.cli.{COMMANDS[name].module}"), name)
-    if isinstance(found, typer.Typer):
-        loaded: Any = typer.main.get_group(found)
-        loaded.name = name
-        return loaded
+    command = getattr(import_module(f"poweron_services.cli.{COMMANDS[name].module}"), name)
+    if isinstance(command, typer.Typer):
+        group: Any = typer.main.get_group(command)
+        group.name = name
+        return group
     alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
-    alone.command(name)(found)
+    alone.command(name)(command)
     return typer.main.get_command(alone)
 
 
@@ -87,8 +87,8 @@ class _Commands(Mapping[str, Any]):
 class _LazyGroup(CommandGroup):
     """Lists the commands without importing them."""
 
-    def __init__(self, **given: Any) -> None:
-        super().__init__(**given)
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
         self.commands: Any = _Commands()
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - typer hands it over

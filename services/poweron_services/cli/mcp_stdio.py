@@ -30,7 +30,7 @@ async def serve(settings: Settings, folders: Sequence[Path], *, serving: bool) -
         stdio_server() as (received, write),
         answerable(received) as read,
     ):
-        server = tool_server(ToolCalls(place, AllowedFolders.of(folders), _narrated), explained)
+        server = tool_server(ToolCalls(place, AllowedFolders.of(folders), _narrate), explained)
         await server.run(read, write, server.create_initialization_options())
 
 
@@ -43,6 +43,6 @@ async def _leave_to_others(_: Connections) -> None:
     await asyncio.get_running_loop().create_future()
 
 
-def _narrated(heard: Heard) -> Iterator[str]:
-    for place, word, sentence in told_lines(heard):
+def _narrate(record: Heard) -> Iterator[str]:
+    for place, word, sentence in told_lines(record):
         yield " ".join(filter(None, (f"{place}:" if place else "", f"{word}:", sentence)))

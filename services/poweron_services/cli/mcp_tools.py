@@ -67,13 +67,13 @@ async def check_servers(settings: Settings, *, as_json: bool) -> bool:
     tell(f"Asking {counted(len(entries), 'server')}; each has up to {longest:g} s to start.")
     work = True
     async with tool_servers(entries, WebSettings.of(settings)) as servers:
-        for answer in asyncio.as_completed([_asked(server, known) for server in servers]):
-            checked = await answer
-            work &= checked.works
+        for answer in asyncio.as_completed([_ask(server, known) for server in servers]):
+            result = await answer
+            work &= result.works
             if as_json:
-                print_json(_object(checked))
+                print_json(_object(result))
             else:
-                _print(checked)
+                _print(result)
     return work
 
 
@@ -84,16 +84,16 @@ def _entries(settings: Settings) -> Any:
     return entries
 
 
-async def _asked(server: ToolServer, known: KnownTools) -> CheckedServer:
+async def _ask(server: ToolServer, known: KnownTools) -> CheckedServer:
     name = server.entry.name
     approved = {tool.name: tool for tool in known.of(name) or ()}
     try:
-        offered = await server.tools()
+        offers = await server.tools()
     except PowerOnError as error:
-        told = f"{error} It said: {error.detail}" if error.detail else str(error)
+        problem = f"{error} It said: {error.detail}" if error.detail else str(error)
         tools = tuple(_tool(server, tool, "approved") for tool in approved.values())
-        return CheckedServer(name, tools, told, _advice(server, error))
-    return CheckedServer(name, tuple(_compared(server, approved, offered)))
+        return CheckedServer(name, tools, problem, _advice(server, error))
+    return CheckedServer(name, tuple(_compare(server, approved, offers)))
 
 
 def _advice(server: ToolServer, error: PowerOnError) -> str:
@@ -105,70 +105,78 @@ def _advice(server: ToolServer, error: PowerOnError) -> str:
     return f"Run its `command` with its `args` yourself to see what it lacks. {_TIMEOUT}"
 
 
-def _compared(
-    server: ToolServer, approved: Mapping[str, ToolDescription], offered: Mapping[str, ToolDescription]
+def _compare(
+    server: ToolServer, approved: Mapping[str, ToolDescription], offers: Mapping[str, ToolDescription]
 ) -> list[CheckedTool]:
-    every = with_own_names(server.entry.name, {**approved, **offered})  # the names once all are approved
-    named = {*with_own_names(server.entry.name, approved).values()} | {*every.values()} - approved.keys()
-    found = []
-    for tool, now in offered.items():
+    names = with_own_names(server.entry.name, {**approved, **offers})  # the names once all are approved
+    usable_tools = {*with_own_names(server.entry.name, approved).values()} | {*names.values()} - approved.keys()
+    results = []
+    for tool, now in offers.items():
         before = approved.get(tool)
-        if tool not in named:
-            found.append(_tool(server, now, "unusable", "Another tool has the same name as an action."))
+        if tool not in usable_tools:
+            results.append(_tool(server, now, "unusable", "Another tool has the same name as an action."))
         elif before is None:
-            found.append(_tool(server, now, "new"))
+            results.append(_tool(server, now, "new"))
         elif before.digest == now.digest:
-            found.append(_tool(server, now, "approved"))
+            results.append(_tool(server, now, "approved"))
         else:
-            found.append(_tool(server, now, "changed", f"Since it was approved, {what_changed(now, before)}."))
-    gone = [approved[tool] for tool in approved if tool not in offered]
-    return [*found, *(_tool(server, tool, "gone", "The server no longer offers it.") for tool in gone)]
+            results.append(_tool(server, now, "changed", f"Since it was approved, {what_changed(now, before)}."))
+    gone = [approved[tool] for tool in approved if tool not in offers]
+    return [*results, *(_tool(server, tool, "gone", "The server no longer offers it.") for tool in gone)]
 
 
-def _tool(server: ToolServer, described: ToolDescription, state: State, problem: str = "") -> CheckedTool:
-    tool = ApprovedTool(action_of(server.entry.name, described.name), described, server)
+def _tool(server: ToolServer, description: ToolDescription, state: State, problem: str = "") -> CheckedTool:
+    tool = ApprovedTool(action_of(server.entry.name, description.name), description, server)
     try:
         check_description(ServerTool.of(tool).spec)
     except Refused as error:
         state, problem = "unusable", str(error)
-    return CheckedTool(tool.action, state, described, tool.needs_approval, problem)
+    return CheckedTool(tool.action, state, description, tool.needs_approval, problem)
 
 
 async def approve_tools(settings: Settings, which: str, *, as_json: bool) -> int:
     """Approve the tools of all servers, of `SERVER` or of `SERVER.TOOL`, and return how many have changed."""
     known, entries = KnownTools.of_home(settings.home), _entries(settings)
     server_name, _, tool = which.partition(".")
-    chosen = [entry for entry in entries if server_name in ("", entry.name, entry.method)]
-    if not chosen:
+    selection = [entry for entry in entries if server_name in ("", entry.name, entry.method)]
+    if not selection:
         stop(f"There is no server {server_name!r}; there are {', '.join(entry.name for entry in entries)}.", USAGE)
-    async with tool_servers(chosen, WebSettings.of(settings)) as servers:
+    async with tool_servers(selection, WebSettings.of(settings)) as servers:
         return sum([await _approve(server, known, tool, as_json=as_json) for server in servers])
 
 
 async def _approve(server: ToolServer, known: KnownTools, tool: str, *, as_json: bool) -> int:
     """Approve all tools of the server, or the named one, and return how many have changed."""
-    name, offered = server.entry.name, await server.tools()
-    approved = {each.name: each for each in known.of(name) or ()}
-    wanted = {each for each in {**approved, **offered} if tool in ("", each, action_of(name, each).partition(".")[2])}
-    if not wanted:
-        stop(f"The server {name!r} has no tool {tool!r}; it has {', '.join(sorted(offered))}.", USAGE)
-    different = [each for each in sorted(wanted) if _written(approved.get(each)) != _written(offered.get(each))]
-    for each in different:
-        before, now = approved.get(each), offered.get(each)
+    name, offers = server.entry.name, await server.tools()
+    approved = {description.name: description for description in known.of(name) or ()}
+    selection = {
+        tool_name
+        for tool_name in {**approved, **offers}
+        if tool in ("", tool_name, action_of(name, tool_name).partition(".")[2])
+    }
+    if not selection:
+        stop(f"The server {name!r} has no tool {tool!r}; it has {', '.join(sorted(offers))}.", USAGE)
+    different = [
+        tool_name
+        for tool_name in sorted(selection)
+        if _description_lines(approved.get(tool_name)) != _description_lines(offers.get(tool_name))
+    ]
+    for tool_name in different:
+        before, now = approved.get(tool_name), offers.get(tool_name)
         if as_json:
-            print_json({"action": action_of(name, each), "tool": each, "changed": _difference(before, now)})
+            print_json({"action": action_of(name, tool_name), "tool": tool_name, "changed": _difference(before, now)})
         else:
-            _print_difference(action_of(name, each), before, now)
-    kept = {each: described for each, described in approved.items() if each not in wanted}
-    known.approve(name, [*kept.values(), *(offered[each] for each in offered if each in wanted)])
+            _print_difference(action_of(name, tool_name), before, now)
+    others = {tool_name: description for tool_name, description in approved.items() if tool_name not in selection}
+    known.approve(name, [*others.values(), *(offers[tool_name] for tool_name in offers if tool_name in selection)])
     return len(different)
 
 
-def _written(described: ToolDescription | None) -> list[str]:
+def _description_lines(description: ToolDescription | None) -> list[str]:
     """Return the description of a tool, line by line."""
-    if described is None:
+    if description is None:
         return []
-    pretty = orjson.dumps(described.written, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS)
+    pretty = orjson.dumps(description.written, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS)
     return pretty.decode().splitlines()
 
 
@@ -178,7 +186,7 @@ def _difference(before: ToolDescription | None, now: ToolDescription | None) -> 
 
 def _print_difference(action: str, before: ToolDescription | None, now: ToolDescription | None) -> None:
     stdout.print(Text(f"{action}: {_difference(before, now)}. Approved.", style="bold"))
-    lines = [*difflib.unified_diff(_written(before), _written(now), lineterm="", n=2)][2:]
+    lines = [*difflib.unified_diff(_description_lines(before), _description_lines(now), lineterm="", n=2)][2:]
     for line in lines[:MAX_DIFF]:
         style = "green" if line.startswith("+") else "red" if line.startswith("-") else ""
         stdout.print(Text(f"  {printable(line)}", style=style))

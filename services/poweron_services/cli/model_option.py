@@ -15,10 +15,10 @@ from poweron_services.models.chat_model import ChatModel
 from poweron_services.settings.config import KEY_VARIABLES, Provider, ProviderSettings, Settings
 
 
-def built(settings: Settings, name: str, opened: AsyncExitStack) -> ChatModel:
+def built(settings: Settings, name: str, stack: AsyncExitStack) -> ChatModel:
     """Build the model for every stage; if it is not configured, end the command and name those that are."""
     try:
-        return wiring.build_model(settings.with_model(name), opened)
+        return wiring.build_model(settings.with_model(name), stack)
     except ValidationError as error:
         (problem, *_) = error.errors(include_url=False)
         _stop(settings, name, f"{problem['ctx']['error']}.")
@@ -26,13 +26,15 @@ def built(settings: Settings, name: str, opened: AsyncExitStack) -> ChatModel:
         _stop(settings, name, sentence(error), error.code)
 
 
-def _stop(settings: Settings, name: str, why: str, code: Code | None = None) -> NoReturn:
-    stop(f"The model {name!r} of --model is not configured. {why} {_configured(settings)}", USAGE, code=code)
+def _stop(settings: Settings, name: str, reason: str, code: Code | None = None) -> NoReturn:
+    stop(f"The model {name!r} of --model is not configured. {reason} {_configured(settings)}", USAGE, code=code)
 
 
 def _configured(settings: Settings) -> str:
     """List the models that can be named: those of the settings, and those of providers whose key is set."""
-    named, known = list(dict.fromkeys(["builtin", *settings.named_models])), ProviderSettings()
-    keyed = [each for each in get_args(Provider) if getattr(known, KEY_VARIABLES[each].lower()) is not None]
-    keys = f"; keys are set for models of {and_joined(keyed)}" if keyed else ""
-    return f"Configured {'are' if named[1:] else 'is'} {and_joined(named)}{keys}."
+    names, known = list(dict.fromkeys(["builtin", *settings.named_models])), ProviderSettings()
+    providers = [
+        provider for provider in get_args(Provider) if getattr(known, KEY_VARIABLES[provider].lower()) is not None
+    ]
+    keys = f"; keys are set for models of {and_joined(providers)}" if providers else ""
+    return f"Configured {'are' if names[1:] else 'is'} {and_joined(names)}{keys}."

@@ -31,7 +31,7 @@ stderr = Console(stderr=True, highlight=False, markup=False, emoji=False, soft_w
 
 def printable(text: str) -> str:
     """Escape invisible characters of untrusted text, so that none acts on the terminal or stays hidden (S23)."""
-    return _UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    return _UNSEEN.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def one_line(text: str, limit: int = 160) -> str:
@@ -62,8 +62,8 @@ def print_json(value: object) -> None:
 
 def print_json_text(text: str) -> None:
     """Print JSON that is already encoded, in the same way."""
-    written = _UNSEEN.sub(lambda found: json.dumps(found[0])[1:-1], text)
-    sys.stdout.buffer.write(written.encode() + b"\n")
+    encoded = _UNSEEN.sub(lambda match: json.dumps(match[0])[1:-1], text)
+    sys.stdout.buffer.write(encoded.encode() + b"\n")
     sys.stdout.flush()
 
 
@@ -86,14 +86,14 @@ def print_beside(console: Console, margin: Text, text: str) -> None:
     if not console.is_terminal or width < MIN_COLUMNS:
         console.print(margin + Text(one_line(text, 400)))
         return
-    for number, line in enumerate(_wrapped(console, one_line(text, 2_000), width)):
+    for number, line in enumerate(_wrap(console, one_line(text, 2_000), width)):
         console.print((Text(" " * margin.cell_len) if number else margin) + line)
 
 
-def _wrapped(console: Console, text: str, width: int) -> Iterable[Text]:
-    wrapped = Text(text).wrap(console, width)
-    kept = list(wrapped[:MAX_LINES]) or [Text()]
-    if len(wrapped) > MAX_LINES:
-        kept[-1].truncate(width - 1)
-        kept[-1].append(_CUT)
-    return kept
+def _wrap(console: Console, text: str, width: int) -> Iterable[Text]:
+    lines = Text(text).wrap(console, width)
+    first_lines = list(lines[:MAX_LINES]) or [Text()]
+    if len(lines) > MAX_LINES:
+        first_lines[-1].truncate(width - 1)
+        first_lines[-1].append(_CUT)
+    return first_lines

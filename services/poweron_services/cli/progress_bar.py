@@ -28,7 +28,7 @@ def watched() -> bool:
 
 
 @contextmanager
-def bar(what: str, unit: str) -> Generator[OnProgress, None, None]:
+def bar(title: str, unit: str) -> Generator[OnProgress, None, None]:
     """Show a bar for work that reports its own progress; show none if no user is watching."""
     if not watched():
         yield lambda _, __: None
@@ -36,12 +36,12 @@ def bar(what: str, unit: str) -> Generator[OnProgress, None, None]:
     from poweron_services.cli.bar_columns import open_bars  # noqa: PLC0415 - slow to import, and rarely needed
 
     with open_bars() as bars:
-        shown = bars.add_task(what, total=None, count="")
+        task = bars.add_task(title, total=None, count="")
 
-        def told(done: int, total: int) -> None:
-            bars.update(shown, completed=done, total=total, count=amount(done, total, unit))
+        def report(done: int, total: int) -> None:
+            bars.update(task, completed=done, total=total, count=amount(done, total, unit))
 
-        yield told
+        yield report
 
 
 class StepBar:
@@ -53,10 +53,10 @@ class StepBar:
         self._shown: TaskID | None = None
         self._at: tuple[object, ...] = ()
 
-    def heard(self, heard: Heard) -> None:
+    def heard(self, record: Heard) -> None:
         """Take an event of the workflow, which may end the step that is shown."""
-        self._workflow = heard.workflow
-        if self._at and self._at != _at(heard.workflow):
+        self._workflow = record.workflow
+        if self._at and self._at != _at(record.workflow):
             self.hide()
 
     def told(self, progress: StepProgress) -> bool:
@@ -94,16 +94,16 @@ class ProgressWatch:
         self._topic = topic
         self._following: asyncio.Task[None] | None = None
 
-    def begin(self, workflow_id: str, told: Callable[[], object] = lambda: None) -> None:
-        """Follow this workflow from now on; `told` is called whenever the running step reports progress."""
+    def begin(self, workflow_id: str, on_report: Callable[[], object] = lambda: None) -> None:
+        """Follow this workflow from now on; `on_report` is called whenever the running step reports progress."""
         if watched() and self._following is None:
-            self._following = asyncio.get_running_loop().create_task(self._follow(workflow_id, told))
+            self._following = asyncio.get_running_loop().create_task(self._follow(workflow_id, on_report))
 
-    async def _follow(self, workflow_id: str, told: Callable[[], object]) -> None:
+    async def _follow(self, workflow_id: str, on_report: Callable[[], object]) -> None:
         async with aclosing(follow_progress(self._topic, workflow_id)) as following:
             async for progress in following:
                 if self.bar.told(progress):
-                    told()
+                    on_report()
 
     async def end(self) -> None:
         self.bar.hide()

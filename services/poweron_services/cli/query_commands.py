@@ -64,9 +64,9 @@ async def bring_rows_on(connections: Connections) -> None:
         tell(f"{sentence(error)} These are the rows as they were. {LOG_LOST}", style="yellow")
 
 
-async def _expect_known(connections: Connections, workflow: str, found: Sequence[object]) -> None:
+async def _expect_known(connections: Connections, workflow: str, entries: Sequence[object]) -> None:
     """Raise UnknownWorkflow if nothing was found and the workflow does not exist."""
-    if not found and await reader.workflow(connections.pool, workflow) is None:
+    if not entries and await reader.workflow(connections.pool, workflow) is None:
         raise UnknownWorkflow(workflow)
 
 
@@ -80,22 +80,22 @@ NOTHING_HAPPENS = (
 @sentences()
 def workflows(limit: Limit = 20, as_json: AsJson = False) -> None:
     """List workflows, newest first."""
-    found = with_rows(lambda connections: reader.workflows(connections.pool, limit=limit))
+    summaries = with_rows(lambda connections: reader.workflows(connections.pool, limit=limit))
     if as_json:
-        for each in found:
-            print_json(each.model_dump(mode="json", by_alias=True))
+        for summary in summaries:
+            print_json(summary.model_dump(mode="json", by_alias=True))
         return
-    for each in found:
-        print_workflow(each)
-    if not found:
+    for summary in summaries:
+        print_workflow(summary)
+    if not summaries:
         stdout.print("There are no workflows yet. Ask for something with `poweron ask`.")
 
 
 def print_workflow(workflow: WorkflowSummary) -> None:
     """Print one line of the list, even on a narrow terminal; a workflow that waits for approval is highlighted."""
     narrow = stdout.is_terminal and stdout.width < WIDE
-    opened_, columns = (workflow.opened[5:16], 9) if narrow else (workflow.opened[:16], 11)
-    margin = Text(f"{workflow.workflow_id}  {opened_.replace('T', ' ')}  ", style="dim")
+    opening_time, columns = (workflow.opened[5:16], 9) if narrow else (workflow.opened[:16], 11)
+    margin = Text(f"{workflow.workflow_id}  {opening_time.replace('T', ' ')}  ", style="dim")
     status = "stuck" if workflow.stuck else "approval" if workflow.phase == "approve" else workflow.status
     margin.append(f"{status.replace('_', ' '):<{columns}}  ", style=STYLES.get(status, "bold"))
     print_row(stdout, margin, workflow.prompt or "")
@@ -123,13 +123,13 @@ def history(
         await _expect_known(connections, workflow, entries)
         return entries, [] if before is not None else await reader.approvals(connections.pool, workflow)
 
-    entries, asked = with_rows(read)
+    entries, approvals = with_rows(read)
     if not entries and before is None:
         tell(
             f"It was never opened, so it has no history; `poweron events {workflow}` shows what became of its request."
         )
-    for each in asked:
-        tell(waiting(one_line(each.action)))
+    for approval in approvals:
+        tell(waiting(one_line(approval.action)))
         tell_how_to_answer(workflow)
     for entry in entries:
         if as_json:
@@ -144,15 +144,15 @@ def _print_entry(entry: HistoryEntry) -> None:
     place = f"round {entry.round}" + (f" task {entry.task}" if entry.task else "")
     place += f" step {entry.step}" if entry.step else ""
     margin = Text(f"{entry.seq:>4}  {entry.time[11:19]}  {place:<23}", style="dim")
-    what = one_line(entry.action or entry.kind.replace("_", " "), 24)
-    said = entry.summary or entry.message
+    label = one_line(entry.action or entry.kind.replace("_", " "), 24)
+    text = entry.summary or entry.message
     if stdout.is_terminal:
-        stdout.print(margin + Text(what, style="bold"))
+        stdout.print(margin + Text(label, style="bold"))
         margin = Text("      ")
-        print_beside(stdout, margin, said)
+        print_beside(stdout, margin, text)
     else:
-        margin.append(f"{what:<24}  ", style="bold")
-        print_beside(stdout, margin, said)
+        margin.append(f"{label:<24}  ", style="bold")
+        print_beside(stdout, margin, text)
         margin = Text("      ")
     details = [
         *([f"error: {entry.error}"] if entry.error else []),
@@ -222,8 +222,8 @@ def deadletters(limit: Limit = 50, as_json: AsJson = False) -> None:
 
 def _dead_letter(letter: DeadLetterEntry) -> dict[str, Any]:
     """Return a dead letter as `--json` prints it; its bytes, which may be anything, are base64."""
-    shown = letter.model_dump(mode="json", by_alias=True, exclude={"raw"})
-    return shown | {"raw": None if letter.raw is None else base64.b64encode(letter.raw).decode()}
+    fields = letter.model_dump(mode="json", by_alias=True, exclude={"raw"})
+    return fields | {"raw": None if letter.raw is None else base64.b64encode(letter.raw).decode()}
 
 
 @sentences()
@@ -244,7 +244,7 @@ async def _watch(workflow_id: str, *, as_json: bool) -> None:
         if not end:
             await _tell_pending(connections, workflow_id)
         async with watching_progress(connections.progress) as watch, aclosing(log.tail(name, partition, 0)) as tail:
-            watching = _Watching(workflow_id, _print_now if as_json else _told_with_bar(watch))
+            watching = _Watching(workflow_id, _print_now if as_json else _print_with_bar(watch))
             watch.begin(workflow_id, watching.goes_on)
             async for records in tail:
                 watching.goes_on()
@@ -273,10 +273,10 @@ async def _tell_pending(connections: Connections, workflow_id: str) -> None:
 class _Watching:
     """A workflow, folded from its events as they arrive."""
 
-    def __init__(self, workflow_id: str, heard: Callable[[Heard], None]) -> None:
+    def __init__(self, workflow_id: str, on_record: Callable[[Heard], None]) -> None:
         self.hint = asyncio.get_running_loop().call_later(QUIET, tell, NOTHING_HAPPENS)
         self.workflow = Workflow(workflow_id)
-        self._heard = heard
+        self._heard = on_record
 
     @property
     def has_ended(self) -> bool:
@@ -295,25 +295,25 @@ class _Watching:
                 self._heard(Heard(recorded, verdict, self.workflow))
 
 
-def _told_with_bar(watch: ProgressWatch) -> Callable[[Heard], None]:
+def _print_with_bar(watch: ProgressWatch) -> Callable[[Heard], None]:
     """Print each event, after hiding the bar of a step that it ends."""
     narrator = Narrator()
 
-    def told(heard: Heard) -> None:
-        watch.bar.heard(heard)
-        narrator(heard)
+    def report(record: Heard) -> None:
+        watch.bar.heard(record)
+        narrator(record)
 
-    return told
+    return report
 
 
-def _print_now(heard: Heard) -> None:
+def _print_now(record: Heard) -> None:
     """Print an event as `events --json` does."""
-    recorded, envelope = heard.recorded, heard.recorded.envelope
+    recorded, envelope = record.recorded, record.recorded.envelope
     print_json(
         {
-            "seq": heard.workflow.seq - 1,
+            "seq": record.workflow.seq - 1,
             "type": envelope.type,
-            "verdict": heard.verdict,
+            "verdict": record.verdict,
             "partition": recorded.partition,
             "offset": recorded.offset,
             "time": reader.time(recorded.time_ms),

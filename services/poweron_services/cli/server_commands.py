@@ -83,57 +83,60 @@ def status(as_json: AsJson = False) -> None:
     or contents are missing.
     """
     settings, problems = load_settings(), _Problems()
-    own, silent = _own_servers(settings, problems)
-    kafka, postgres, log = run_work(_seen(settings, own, silent, problems))
+    servers, silent = _own_servers(settings, problems)
+    kafka, postgres, log = run_work(_look_up(settings, servers, silent, problems))
     content = run_work(_content_state(settings.content_place, postgres, problems)) if postgres else "unknown"
     places = _places(kafka, postgres, settings.home) | {"log": log, "content": content}
-    _print(places, own if kafka and not settings.kafka else None, problems, as_json=as_json)
+    _print(places, servers if kafka and not settings.kafka else None, problems, as_json=as_json)
     if log != "complete" or content != "reachable":
         raise typer.Exit(FAILED)
 
 
 def _own_servers(settings: Settings, problems: _Problems) -> tuple[Servers | None, Collection[str]]:
     """Return the servers of this machine, if they are needed, and which of them do not answer."""
-    needed = {"Kafka": not settings.kafka, "Postgres": not settings.postgres}
-    if not any(needed.values()):
+    is_needed = {"Kafka": not settings.kafka, "Postgres": not settings.postgres}
+    if not any(is_needed.values()):
         return None, ()
-    own, silent = embedded.status(settings.home)
-    missing = [name for name in silent if needed[name]]
-    if len(missing) == len(needed):
+    servers, silent = embedded.status(settings.home)
+    missing = [name for name in silent if is_needed[name]]
+    if len(missing) == len(is_needed):
         problems.report(f"No Kafka and no Postgres run on this machine for this data directory. {START}", "unavailable")
     elif missing:
         problems.report(f"{missing[0]} does not answer on this machine for this data directory. {START}", "unavailable")
-    return own, silent
+    return servers, silent
 
 
-async def _seen(
-    settings: Settings, own: Servers | None, silent: Collection[str], problems: _Problems
+async def _look_up(
+    settings: Settings, servers: Servers | None, silent: Collection[str], problems: _Problems
 ) -> tuple[str | None, str | None, LogState]:
     """Return the addresses of Kafka and Postgres, and the state of the log."""
-    kafka, postgres = await _answering(settings, own, silent, problems)
-    clients = settings.named_kafka or (settings.clients_of(own.kafka) if own else None)
+    kafka, postgres = await _answering(settings, servers, silent, problems)
+    clients = settings.named_kafka or (settings.clients_of(servers.kafka) if servers else None)
     if kafka is None or postgres is None or clients is None:
         return kafka, postgres, "unknown"
     return kafka, postgres, await _log_state(clients, postgres, problems)
 
 
 async def _answering(
-    settings: Settings, own: Servers | None, silent: Collection[str], problems: _Problems
+    settings: Settings, servers: Servers | None, silent: Collection[str], problems: _Problems
 ) -> tuple[str | None, str | None]:
     """Return the addresses of Kafka and Postgres, None for one that does not answer."""
-    kafka = own.kafka.bootstrap if own and "Kafka" not in silent else None
-    postgres = own.postgres if own and "Postgres" not in silent else None
-    named, given = settings.named_kafka, settings.postgres.get_secret_value() if settings.postgres else None
-    if named:
-        kafka = named.bootstrap if await _reached(reach_kafka(named, REACH_TIMEOUT), problems) else None
-    if given:
-        postgres = given if await _reached(reach_postgres(given, REACH_TIMEOUT), problems) else None
-    if (named and kafka is None) or (given and postgres is None):
+    kafka = servers.kafka.bootstrap if servers and "Kafka" not in silent else None
+    postgres = servers.postgres if servers and "Postgres" not in silent else None
+    kafka_settings, postgres_url = (
+        settings.named_kafka,
+        settings.postgres.get_secret_value() if settings.postgres else None,
+    )
+    if kafka_settings:
+        kafka = kafka_settings.bootstrap if await _reach(reach_kafka(kafka_settings, REACH_TIMEOUT), problems) else None
+    if postgres_url:
+        postgres = postgres_url if await _reach(reach_postgres(postgres_url, REACH_TIMEOUT), problems) else None
+    if (kafka_settings and kafka is None) or (postgres_url and postgres is None):
         tell(WHERE)
     return kafka, postgres
 
 
-async def _reached(reaching: Coroutine[Any, Any, None], problems: _Problems) -> bool:
+async def _reach(reaching: Coroutine[Any, Any, None], problems: _Problems) -> bool:
     try:
         await reaching
     except PowerOnError as error:
@@ -186,30 +189,30 @@ def _places(kafka: str | None, postgres: str | None, home: Path) -> dict[str, st
 
 
 def _print(
-    places: dict[str, str | None], own: Servers | None, problems: _Problems | None = None, *, as_json: bool
+    places: dict[str, str | None], servers: Servers | None, problems: _Problems | None = None, *, as_json: bool
 ) -> None:
     """Print where the servers are, and how a client logs in to our own Kafka."""
     if as_json:
-        print_json(places | (_login(own) if own else {}) | (problems.as_object() if problems else {}))
+        print_json(places | (_login(servers) if servers else {}) | (problems.as_object() if problems else {}))
         return
     for name, value in places.items():
         stdout.print(f"{name:<9} {value or 'does not answer'}")
-    if own:
+    if servers:
         stdout.print(GET_IN, soft_wrap=True)
-        for line in _exports(own):
+        for line in _exports(servers):
             stdout.print(line, soft_wrap=True)
 
 
-def _login(own: Servers) -> dict[str, Any]:
+def _login(servers: Servers) -> dict[str, Any]:
     """Return how a program logs in to our own Kafka: all settings but the password, and the file that holds it."""
-    settings = {**own.kafka.environment(), WITHHELD: "***"}
-    return {"kafka_settings": settings, "kafka_password_file": str(own.kafka_password_file)}
+    settings = {**servers.kafka.environment(), WITHHELD: "***"}
+    return {"kafka_settings": settings, "kafka_password_file": str(servers.kafka_password_file)}
 
 
-def _exports(own: Servers) -> list[str]:
+def _exports(servers: Servers) -> list[str]:
     """Return the same as shell commands, which read the password from its file."""
-    password = f'"$(cat {shlex.quote(str(own.kafka_password_file))})"'
-    settings = {**own.kafka.environment(), WITHHELD: password}
+    password = f'"$(cat {shlex.quote(str(servers.kafka_password_file))})"'
+    settings = {**servers.kafka.environment(), WITHHELD: password}
     return [f"export {name}={value}" for name, value in settings.items()]
 
 

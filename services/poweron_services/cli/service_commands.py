@@ -95,8 +95,8 @@ def _log_given_up() -> None:
     log.warning("shutdown_incomplete", seconds=shutdown.CLOSE_DEADLINE)
 
 
-def _tell_log(said: str) -> None:
-    log.info("embedded_servers", said=said)
+def _tell_log(message: str) -> None:
+    log.info("embedded_servers", said=message)
 
 
 @sentences()
@@ -106,23 +106,25 @@ def rebuild(as_json: AsJson = False) -> None:
     Builds the new rows beside the old ones, compares them, and swaps them in at once.
     """
     rebuilt = run_work(_rebuild(load_settings()))
-    found = None if rebuilt.differences is None else [_difference(each) for each in rebuilt.differences]
+    differences = (
+        None if rebuilt.differences is None else [_difference(difference) for difference in rebuilt.differences]
+    )
     if as_json:
-        print_json({"events": rebuilt.events, "deadLetters": rebuilt.dead_letters, "differences": found})
+        print_json({"events": rebuilt.events, "deadLetters": rebuilt.dead_letters, "differences": differences})
         return
     stdout.print(f"Rebuilt from {rebuilt.events} records and {rebuilt.dead_letters} dead letters.")
-    if found is None:
+    if differences is None:
         stdout.print("There were no rows to compare with.")
     else:
-        _print_differences(found)
-    if found:
+        _print_differences(differences)
+    if differences:
         stdout.print("The rows that differed are replaced, and match the log now.")
 
 
 async def _rebuild(settings: Settings) -> Rebuilt:
     async with open_connections(settings, tell) as connections:
-        with bar("Rebuilding the rows", "records") as told:
-            return await rebuild_rows(connections.log, connections.pool, told)
+        with bar("Rebuilding the rows", "records") as on_progress:
+            return await rebuild_rows(connections.log, connections.pool, on_progress)
 
 
 @sentences()
@@ -135,35 +137,35 @@ def verify(
     Lists every cell and row in Postgres that differs, and every missing or damaged content that events refer to.
     Exit 0 if there is none, else 1.
     """
-    verified, checked = run_work(_verify(load_settings(), reading=content))
-    found = [_difference(each) for each in verified.differences]
+    verified, content_check = run_work(_verify(load_settings(), reading=content))
+    differences = [_difference(difference) for difference in verified.differences]
     if as_json:
-        print_json({"events": verified.events, "differences": found, "content": _content_json(checked)})
+        print_json({"events": verified.events, "differences": differences, "content": _content_json(content_check)})
     else:
         stdout.print(f"{verified.events} records folded.")
-        _print_differences(found)
-        _print_content(checked)
-    raise typer.Exit(FAILED if found or checked.faults else 0)
+        _print_differences(differences)
+        _print_content(content_check)
+    raise typer.Exit(FAILED if differences or content_check.faults else 0)
 
 
 async def _verify(settings: Settings, *, reading: bool) -> tuple[Verified, CheckedContent]:
     async with open_connections(settings, tell) as connections:
-        with bar("Folding the log", "records") as told:
-            verified = await verify_rows(connections.log, connections.pool, told)
-        with bar("Reading contents" if reading else "Listing contents", "contents") as told:
+        with bar("Folding the log", "records") as on_progress:
+            verified = await verify_rows(connections.log, connections.pool, on_progress)
+        with bar("Reading contents" if reading else "Listing contents", "contents") as on_progress:
             return verified, await check_content(
-                connections.pool, connections.content, reading=reading, on_progress=told
+                connections.pool, connections.content, reading=reading, on_progress=on_progress
             )
 
 
-def _difference(found: Difference) -> dict[str, Any]:
+def _difference(difference: Difference) -> dict[str, Any]:
     """Return a difference as `--json` prints it."""
     return {
-        "table": found.table,
-        "key": {name: str(value) for name, value in found.key.items()},
-        "column": found.column,
-        "expected": _value(found.expected),
-        "found": _value(found.found),
+        "table": difference.table,
+        "key": {name: str(value) for name, value in difference.key.items()},
+        "column": difference.column,
+        "expected": _value(difference.expected),
+        "found": _value(difference.found),
     }
 
 
@@ -171,24 +173,24 @@ def _value(value: Any) -> Any:
     return value if isinstance(value, int | str | bool | None) else repr(value)
 
 
-def _print_differences(found: list[dict[str, Any]]) -> None:
-    for each in found:
-        key = ", ".join(f"{name} {value}" for name, value in each["key"].items())
-        what = f"column {each['column']}: expected {each['expected']!r}, found {each['found']!r}"
-        if each["column"] is None:
-            what = "the row is missing" if each["found"] is None else "the row should not be there"
-        stdout.print(one_line(f"{each['table']} ({key}): {what}", 400))
-    counted = "1 difference." if len(found) == 1 else f"{len(found)} differences."
-    stdout.print(counted if found else "The rows match the log.")
+def _print_differences(differences: list[dict[str, Any]]) -> None:
+    for difference in differences:
+        key = ", ".join(f"{name} {value}" for name, value in difference["key"].items())
+        problem = f"column {difference['column']}: expected {difference['expected']!r}, found {difference['found']!r}"
+        if difference["column"] is None:
+            problem = "the row is missing" if difference["found"] is None else "the row should not be there"
+        stdout.print(one_line(f"{difference['table']} ({key}): {problem}", 400))
+    total = "1 difference." if len(differences) == 1 else f"{len(differences)} differences."
+    stdout.print(total if differences else "The rows match the log.")
 
 
-def _content_json(checked: CheckedContent) -> dict[str, Any]:
+def _content_json(result: CheckedContent) -> dict[str, Any]:
     """Return the result as `--json` prints it."""
     return {
-        "referenced": checked.referenced,
-        "stored": checked.stored,
-        "unreferenced": checked.unreferenced,
-        "read": checked.read,
+        "referenced": result.referenced,
+        "stored": result.stored,
+        "unreferenced": result.unreferenced,
+        "read": result.read,
         "faults": [
             {
                 "workflowId": fault.workflow_id,
@@ -199,40 +201,40 @@ def _content_json(checked: CheckedContent) -> dict[str, Any]:
                 "documentId": fault.document_id,
                 "documentName": fault.document_name,
             }
-            for fault in checked.faults
+            for fault in result.faults
         ],
     }
 
 
-def _print_content(checked: CheckedContent) -> None:
+def _print_content(result: CheckedContent) -> None:
     """Print the faults by workflow, and how many contents were checked."""
-    workflows = [(id_, [*faults]) for id_, faults in groupby(checked.faults, key=lambda fault: fault.workflow_id)]
+    workflows = [(id_, [*faults]) for id_, faults in groupby(result.faults, key=lambda fault: fault.workflow_id)]
     for workflow_id, faults in workflows[:SHOWN]:
         stdout.print(f"Workflow {workflow_id}: {counted(len(faults), 'content')} are missing or damaged.")
         for fault in faults[:SHOWN]:
-            stdout.print(f"  {_named(fault)}: {fault.fault}", soft_wrap=True)
+            stdout.print(f"  {_content_name(fault)}: {fault.fault}", soft_wrap=True)
         if len(faults) > SHOWN:
             stdout.print(f"  … and {len(faults) - SHOWN:,} more; `--json` lists all.")
     if len(workflows) > SHOWN:
         stdout.print(f"… and {counted(len(workflows) - SHOWN, 'other workflow')}; `--json` lists all.")
-    stdout.print(_sum(checked, len(workflows)), soft_wrap=True)
+    stdout.print(_sum(result, len(workflows)), soft_wrap=True)
 
 
-def _named(fault: ContentFault) -> str:
+def _content_name(fault: ContentFault) -> str:
     """Name the content for a user."""
     if fault.document_name is not None:
         return f"{one_line(fault.document_id or '')} {one_line(fault.document_name, 100)}"
     return f"event {fault.seq}, {_FIELDS.get(fault.field, 'a web page or a document that could not be read')}"
 
 
-def _sum(checked: CheckedContent, workflows: int) -> str:
-    read = f" {checked.read:,} were read and compared with their names." if checked.read else ""
-    unused = f" The store holds {checked.unreferenced:,} more that no event refers to." if checked.unreferenced else ""
-    if not checked.faults:
-        return f"The content store holds all contents that events refer to ({checked.referenced:,}).{read}{unused}"
+def _sum(result: CheckedContent, workflows: int) -> str:
+    reading = f" {result.read:,} were read and compared with their names." if result.read else ""
+    surplus = f" The store holds {result.unreferenced:,} more that no event refers to." if result.unreferenced else ""
+    if not result.faults:
+        return f"The content store holds all contents that events refer to ({result.referenced:,}).{reading}{surplus}"
     return (
-        f"{len(checked.faults):,} of {checked.referenced:,} contents that events refer to are missing or damaged, in "
-        f"{counted(workflows, 'workflow')}.{read}{unused} Restore them from a copy of the content store; "
+        f"{len(result.faults):,} of {result.referenced:,} contents that events refer to are missing or damaged, in "
+        f"{counted(workflows, 'workflow')}.{reading}{surplus} Restore them from a copy of the content store; "
         "POWERON_CONTENT says where it is."
     )
 
@@ -257,7 +259,7 @@ def recover(
     loss = run_work(_loss(settings))
     if loss is not None and not as_json:
         _print_loss(loss)
-    goes_on = loss is not None and (yes or (not as_json and _confirmed()))
+    goes_on = loss is not None and (yes or (not as_json and _confirm()))
     if goes_on:
         goes_on = run_work(_recover(settings))
     if as_json:
@@ -298,7 +300,7 @@ async def _recover(settings: Settings) -> bool:
     return True
 
 
-def _confirmed() -> bool:
+def _confirm() -> bool:
     if not sys.stdin.isatty():
         tell("To recover, run it again with --yes.")
         return False
@@ -313,14 +315,16 @@ def _print_loss(loss: LogLoss) -> None:
         f"The rows were built from {counted(loss.known, 'record')}. {loss.missing} of them are not in the log, "
         f"which holds {counted(loss.held, 'record')}."
     )
-    _print_workflows([each for each in loss.workflows if each.lost == each.events], "lost")
-    _print_workflows([each for each in loss.workflows if each.lost < each.events], "incomplete")
+    _print_workflows([workflow for workflow in loss.workflows if workflow.lost == workflow.events], "lost")
+    _print_workflows([workflow for workflow in loss.workflows if workflow.lost < workflow.events], "incomplete")
     stdout.print(_MEANS)
 
 
-def _print_workflows(workflows: Sequence[LostWorkflow], how: str) -> None:
-    for each in workflows[:SHOWN]:
-        what = f"{each.lost} of {counted(each.events, 'event')}"
-        stdout.print(f"{each.workflow_id}  {utc(each.opened)}  {how} ({what})  {one_line(each.prompt or '', 60)}")
+def _print_workflows(workflows: Sequence[LostWorkflow], state: str) -> None:
+    for workflow in workflows[:SHOWN]:
+        share = f"{workflow.lost} of {counted(workflow.events, 'event')}"
+        stdout.print(
+            f"{workflow.workflow_id}  {utc(workflow.opened)}  {state} ({share})  {one_line(workflow.prompt or '', 60)}"
+        )
     if len(workflows) > SHOWN:
-        stdout.print(f"… and {counted(len(workflows) - SHOWN, 'other workflow')} {how}; `--json` lists all.")
+        stdout.print(f"… and {counted(len(workflows) - SHOWN, 'other workflow')} {state}; `--json` lists all.")

@@ -26,17 +26,17 @@ def sources(workflow: WorkflowId, as_json: AsJson = False) -> None:
     or missing if the source is no longer stored.
     """
     check_id(workflow)
-    found = with_rows(lambda connections: check_sources(connections, workflow, _read))
-    for name in found.missing:
+    result = with_rows(lambda connections: check_sources(connections, workflow, _read))
+    for name in result.missing:
         tell(f"{one_line(name)!r} is no longer in the content store, so its quotes cannot be checked.")
     if as_json:
-        print_json(found.model_dump(mode="json", by_alias=True))
+        print_json(result.model_dump(mode="json", by_alias=True))
         return
-    for source in found.sources:
+    for source in result.sources:
         _print_page(source)
-    for document in found.documents:
+    for document in result.documents:
         _print_document(document)
-    if not found.sources and not found.documents:
+    if not result.sources and not result.documents:
         stdout.print("No answer of this workflow cites a web page or a document.")
 
 
@@ -70,12 +70,12 @@ def _print_statements(source: Source | CitedDocument) -> None:
 
 def _print_statement(statement: str, n: int, quotes: Sequence[CheckedQuote]) -> None:
     """Print a statement with the documents that contain it, and the result for each of its quotes."""
-    held = zip_longest(quotes[0].documents, quotes[0].cited_as, fillvalue=n)
-    said = f"{statement} ({', '.join(_name(str(reference), n, number) for reference, number in held)})"
+    references = zip_longest(quotes[0].documents, quotes[0].cited_as, fillvalue=n)
+    line = f"{statement} ({', '.join(_name(str(reference), n, number) for reference, number in references)})"
     if len(quotes) == 1 and quotes[0].quote in (None, statement.strip('“”"')):
-        print_beside(stdout, _margin(quotes[0].result), said)
+        print_beside(stdout, _margin(quotes[0].result), line)
         return
-    print_beside(stdout, _margin(""), said)
+    print_beside(stdout, _margin(""), line)
     for quote in quotes:
         print_beside(stdout, _margin(quote.result), f"“{quote.quote}”")
 

@@ -41,8 +41,8 @@ def _open_what_is_closed() -> None:
     """Open streams that the caller has closed (`>&-`) on the null device; else the next file would take their place."""
     for descriptor, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         if getattr(sys, name) is None:
-            opened = os.open(os.devnull, os.O_RDWR)
-            assert opened == descriptor  # the lowest one that is free
+            null_device = os.open(os.devnull, os.O_RDWR)
+            assert null_device == descriptor  # the lowest one that is free
             setattr(sys, name, os.fdopen(descriptor, mode, closefd=False))
 
 

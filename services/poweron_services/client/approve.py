@@ -43,10 +43,10 @@ async def waiting_approval(connections: Connections, workflow_id: str) -> Approv
     """
     await read_snapshot(connections, workflow_id)
     await verified_records(connections, workflow_id)
-    found = await reader.approvals(connections.pool, workflow_id)
-    if not found:
+    approvals = await reader.approvals(connections.pool, workflow_id)
+    if not approvals:
         raise NothingToApprove(workflow_id, await _last_answer(connections, workflow_id))
-    return found[0]
+    return approvals[0]
 
 
 def answer_to(entry: ApprovalEntry, decision: Decision, *, reason: str, approver: Requester) -> RequestApproval:
@@ -80,10 +80,10 @@ async def answer(
         RowsBehind: the answer was accepted or refused, but the rows do not show it yet.
         Unavailable: a server cannot be reached.
     """
-    found = await read_snapshot(connections, request.workflow_id)
-    heard = await send_and_wait(connections, request, found, identity=identity, callbacks=callbacks)
-    if isinstance(heard.event, RequestRefused):
-        return ApprovalOutcome(request.workflow_id, "refused", heard.event.precise_code, heard.event.detail)
+    snapshot = await read_snapshot(connections, request.workflow_id)
+    record = await send_and_wait(connections, request, snapshot, identity=identity, callbacks=callbacks)
+    if isinstance(record.event, RequestRefused):
+        return ApprovalOutcome(request.workflow_id, "refused", record.event.precise_code, record.event.detail)
     return ApprovalOutcome(request.workflow_id, "approved" if request.decision == "approve" else "denied")
 
 
@@ -94,7 +94,7 @@ async def _last_answer(connections: Connections, workflow_id: str) -> LastAnswer
         async for record in records:
             if record.verdict == "accepted" and record.type in (ApprovalGranted.TYPE, ApprovalDenied.TYPE):
                 last = record
-    return None if last is None else _told(last)
+    return None if last is None else _as_last_answer(last)
 
 
 async def _records(connections: Connections, workflow_id: str) -> AsyncGenerator[EventEntry, None]:
@@ -106,14 +106,14 @@ async def _records(connections: Connections, workflow_id: str) -> AsyncGenerator
         seq = page[-1].seq
 
 
-def _told(record: EventEntry) -> LastAnswer:
+def _as_last_answer(record: EventEntry) -> LastAnswer:
     event = (ApprovalGranted if record.type == ApprovalGranted.TYPE else ApprovalDenied).model_validate(record.data)
-    expired, granted = event.request is None, isinstance(event, ApprovalGranted)
+    is_expired, is_granted = event.request is None, isinstance(event, ApprovalGranted)
     return LastAnswer(
         round=event.round,
         task=event.task,
         step=event.step,
-        status="expired" if expired else "approved" if granted else "denied",
-        approver=None if expired else event.requester,
+        status="expired" if is_expired else "approved" if is_granted else "denied",
+        approver=None if is_expired else event.requester,
         time=record.time,
     )

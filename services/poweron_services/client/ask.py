@@ -50,34 +50,34 @@ async def ask(
         Unavailable: a server cannot be reached.
     """
     if isinstance(request, RequestRound):
-        found = await read_idle_snapshot(connections, request.workflow_id)
-        workflow, start, before = request.workflow_id, found.position, found.after_last_round
+        snapshot = await read_idle_snapshot(connections, request.workflow_id)
+        workflow, start, before = request.workflow_id, snapshot.position, snapshot.after_last_round
     else:
         workflow, start, before = workflow_id(identity.source, identity.id), None, None
-    request = await _completed(connections, request, workflow, files)
+    request = await _complete(connections, request, workflow, files)
     began = time.monotonic()
-    sent = await send(connections.log, request, source=identity.source, request_id=identity.id, start=start)
+    receipt = await send(connections.log, request, source=identity.source, request_id=identity.id, start=start)
     callbacks.requested(workflow)
     waiter = RequestWaiter(workflow, "request", callbacks)
-    heard = await waiter.until_answered(hear(connections.log, sent, before))
-    await wait_for_rows(connections, sent.partition, heard.workflow)
-    return outcome(heard, round((time.monotonic() - began) * 1000))
+    record = await waiter.until_answered(hear(connections.log, receipt, before))
+    await wait_for_rows(connections, receipt.partition, record.workflow)
+    return outcome(record, round((time.monotonic() - began) * 1000))
 
 
 async def follow_up(connections: Connections, request: RequestWorkflow, workflow_id: str) -> RequestRound:
     """Return the request as the next round of a workflow; raises like `read_idle_snapshot`."""
-    found = await read_idle_snapshot(connections, workflow_id)
-    return RequestRound(workflow_id=workflow_id, after_round=found.last_round, **dict(request))
+    snapshot = await read_idle_snapshot(connections, workflow_id)
+    return RequestRound(workflow_id=workflow_id, after_round=snapshot.last_round, **dict(request))
 
 
-async def _completed(
+async def _complete(
     connections: Connections, request: OpeningRequest, workflow: str, files: Sequence[File]
 ) -> OpeningRequest:
     """Store the files, and return the request with them and with the actions that the settings mark for approval."""
-    stored = [await _stored(connections, workflow, file) for file in files]
+    documents = [await _store(connections, workflow, file) for file in files]
     approve = joined(request.approve, connections.settings.approve_patterns)
-    return request.model_copy(update={"documents": (*request.documents, *stored), "approve": approve})
+    return request.model_copy(update={"documents": (*request.documents, *documents), "approve": approve})
 
 
-async def _stored(connections: Connections, workflow: str, file: File) -> StoredDocument:
+async def _store(connections: Connections, workflow: str, file: File) -> StoredDocument:
     return StoredDocument(document_name=file.name, content=await connections.content.put(workflow, file.data))

@@ -41,24 +41,24 @@ async def cancel(
         RowsBehind: the round has ended, but the rows do not show it yet.
         Unavailable: a server cannot be reached.
     """
-    found, pending = await _find_round(connections, workflow_id)
-    round_ = found.last_round if pending is None else found.last_round + 1
+    snapshot, pending = await _find_round(connections, workflow_id)
+    round_ = snapshot.last_round if pending is None else snapshot.last_round + 1
     request = RequestCancellation(workflow_id=workflow_id, round=round_, reason=reason, requester=requester)
     if pending is not None:
         callbacks.pending(pending)
     began = time.monotonic()
     key = None if pending is None else pending.key
-    heard = await send_and_wait(connections, request, found, identity=identity, callbacks=callbacks, key=key)
-    return outcome(heard, round((time.monotonic() - began) * 1000))
+    record = await send_and_wait(connections, request, snapshot, identity=identity, callbacks=callbacks, key=key)
+    return outcome(record, round((time.monotonic() - began) * 1000))
 
 
 async def _find_round(connections: Connections, workflow_id: str) -> tuple[WorkflowSnapshot, PendingRequest | None]:
     """Find the round to cancel: the open one, or else the one that a pending request opens."""
     for _ in range(2):  # a round that is neither open nor pending may have been opened between the two reads
-        found = await look_up_snapshot(connections, workflow_id)
-        if found.stub.is_open:
-            return found, None
-        pending = await pending_request(connections.log, workflow_id, found.last_round + 1)
+        snapshot = await look_up_snapshot(connections, workflow_id)
+        if snapshot.stub.is_open:
+            return snapshot, None
+        pending = await pending_request(connections.log, workflow_id, snapshot.last_round + 1)
         if pending is not None:
-            return found, pending
-    raise RoundEnded(workflow_id, found.last_round) if found.is_known else UnknownWorkflow(workflow_id)
+            return snapshot, pending
+    raise RoundEnded(workflow_id, snapshot.last_round) if snapshot.is_known else UnknownWorkflow(workflow_id)

@@ -76,10 +76,10 @@ class WorkflowPending(Unavailable):
 
     def __init__(self, workflow_id: str, request: PendingRequest | None) -> None:
         """`request` is None if it was answered just now."""
-        requested = "was opened just now"
+        status = "was opened just now"
         if request is not None:
-            requested = f"was requested {request.seconds:.0f} s ago and is not open yet: {request.reason}"
-        super().__init__(f"Workflow {workflow_id} {requested}")
+            status = f"was requested {request.seconds:.0f} s ago and is not open yet: {request.reason}"
+        super().__init__(f"Workflow {workflow_id} {status}")
         self.workflow_id = workflow_id
         self.request = request
 
@@ -139,8 +139,8 @@ class UnknownSeq(Refused):
     code = "unknown_seq"
 
     def __init__(self, workflow_id: str, seq: int, *, superseded: bool, nearest: int, last: int) -> None:
-        what = "was superseded: it changed nothing" if superseded else f"does not exist: the last event is {last}"
-        super().__init__(f"Event {seq} of workflow {workflow_id} {what}. The nearest accepted one is {nearest}")
+        problem = "was superseded: it changed nothing" if superseded else f"does not exist: the last event is {last}"
+        super().__init__(f"Event {seq} of workflow {workflow_id} {problem}. The nearest accepted one is {nearest}")
         self.workflow_id = workflow_id
         self.nearest = nearest
 

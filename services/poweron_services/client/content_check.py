@@ -177,8 +177,8 @@ class ContentCheck:
         if event is None:  # a type that only a newer release knows
             return
         if isinstance(event, DocumentErased):
-            erased = ((workflow_id, document_id) for document_id in event.documents)
-            self.file.executemany("INSERT OR IGNORE INTO erased VALUES (?, ?)", erased)
+            rows = ((workflow_id, document_id) for document_id in event.documents)
+            self.file.executemany("INSERT OR IGNORE INTO erased VALUES (?, ?)", rows)
         self._refer(workflow_id, seq, content_references(event))
         if isinstance(event, ActionCompleted):
             for name, kind in _lists(event):
@@ -203,8 +203,10 @@ class ContentCheck:
         """List the store, and record what is missing or has a different size."""
         async with aclosing(self.content.stored()) as pages:
             async for page in pages:
-                found = (InventoryEntry.of(each) for each in page)
-                rows = [(each.workflow_id, each.name, each.size) for each in found if each and each.sort in _COUNTED]
+                entries = (InventoryEntry.of(item) for item in page)
+                rows = [
+                    (entry.workflow_id, entry.name, entry.size) for entry in entries if entry and entry.sort in _COUNTED
+                ]
                 self.file.execute("BEGIN")
                 self.file.executemany("INSERT OR IGNORE INTO stored VALUES (?, ?, ?)", rows)
                 self.file.execute("COMMIT")

@@ -40,7 +40,7 @@ class Cleanup:
 
     @property
     def all(self) -> list[InventoryEntry]:
-        return [each for stored in self.found.values() for each in stored]
+        return [entry for entries in self.found.values() for entry in entries]
 
 
 class NotItsLog(Refused):
@@ -131,7 +131,7 @@ class ContentCleanup:
         await log.check()
         await catch_up(log, self.connections.pool)
         async for page in content.stored():
-            self.inventory.add([each for each in map(InventoryEntry.of, page) if each is not None], self.now - DAY)
+            self.inventory.add([entry for entry in map(InventoryEntry.of, page) if entry is not None], self.now - DAY)
         self._seen = _Seen(self.inventory)
         await self._seen.read_on(log)
         self._seen.moved.clear()
@@ -143,26 +143,28 @@ class ContentCleanup:
 
     async def remove(self, cleanup: Cleanup) -> Cleanup:
         """Remove what was found, unless it is referenced by now, and return what was removed."""
-        gone = Cleanup()
-        for workflow, found in cleanup.found.items():
+        result = Cleanup()
+        for workflow, entries in cleanup.found.items():
             try:
-                if removed := await self._remove(workflow, {each.path for each in found}):
-                    gone.found[workflow] = removed
+                if removed := await self._remove(workflow, {entry.path for entry in entries}):
+                    result.found[workflow] = removed
             except (Conflict, MissingContent):
-                gone.skipped.append(workflow)
-        return gone
+                result.skipped.append(workflow)
+        return result
 
-    async def _remove(self, workflow: str, found: Collection[str]) -> list[InventoryEntry]:
+    async def _remove(self, workflow: str, paths: Collection[str]) -> list[InventoryEntry]:
         """Check again behind a marker that keeps writers out, by the store's own clock."""
         content, until = self.connections.content, time.monotonic() + CLEARED_WITHIN / 2
         async with content.clearing(workflow) as clock:
             await self._seen.read_on(self.connections.log)
-            stored = [each async for page in content.stored(workflow) for each in map(InventoryEntry.of, page) if each]
-            going = [each for each in await self._of_workflow(workflow, stored, clock) if each.path in found]
+            stored = [
+                entry async for page in content.stored(workflow) for entry in map(InventoryEntry.of, page) if entry
+            ]
+            going = [entry for entry in await self._of_workflow(workflow, stored, clock) if entry.path in paths]
             if time.monotonic() > until:  # writers will soon take the marker for that of a dead process
                 raise Conflict(f"Clearing up workflow {workflow} took too long")
-            await content.remove([each.path for each in going if each.sort != "key"])
-            for key in (each for each in going if each.sort == "key"):
+            await content.remove([entry.path for entry in going if entry.sort != "key"])
+            for key in (entry for entry in going if entry.sort == "key"):
                 await _remove_key(content, key)
             return going
 
@@ -173,26 +175,26 @@ class ContentCleanup:
 
     async def _of_workflow(self, workflow: str, stored: Sequence[InventoryEntry], now: float) -> list[InventoryEntry]:
         """Return what can be removed of a workflow: its key last, if it has no event and nothing else is left."""
-        old = [each for each in stored if self._is_old(each, now)]
-        going = [each for each in old if each.sort == "leftover"]
+        old = [entry for entry in stored if self._is_old(entry, now)]
+        going = [entry for entry in old if entry.sort == "leftover"]
         if workflow not in self._open and workflow not in self._seen.moved:
-            unnamed = [each for each in old if each.sort == "content" and not await self._is_named(each)]
+            unnamed = [entry for entry in old if entry.sort == "content" and not await self._is_referenced(entry)]
             going += await self._unlisted(unnamed, _without(stored, unnamed))
-            going += [each for each in old if each.sort == "answer"]
+            going += [entry for entry in old if entry.sort == "answer"]
         rest = _without(stored, going)
-        if workflow in self._seen.known or any(each.sort != "key" or not self._is_old(each, now) for each in rest):
+        if workflow in self._seen.known or any(entry.sort != "key" or not self._is_old(entry, now) for entry in rest):
             return going
         return [*going, *rest]
 
     @staticmethod
-    def _is_old(each: InventoryEntry, now: float) -> bool:
-        return each.modified < now - DAY
+    def _is_old(entry: InventoryEntry, now: float) -> bool:
+        return entry.modified < now - DAY
 
-    async def _is_named(self, each: InventoryEntry) -> bool:
+    async def _is_referenced(self, entry: InventoryEntry) -> bool:
         """Return whether an event or a pending request refers to it."""
-        if self.inventory.is_named(each.name):
+        if self.inventory.is_named(entry.name):
             return True
-        for asking in self.inventory.asking(each.name):
+        for asking in self.inventory.asking(entry.name):
             if await request_answers.answer(self.connections.pool, asking.source, asking.id) is None:
                 return True
         return False
@@ -201,7 +203,7 @@ class ContentCleanup:
         self, unnamed: Sequence[InventoryEntry], others: Iterable[InventoryEntry]
     ) -> list[InventoryEntry]:
         """Return those that no remaining content refers to either: a result with many documents has its own list."""
-        left = {each.name: each for each in unnamed}
+        left = {entry.name: entry for entry in unnamed}
         for other in others:
             if left and other.sort == "content" and other.size <= MAX_INDEX:
                 data = await self.connections.content.read_path(other.path)
@@ -210,18 +212,18 @@ class ContentCleanup:
         return [*left.values()]
 
 
-def _without(stored: Iterable[InventoryEntry], some: Iterable[InventoryEntry]) -> list[InventoryEntry]:
-    paths = {each.path for each in some}
-    return [each for each in stored if each.path not in paths]
+def _without(stored: Iterable[InventoryEntry], excluded: Iterable[InventoryEntry]) -> list[InventoryEntry]:
+    paths = {entry.path for entry in excluded}
+    return [entry for entry in stored if entry.path not in paths]
 
 
 async def _remove_key(content: ContentStore, key: InventoryEntry) -> None:
     """Remove a workflow's key, but put it back if something was stored under it meanwhile."""
-    held = await content.read_path(key.path)
+    data = await content.read_path(key.path)
     await content.remove([key.path])
-    left = [each.path async for page in content.stored(key.workflow_id) for each in page]
+    left = [item.path async for page in content.stored(key.workflow_id) for item in page]
     if any(path != f"{key.workflow_id}/{CLEARING}" for path in left):
-        await content.put_back_key(key.workflow_id, held)
+        await content.put_back_key(key.workflow_id, data)
 
 
 def _expect_its_log(inventory: ContentInventory, known: Collection[str]) -> None:

@@ -46,11 +46,11 @@ class InventoryEntry(NamedTuple):
     modified: float
 
     @classmethod
-    def of(cls, found: StoredObject) -> "InventoryEntry | None":
+    def of(cls, item: StoredObject) -> "InventoryEntry | None":
         """Return the stored object; None if it is not ours, in which case it is kept."""
-        workflow_id, *inner, name = found.path.split("/")
-        sort = _sort(inner, name) if workflow_id != found.path else None
-        return None if sort is None else cls(workflow_id, sort, name, *found)
+        workflow_id, *inner, name = item.path.split("/")
+        sort = _sort(inner, name) if workflow_id != item.path else None
+        return None if sort is None else cls(workflow_id, sort, name, *item)
 
 
 def _sort(inner: Sequence[str], name: str) -> Sort | None:
@@ -76,7 +76,7 @@ class ContentInventory:
 
     def add(self, page: Sequence[InventoryEntry], older_than: float) -> None:
         """Add stored objects; content that is older than this moment may be removable."""
-        old = ((each.name,) for each in page if each.sort == "content" and each.modified < older_than)
+        old = ((entry.name,) for entry in page if entry.sort == "content" and entry.modified < older_than)
         self._file.execute("BEGIN")
         self._file.executemany("INSERT INTO stored VALUES (?, ?, ?, ?, ?, ?)", page)
         self._file.executemany(_MIGHT_GO, old)
@@ -96,16 +96,18 @@ class ContentInventory:
 
     def asking(self, name: str) -> list[RequestIdentity]:
         """Return the requests that refer to it."""
-        found = self._file.execute("SELECT source, id FROM asked WHERE name = ?", (name,))
-        return [RequestIdentity(source=source, id=id_) for source, id_ in found]
+        rows = self._file.execute("SELECT source, id FROM asked WHERE name = ?", (name,))
+        return [RequestIdentity(source=source, id=id_) for source, id_ in rows]
 
     def workflow_ids(self) -> Iterator[str]:
         """Yield the workflows that have stored objects."""
-        with closing(self._file.execute("SELECT DISTINCT workflow_id FROM stored")) as found:
-            yield from (workflow_id for (workflow_id,) in found)
+        with closing(self._file.execute("SELECT DISTINCT workflow_id FROM stored")) as rows:
+            yield from (workflow_id for (workflow_id,) in rows)
 
     def workflows(self) -> Iterator[tuple[str, list[InventoryEntry]]]:
         """Yield the stored objects of each workflow, in the order of their ids."""
-        with closing(self._file.execute("SELECT * FROM stored ORDER BY workflow_id")) as found:
-            for workflow_id, rows in groupby(map(InventoryEntry._make, found), key=lambda each: each.workflow_id):
+        with closing(self._file.execute("SELECT * FROM stored ORDER BY workflow_id")) as stored_rows:
+            for workflow_id, rows in groupby(
+                map(InventoryEntry._make, stored_rows), key=lambda entry: entry.workflow_id
+            ):
                 yield workflow_id, [*rows]

@@ -17,7 +17,7 @@ _PARTS: Final = re.compile(r"^##(?: (.*))?$", re.MULTILINE)
 _HEADINGS: Final = re.compile(r"^#{1,6} ([^\n]+)$", re.MULTILINE)
 _PAGE: Final = r"(?:pages?|pp?\.|Seiten?|S\.)\s*(?P<page>\d{1,6})"
 _PAGES: Final = re.compile(_PAGE, re.IGNORECASE)
-_LABELLED: Final = re.compile(r"^( {0,9}(?:[-*] {1,3})?)\*\*([^*“”\n]+)\*\*(?= — )", re.MULTILINE)
+_LABEL: Final = re.compile(r"^( {0,9}(?:[-*] {1,3})?)\*\*([^*“”\n]+)\*\*(?= — )", re.MULTILINE)
 _GAP: Final = r"\s{0,3}"  # bounded, since an answer may contain a million blanks
 _NOTHING: Final = r"(?!)"
 _NUMBERS: Final = range(999, 0, -1)
@@ -85,14 +85,14 @@ class DocumentText:
 
     def at(self, places: Sequence[str]) -> list[SearchedText]:
         """Return the text of each of these places; without places, the whole text."""
-        found = [self.parts[place] for place in places if place in self.parts]
-        return [SearchedText(text) for text in (found if places else ["\n".join(self.parts.values())])]
+        texts = [self.parts[place] for place in places if place in self.parts]
+        return [SearchedText(text) for text in (texts if places else ["\n".join(self.parts.values())])]
 
 
 def named_in(text: str, documents: Iterable[str]) -> list[str]:
     """Return the documents whose names appear in a text, ignoring case."""
-    said = _key(text)
-    return [name for name in documents if _key(name) in said]
+    key = _key(text)
+    return [name for name in documents if _key(name) in key]
 
 
 def numbered(text: str, documents: Mapping[str, Iterable[str]]) -> Numbered:
@@ -101,45 +101,47 @@ def numbered(text: str, documents: Mapping[str, Iterable[str]]) -> Numbered:
     `documents` maps the name of each document to its places. A name without a dot is a citation only if a place
     follows it, since it may be any word.
     """
-    told, listed = without_document_sources(text)
-    meant = {n: cited for n, line in listed.items() if (cited := _of_line(line, documents))}
+    body, lines = without_document_sources(text)
+    meant = {n: line_citation for n, line in lines.items() if (line_citation := _of_line(line, documents))}
     pattern = _pattern(documents)
     if pattern is None:
-        return Numbered(told, meant, frozenset())
+        return Numbered(body, meant, frozenset())
     free = (n for n in _NUMBERS if f"[{n}]" not in text)
     by_citation: dict[tuple[Citation, bool], int] = {}
 
-    def marked(found: re.Match[str]) -> str:
-        opened, closed, marks = found["open"] or "", found["close"] or "", ""
-        for cited in pattern.one.finditer(found["all"]):
-            if (citation := pattern.citation(cited)) is None:
+    def mark(match: re.Match[str]) -> str:
+        opening, closing, marks = match["open"] or "", match["close"] or "", ""
+        for reference in pattern.one.finditer(match["all"]):
+            if (citation := pattern.citation(reference)) is None:
                 continue
-            key = citation, not opened and not citation.places
+            key = citation, not opening and not citation.places
             if key not in by_citation and (number := next(free, None)):
                 by_citation[key] = number
             marks += f"[{by_citation[key]}]" if key in by_citation else ""
-        if not opened or ("(" in opened and not closed):
-            return f"{opened}{found['all']}{closed} {marks}"
-        return f" {marks}{'' if '(' in opened else closed}"
+        if not opening or ("(" in opening and not closing):
+            return f"{opening}{match['all']}{closing} {marks}"
+        return f" {marks}{'' if '(' in opening else closing}"
 
-    marked_text = pattern.several.sub(marked, _LABELLED.sub(_as_quotes, told))
+    marked_text = pattern.several.sub(mark, _LABEL.sub(_as_quotes, body))
     meant |= {n: citation for (citation, _), n in by_citation.items()}
     return Numbered(marked_text, meant, frozenset(n for (_, is_mention), n in by_citation.items() if is_mention))
 
 
-def _as_quotes(found: re.Match[str]) -> str:
+def _as_quotes(match: re.Match[str]) -> str:
     """Return a label and its value, which the built-in model takes from a document, as quotes."""
-    label, colon, value = found[2].partition(": ")
-    return f"{found[1]}“{label}”: “{value}”" if colon else f"{found[1]}“{label}”"
+    label, colon, value = match[2].partition(": ")
+    return f"{match[1]}“{label}”: “{value}”" if colon else f"{match[1]}“{label}”"
 
 
 def _of_line(line: str, documents: Mapping[str, Iterable[str]]) -> Citation | None:
     """Return what a line of a list of documents cites, such as “estimate.pdf, page 1, page 2”."""
     for name in sorted(documents, key=len, reverse=True):
         if line == name or line.startswith(f"{name}, "):
-            shown = places_shown(documents[name])
-            named = line[len(name) :].split(", ")[1:]
-            return Citation(name, tuple(shown.get(place.casefold(), place) for place in named if place != "…"))
+            places_by_key = places_shown(documents[name])
+            named_places = line[len(name) :].split(", ")[1:]
+            return Citation(
+                name, tuple(places_by_key.get(place.casefold(), place) for place in named_places if place != "…")
+            )
     return None
 
 
@@ -150,35 +152,39 @@ class _Pattern(NamedTuple):
     names: Mapping[str, str]
     places: Mapping[str, str]
 
-    def citation(self, found: re.Match[str]) -> Citation | None:
+    def citation(self, match: re.Match[str]) -> Citation | None:
         """Return the citation; None if only the regex equates two letters, such as a dotless i and an i."""
-        name = self.names.get(_key(found["name"] or found["word"]))
+        name = self.names.get(_key(match["name"] or match["word"]))
         if name is None:
             return None
-        page = found["before_page"] or found["page"]
-        place = f"page {int(page)}" if page else self.places.get(_key(found["place"] or ""), "")
+        page = match["before_page"] or match["page"]
+        place = f"page {int(page)}" if page else self.places.get(_key(match["place"] or ""), "")
         return Citation(name, (place,) if place else ())
 
 
 def _pattern(documents: Mapping[str, Iterable[str]]) -> _Pattern | None:
     if not documents:
         return None
-    shown = ((_key(shown), place) for held in documents.values() for shown, place in places_shown(held).items())
-    places = dict(islice(((key, place) for key, place in shown if not _PAGES.fullmatch(key)), MOST_PLACES))
-    of_one = "|".join(_escaped(places)) or _NOTHING
-    place = rf"(?:{_GAP},{_GAP}|\s{{1,3}}|{_GAP}\()(?:(?P<place>{of_one})|{_PAGE})(?!\w)"
-    before = _PAGE.replace("page>", "before_page>")
-    whole = "|".join(_escaped(name for name in documents if "." in name)) or _NOTHING
-    words = "|".join(_escaped(name for name in documents if "." not in name)) or _NOTHING
-    one = (
-        rf"(?:{before}\s+(?:of|in|von|aus)\s+)?(?<![\w./-])"
-        rf"(?:(?P<name>{whole})(?!\w|[.-]\w)|(?P<word>{words})(?={_anonymous(place)}))(?:{place})?"
+    labels = (
+        (_key(label), place)
+        for document_places in documents.values()
+        for label, place in places_shown(document_places).items()
     )
-    bare = _anonymous(one)
-    more = rf"{_GAP}(?:[;,&]|and|und){_GAP}{bare}"
-    several = rf"(?P<open>{_GAP}[\u2013\u2014]{_GAP}|{_GAP}\()?(?P<all>{bare}(?:{more})*)(?P<close>\))?"
+    places = dict(islice(((key, place) for key, place in labels if not _PAGES.fullmatch(key)), MOST_PLACES))
+    place_names = "|".join(_escape_all(places)) or _NOTHING
+    place = rf"(?:{_GAP},{_GAP}|\s{{1,3}}|{_GAP}\()(?:(?P<place>{place_names})|{_PAGE})(?!\w)"
+    before = _PAGE.replace("page>", "before_page>")
+    names = "|".join(_escape_all(name for name in documents if "." in name)) or _NOTHING
+    words = "|".join(_escape_all(name for name in documents if "." not in name)) or _NOTHING
+    single = (
+        rf"(?:{before}\s+(?:of|in|von|aus)\s+)?(?<![\w./-])"
+        rf"(?:(?P<name>{names})(?!\w|[.-]\w)|(?P<word>{words})(?={_anonymous(place)}))(?:{place})?"
+    )
+    bare = _anonymous(single)
+    further = rf"{_GAP}(?:[;,&]|and|und){_GAP}{bare}"
+    several = rf"(?P<open>{_GAP}[\u2013\u2014]{_GAP}|{_GAP}\()?(?P<all>{bare}(?:{further})*)(?P<close>\))?"
     return _Pattern(
-        re.compile(one, re.IGNORECASE),
+        re.compile(single, re.IGNORECASE),
         re.compile(several, re.IGNORECASE),
         {_key(name): name for name in documents},
         places,
@@ -189,7 +195,7 @@ def _anonymous(pattern: str) -> str:
     return re.sub(r"\(\?P<\w+>", "(?:", pattern)
 
 
-def _escaped(texts: Iterable[str]) -> Iterator[str]:
+def _escape_all(texts: Iterable[str]) -> Iterator[str]:
     r"""Yield patterns for the texts, longest first; they allow any blanks, and markdown's backslashes before signs."""
     for text in sorted(filter(None, texts), key=len, reverse=True):
         yield r"\s+".join("".join(c if c.isalnum() else rf"\\?{re.escape(c)}" for c in word) for word in text.split())

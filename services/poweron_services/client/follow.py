@@ -104,44 +104,44 @@ class RequestWaiter:
         hint = asyncio.get_running_loop().call_later(HINT_AFTER[self._asked], self._hint)
         try:
             async with asyncio.timeout(TAKEN_WITHIN) as deadline, aclosing(hearing):
-                async for heard in hearing:
-                    self._take(heard, deadline)
+                async for record in hearing:
+                    self._take(record, deadline)
         except TimeoutError as error:
-            raise self._why_over() from error
+            raise self._overdue_error() from error
         finally:
             hint.cancel()
         assert self._last is not None
         return self._last
 
-    def _take(self, heard: Heard, deadline: asyncio.Timeout) -> None:
-        self._last = heard
-        if heard.recorded.offset < self._news:
+    def _take(self, record: Heard, deadline: asyncio.Timeout) -> None:
+        self._last = record
+        if record.recorded.offset < self._news:
             return
-        self._callbacks.heard(heard)
-        self._taken = self._taken or _takes(self._asked, heard)
-        if self._taken and heard.workflow.is_open:
-            ends_within = (_due_ms(heard.workflow) - heard.recorded.time_ms) / 1000 + GRACE
+        self._callbacks.heard(record)
+        self._taken = self._taken or _takes(self._asked, record)
+        if self._taken and record.workflow.is_open:
+            ends_within = (_due_ms(record.workflow) - record.recorded.time_ms) / 1000 + GRACE
             deadline.reschedule(asyncio.get_running_loop().time() + ends_within)
 
     def _hint(self) -> None:
         if not self._taken:
             self._callbacks.untaken(self._asked)
 
-    def _why_over(self) -> NobodyServes | RoundOverdue:
+    def _overdue_error(self) -> NobodyServes | RoundOverdue:
         if self._taken and self._last is not None:
             return RoundOverdue(self._id, self._last.workflow.current.number)
         return NobodyServes(self._id, self._asked, TAKEN_WITHIN)
 
 
-def _takes(asked: AskedFor, heard: Heard) -> bool:
+def _takes(asked: AskedFor, record: Heard) -> bool:
     """Return whether a process has picked up what was sent; an open round shows that only for requests."""
     match asked:
         case "request":
-            return heard.workflow.is_open
+            return record.workflow.is_open
         case "cancellation":
-            return isinstance(heard.event, CancellationRequested) and heard.verdict == "accepted"
+            return isinstance(record.event, CancellationRequested) and record.verdict == "accepted"
         case "answer":
-            return isinstance(heard.event, ApprovalGranted | ApprovalDenied) and heard.verdict == "accepted"
+            return isinstance(record.event, ApprovalGranted | ApprovalDenied) and record.verdict == "accepted"
 
 
 def _due_ms(workflow: Workflow) -> int:
@@ -152,7 +152,7 @@ def _due_ms(workflow: Workflow) -> int:
 async def send_and_wait(
     connections: Connections,
     request: RequestCancellation | RequestApproval,
-    found: WorkflowSnapshot,
+    snapshot: WorkflowSnapshot,
     *,
     identity: RequestIdentity,
     callbacks: Callbacks,
@@ -167,16 +167,16 @@ async def send_and_wait(
         Unavailable: a server cannot be reached.
     """
     asked: AskedFor = "cancellation" if isinstance(request, RequestCancellation) else "answer"
-    opened = found.stub.is_open or request.round <= found.last_round
-    start, before = found.position, found.after_last_round
-    if opened:
-        start, before = found.stub.openings[-1], found.before_last_round
-    sent = await send(connections.log, request, source=identity.source, request_id=identity.id, start=start, key=key)
+    is_opened = snapshot.stub.is_open or request.round <= snapshot.last_round
+    start, before = snapshot.position, snapshot.after_last_round
+    if is_opened:
+        start, before = snapshot.stub.openings[-1], snapshot.before_last_round
+    receipt = await send(connections.log, request, source=identity.source, request_id=identity.id, start=start, key=key)
     callbacks.requested(request.workflow_id)
-    waiter = RequestWaiter(request.workflow_id, asked, callbacks, news=found.position)
-    heard = await waiter.until_answered(hear(connections.log, sent, before))
-    await wait_for_rows(connections, sent.partition, heard.workflow)
-    return heard
+    waiter = RequestWaiter(request.workflow_id, asked, callbacks, news=snapshot.position)
+    record = await waiter.until_answered(hear(connections.log, receipt, before))
+    await wait_for_rows(connections, receipt.partition, record.workflow)
+    return record
 
 
 async def wait_for_rows(connections: Connections, partition: int, workflow: Workflow) -> None:
@@ -199,10 +199,10 @@ async def _position(connections: Connections, partition: int) -> int:
     return 0
 
 
-def outcome(heard: Heard, duration_ms: int) -> Outcome:
+def outcome(record: Heard, duration_ms: int) -> Outcome:
     """Return the outcome of the request that this record answers."""
-    workflow = heard.workflow
-    event = heard.event
+    workflow = record.workflow
+    event = record.event
     if isinstance(event, RequestRefused):
         message = f"The request was refused ({event.reason.replace('_', ' ')}). {event.detail}"
         refusal, code = event.reason, event.precise_code

@@ -64,11 +64,11 @@ class Reuse:
     calls: int = 0
     actions: int = 0
 
-    def heard(self, heard: Heard) -> None:
-        if heard.event is None or heard.verdict != "accepted":
+    def heard(self, record: Heard) -> None:
+        if record.event is None or record.verdict != "accepted":
             return
-        self.calls += sum(call.is_taken_over for call in model_calls(heard.event))
-        self.actions += isinstance(heard.event, ActionCompleted) and heard.event.reused_from is not None
+        self.calls += sum(call.is_taken_over for call in model_calls(record.event))
+        self.actions += isinstance(record.event, ActionCompleted) and record.event.reused_from is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,20 +94,24 @@ async def plan_fork(connections: Connections, wish: ForkWish) -> ForkPlan:
     await verified_records(connections, wish.workflow)
     records = await judged_records(connections.pool, wish.workflow)
     _check_release(wish.workflow, records)
-    accepted = {each.seq: each for each in records if each.verdict == "accepted"}
+    accepted = {record.seq: record for record in records if record.verdict == "accepted"}
     if wish.seq not in accepted:
         raise _unknown_seq(wish, records, list(accepted))
-    opened = [each for each in records if each.verdict == "accepted" and isinstance(each.envelope.event, Opening)]
-    openings = [each.envelope.event for each in opened if each.seq <= wish.seq]
+    opening_records = [
+        record for record in records if record.verdict == "accepted" and isinstance(record.envelope.event, Opening)
+    ]
+    openings = [record.envelope.event for record in opening_records if record.seq <= wish.seq]
     if not openings:
-        raise _unknown_seq(wish, records, [seq for seq in accepted if seq >= opened[0].seq])
-    taken_over = [each for each in accepted.values() if opened[len(openings) - 1].seq < each.seq <= wish.seq]
-    is_planned = any(isinstance(each.envelope.event, TasksPlanned) for each in taken_over)
+        raise _unknown_seq(wish, records, [seq for seq in accepted if seq >= opening_records[0].seq])
+    taken_over = [
+        record for record in accepted.values() if opening_records[len(openings) - 1].seq < record.seq <= wish.seq
+    ]
+    is_planned = any(isinstance(record.envelope.event, TasksPlanned) for record in taken_over)
     return ForkPlan(
         ForkedFrom(workflow=wish.workflow, seq=wish.seq, head=accepted[wish.seq].sha256, live=wish.live),
-        [each for each in openings if isinstance(each, WorkflowRequested | RoundRequested)],
+        [opening for opening in openings if isinstance(opening, WorkflowRequested | RoundRequested)],
         nothing_left=wish.seq == max(accepted) and not snapshot.stub.is_open,
-        replan_at=opened[len(openings) - 1].seq if is_planned else None,
+        replan_at=opening_records[len(openings) - 1].seq if is_planned else None,
     )
 
 
@@ -117,16 +121,18 @@ async def fork(
     """Request each round of the plan in turn, and follow it to its end; raises like `ask`."""
     fork_id, reuse = workflow_id(identity.source, identity.id), Reuse()
 
-    def heard(each: Heard) -> None:
-        reuse.heard(each)
-        callbacks.heard(each)
+    def report(record: Heard) -> None:
+        reuse.heard(record)
+        callbacks.heard(record)
 
     for opening in plan.openings:
         request = await _request(connections, fork_id, wish, opening, plan)
         first = opening.round == 1
-        telling = replace(callbacks, heard=heard, requested=callbacks.requested if first else lambda _: None)
-        own = identity if first else RequestIdentity(source=identity.source, id=f"{identity.id}.{opening.round}")
-        outcome = await ask(connections, request, (), identity=own, callbacks=telling)
+        telling = replace(callbacks, heard=report, requested=callbacks.requested if first else lambda _: None)
+        request_identity = (
+            identity if first else RequestIdentity(source=identity.source, id=f"{identity.id}.{opening.round}")
+        )
+        outcome = await ask(connections, request, (), identity=request_identity, callbacks=telling)
         if outcome.refusal is not None:
             break
     return Forked(outcome, plan, reuse)
@@ -138,11 +144,11 @@ async def _request(
     """Return the request that opened the round; the last one has the changes of the wish."""
     terms: dict[str, Any] = {name: getattr(opening, name) for name in Terms.model_fields}
     if opening is plan.openings[-1]:
-        changed = {"prompt": wish.prompt, "max_steps": wish.max_steps}
-        terms |= {name: value for name, value in changed.items() if value is not None}
+        changes = {"prompt": wish.prompt, "max_steps": wish.max_steps}
+        terms |= {name: value for name, value in changes.items() if value is not None}
         if wish.prompt is not None and opening.user_language_detected:
             terms["user_language"] = None
-    documents = tuple([await _copied(connections, wish.workflow, fork_id, document) for document in opening.documents])
+    documents = tuple([await _copy(connections, wish.workflow, fork_id, document) for document in opening.documents])
     common: dict[str, Any] = {
         "workflow_mode": opening.workflow_mode,
         "documents": documents,
@@ -153,7 +159,7 @@ async def _request(
     return RequestRound(workflow_id=fork_id, after_round=opening.round - 1, **terms, **common)
 
 
-async def _copied(connections: Connections, origin: str, fork_id: str, document: DocumentRef) -> StoredDocument:
+async def _copy(connections: Connections, origin: str, fork_id: str, document: DocumentRef) -> StoredDocument:
     """Copy a document of the request under the fork's key; an erased one keeps its old name, and is refused."""
     content = document.content
     with suppress(MissingContent):
@@ -162,11 +168,11 @@ async def _copied(connections: Connections, origin: str, fork_id: str, document:
 
 
 def _check_release(workflow: str, records: Sequence[JudgedRecord]) -> None:
-    for each in records:
-        expect_known(workflow, each.seq, each.envelope)
+    for record in records:
+        expect_known(workflow, record.seq, record.envelope)
 
 
 def _unknown_seq(wish: ForkWish, records: Sequence[JudgedRecord], accepted: Sequence[int]) -> UnknownSeq:
     nearest = min(accepted, key=lambda seq: (abs(seq - wish.seq), seq))
-    found = next((each for each in records if each.seq == wish.seq), None)
-    return UnknownSeq(wish.workflow, wish.seq, superseded=found is not None, nearest=nearest, last=records[-1].seq)
+    target = next((record for record in records if record.seq == wish.seq), None)
+    return UnknownSeq(wish.workflow, wish.seq, superseded=target is not None, nearest=nearest, last=records[-1].seq)

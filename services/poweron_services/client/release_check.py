@@ -14,8 +14,8 @@ def expect_known(workflow_id: str, seq: int, envelope: Envelope) -> None:
     """
     event = envelope.event
     if event is None and envelope.catalogue > CATALOGUE:
-        what = f"is {envelope.type!r}, a type of catalogue {envelope.catalogue}"
-        raise NewerRelease(workflow_id, seq, what=what, knows=f"catalogue {CATALOGUE}")
+        problem = f"is {envelope.type!r}, a type of catalogue {envelope.catalogue}"
+        raise NewerRelease(workflow_id, seq, what=problem, knows=f"catalogue {CATALOGUE}")
     if isinstance(event, WorkflowRequested | RoundRequested) and event.laws > LAWS:
-        what = f"opens a round by the rules number {event.laws}"
-        raise NewerRelease(workflow_id, seq, what=what, knows=f"the rules number {LAWS}")
+        problem = f"opens a round by the rules number {event.laws}"
+        raise NewerRelease(workflow_id, seq, what=problem, knows=f"the rules number {LAWS}")

@@ -121,11 +121,11 @@ async def check_answers(
 
 def _by_name(documents: Iterable[DocumentRef]) -> dict[str, list[DocumentRef]]:
     """Map each name that an answer may use to its documents; `document.extract` adds `.md` to the names it reads."""
-    named: dict[str, list[DocumentRef]] = {}
+    result: dict[str, list[DocumentRef]] = {}
     for document in documents:
         for name in dict.fromkeys((document.document_name, document.document_name.removesuffix(".md"))):
-            named.setdefault(name, []).append(document)
-    return named
+            result.setdefault(name, []).append(document)
+    return result
 
 
 @dataclass(slots=True)
@@ -177,9 +177,9 @@ class _Check:
     async def take(self, answer: DocumentRef) -> None:
         known = {source.n: await self._page(source) for source in answer.sources}
         pages = frozenset(known)
-        written = await self._text(answer.content, answer.document_name) or ""
-        named = {name: await self._places(name) for name in named_in(written, self.named)}
-        text, meant, mentioned = numbered(without_list(written, answer.sources), named)
+        answer_text = await self._text(answer.content, answer.document_name) or ""
+        places_by_name = {name: await self._places(name) for name in named_in(answer_text, self.named)}
+        text, meant, mentioned = numbered(without_list(answer_text, answer.sources), places_by_name)
         known |= {n: await self._document(citation) for n, citation in meant.items() if n not in pages}
         reference = item_reference(answer.document_id, answer.document_name)
         for statement in statements(text, answer.mime_type, language=detect(text) or "en"):
@@ -188,8 +188,8 @@ class _Check:
                     continue
                 results = _results(statement, number, known)
                 if number not in mentioned or results != NOT_QUOTED:
-                    told = number if number in pages else None
-                    known[number].add(statement.text, reference, told, results)
+                    page_number = number if number in pages else None
+                    known[number].add(statement.text, reference, page_number, results)
 
     async def _page(self, source: CitedSource) -> _Cited:
         key = (source.page.url, source.page.sha256, source.text)
@@ -210,12 +210,12 @@ class _Check:
 
     async def _read_texts(self, name: str) -> list[DocumentText]:
         """Return the texts of this name that steps have stored; if there are none, read them now."""
-        found = [await self._document_text(document) for document in self._looked_into(name)]
-        return [text for text in found if text is not None]
+        texts = [await self._document_text(document) for document in self._candidates(name)]
+        return [text for text in texts if text is not None]
 
-    def _looked_into(self, name: str) -> Sequence[DocumentRef]:
-        kept = [document for document in self.named[name] if document.mime_type == MARKDOWN]
-        return kept or self.named[name]
+    def _candidates(self, name: str) -> Sequence[DocumentRef]:
+        markdown_documents = [document for document in self.named[name] if document.mime_type == MARKDOWN]
+        return markdown_documents or self.named[name]
 
     async def _document_text(self, document: DocumentRef) -> DocumentText | None:
         if document.content not in self.texts:
@@ -241,7 +241,7 @@ class _Check:
 
     def sources(self) -> Sources:
         pages = [(page, cited) for page, cited in self.pages.values()]
-        found = [
+        sources = [
             Source(
                 n=n,
                 **page.model_dump(include={"url", "title", "fetched_at", "sha256"}),
@@ -257,16 +257,17 @@ class _Check:
                 document=citation.document,
                 places=citation.places,
                 texts=tuple(
-                    item_reference(one.document_id, one.document_name) for one in self._looked_into(citation.document)
+                    item_reference(document.document_id, document.document_name)
+                    for document in self._candidates(citation.document)
                 ),
                 statements=tuple(cited.answers),
                 quotes=cited.checked(),
             )
-            for n, (citation, cited) in enumerate(cited_documents, start=len(found) + 1)
+            for n, (citation, cited) in enumerate(cited_documents, start=len(sources) + 1)
         ]
         return Sources(
             workflow_id=self.workflow_id,
-            sources=tuple(found),
+            sources=tuple(sources),
             documents=tuple(documents),
             missing=tuple(dict.fromkeys(self.missing)),
         )
@@ -278,7 +279,7 @@ def _results(statement: Statement, number: int, known: dict[int, _Cited]) -> lis
     for quote in statement.quotes:
         if number not in quote.numbers:
             continue
-        holding = [one for one in quote.numbers if one in known and known[one].holds(quote.text)]
+        holding = [source for source in quote.numbers if source in known and known[source].holds(quote.text)]
         if number in holding or not holding:
             otherwise: Result = "missing" if known[number].texts is None else "not found"
             results.append((quote.text, "found" if holding else otherwise))

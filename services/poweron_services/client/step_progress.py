@@ -34,14 +34,14 @@ async def follow_amounts(
     topic: ProgressTopic, workflow_id: str, current: Callable[[], Workflow | None]
 ) -> AsyncGenerator[str, None]:
     """Yield the progress of the running step in words, each time it changes; `current` returns the workflow so far."""
-    said = ""
+    last = ""
     async with aclosing(follow_progress(topic, workflow_id)) as following:
         async for progress in following:
             workflow = current()
-            told = f"{step_words(progress.task, progress.step)}: {amount_of(progress)}"
-            if told != said and workflow is not None and tells_of_step(progress, workflow):
-                said = told
-                yield told
+            text = f"{step_words(progress.task, progress.step)}: {amount_of(progress)}"
+            if text != last and workflow is not None and tells_of_step(progress, workflow):
+                last = text
+                yield text
 
 
 def amount_of(progress: StepProgress) -> str:

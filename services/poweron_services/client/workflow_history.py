@@ -26,9 +26,9 @@ async def verified_records(connections: Connections, workflow_id: str) -> list[S
 
 async def recorded_history(connections: Connections, workflow_id: str) -> list[Heard]:
     """Return the workflow after each of its records, folded from the first one; raises like `verified_records`."""
-    workflow, heard = Workflow(workflow_id), list[Heard]()
+    workflow, history = Workflow(workflow_id), list[Heard]()
     for record in await verified_records(connections, workflow_id):
         recorded = read_record(record.log_record(workflow_id))
         workflow, verdict = evolve(workflow, recorded)
-        heard.append(Heard(recorded, verdict, workflow))
-    return heard
+        history.append(Heard(recorded, verdict, workflow))
+    return history

@@ -71,8 +71,8 @@ async def read_idle_snapshot(connections: Connections, workflow_id: str) -> Work
         RoundOpen: a round of it is still running, or waits for approval.
         Refused, Unavailable: as for `read_snapshot`.
     """
-    found = await read_snapshot(connections, workflow_id)
-    if found.stub.is_open:
+    snapshot = await read_snapshot(connections, workflow_id)
+    if snapshot.stub.is_open:
         waiting = await reader.approvals(connections.pool, workflow_id)
-        raise RoundOpen(workflow_id, found.last_round, waits_for_approval=bool(waiting))
-    return found
+        raise RoundOpen(workflow_id, snapshot.last_round, waits_for_approval=bool(waiting))
+    return snapshot

@@ -80,11 +80,11 @@ class ChildMessage:
 
     def take(self, chunk: bytes) -> bool:
         """Parse a chunk of output; return False after an invalid line or too much output."""
-        *lines, begun = chunk.split(b"\n")
+        *lines, remainder = chunk.split(b"\n")
         if lines:
             lines[0] = b"".join((*self._begun, lines[0]))
             self._begun.clear()
-        self._begun.append(begun)
+        self._begun.append(remainder)
         self._held += len(chunk)
         try:
             for line in lines:
@@ -94,49 +94,49 @@ class ChildMessage:
         self.cut = self.cut or self._held > self.limits.characters * BYTES_PER_CHARACTER + 4 * MEGABYTE
         return not self.cut
 
-    def _take(self, said: _Line) -> None:
-        if said.rights_kept:
-            tell_kept(said.rights_kept)
-        if said.section is not None and len(self.sections) < self.limits.sections:
-            self.sections.append(said.section)
-            self._held += max(0, sys.getsizeof(said.section.text) - len(said.section.text))  # wide characters
-        if said.note is not None and len(self.notes) < MOST_NOTES:
-            self.notes.append(said.note)
-        self.mime_type = said.mime_type or self.mime_type
-        if said.pages is not None:
-            self.pages = said.pages
-        self.last_page = said.page_read or self.last_page
-        if said.document is not None or said.unreadable:
-            self.document, self.unreadable, self.code = said.document, said.unreadable, said.code
+    def _take(self, line: _Line) -> None:
+        if line.rights_kept:
+            tell_kept(line.rights_kept)
+        if line.section is not None and len(self.sections) < self.limits.sections:
+            self.sections.append(line.section)
+            self._held += max(0, sys.getsizeof(line.section.text) - len(line.section.text))  # wide characters
+        if line.note is not None and len(self.notes) < MOST_NOTES:
+            self.notes.append(line.note)
+        self.mime_type = line.mime_type or self.mime_type
+        if line.pages is not None:
+            self.pages = line.pages
+        self.last_page = line.page_read or self.last_page
+        if line.document is not None or line.unreadable:
+            self.document, self.unreadable, self.code = line.document, line.unreadable, line.code
 
 
-async def hear(data: bytes, name: str, heard: ChildMessage, on_heard: Callable[[], None]) -> None:
+async def hear(data: bytes, name: str, message: ChildMessage, on_message: Callable[[], None]) -> None:
     """Start a child and collect its output until it ends, fails or times out; cancelling kills it.
 
     Raises `Unavailable` if this machine cannot start a process now.
     """
-    limits = heard.limits
+    limits = message.limits
     question = json.dumps({"name": name, "limits": asdict(limits)}).encode() + b"\n"
-    starting = isolated_process((sys.executable, "-I", "-m", CHILD), "read a document in")
+    process = isolated_process((sys.executable, "-I", "-m", CHILD), "read a document in")
     try:
         async with (
             asyncio.timeout(limits.wall_seconds),
-            starting as child,
+            process as child,
             asyncio.TaskGroup() as group,
         ):
             sending = group.create_task(send(child, question, data))
-            await _listen(child, heard, on_heard)
+            await _listen(child, message, on_message)
             sending.cancel()
     except TimeoutError:
-        heard.timed_out = True
+        message.timed_out = True
 
 
-async def _listen(child: Process, heard: ChildMessage, on_heard: Callable[[], None]) -> None:
+async def _listen(child: Process, message: ChildMessage, on_message: Callable[[], None]) -> None:
     stdout = child.stdout
     assert stdout is not None
     while chunk := await stdout.read(CHUNK):
-        goes_on = heard.take(chunk) if len(chunk) < SMALL else await asyncio.to_thread(heard.take, chunk)
-        on_heard()
+        goes_on = message.take(chunk) if len(chunk) < SMALL else await asyncio.to_thread(message.take, chunk)
+        on_message()
         if not goes_on:
             return
 

@@ -75,18 +75,20 @@ class PagesReading:
 
     def document(self) -> ExtractedDocument | None:
         """Return everything that was read, or None if nothing was."""
-        said = [self.heard[first] for first in sorted(self.heard)]
-        ends = [heard.document for heard in said if heard.document is not None]
-        sections = tuple(chain.from_iterable(heard.sections for heard in said))
+        messages = [self.heard[first] for first in sorted(self.heard)]
+        ends = [message.document for message in messages if message.document is not None]
+        sections = tuple(chain.from_iterable(message.sections for message in messages))
         if not sections and not ends:
             return None
         return ExtractedDocument(
             name=" ".join(clean(self.name).split()),
             mime_type=self.heard[1].mime_type,
-            sections=tuple(_cut(sections, self.limits)),
-            truncated=bool(self.missing) or any(heard.truncated for heard in said),
-            notes=tuple(dict.fromkeys([*chain.from_iterable(heard.sentences for heard in said), *self.missing])),
-            **{name: _joined(getattr(end, name) for end in ends) for name in BESIDE},
+            sections=tuple(_truncate(sections, self.limits)),
+            truncated=bool(self.missing) or any(message.truncated for message in messages),
+            notes=tuple(
+                dict.fromkeys([*chain.from_iterable(message.sentences for message in messages), *self.missing])
+            ),
+            **{name: _concatenate(getattr(end, name) for end in ends) for name in BESIDE},
         )
 
     def why_unread(self) -> tuple[str, UnreadCode]:
@@ -127,14 +129,14 @@ class PagesReading:
             self._miss(pages, "there was no time left." if left <= 0 else "too many pages before could not be read.")
             return
         seconds = min(self.limits.wall_seconds, left)
-        asked = replace(self.limits, first_page=pages.first, pages=pages.last - pages.first + 1, wall_seconds=seconds)
-        self.heard[pages.first] = heard = ChildMessage(asked)
-        await hear(self.data, self.name, heard, self._go_on)
+        limits = replace(self.limits, first_page=pages.first, pages=pages.last - pages.first + 1, wall_seconds=seconds)
+        self.heard[pages.first] = message = ChildMessage(limits)
+        await hear(self.data, self.name, message, self._go_on)
         self._go_on()
-        if heard.pages is None:
-            self._judge_whole(heard)
+        if message.pages is None:
+            self._judge_whole(message)
         else:
-            self._judge(pages, heard, heard.pages)
+            self._judge(pages, message, message.pages)
 
     def _go_on(self) -> None:
         """Queue the remaining pages as soon as the first child has counted them, and report progress."""
@@ -144,54 +146,54 @@ class PagesReading:
             self.counted.set()
         self._tell_pages()
 
-    def _judge_whole(self, heard: ChildMessage) -> None:
+    def _judge_whole(self, message: ChildMessage) -> None:
         """Record what is missing if only a part of a document without pages was read."""
-        if heard.document is not None or not heard.sections:
+        if message.document is not None or not message.sections:
             return
-        after = heard.sections[-1].locator or "a part"
-        if heard.cut:
-            self.missing.append(_cut_off(self.limits))
-        elif heard.timed_out:
+        after = message.sections[-1].locator or "a part"
+        if message.cut:
+            self.missing.append(_truncation_note(self.limits))
+        elif message.timed_out:
             self.missing.append(f"Reading took too long and ended after {after}.")
         else:
             self.missing.append(f"Reading ended after {after}; what follows is damaged, or takes too much memory.")
 
-    def _judge(self, pages: Pages, heard: ChildMessage, in_all: int) -> None:
+    def _judge(self, pages: Pages, message: ChildMessage, page_count: int) -> None:
         """Queue the pages to read next, depending on what the child has read of these."""
-        if heard.cut or self._characters >= self.limits.characters:
-            self.missing.append(_cut_off(self.limits))
+        if message.cut or self._characters >= self.limits.characters:
+            self.missing.append(_truncation_note(self.limits))
             self.waiting.clear()
             return
-        next_page, last = max(heard.last_page, pages.first - 1) + 1, min(pages.last, in_all)
-        if next_page <= last and heard.failed and time.monotonic() < self.until:
+        next_page, last = max(message.last_page, pages.first - 1) + 1, min(pages.last, page_count)
+        if next_page <= last and message.failed and time.monotonic() < self.until:
             self.lost += 1
             self._miss(Pages(next_page, next_page), "it is damaged, or takes too much time or memory.")
             next_page += 1
         if next_page <= last:
             self.waiting.appendleft(Pages(next_page, last))
 
-    def _miss(self, pages: Pages, why: str) -> None:
+    def _miss(self, pages: Pages, reason: str) -> None:
         verb = "was" if pages.first == pages.last else "were"
-        self.missing.append(f"{pages} {verb} not read: {why}")
+        self.missing.append(f"{pages} {verb} not read: {reason}")
 
     @property
     def _characters(self) -> int:
-        return sum(len(section.text) for heard in self.heard.values() for section in heard.sections)
+        return sum(len(section.text) for message in self.heard.values() for section in message.sections)
 
     def _tell_pages(self) -> None:
         if self.on_page is None:
             return
         pages = self.heard[1].pages
         if pages is None:
-            read = len(self.heard[1].sections)
-            self.on_page(read, read if self.heard[1].document else None)
+            count = len(self.heard[1].sections)
+            self.on_page(count, count if self.heard[1].document else None)
         else:
-            self.on_page(sum(max(0, heard.last_page - first + 1) for first, heard in self.heard.items()), pages)
+            self.on_page(sum(max(0, message.last_page - first + 1) for first, message in self.heard.items()), pages)
 
 
-def _joined(said: Iterable[tuple[Any, ...]]) -> tuple[Any, ...]:
+def _concatenate(groups: Iterable[tuple[Any, ...]]) -> tuple[Any, ...]:
     """Concatenate and deduplicate, up to `MOST_BESIDE` items."""
-    return tuple(dict.fromkeys(chain.from_iterable(said)))[:MOST_BESIDE]
+    return tuple(dict.fromkeys(chain.from_iterable(groups)))[:MOST_BESIDE]
 
 
 def _parts(first: int, last: int, least: int) -> Iterator[Pages]:
@@ -200,7 +202,7 @@ def _parts(first: int, last: int, least: int) -> Iterator[Pages]:
         yield Pages(start, min(last, start + size - 1))
 
 
-def _cut(sections: Sequence[Section], limits: ReadLimits) -> Iterator[Section]:
+def _truncate(sections: Sequence[Section], limits: ReadLimits) -> Iterator[Section]:
     """Truncate the sections to the limits of one document, which several children together may exceed."""
     left = limits.characters
     for section in sections[: limits.sections]:
@@ -209,7 +211,7 @@ def _cut(sections: Sequence[Section], limits: ReadLimits) -> Iterator[Section]:
         left -= len(section.text)
 
 
-def _cut_off(limits: ReadLimits) -> str:
+def _truncation_note(limits: ReadLimits) -> str:
     return f"The text was cut off after {limits.characters:,} characters."
 
 

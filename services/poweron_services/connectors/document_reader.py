@@ -48,9 +48,9 @@ LoadBytes = Callable[[], Awaitable[bytes]]
 class UnreadableDocument(Refused):
     """Raised if nothing of a document can be read; the message says what happened and what to do next."""
 
-    def __init__(self, name: str, why: str, code: UnreadCode) -> None:
-        super().__init__(f"{name!r} {why}", code=code)
-        self.document = _unread(name, why, code)
+    def __init__(self, name: str, reason: str, code: UnreadCode) -> None:
+        super().__init__(f"{name!r} {reason}", code=code)
+        self.document = _unread(name, reason, code)
 
 
 def partly_read(name: str, notes: Sequence[str]) -> UnreadDocument:
@@ -58,8 +58,8 @@ def partly_read(name: str, notes: Sequence[str]) -> UnreadDocument:
     return _unread(name, f"was not read as a whole. {' '.join(notes)}", "partly_read")
 
 
-def _unread(name: str, why: str, code: UnreadCode) -> UnreadDocument:
-    reason = writable(f"{name!r} {why}")[:MAX_REASON]
+def _unread(name: str, cause: str, code: UnreadCode) -> UnreadDocument:
+    reason = writable(f"{name!r} {cause}")[:MAX_REASON]
     return UnreadDocument(document_name=writable(name)[:MAX_NAME] or UNNAMED, code=code, reason=reason)
 
 
@@ -110,14 +110,14 @@ async def extract(
         raise UnreadableDocument(name, *reading.why_unread())
     document = document.with_omissions_told()
     if document.pictures:
-        document = await _with_pictures_told(document, data, recognition)
+        document = await _with_picture_notes(document, data, recognition)
         if not document.sections:
-            why = f"{without_text(document.notes)} {RECOGNISE if recognition is None else ''}".strip()
-            raise UnreadableDocument(name, why, "document_without_text")
+            cause = f"{without_text(document.notes)} {RECOGNISE if recognition is None else ''}".strip()
+            raise UnreadableDocument(name, cause, "document_without_text")
     return document
 
 
-async def _with_pictures_told(
+async def _with_picture_notes(
     document: ExtractedDocument, data: bytes, recognition: TextRecognition | None
 ) -> ExtractedDocument:
     """Add the recognised text of parts that are only a picture, and a note about those without text."""
@@ -125,9 +125,9 @@ async def _with_pictures_told(
         document = await recognition.completed(document, data)
     if not document.pictures:
         return document
-    where = shown_places(document.pictures)
-    verb = "are pictures" if where.startswith("pages") else "is a picture"
-    note = f"{where[:1].upper()}{where[1:]} {verb}, whose text could not be read."
+    place = shown_places(document.pictures)
+    verb = "are pictures" if place.startswith("pages") else "is a picture"
+    note = f"{place[:1].upper()}{place[1:]} {verb}, whose text could not be read."
     return replace(document, notes=(*document.notes, note), truncated=True)
 
 

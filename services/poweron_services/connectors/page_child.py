@@ -88,7 +88,7 @@ class PageChild:
             raise PageUnread("document_timeout") from None
         self._worked += time.monotonic() - began
         self._read += len(data)
-        return await asyncio.to_thread(_understood, answer)
+        return await asyncio.to_thread(_parse_answer, answer)
 
     async def end(self) -> None:
         with suppress(ProcessLookupError):
@@ -100,11 +100,11 @@ class PageChild:
             return
         try:
             async with asyncio.timeout(START_SECONDS):
-                kept = _Ready.model_validate_json(await self._part(MEGABYTE)).rights_kept
+                rights = _Ready.model_validate_json(await self._part(MEGABYTE)).rights_kept
         except (TimeoutError, ValidationError):
             raise Unavailable("The process that reads pages could not be started; is the machine overloaded?") from None
-        if kept:
-            tell_kept(kept)
+        if rights:
+            tell_kept(rights)
         self._ready = True
 
     async def _send(self, *parts: bytes) -> None:
@@ -117,23 +117,23 @@ class PageChild:
                     stdin.write(memoryview(part)[start : start + SENT])
                     await stdin.drain()
 
-    async def _part(self, at_most: int) -> bytes:
+    async def _part(self, limit: int) -> bytes:
         """Receive one part; empty if the child died or the part is too long."""
         stdout = self._process.stdout
         assert stdout is not None
         try:
             size = int.from_bytes(await stdout.readexactly(LENGTH))
-            return await stdout.readexactly(size) if size <= at_most else b""
+            return await stdout.readexactly(size) if size <= limit else b""
         except asyncio.IncompleteReadError:
             return b""
 
 
-def _understood(answer: bytes) -> PageText:
+def _parse_answer(answer: bytes) -> PageText:
     """Parse the child's answer; the child has read an untrusted page, so it may send anything."""
     try:
-        said = _Answer.model_validate_json(answer)
+        parsed = _Answer.model_validate_json(answer)
     except ValidationError:
         raise PageUnread("document_damaged") from None
-    if said.page is None:
-        raise PageUnread(said.unreadable)
-    return said.page
+    if parsed.page is None:
+        raise PageUnread(parsed.unreadable)
+    return parsed.page

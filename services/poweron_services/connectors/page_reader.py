@@ -67,7 +67,7 @@ class PageReader:
 
         self._steps.add(step)
         try:
-            await self._put_aside(await PageChild.started(), step)
+            await self._keep(await PageChild.started(), step)
             yield read
         finally:
             self._steps.remove(step)
@@ -76,7 +76,7 @@ class PageReader:
 
     async def _read_html(self, page: FetchedPage, question: PageQuestion, step: object) -> PageText:
         async with self._read_document.places:
-            child = self._taken(step) or await PageChild.started()
+            child = self._take(step) or await PageChild.started()
             try:
                 text = await child.read(question, page.body)
             except PageUnread as error:
@@ -85,7 +85,7 @@ class PageReader:
             except BaseException:
                 await child.end()
                 raise
-            await self._put_aside(child, step)
+            await self._keep(child, step)
             return text
 
     async def _read_other(self, page: FetchedPage, text_format: PageFormat) -> PageText:
@@ -98,13 +98,13 @@ class PageReader:
         except UnreadableDocument as error:
             raise UnreadablePage(page, error.document.code) from None
 
-    def _taken(self, step: object) -> PageChild | None:
+    def _take(self, step: object) -> PageChild | None:
         child = next((child for child, of in self._idle.items() if of is step and child.can_go_on), None)
         if child is not None:
             del self._idle[child]
         return child
 
-    async def _put_aside(self, child: PageChild, step: object) -> None:
+    async def _keep(self, child: PageChild, step: object) -> None:
         """Keep a child for the next page of its step; at most `IDLE` children of all steps are kept."""
         self._idle[child] = step
         if step not in self._steps or not child.can_go_on:

@@ -39,7 +39,7 @@ class RenderedReport:
     notes: tuple[str, ...] = ()
 
 
-class _Told(BaseModel):
+class _Outcome(BaseModel):
     """The child's report on one format."""
 
     format: str = ""
@@ -65,28 +65,28 @@ class ReportRenderer:
         left, in_vain = list(draft.formats), 0
         async with self._turn:
             while left:  # if a child dies or hangs on a format, the next child continues after it
-                told = await self._written(replace(draft, formats=tuple(left)))
-                in_vain = 0 if told else in_vain + 1
-                for name, (said, data) in zip(left, told, strict=False):
+                outcomes = await self._run_child(replace(draft, formats=tuple(left)))
+                in_vain = 0 if outcomes else in_vain + 1
+                for name, (outcome, data) in zip(left, outcomes, strict=False):
                     files += [(name, data)] if data else []
-                    notes += _notes(name, said)
-                if len(told) < len(left):
-                    notes.append(_failed(left[len(told)], _too_much(self._limits)))
-                left = left[len(told) + 1 :]
+                    notes += _notes(name, outcome)
+                if len(outcomes) < len(left):
+                    notes.append(_failure_note(left[len(outcomes)], _too_much(self._limits)))
+                left = left[len(outcomes) + 1 :]
                 if in_vain == MOST_IN_VAIN:
-                    notes += [_failed(name, _too_much(self._limits)) for name in left]
+                    notes += [_failure_note(name, _too_much(self._limits)) for name in left]
                     left = []
         return RenderedReport(tuple(files), tuple(notes))
 
-    async def _written(self, draft: Draft) -> list[tuple[_Told, bytes]]:
+    async def _run_child(self, draft: Draft) -> list[tuple[_Outcome, bytes]]:
         """Run one child and return what it writes; fewer files than formats if it failed on one."""
-        written: list[tuple[_Told, bytes]] = []
+        outcomes: list[tuple[_Outcome, bytes]] = []
         question = json.dumps(asdict(draft)).encode()
         limits, formats = json.dumps(asdict(self._limits)), json.dumps(draft.formats)
         command = (sys.executable, "-I", "-m", CHILD, limits, formats)
-        starting = isolated_process(command, "write a report in", ENVIRONMENT)
+        process = isolated_process(command, "write a report in", ENVIRONMENT)
         with suppress(TimeoutError, asyncio.IncompleteReadError, ValidationError):
-            async with asyncio.timeout(self._limits.wall_seconds), starting as child:
+            async with asyncio.timeout(self._limits.wall_seconds), process as child:
                 assert child.stdout is not None
                 ready, _ = await _part(child.stdout)
                 if ready.rights_kept:
@@ -95,23 +95,23 @@ class ReportRenderer:
                     sending = group.create_task(send(child, question))
                     for _ in draft.formats:
                         try:
-                            written.append(await _part(child.stdout))
+                            outcomes.append(await _part(child.stdout))
                         except (asyncio.IncompleteReadError, ValidationError):
                             sending.cancel()
                             break
-        return written
+        return outcomes
 
 
-async def _part(stdout: asyncio.StreamReader) -> tuple[_Told, bytes]:
+async def _part(stdout: asyncio.StreamReader) -> tuple[_Outcome, bytes]:
     """Receive the report on a format, and its file; the child has read untrusted text, so it may send anything."""
-    told, data = b"", b""
+    report, data = b"", b""
     size = int.from_bytes(await stdout.readexactly(LENGTH))
-    told = await stdout.readexactly(min(size, MEGABYTE))
+    report = await stdout.readexactly(min(size, MEGABYTE))
     size = int.from_bytes(await stdout.readexactly(LENGTH))
     if size > MOST_WRITTEN:
         raise asyncio.IncompleteReadError(b"", size)
     data = await stdout.readexactly(size)
-    return _Told.model_validate_json(told), data
+    return _Outcome.model_validate_json(report), data
 
 
 _NAMES: Final[dict[str, str]] = {
@@ -123,18 +123,18 @@ _NAMES: Final[dict[str, str]] = {
 }
 
 
-def _notes(name: ReportFormat, said: _Told) -> list[str]:
-    if said.failed:
-        return [_failed(name, said.failed)]
-    if said.unshown:
-        signs = " ".join(said.unshown[:MOST_UNSHOWN]) + (" …" if len(said.unshown) > MOST_UNSHOWN else "")
-        told = f"The report as {_NAMES[name]} shows □ for {len(said.unshown)} signs that none of its fonts has"
-        return [f"{told} ({signs}); the other formats have them."]
+def _notes(name: ReportFormat, outcome: _Outcome) -> list[str]:
+    if outcome.failed:
+        return [_failure_note(name, outcome.failed)]
+    if outcome.unshown:
+        signs = " ".join(outcome.unshown[:MOST_UNSHOWN]) + (" …" if len(outcome.unshown) > MOST_UNSHOWN else "")
+        sentence = f"The report as {_NAMES[name]} shows □ for {len(outcome.unshown)} signs that none of its fonts has"
+        return [f"{sentence} ({signs}); the other formats have them."]
     return []
 
 
-def _failed(name: ReportFormat, why: str) -> str:
-    return f"The report could not be written as {_NAMES[name]}: {why}; the other formats are not touched by that."
+def _failure_note(name: ReportFormat, reason: str) -> str:
+    return f"The report could not be written as {_NAMES[name]}: {reason}; the other formats are not touched by that."
 
 
 def _too_much(limits: ReadLimits) -> str:

@@ -50,7 +50,7 @@ class TextRecognition:
         pages = [page for place in document.pictures if (page := _page_of(place))]
         pictures = self._of_pages(data, pages) if pages else self._itself(data)
         texts: dict[str, str] = {}
-        failed: dict[str, str] = {}
+        failures: dict[str, str] = {}
         until = asyncio.get_running_loop().time() + SECONDS_IN_ALL
         async for place, picture in pictures:
             if asyncio.get_running_loop().time() > until:
@@ -58,10 +58,10 @@ class TextRecognition:
             try:
                 text = clean(await self._text_of(picture))
             except Unrecognised as error:
-                failed[place] = str(error)
+                failures[place] = str(error)
                 continue
             texts[place] = text
-        return _with_texts(document, texts, failed)
+        return _with_texts(document, texts, failures)
 
     async def _itself(self, data: bytes) -> AsyncGenerator[tuple[str, bytes], None]:
         smaller = await drawn(data, ())
@@ -69,8 +69,8 @@ class TextRecognition:
 
     async def _of_pages(self, data: bytes, pages: Sequence[int]) -> AsyncGenerator[tuple[str, bytes], None]:
         for start in range(0, len(pages), PAGES_AT_ONCE):
-            some = pages[start : start + PAGES_AT_ONCE]
-            for page, picture in zip(some, await drawn(data, some), strict=False):
+            group = pages[start : start + PAGES_AT_ONCE]
+            for page, picture in zip(group, await drawn(data, group), strict=False):
                 yield f"{PAGE}{page}", picture
 
     async def _text_of(self, picture: bytes) -> str:
@@ -79,15 +79,15 @@ class TextRecognition:
         command = (sys.executable, "-I", "-m", COMMAND_CHILD, *self.command)
         try:
             async with asyncio.timeout(SECONDS_PER_PICTURE), isolated_process(command, PURPOSE) as process:
-                said = await _answer(process, picture, MOST_TEXT)
-                code = 0 if said is None else await process.wait()
+                output = await _answer(process, picture, MOST_TEXT)
+                code = 0 if output is None else await process.wait()
         except TimeoutError:
             raise Unrecognised(f"it took longer than {SECONDS_PER_PICTURE:g} seconds") from None
-        if said is None:
+        if output is None:
             raise Unrecognised("the command wrote more than any page holds")
         if code:
             raise Unrecognised(f"the command, which may use {MEMORY} MB of memory, ended with code {code}")
-        return said.decode(errors="replace")
+        return output.decode(errors="replace")
 
 
 async def drawn(data: bytes, pages: Sequence[int]) -> list[bytes]:
@@ -97,64 +97,64 @@ async def drawn(data: bytes, pages: Sequence[int]) -> list[bytes]:
     """
     limits = replace(DEFAULT_LIMITS, characters=0)
     question = json.dumps({"pages": list(pages), "limits": asdict(limits)}).encode() + b"\n"
-    said = None
+    output = None
     with suppress(TimeoutError):
         async with (
             asyncio.timeout(limits.wall_seconds),
             isolated_process((sys.executable, "-I", "-m", DRAWING_CHILD), PURPOSE) as process,
         ):
-            said = await _answer(process, question + data, MOST_DRAWN * max(1, len(pages)))
-    return list(_parted(said or b""))
+            output = await _answer(process, question + data, MOST_DRAWN * max(1, len(pages)))
+    return list(_parts(output or b""))
 
 
-def _parted(said: bytes) -> Iterator[bytes]:
+def _parts(output: bytes) -> Iterator[bytes]:
     at = 0
-    while at + LENGTH <= len(said):
-        size = int.from_bytes(said[at : at + LENGTH])
+    while at + LENGTH <= len(output):
+        size = int.from_bytes(output[at : at + LENGTH])
         at += LENGTH + size
-        if at <= len(said):
-            yield said[at - size : at]
+        if at <= len(output):
+            yield output[at - size : at]
 
 
-async def _answer(process: Process, data: bytes, at_most: int) -> bytes | None:
+async def _answer(process: Process, data: bytes, limit: int) -> bytes | None:
     """Return the output of the process, or None if it is too long."""
     async with asyncio.TaskGroup() as group:
         sending = group.create_task(send(process, data))
-        said = await _received(process, at_most)
-        if said is None:
+        output = await _receive(process, limit)
+        if output is None:
             sending.cancel()
-    return said
+    return output
 
 
-async def _received(process: Process, at_most: int) -> bytes | None:
+async def _receive(process: Process, limit: int) -> bytes | None:
     stdout = process.stdout
     assert stdout is not None
-    said = bytearray()
+    output = bytearray()
     while chunk := await stdout.read(CHUNK):
-        said += chunk
-        if len(said) > at_most:
+        output += chunk
+        if len(output) > limit:
             return None
-    return bytes(said)
+    return bytes(output)
 
 
-def _with_texts(document: ExtractedDocument, texts: dict[str, str], failed: dict[str, str]) -> ExtractedDocument:
-    found = {place: text for place, text in texts.items() if text}
+def _with_texts(document: ExtractedDocument, texts: dict[str, str], failures: dict[str, str]) -> ExtractedDocument:
+    recognised = {place: text for place, text in texts.items() if text}
     sections = sorted(
         (
-            *(each for each in document.sections if each.locator not in found),
-            *(Section(place, text) for place, text in found.items()),
+            *(section for section in document.sections if section.locator not in recognised),
+            *(Section(place, text) for place, text in recognised.items()),
         ),
         key=lambda section: _page_of(section.locator),
     )
     notes = []
-    if found:
-        notes.append(f"The text of {shown_places(list(found))} was recognised in a picture; it may hold mistakes.")
-    notes += [f"No text was recognised in {shown_places([place])}: {why}." for place, why in failed.items()][:5]
+    if recognised:
+        notes.append(f"The text of {shown_places(list(recognised))} was recognised in a picture; it may hold mistakes.")
+    notes += [f"No text was recognised in {shown_places([place])}: {reason}." for place, reason in failures.items()][:5]
     empty = [place for place in texts if not texts[place]]
     if empty:
         notes.append(f"In {shown_places(empty)} there is no text that could be recognised.")
-    left = tuple(place for place in document.pictures if place not in texts and place not in failed)
-    truncated = document.truncated or bool(failed)
+    left = tuple(place for place in document.pictures if place not in texts and place not in failures)
+    truncated = document.truncated or bool(failures)
     return replace(
         document, sections=tuple(sections), notes=(*document.notes, *notes), truncated=truncated, pictures=left
     )
@@ -171,11 +171,11 @@ def shown_places(places: Sequence[str]) -> str:
             runs[-1].append(number)
         else:
             runs.append([number])
-    shown = [name for run in runs for name in ([f"{run[0]} to {run[-1]}"] if len(run) > A_FEW else map(str, run))]
-    if len(shown) == 1:
-        return f"page{'s' if len(numbers) > 1 else ''} {shown[0]}"
-    named, last = (shown[:MOST_RUNS], "more") if len(shown) > MOST_RUNS else (shown[:-1], shown[-1])
-    return f"pages {', '.join(named)} and {last}"
+    names = [name for run in runs for name in ([f"{run[0]} to {run[-1]}"] if len(run) > A_FEW else map(str, run))]
+    if len(names) == 1:
+        return f"page{'s' if len(numbers) > 1 else ''} {names[0]}"
+    first_names, last = (names[:MOST_RUNS], "more") if len(names) > MOST_RUNS else (names[:-1], names[-1])
+    return f"pages {', '.join(first_names)} and {last}"
 
 
 def _page_of(place: str) -> int:

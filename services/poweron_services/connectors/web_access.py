@@ -37,8 +37,8 @@ class KeptSearches:
         """Return the results stored for this workflow, or search now; raises as `Search` does."""
 
         async def ask(_: Answer | None) -> Answer:
-            found: Answer = _RESULTS.dump_python(await self._search(query), mode="json")
-            return found
+            results: Answer = _RESULTS.dump_python(await self._search(query), mode="json")
+            return results
 
         question = orjson.dumps(asdict(query)).decode()
         return _RESULTS.validate_python(await self._answers.answer(reader, question, ask))

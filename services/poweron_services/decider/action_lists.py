@@ -32,33 +32,33 @@ class ActionLists:
         task_type = workflow.task.plan.task_type
         allowed = self.allowed.get(task_type)
         if matches(action, self.denied):
-            why = f"The settings deny it; denied are {', '.join(self.denied)}."
+            reason = f"The settings deny it; denied are {', '.join(self.denied)}."
         elif allowed is not None and not matches(action, allowed):
-            why = f"By the settings a task of type {task_type} may use {', '.join(allowed) or 'nothing'}."
+            reason = f"By the settings a task of type {task_type} may use {', '.join(allowed) or 'nothing'}."
         else:
             return
-        raise NotAllowed(f"{action!r} is not an action of this task.", code="action_not_allowed", detail=why)
+        raise NotAllowed(f"{action!r} is not an action of this task.", code="action_not_allowed", detail=reason)
 
-    def joined_allowed(self, asked: Mapping[TaskType, Patterns]) -> dict[TaskType, Patterns]:
+    def joined_allowed(self, request: Mapping[TaskType, Patterns]) -> dict[TaskType, Patterns]:
         """What both a request and these lists allow, by type of task; a type that neither limits is left out."""
         kinds: tuple[TaskType, ...] = get_args(TaskType)
-        both = {kind: _both(asked.get(kind), self.allowed.get(kind)) for kind in kinds}
+        both = {kind: _both(request.get(kind), self.allowed.get(kind)) for kind in kinds}
         return {kind: patterns for kind, patterns in both.items() if patterns is not None}
 
-    def joined_denied(self, asked: Iterable[str]) -> Patterns:
+    def joined_denied(self, patterns: Iterable[str]) -> Patterns:
         """What a request or these lists deny."""
-        return tuple(dict.fromkeys((*self.denied, *asked)))
+        return tuple(dict.fromkeys((*self.denied, *patterns)))
 
 
 EVERYTHING: Final = ActionLists()
 """No lists: every task may use every action."""
 
 
-def _both(one: Patterns | None, other: Patterns | None) -> Patterns | None:
-    if one is None or other is None:
-        return other if one is None else one
-    inner = [pattern for pattern in one if _is_within(pattern, other)]
-    outer = [pattern for pattern in other if _is_within(pattern, one)]
+def _both(first: Patterns | None, second: Patterns | None) -> Patterns | None:
+    if first is None or second is None:
+        return second if first is None else first
+    inner = [pattern for pattern in first if _is_within(pattern, second)]
+    outer = [pattern for pattern in second if _is_within(pattern, first)]
     return tuple(dict.fromkeys((*inner, *outer)))
 
 

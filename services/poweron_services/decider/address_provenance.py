@@ -37,12 +37,12 @@ class KnownPlaces:
     @classmethod
     def of(cls, messages: Iterable[ChatMessage], configured_places: AbstractSet[str] = frozenset()) -> "KnownPlaces":
         """Collect what messages make known, without the texts of results."""
-        told = tuple(messages)
-        documents = (document.document_name for message in told for document in message.documents)
-        links = (link for message in told for link in message.links)
+        all_messages = tuple(messages)
+        documents = (document.document_name for message in all_messages for document in message.documents)
+        links = (link for message in all_messages for link in message.links)
         return cls(
-            requests=tuple(message.message for message in told if message.kind == "workflow_start"),
-            addresses=known_addresses(told) | _addresses(configured_places),
+            requests=tuple(message.message for message in all_messages if message.kind == "workflow_start"),
+            addresses=known_addresses(all_messages) | _addresses(configured_places),
             names=frozenset((*documents, *links)),
             configured_places=configured_places,
         )
@@ -51,29 +51,29 @@ class KnownPlaces:
         """Return whether the place is known."""
         scheme, separator, rest = place.value.partition("://")
         if separator and scheme.casefold() == "file":
-            return self._whole(place.value) or self._path(rest)
+            return self._is_whole(place.value) or self._path(rest)
         if canonical(place.value) is not None:
             return is_known(place.value, self.addresses)
         if place.kind == "address" and not separator and is_known(f"https://{place.value}", self.addresses):
             return True
-        return self._whole(place.value) if separator else self._path(place.value)
+        return self._is_whole(place.value) if separator else self._path(place.value)
 
     def _path(self, path: str) -> bool:
-        if self._whole(path) or self._whole(path.rstrip("/\\")):
+        if self._is_whole(path) or self._is_whole(path.rstrip("/\\")):
             return True
         parts = path.replace("\\", "/").rstrip("/").split("/")
         if ".." in parts or parts[0] == "~" or len(parts) > MAX_DEPTH:
             return False
         folders = ("/".join(parts[:end]) for end in range(len(parts) - 1, 0, -1) if any(parts[:end]))
-        folder = next(filter(self._whole, folders), None)
+        folder = next(filter(self._is_whole, folders), None)
         return folder is not None and all(map(self._name, parts[folder.count("/") + 1 :]))
 
-    def _whole(self, value: str) -> bool:
+    def _is_whole(self, value: str) -> bool:
         """Return whether the value appears anywhere as a whole."""
         if not any(map(str.isalnum, value)):
             return False
-        given = value in self.names or any(value == each.rstrip("/") for each in self.configured_places)
-        return given or any(stands(value, text) for text in (*self.requests, *self.results))
+        is_name = value in self.names or any(value == place.rstrip("/") for place in self.configured_places)
+        return is_name or any(stands(value, text) for text in (*self.requests, *self.results))
 
     def _name(self, name: str) -> bool:
         """Return whether a file or folder of this name is known."""
@@ -111,10 +111,10 @@ def stands(value: str, text: str, more: str = "") -> bool:
     if value not in text:
         return False
     border = f"[{re.escape(_AROUND + more)}]"
-    whole = rf"(?:\A|(?<={border})){re.escape(value)}(?=\Z|{border}|[{_AFTER}](?:\s|\Z))"
-    return re.search(whole, text) is not None
+    pattern = rf"(?:\A|(?<={border})){re.escape(value)}(?=\Z|{border}|[{_AFTER}](?:\s|\Z))"
+    return re.search(pattern, text) is not None
 
 
 def _addresses(configured_places: AbstractSet[str]) -> frozenset[str]:
-    written = (canonical(each) for each in configured_places)
-    return frozenset(configured_places) | frozenset(filter(None, written))
+    canonical_places = (canonical(place) for place in configured_places)
+    return frozenset(configured_places) | frozenset(filter(None, canonical_places))

@@ -79,12 +79,12 @@ def selection_schema(workflow: Workflow, catalog: Mapping[str, ActionSpec]) -> S
     The web is left out until a step has worked on the documents of the request. The check still accepts the web.
     """
     references, left_out = _references(workflow), WEB if reads_documents_first(workflow) else frozenset[str]()
-    chosen = [
+    alternatives = [
         _selection(workflow, spec, references)
         for name, spec in sorted(allowed_actions(workflow, catalog).items())
         if name not in left_out and (references is not None or "documentList" not in spec.required)
     ]
-    return {"anyOf": chosen} if chosen else None
+    return {"anyOf": alternatives} if alternatives else None
 
 
 def actions_schema(workflow: Workflow, catalog: Mapping[str, ActionSpec]) -> Schema | None:
@@ -93,11 +93,13 @@ def actions_schema(workflow: Workflow, catalog: Mapping[str, ActionSpec]) -> Sch
     References are not listed, since one may name what an earlier action of the plan will have written.
     """
     references: Schema = {"type": "string", "pattern": _REFERENCE}
-    planned = [
+    alternatives = [
         _with_parameters(_selection(workflow, spec, references), spec)
         for _, spec in sorted(allowed_actions(workflow, catalog).items())
     ]
-    return _object({"actions": _list(_one_of(planned), least=1, most=max_steps(workflow))}) if planned else None
+    return (
+        _object({"actions": _list(_one_of(alternatives), least=1, most=max_steps(workflow))}) if alternatives else None
+    )
 
 
 def parameters_schema(fields: Sequence[SchemaField], spec: ActionSpec) -> Schema:
@@ -131,7 +133,7 @@ def review_schema(criteria: int, *, was_read: bool) -> Schema:
         {
             "criteriaProgress": _progress(criteria),
             "reason": _text(2_000, least=0),
-            "status": {"enum": [each for each in get_args(Judgement) if was_read or each != "not_stated"]},
+            "status": {"enum": [status for status in get_args(Judgement) if was_read or status != "not_stated"]},
             "improvements": _list(_text(None, least=0), most=MAX_IMPROVEMENTS),
         },
         optional=("reason", "improvements", "criteriaProgress"),
@@ -150,7 +152,7 @@ def _selection(workflow: Workflow, spec: ActionSpec, references: Schema | None) 
             "requiredInputDocuments": documents,
             "requiredConnection": _connection(workflow, spec),
             "parametersContext": _text(8_000, least=0),
-            "parametersSchema": _asked_fields(spec),
+            "parametersSchema": _stage_fields(spec),
         },
         optional=[
             *optional,
@@ -162,8 +164,10 @@ def _selection(workflow: Workflow, spec: ActionSpec, references: Schema | None) 
 
 def _with_parameters(selection: Schema, spec: ActionSpec) -> Schema:
     """A selected action with its parameters instead of the fields for stage 2."""
-    kept = {name: inner for name, inner in selection["properties"].items() if not name.startswith("parameters")}
-    members = {**kept, "parameters": _parameters(fields_of(None, spec), spec)}
+    other_members = {
+        name: inner for name, inner in selection["properties"].items() if not name.startswith("parameters")
+    }
+    members = {**other_members, "parameters": _parameters(fields_of(None, spec), spec)}
     needed = {*selection["required"], *(["parameters"] if spec.required - REFERENCES else [])}
     return _object(members, optional=members.keys() - needed)
 
@@ -172,7 +176,7 @@ def _parameters(fields: Sequence[SchemaField], spec: ActionSpec) -> Schema:
     """A value for every required field; an optional one may be omitted or null."""
     known = [field for field in fields if field.name in spec.business_parameters]
     values = {
-        field.name: _given(spec.properties[field.name])
+        field.name: _required_value(spec.properties[field.name])
         if field.required
         else _or_null(_value(spec.properties[field.name]))
         for field in known
@@ -191,7 +195,7 @@ def _connection(workflow: Workflow, spec: ActionSpec) -> Schema:
 
 
 @lru_cache(maxsize=256)
-def _asked_fields(spec: ActionSpec) -> Schema:
+def _stage_fields(spec: ActionSpec) -> Schema:
     """The fields for stage 2: the action's own parameters, each with its type."""
     by_type: dict[str, list[str]] = {}
     for field in fields_of(None, spec):
@@ -210,8 +214,8 @@ def _asked_fields(spec: ActionSpec) -> Schema:
         )
         for kind, names in by_type.items()
     ]
-    listed = _list(_one_of(fields), most=sum(map(len, by_type.values())))
-    return _or_null(_object({"fields": listed}, optional=("fields",)))
+    entries = _list(_one_of(fields), most=sum(map(len, by_type.values())))
+    return _or_null(_object({"fields": entries}, optional=("fields",)))
 
 
 def _references(workflow: Workflow) -> Schema | None:
@@ -219,20 +223,24 @@ def _references(workflow: Workflow) -> Schema | None:
     earlier = earlier_rounds(workflow)
     left_out = earlier.lists_left_out if earlier else ()
     at_hand = documents_at_hand(workflow)
-    labels = [*at_hand, *(each.label for each in left_out)]
-    items = [item_reference(one.document_id, one.document_name) for held in at_hand.values() for one in held]
-    listed = list(dict.fromkeys([*map(list_reference, labels), *items]))
-    if not listed:
+    labels = [*at_hand, *(entry.label for entry in left_out)]
+    items = [
+        item_reference(document.document_id, document.document_name)
+        for documents in at_hand.values()
+        for document in documents
+    ]
+    references = list(dict.fromkeys([*map(list_reference, labels), *items]))
+    if not references:
         return None
-    if len(listed) <= MAX_LISTED and not (earlier and earlier.documents_left_out):
-        return {"enum": listed}
+    if len(references) <= MAX_LISTED and not (earlier and earlier.documents_left_out):
+        return {"enum": references}
     return {"type": "string", "pattern": _REFERENCE}
 
 
 def _written_formats(specs: Iterable[ActionSpec]) -> list[str]:
     """The formats that some action can write, in the order in which they first appear."""
-    named = [each for spec in specs for each in entry_choices(spec.properties.get(FORMATS))]
-    return [each for each in dict.fromkeys(named) if isinstance(each, str)]
+    formats = [kind for spec in specs for kind in entry_choices(spec.properties.get(FORMATS))]
+    return [kind for kind in dict.fromkeys(formats) if isinstance(kind, str)]
 
 
 def _progress(criteria: int) -> Schema:
@@ -248,12 +256,12 @@ def _classification() -> Schema:
     return {"enum": list(get_args(Classification))}
 
 
-def _given(parameter: Any) -> Schema:
+def _required_value(parameter: Any) -> Schema:
     """The schema of a required value: text must not be empty, and without a schema anything but null is allowed."""
-    described = _value(parameter) or {"anyOf": [dict(each) for each in _ANYTHING]}
-    if described.get("type") == "string" and not described.get("minLength"):
-        return {**described, "minLength": 1}
-    return described
+    schema = _value(parameter) or {"anyOf": [dict(alternative) for alternative in _ANYTHING]}
+    if schema.get("type") == "string" and not schema.get("minLength"):
+        return {**schema, "minLength": 1}
+    return schema
 
 
 def _value(parameter: Any) -> Schema:
@@ -261,35 +269,35 @@ def _value(parameter: Any) -> Schema:
     plain: Schema = _plain(parameter) if isinstance(parameter, dict) else {}
     if "anyOf" not in plain:
         return plain
-    given: list[Schema] = [each for each in plain["anyOf"] if each != _NULL]
-    return {**plain, "anyOf": given} if len(given) > 1 or len(plain) > 1 else given[0] if given else plain
+    kinds: list[Schema] = [kind for kind in plain["anyOf"] if kind != _NULL]
+    return {**plain, "anyOf": kinds} if len(kinds) > 1 or len(plain) > 1 else kinds[0] if kinds else plain
 
 
 def _plain(schema: Any) -> Any:
     if isinstance(schema, list):
-        return [_plain(each) for each in schema]
+        return [_plain(item) for item in schema]
     if not isinstance(schema, dict):
         return schema
     plain: Schema = {}
     for word, inner in schema.items():
         if word == "properties":
-            plain[word] = {name: _plain(each) for name, each in inner.items()}
-        elif word not in ANNOTATIONS and word not in _OURS:
+            plain[word] = {name: _plain(member) for name, member in inner.items()}
+        elif word not in ANNOTATIONS and word not in _OWN_KEYWORDS:
             plain[word] = inner if word in ("enum", "const", "required") else _plain(inner)
     return plain
 
 
-_OURS: Final = frozenset({"freeText", "connectionKind"})
+_OWN_KEYWORDS: Final = frozenset({"freeText", "connectionKind"})
 """Our own keywords, which mean nothing to a model."""
 
 
 def _object(members: Mapping[str, Any], optional: Iterable[str] = ()) -> Schema:
     """An object with exactly these members."""
-    left_out = frozenset(optional)
+    optional_names = frozenset(optional)
     return {
         "type": "object",
         "properties": dict(members),
-        "required": [name for name in members if name not in left_out],
+        "required": [name for name in members if name not in optional_names],
         "additionalProperties": False,
     }
 

@@ -53,9 +53,9 @@ class Approval:
     def why_not(self, workflow: Workflow) -> NotApproved | None:
         """Return why the action must not run, or None if it may."""
         match workflow.step.answer:
-            case ApprovalDenied() as denied:
-                return _denied(denied)
-            case ApprovalGranted(parameters_sha256=approved) if approved != parameters_sha256(workflow):
+            case ApprovalDenied() as event:
+                return _denial(event)
+            case ApprovalGranted(parameters_sha256=digest) if digest != parameters_sha256(workflow):
                 return NotApproved("What was approved are other parameters than these.", code="other_parameters")
             case None if self.must_be_asked(workflow):
                 return NotApproved(
@@ -75,8 +75,8 @@ def marks(patterns: Collection[str], action: str) -> bool:
 
 def joined(*patterns: Iterable[str]) -> tuple[str, ...]:
     """All the patterns, or `*` if one of them is `*` or they are more than an event holds."""
-    every = sorted(set(chain(*patterns)))
-    return ("*",) if "*" in every or len(every) > MAX_PATTERNS else tuple(every)
+    all_patterns = sorted(set(chain(*patterns)))
+    return ("*",) if "*" in all_patterns or len(all_patterns) > MAX_PATTERNS else tuple(all_patterns)
 
 
 def expired(workflow: Workflow) -> ApprovalDenied:
@@ -88,9 +88,9 @@ def by_whom(requester: Requester) -> str:
     return requester.name or "somebody who gave no name"
 
 
-def _denied(denied: ApprovalDenied) -> NotApproved:
-    if denied.request is None:
-        return NotApproved(denied.reason, code="approval_expired")
-    because = f": {denied.reason}" if denied.reason else ", without a reason."
-    sentence = " ".join(f"The action was denied by {by_whom(denied.requester)}{because}".split())
+def _denial(event: ApprovalDenied) -> NotApproved:
+    if event.request is None:
+        return NotApproved(event.reason, code="approval_expired")
+    because = f": {event.reason}" if event.reason else ", without a reason."
+    sentence = " ".join(f"The action was denied by {by_whom(event.requester)}{because}".split())
     return NotApproved(sentence, code="approval_denied")

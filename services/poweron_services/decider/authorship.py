@@ -23,7 +23,11 @@ def written_by_model(document: DocumentRef, labelled: Mapping[str, Iterable[Docu
         return True
     if document.page is not None:
         return False
-    labels = [label for label, held in labelled.items() if any(document.document_id == one.document_id for one in held)]
+    labels = [
+        label
+        for label, documents in labelled.items()
+        if any(document.document_id == entry.document_id for entry in documents)
+    ]
     return not any(is_request_label(label) or _was_read(document, label) for label in labels)
 
 

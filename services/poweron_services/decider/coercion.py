@@ -43,27 +43,27 @@ def choices(schema: Any) -> tuple[JsonValue, ...]:
         return (schema["const"],)
     if isinstance(values := schema.get("enum"), list):
         return tuple(value for value in values if value is not None)
-    each = [choices(kind) for kind in _alternatives(schema)]
-    return tuple(value for values in each for value in values) if all(each) else ()
+    lists = [choices(kind) for kind in _alternatives(schema)]
+    return tuple(value for values in lists for value in values) if all(lists) else ()
 
 
 def entry_choices(schema: Any) -> tuple[JsonValue, ...]:
     """The values that each entry of a list can have."""
-    return choices(_given(schema).get("items")) if _kinds(schema) == ["array"] else ()
+    return choices(_value_schema(schema).get("items")) if _kinds(schema) == ["array"] else ()
 
 
 def coerced(value: JsonValue, schema: Any) -> JsonValue:
     """Convert the value to the type that the schema describes."""
     if allowed := choices(schema):
         return _choice(value, allowed)
-    match _kinds(schema), _given(schema):
+    match _kinds(schema), _value_schema(schema):
         case ["string"], {"format": "hostname"}:
             return host_name(value) if isinstance(value, str) else value
-        case ["array"], given:
+        case ["array"], shape:
             entries = value if isinstance(value, list) else [value] if isinstance(value, str) else None
-            return value if entries is None else [coerced(each, given.get("items", True)) for each in entries]
+            return value if entries is None else [coerced(entry, shape.get("items", True)) for entry in entries]
         case ["object"], {"properties": dict(members)} if isinstance(value, dict):
-            return {name: coerced(each, members.get(name, True)) for name, each in value.items()}
+            return {name: coerced(entry, members.get(name, True)) for name, entry in value.items()}
         case [kind], _ if kind in _CONVERT:
             return _CONVERT[kind](value)
     return value
@@ -93,22 +93,22 @@ def _alternatives(schema: Mapping[str, Any]) -> list[Any]:
     return [kind for kind in kinds if kind != {"type": "null"}]
 
 
-def _given(schema: Any) -> Mapping[str, Any]:
+def _value_schema(schema: Any) -> Mapping[str, Any]:
     """The schema of a value that is given: the only alternative to null, if there is just one."""
     if not isinstance(schema, dict):
         return {}
     match _alternatives(schema):
         case [dict(only)] if "type" not in schema:
-            return _given(only)
+            return _value_schema(only)
     return schema
 
 
 def _kinds(schema: Any) -> list[str]:
     """The types that a given value may have."""
-    given = _given(schema)
-    named = given.get("type", [])
-    types = [named] if isinstance(named, str) else [kind for kind in named if kind != "null"]
-    return types or [kind for each in _alternatives(given) for kind in _kinds(each)]
+    value_schema = _value_schema(schema)
+    names = value_schema.get("type", [])
+    types = [names] if isinstance(names, str) else [kind for kind in names if kind != "null"]
+    return types or [kind for alternative in _alternatives(value_schema) for kind in _kinds(alternative)]
 
 
 def _text(value: JsonValue) -> JsonValue:
@@ -137,9 +137,9 @@ def _choice(value: JsonValue, allowed: tuple[JsonValue, ...]) -> JsonValue:
     """Return the only one of the allowed values that is written like this, or the value itself."""
     if not isinstance(value, str) or value in allowed:
         return value
-    said = value.strip().casefold()
-    same = [each for each in allowed if written(each).casefold() == said]
-    return same[0] if len(same) == 1 else value
+    text = value.strip().casefold()
+    matches = [word for word in allowed if written(word).casefold() == text]
+    return matches[0] if len(matches) == 1 else value
 
 
 def written(value: JsonValue) -> str:

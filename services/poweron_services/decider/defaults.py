@@ -17,7 +17,7 @@ Values = Mapping[str, JsonValue]
 
 _TAG: Final = TypeAdapter[str](LanguageTag)
 _REPORTS: Final[dict[Kind, str]] = {"PDF": "pdf", "Word": "docx", "Excel": "xlsx"}
-_STRUCTURED: Final = {"json": "json", "application/json": "json", "csv": "csv", "text/csv": "csv"}
+_FORMATS: Final = {"json": "json", "application/json": "json", "csv": "csv", "text/csv": "csv"}
 
 
 def language(workflow: Workflow) -> str | None:
@@ -36,21 +36,21 @@ def defaults(spec: ActionSpec, workflow: Workflow) -> Values:
     return {name: value for kind in spec.filled for name, value in _FILL[kind](workflow).items()}
 
 
-def overruled(spec: ActionSpec, given: Values, workflow: Workflow) -> frozenset[str]:
+def overruled(spec: ActionSpec, parameters: Values, workflow: Workflow) -> frozenset[str]:
     """The given parameters to drop because the task does not ask for them, regardless of what the model says."""
     rules = (_OVERRULE[kind] for kind in spec.filled if kind in _OVERRULE)
-    return frozenset(name for rule in rules for name in rule(given, workflow))
+    return frozenset(name for rule in rules for name in rule(parameters, workflow))
 
 
 def demanded_formats(plan: TaskPlan) -> tuple[str, ...]:
     """JSON and CSV if the task expects them; all other documents start as markdown (D-03)."""
-    expected = (_STRUCTURED.get(kind.strip().casefold().removeprefix(".")) for kind in plan.expected_formats)
-    return tuple(dict.fromkeys(kind for kind in expected if kind))
+    kinds = (_FORMATS.get(kind.strip().casefold().removeprefix(".")) for kind in plan.expected_formats)
+    return tuple(dict.fromkeys(kind for kind in kinds if kind))
 
 
 def _language(workflow: Workflow) -> Values:
-    spoken = language(workflow)
-    return {"language": spoken} if _is_tag(spoken) else {}
+    tag = language(workflow)
+    return {"language": tag} if _is_tag(tag) else {}
 
 
 def _time_range(workflow: Workflow) -> Values:
@@ -68,8 +68,8 @@ def _report_title(workflow: Workflow) -> Values:
 
 
 def _report_formats(workflow: Workflow) -> Values:
-    wanted = [_REPORTS[kind] for kind in asked_formats(workflow) if kind in _REPORTS]
-    return {"expectedDocumentFormats": list[JsonValue](wanted)} if wanted else {}
+    formats = [_REPORTS[kind] for kind in asked_formats(workflow) if kind in _REPORTS]
+    return {"expectedDocumentFormats": list[JsonValue](formats)} if formats else {}
 
 
 _FILL: Final[Mapping[Filled, Callable[[Workflow], Values]]] = {
@@ -87,9 +87,9 @@ def _depth(workflow: Workflow) -> str:
     return "advanced" if workflow.task.plan.task_type in ("analysis", "report") else "basic"
 
 
-def _is_tag(spoken: str | None) -> bool:
+def _is_tag(tag: str | None) -> bool:
     try:
-        _TAG.validate_python(spoken)
+        _TAG.validate_python(tag)
     except ValidationError:
         return False
     return True
@@ -101,23 +101,23 @@ def _title(objective: str) -> str:
     line = re.sub(r"\s+", " ", line).rstrip(".:;,")
     if len(line) <= MAX_TITLE:
         return line
-    cut = line[: MAX_TITLE - 1]
-    return (cut.rpartition(" ")[0] or cut).rstrip(".:;,") + "…"
+    start = line[: MAX_TITLE - 1]
+    return (start.rpartition(" ")[0] or start).rstrip(".:;,") + "…"
 
 
-def _undemanded_formats(given: Values, workflow: Workflow) -> frozenset[str]:
+def _undemanded_formats(parameters: Values, workflow: Workflow) -> frozenset[str]:
     name = "expectedDocumentFormats"
     demanded = demanded_formats(workflow.task.plan)
-    value = given.get(name)
-    asked = value if isinstance(value, list) else [value]
-    structured = {_STRUCTURED.get(kind.strip().casefold()) for kind in asked if isinstance(kind, str)} - {None}
-    return frozenset({name} if structured - set(demanded) else ())
+    value = parameters.get(name)
+    values = value if isinstance(value, list) else [value]
+    formats = {_FORMATS.get(kind.strip().casefold()) for kind in values if isinstance(kind, str)} - {None}
+    return frozenset({name} if formats - set(demanded) else ())
 
 
-def _unasked_time(given: Values, workflow: Workflow) -> frozenset[str]:
+def _unasked_time(parameters: Values, workflow: Workflow) -> frozenset[str]:
     plan = workflow.task.plan
-    wanted: TimeRange | None = time_range((*plan.success_criteria, plan.objective))
-    return frozenset() if wanted else frozenset({"timeRange"} & given.keys())
+    span: TimeRange | None = time_range((*plan.success_criteria, plan.objective))
+    return frozenset() if span else frozenset({"timeRange"} & parameters.keys())
 
 
 _OVERRULE: Final[Mapping[Filled, Callable[[Values, Workflow], frozenset[str]]]] = {

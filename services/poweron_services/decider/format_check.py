@@ -9,7 +9,7 @@ from poweron_services.text.format_wishes import Kind, asked_formats
 
 MAX_NAMED = 5  # documents
 _ENDINGS: Final[dict[Kind, str]] = {"PDF": ".pdf", "Word": ".docx", "Excel": ".xlsx", "PowerPoint": ".pptx"}
-_SAID: Final = {
+_WORDS: Final = {
     "en": (
         " and ",
         "You asked for {formats}, which this release cannot make",
@@ -27,11 +27,11 @@ _SAID: Final = {
 
 def missing_formats(workflow: Workflow, documents: Sequence[str]) -> str:
     """The sentence about the formats that none of the round's documents has; empty if nothing is missing."""
-    named = tuple(name.casefold() for name in documents)
-    missing = [kind for kind in asked_formats(workflow) if not any(name.endswith(_ENDINGS[kind]) for name in named)]
+    names = tuple(name.casefold() for name in documents)
+    missing = [kind for kind in asked_formats(workflow) if not any(name.endswith(_ENDINGS[kind]) for name in names)]
     if not missing:
         return ""
-    both, cannot, was_not, instead = _SAID[own_language(workflow)]
+    both, cannot, was_not, instead = _WORDS[own_language(workflow)]
     beside = instead.format(documents=", ".join(documents[-MAX_NAMED:])) if documents else ""
     sentence = cannot if missing == ["PowerPoint"] else was_not
     return f"{sentence.format(formats=both.join(missing))}{beside}."

@@ -7,7 +7,7 @@ from poweron_events.codes import Code
 from poweron_events.fold.state import Workflow
 from poweron_services.decider.defaults import own_language
 
-_SAID: Final[Mapping[Code, Mapping[str, str]]] = {
+_SENTENCES: Final[Mapping[Code, Mapping[str, str]]] = {
     "answer_cut_off": {
         "en": "The final message was cut off at the limit of its length. These are the results as they stand:",
         "de": "Die Schlussnachricht wurde an der Grenze ihrer Länge abgeschnitten. Dies sind die Ergebnisse selbst:",
@@ -29,5 +29,5 @@ _SAID: Final[Mapping[Code, Mapping[str, str]]] = {
 
 def why_unwritten(workflow: Workflow, code: Code) -> str:
     """Say why the final message is missing or incomplete; empty if the model simply wrote none."""
-    said = _SAID.get(code)
-    return said[own_language(workflow)] if said else ""
+    sentences = _SENTENCES.get(code)
+    return sentences[own_language(workflow)] if sentences else ""

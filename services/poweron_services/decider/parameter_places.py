@@ -42,12 +42,12 @@ class Place(NamedTuple):
 
 def places(parameters: Mapping[str, JsonValue], spec: ActionSpec) -> tuple[Place, ...]:
     """The addresses and paths in the parameters, each once, except values that the schema itself offers."""
-    found = (
+    result = (
         Place(kind, name, text)
         for name, value in parameters.items()
-        for kind, text in _found(spec.properties.get(name, True), value, name)
+        for kind, text in _find(spec.properties.get(name, True), value, name)
     )
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(result))
 
 
 @lru_cache(maxsize=256)
@@ -59,30 +59,30 @@ def takes_addresses(spec: ActionSpec) -> bool:
 def _is_address(schema: Any) -> bool:
     if not isinstance(schema, dict):
         return False
-    inner = [each for keyword in _ALTERNATIVES for each in schema.get(keyword, ())]
+    inner = [alternative for keyword in _ALTERNATIVES for alternative in schema.get(keyword, ())]
     return schema.get("format") in _ADDRESS_FORMATS or any(map(_is_address, [*inner, schema.get("items")]))
 
 
-def _found(schema: Any, value: JsonValue, name: str) -> Iterator[tuple[Kind, str]]:
-    described = schema if isinstance(schema, dict) else {}
-    if _offers(described, value):
+def _find(schema: Any, value: JsonValue, name: str) -> Iterator[tuple[Kind, str]]:
+    own_schema = schema if isinstance(schema, dict) else {}
+    if _offers(own_schema, value):
         return
-    for inner in _alternatives(described):
-        yield from _found(inner, value, name)
+    for inner in _alternatives(own_schema):
+        yield from _find(inner, value, name)
     match value:
         case str() if value.strip():
-            kind = _kind(described, name, value)
+            kind = _kind(own_schema, name, value)
             if kind is not None:
                 yield kind, value
         case list():
-            for number, each in enumerate(value):
-                yield from _found(_of_entry(described, number), each, name)
+            for number, item in enumerate(value):
+                yield from _find(_of_entry(own_schema, number), item, name)
         case dict():
-            members = described.get("properties", {})
-            for key, each in value.items():
+            members = own_schema.get("properties", {})
+            for key, item in value.items():
                 if key not in members and _by_name(name, key) is not None and "/" in key:
                     yield "path", key
-                yield from _found(members.get(key, described.get("additionalProperties", True)), each, key)
+                yield from _find(members.get(key, own_schema.get("additionalProperties", True)), item, key)
 
 
 def _alternatives(schema: Mapping[str, Any]) -> Iterator[Any]:
@@ -93,8 +93,8 @@ def _alternatives(schema: Mapping[str, Any]) -> Iterator[Any]:
 
 def _offers(schema: Mapping[str, Any], value: JsonValue) -> bool:
     """Return whether the schema names exactly this value."""
-    offered = [schema[keyword] for keyword in ("default", "const") if keyword in schema]
-    return value in offered or value in schema.get("enum", ())
+    values = [schema[keyword] for keyword in ("default", "const") if keyword in schema]
+    return value in values or value in schema.get("enum", ())
 
 
 def _of_entry(schema: Mapping[str, Any], number: int) -> Any:
@@ -128,10 +128,10 @@ def _last_word(name: str) -> str:
 @lru_cache(maxsize=1_024)
 def _words(name: str) -> tuple[str, ...]:
     """The words of a name in camelCase, in snake_case or with hyphens, each in the singular."""
-    return tuple(_one(word.lower()) for word in _WORD.findall(name))
+    return tuple(_singular(word.lower()) for word in _WORD.findall(name))
 
 
-def _one(word: str) -> str:
+def _singular(word: str) -> str:
     return {"directories": "directory"}.get(word, word.removesuffix("s"))
 
 

@@ -28,7 +28,7 @@ def earlier_rounds(workflow: Workflow) -> EarlierRounds | None:
 def documents_at_hand(workflow: Workflow) -> dict[str, tuple[DocumentRef, ...]]:
     """The documents of the workflow by label: those of earlier rounds, then those of this one in order of arrival."""
     earlier = earlier_rounds(workflow)
-    older = {each.label: each.documents for each in reversed(earlier.documents)} if earlier else {}
+    older = {entry.label: entry.documents for entry in reversed(earlier.documents)} if earlier else {}
     return {**older, **labelled_documents(workflow.current.messages)}
 
 
@@ -57,13 +57,13 @@ def as_listed(reference: str, labelled: Mapping[str, tuple[DocumentRef, ...]]) -
     return same_id[0] if len(same_id) == 1 else f"{name}:{rest}"
 
 
-def _by_itself(said: str, labelled: Mapping[str, tuple[DocumentRef, ...]]) -> str | None:
+def _by_itself(text: str, labelled: Mapping[str, tuple[DocumentRef, ...]]) -> str | None:
     """Return the only reference whose label, id or name this is, or None if there are none or several."""
-    meant = {list_reference(said)} if said in labelled else set[str]()
-    for held in labelled.values():
-        for one in held:
-            if said in (one.document_id, one.document_name):
-                meant.add(item_reference(one.document_id, one.document_name))
+    meant = {list_reference(text)} if text in labelled else set[str]()
+    for documents in labelled.values():
+        for document in documents:
+            if text in (document.document_id, document.document_name):
+                meant.add(item_reference(document.document_id, document.document_name))
     return meant.pop() if len(meant) == 1 else None
 
 
@@ -73,26 +73,26 @@ def resolve(references: Sequence[str], labelled: Mapping[str, tuple[DocumentRef,
     Raises:
         UnknownReference: names the reference that is unknown or ambiguous, and those that it could be.
     """
-    found: dict[str, DocumentRef] = {}
+    documents: dict[str, DocumentRef] = {}
     for reference in references:
-        for document in _named(reference, labelled):
-            found[document.document_id] = document
-    return tuple(found.values())
+        for document in _matches(reference, labelled):
+            documents[document.document_id] = document
+    return tuple(documents.values())
 
 
-def _named(reference: str, labelled: Mapping[str, tuple[DocumentRef, ...]]) -> Sequence[DocumentRef]:
+def _matches(reference: str, labelled: Mapping[str, tuple[DocumentRef, ...]]) -> Sequence[DocumentRef]:
     kind, _, rest = reference.partition(":")
     if kind == "docList" and rest in labelled:
         return labelled[rest]
     if kind == "docItem":
-        named = [
+        matches = [
             document
             for documents in labelled.values()
             for document in documents
             if item_reference(document.document_id, document.document_name) == reference
         ]
-        if named:
-            return named[:1]
+        if matches:
+            return matches[:1]
         if same_id := _items(labelled, rest):
             raise UnknownReference(f"{reference!r} may mean {' or '.join(same_id[:MAX_SHOWN])}; name one of them.")
     known = [f"docList:{label}" for label in list(labelled)[-MAX_SHOWN:]]
@@ -103,11 +103,11 @@ def _named(reference: str, labelled: Mapping[str, tuple[DocumentRef, ...]]) -> S
 
 def _items(labelled: Mapping[str, tuple[DocumentRef, ...]], document_id: str | None = None) -> Sequence[str]:
     """The references to single documents, each once: to all of them, or to those with the id."""
-    found = [document for documents in labelled.values() for document in documents]
+    all_documents = [document for documents in labelled.values() for document in documents]
     return list(
         dict.fromkeys(
             item_reference(document.document_id, document.document_name)
-            for document in found
+            for document in all_documents
             if document_id in (None, document.document_id)
         )
     )

@@ -12,7 +12,7 @@ from poweron_services.decider.defaults import own_language
 
 MAX_TOLD = 10  # documents that the end of a round lists individually
 PARTLY: Final = "partly_read"
-_SAID: Final = {
+_WORDS: Final = {
     "en": ("Documents that could not be read ({count}):", "at least ", " of ", "and {count} more"),
     "de": ("Dokumente, die nicht gelesen werden konnten ({count}):", "mindestens ", " von ", "und {count} weitere"),
 }
@@ -42,11 +42,11 @@ def written_documents(workflow: Workflow) -> tuple[DocumentRef, ...]:
 
 def told_apart(documents: Iterable[DocumentRef]) -> tuple[DocumentRef, ...]:
     """Add a number to every document name that an earlier one has: `report.md`, `report (2).md`."""
-    taken, names, apart = set[str](), dict[str, Iterator[str]](), list[DocumentRef]()
+    keys, names, apart = set[str](), dict[str, Iterator[str]](), list[DocumentRef]()
     for document in documents:
         left = names.setdefault(document.document_name, _names(document.document_name))
-        name = next(name for name in left if name.casefold() not in taken)
-        taken.add(name.casefold())
+        name = next(name for name in left if name.casefold() not in keys)
+        keys.add(name.casefold())
         apart.append(document.model_copy(update={"document_name": name}))
     return tuple(apart)
 
@@ -78,8 +78,8 @@ def _names(name: str) -> Iterator[str]:
     stem, _, ending = name.rpartition(".")
     behind = f".{ending}" if stem and len(ending) <= MAX_ENDING else ""
     for number in count(2):
-        numbered = f" ({number}){behind}"
-        yield f"{name.removesuffix(behind)[: MAX_NAME - len(numbered)]}{numbered}"
+        suffix = f" ({number}){behind}"
+        yield f"{name.removesuffix(behind)[: MAX_NAME - len(suffix)]}{suffix}"
 
 
 def unread_in_short(completed: ActionCompleted) -> str:
@@ -94,43 +94,43 @@ def known_unreadable(workflow: Workflow) -> Mapping[tuple[str, str | None], Unre
     Documents that timed out are left out, so that they are retried: the machine may have been busy.
     """
     steps = [message for message in workflow.current.messages if message.kind == "step"]
-    unread = [each for step in steps for each in _unread(step.unread) if each.code != "document_timeout"]
-    return {(each.document_name, each.content): each for each in unread}
+    unread = [document for step in steps for document in _unread(step.unread) if document.code != "document_timeout"]
+    return {(document.document_name, document.content): document for document in unread}
 
 
 def all_unreadable(workflow: Workflow) -> bool:
     """Return whether a first round can read none of its documents and no step of it has produced any."""
     round_, known = workflow.current, known_unreadable(workflow)
-    made = any(message.success and message.documents for message in round_.messages if message.kind == "step")
-    given = round_.opening.documents if round_.number == 1 and not made else ()
-    return bool(given) and all((each.document_name, each.content) in known for each in given)
+    has_documents = any(message.success and message.documents for message in round_.messages if message.kind == "step")
+    documents = round_.opening.documents if round_.number == 1 and not has_documents else ()
+    return bool(documents) and all((document.document_name, document.content) in known for document in documents)
 
 
 def unread_documents(workflow: Workflow) -> str:
     """The paragraph about the documents that the round could not read; empty if it read them all."""
     steps = [message for message in workflow.current.messages if message.kind == "step"]
-    told = list(dict.fromkeys(document for step in steps for document in _unread(step.unread)))
-    if not told:
+    unread = list(dict.fromkeys(document for step in steps for document in _unread(step.unread)))
+    if not unread:
         return ""
-    heading, at_least, of, more = _SAID[own_language(workflow)]
-    items = [f"- {document.reason}" for document in told[:MAX_TOLD]]
-    if len(told) > MAX_TOLD:
-        items.append(f"- {more.format(count=len(told) - MAX_TOLD)}")
-    handed_over = [document.document_name for document in workflow.current.opening.documents]
-    count = str(len(told))
-    if {document.document_name for document in told} <= {*handed_over}:
-        count += f"{of}{len(handed_over)}"
+    heading, at_least, of, more = _WORDS[own_language(workflow)]
+    items = [f"- {document.reason}" for document in unread[:MAX_TOLD]]
+    if len(unread) > MAX_TOLD:
+        items.append(f"- {more.format(count=len(unread) - MAX_TOLD)}")
+    names = [document.document_name for document in workflow.current.opening.documents]
+    count = str(len(unread))
+    if {document.document_name for document in unread} <= {*names}:
+        count += f"{of}{len(names)}"
     if any(step.unread_left_out and _left_out_unread(step) for step in steps):
         count = at_least + count
     return f"{heading.format(count=count)}\n\n" + "\n".join(items)
 
 
-def _left_out_unread(said: ActionCompleted | ChatMessage) -> bool:
+def _left_out_unread(step: ActionCompleted | ChatMessage) -> bool:
     """Return whether the omitted documents may be unread.
 
     Partly read documents come last, so if one of them is listed, all omitted documents were partly read, too.
     """
-    return len(_unread(said.unread)) == len(said.unread)
+    return len(_unread(step.unread)) == len(step.unread)
 
 
 def _unread(documents: Iterable[UnreadDocument]) -> list[UnreadDocument]:

@@ -107,10 +107,10 @@ class Budget(NamedTuple):
         """
         if takes(most) <= self.left:
             return most
-        needed = takes(min(most, USEFUL_ANSWER))
-        if needed > self.left:
+        minimum = takes(min(most, USEFUL_ANSWER))
+        if minimum > self.left:
             left = f"The {self.whose}'s budget of {self.said(self.limit or 0)} leaves {self.said(max(0, self.left))}"
-            sentence = f"{left}, and the next call may take {self.said(needed)}."
+            sentence = f"{left}, and the next call may take {self.said(minimum)}."
             raise BudgetUsedUp(Stop(self.code, sentence + self._interrupted))
         return bisect_right(range(most), self.left, key=takes) - 1
 
@@ -119,8 +119,8 @@ class Budget(NamedTuple):
         assert self.limit is not None
         if self.limit == 0:
             return Stop(self.code, f"Nothing may be used: the {self.whose}'s budget is {self.said(0)}.")
-        used = f"The {self.whose}'s budget of {self.said(self.limit)} is used up: {self.said(self.used)}."
-        return Stop(self.code, used + self._interrupted)
+        message = f"The {self.whose}'s budget of {self.said(self.limit)} is used up: {self.said(self.used)}."
+        return Stop(self.code, message + self._interrupted)
 
     @property
     def _interrupted(self) -> str:
@@ -151,8 +151,8 @@ def used_up(workflow: Workflow, calls: Sequence[AnyCall] = (), *, for_a_step: bo
 
 def limits(workflow: Workflow) -> tuple[Budget, ...]:
     """The budgets that have a limit, and how much of each is used."""
-    every = (*_tokens(workflow, ()), *_money(workflow, ()), *_time(workflow), _steps(workflow))
-    return tuple(budget for budget in every if budget.limit is not None)
+    all_budgets = (*_tokens(workflow, ()), *_money(workflow, ()), *_time(workflow), _steps(workflow))
+    return tuple(budget for budget in all_budgets if budget.limit is not None)
 
 
 def check_last_call(workflow: Workflow) -> None:
@@ -219,7 +219,7 @@ def allowance(workflow: Workflow, calls: Sequence[AnyCall] = ()) -> Allowance | 
     """What the next call may use, after `calls` that no event records yet; None if no budget limits it."""
     if not _is_limited(workflow):
         return None
-    budgets = [each for each in (*_tokens(workflow, calls), *_money(workflow, calls)) if each.limit is not None]
+    budgets = [budget for budget in (*_tokens(workflow, calls), *_money(workflow, calls)) if budget.limit is not None]
     return Allowance(tuple(budgets)) if budgets else None
 
 
@@ -237,8 +237,8 @@ def retries_used_up(workflow: Workflow) -> Stop | None:
     if budget.is_used_up:
         return budget.stop
     limit, task = opening.max_retries, workflow.current.task
-    reached = task is not None and task.retries >= limit
-    return Stop("retry_limit", f"The limit of {_retries_in_words(limit)} is reached.") if reached else None
+    is_reached = task is not None and task.retries >= limit
+    return Stop("retry_limit", f"The limit of {_retries_in_words(limit)} is reached.") if is_reached else None
 
 
 def _is_limited(workflow: Workflow) -> bool:
@@ -249,19 +249,19 @@ def _is_limited(workflow: Workflow) -> bool:
 def _tokens(workflow: Workflow, calls: Sequence[AnyCall]) -> Iterator[Budget]:
     budgets, round_, task = workflow.current.opening.budgets, _spent(workflow, calls), _spent_by_task(workflow, calls)
     used = (_before_this_round(workflow) + round_).tokens
-    whole, own = _unreported(workflow, calls)
-    yield Budget("token_budget", "workflow", used, budgets.workflow_tokens, _tokens_in_words, whole.tokens)
-    yield Budget("token_budget", "round", round_.tokens, budgets.round_tokens, _tokens_in_words, whole.tokens)
-    yield Budget("token_budget", "task", task.tokens, budgets.task_tokens, _tokens_in_words, own.tokens)
+    round_reserved, task_reserved = _open_reserves(workflow, calls)
+    yield Budget("token_budget", "workflow", used, budgets.workflow_tokens, _tokens_in_words, round_reserved.tokens)
+    yield Budget("token_budget", "round", round_.tokens, budgets.round_tokens, _tokens_in_words, round_reserved.tokens)
+    yield Budget("token_budget", "task", task.tokens, budgets.task_tokens, _tokens_in_words, task_reserved.tokens)
 
 
 def _money(workflow: Workflow, calls: Sequence[AnyCall]) -> Iterator[Budget]:
     budgets, round_, task = workflow.current.opening.budgets, _spent(workflow, calls), _spent_by_task(workflow, calls)
     used = (_before_this_round(workflow) + round_).cost_nano_usd
-    whole, own = (each.cost_nano_usd for each in _unreported(workflow, calls))
-    yield Budget("cost_budget", "workflow", used, budgets.workflow_cost_nano_usd, _dollars, whole)
-    yield Budget("cost_budget", "round", round_.cost_nano_usd, budgets.round_cost_nano_usd, _dollars, whole)
-    yield Budget("cost_budget", "task", task.cost_nano_usd, budgets.task_cost_nano_usd, _dollars, own)
+    round_reserved, task_reserved = (usage.cost_nano_usd for usage in _open_reserves(workflow, calls))
+    yield Budget("cost_budget", "workflow", used, budgets.workflow_cost_nano_usd, _dollars, round_reserved)
+    yield Budget("cost_budget", "round", round_.cost_nano_usd, budgets.round_cost_nano_usd, _dollars, round_reserved)
+    yield Budget("cost_budget", "task", task.cost_nano_usd, budgets.task_cost_nano_usd, _dollars, task_reserved)
 
 
 def _time(workflow: Workflow) -> Iterator[Budget]:
@@ -300,12 +300,14 @@ def _spent_by_task(workflow: Workflow, calls: Sequence[AnyCall]) -> Used:
     return (task.used if task else Used()) + added_by(workflow.current, calls)
 
 
-def _unreported(workflow: Workflow, calls: Sequence[AnyCall]) -> tuple[Used, Used]:
+def _open_reserves(workflow: Workflow, calls: Sequence[AnyCall]) -> tuple[Used, Used]:
     """What was reserved, in the round and in the current task, for calls that neither events nor `calls` report."""
     round_ = workflow.current
     settled, task = settled_by(round_, calls), round_.task
-    unreported = [each for each in round_.reservations if each not in settled]
-    return most_of(unreported), most_of(each for each in unreported if task and each.task == task.number)
+    open_reservations = [reservation for reservation in round_.reservations if reservation not in settled]
+    return most_of(open_reservations), most_of(
+        reservation for reservation in open_reservations if task and reservation.task == task.number
+    )
 
 
 def _tokens_in_words(count: int) -> str:

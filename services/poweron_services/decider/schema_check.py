@@ -70,8 +70,8 @@ def check_description(spec: ActionSpec) -> None:
             raise _unusable(spec, f"the pattern {pattern[:200]!r} cannot be used") from error
 
 
-def _unusable(spec: ActionSpec, why: str) -> UnusableSchema:
-    return UnusableSchema(f"The parameters of {spec.name} are described by no usable schema: {why}.")
+def _unusable(spec: ActionSpec, reason: str) -> UnusableSchema:
+    return UnusableSchema(f"The parameters of {spec.name} are described by no usable schema: {reason}.")
 
 
 def _check_schema(schema: JsonSchema) -> None:
@@ -89,12 +89,12 @@ def _schema_checker() -> Validator:
     """
     meta = Draft202012Validator.META_SCHEMA
     parts = [REGISTRY.contents(f"{meta['$id'].rpartition('/')[0]}/{part['$ref']}") for part in meta["allOf"]]
-    whole = {
+    metaschema = {
         "type": meta["type"],
         "properties": ChainMap(*({**part.get("properties", {})} for part in (meta, *parts))),
         "$defs": ChainMap(*({**part.get("$defs", {})} for part in parts)),
     }
-    return Draft202012Validator(_itself(whole), registry=Registry())
+    return Draft202012Validator(_itself(metaschema), registry=Registry())
 
 
 def _itself(schema: Any) -> Any:
@@ -102,8 +102,8 @@ def _itself(schema: Any) -> Any:
     if schema == {"$dynamicRef": "#meta"}:
         return {"$ref": "#"}
     if isinstance(schema, Mapping):
-        return {name: _itself(each) for name, each in schema.items()}
-    return [_itself(each) for each in schema] if isinstance(schema, list) else schema
+        return {name: _itself(member) for name, member in schema.items()}
+    return [_itself(item) for item in schema] if isinstance(schema, list) else schema
 
 
 def check_values(
@@ -122,22 +122,22 @@ def check_values(
     compiled = _compile(spec)
     missing = {name: value for name, value in defaults.items() if name not in values}
     try:
-        written = dumps({**compiled.defaults, **_fitting(missing, spec), **values})
-        completed: dict[str, JsonValue] = orjson.loads(written)
+        content = dumps({**compiled.defaults, **_fitting(missing, spec), **values})
+        result: dict[str, JsonValue] = orjson.loads(content)
     except (TypeError, ValueError, RecursionError) as error:
         raise Unfit(f"The parameters of {spec.name} are no JSON that can be kept: {error}.") from error
-    (_check_remembered if len(written) <= MAX_REMEMBERED else _check)(spec, written)
-    return completed
+    (_check_remembered if len(content) <= MAX_REMEMBERED else _check)(spec, content)
+    return result
 
 
-def _check(spec: ActionSpec, written: bytes) -> None:
+def _check(spec: ActionSpec, content: bytes) -> None:
     """Refuse values that do not fit the schema."""
-    compiled, completed = _compile(spec), orjson.loads(written)
-    if count_values(completed) * compiled.value_count > MAX_COST:
+    compiled, values = _compile(spec), orjson.loads(content)
+    if count_values(values) * compiled.value_count > MAX_COST:
         raise Unfit(f"The parameters of {spec.name} have more values than can be checked.")
-    errors = compiled.checker.iter_errors(completed)
-    if found := list(islice((said for error in errors for said in problems(error)), MAX_PROBLEMS)):
-        raise Unfit(f"The parameters do not fit {spec.name}: {'; '.join(dict.fromkeys(found))[:MAX_REASON]}.")
+    errors = compiled.checker.iter_errors(values)
+    if messages := list(islice((message for error in errors for message in problems(error)), MAX_PROBLEMS)):
+        raise Unfit(f"The parameters do not fit {spec.name}: {'; '.join(dict.fromkeys(messages))[:MAX_REASON]}.")
 
 
 _check_remembered = lru_cache(maxsize=256)(_check)
@@ -155,8 +155,8 @@ class _Compiled:
 
 @lru_cache(maxsize=256)
 def _compile(spec: ActionSpec) -> _Compiled:
-    described = {name: schema for name, schema in spec.properties.items() if isinstance(schema, dict)}
-    defaults = {name: schema["default"] for name, schema in described.items() if "default" in schema}
+    schemas = {name: schema for name, schema in spec.properties.items() if isinstance(schema, dict)}
+    defaults = {name: schema["default"] for name, schema in schemas.items() if "default" in schema}
     return _Compiled(_checker(spec.parameters), count_values(dict(spec.parameters)), _fitting(defaults, spec))
 
 
@@ -182,8 +182,8 @@ def _patterns(schema: Any) -> Iterator[str]:
         inside: Iterable[Any] = schema.values()
     else:
         inside = schema if isinstance(schema, list) else ()
-    for each in inside:
-        yield from _patterns(each)
+    for inner in inside:
+        yield from _patterns(inner)
 
 
 @lru_cache(maxsize=256)
@@ -240,8 +240,8 @@ def pattern_cost(pattern: str) -> int:
 
 
 def _width(token: re.Match[str]) -> int:
-    listed = token["class"] or ""
-    return WIDE if token["wide"] or listed.startswith("^") or "\\" in listed else 1
+    character_class = token["class"] or ""
+    return WIDE if token["wide"] or character_class.startswith("^") or "\\" in character_class else 1
 
 
 def _is_tricky(token: re.Match[str]) -> bool:

@@ -32,15 +32,15 @@ def problems(error: ValidationError) -> Iterator[str]:
     place, keyword = tuple(error.absolute_path), str(error.validator)
     limit: Any = error.validator_value
     match keyword:
-        case "anyOf" | "oneOf" if told := _of_the_only_kind(error):
-            for each in told:
-                yield from problems(each)
+        case "anyOf" | "oneOf" if causes := _of_the_only_kind(error):
+            for cause in causes:
+                yield from problems(cause)
         case "required" if isinstance(error.instance, dict):
-            yield from (_said((*place, name), "missing") for name in limit if name not in error.instance)
+            yield from (_sentence((*place, name), "missing") for name in limit if name not in error.instance)
         case "additionalProperties" if limit is False and isinstance(error.instance, dict):
             known = error.schema.get("properties", {}) if isinstance(error.schema, dict) else {}
             unknown = [name for name in error.instance if name not in known]
-            yield from (_said((*place, name[:100]), "extra_forbidden") for name in unknown)
+            yield from (_sentence((*place, name[:100]), "extra_forbidden") for name in unknown)
         case "type" if isinstance(error.schema, dict) and error.schema.keys() & {"enum", "const"}:
             return  # the list of allowed values says more
         case "pattern":
@@ -52,14 +52,14 @@ def problems(error: ValidationError) -> Iterator[str]:
 def _plainly(place: Sequence[int | str], keyword: str, limit: Any) -> str:
     match keyword:
         case "enum" | "const":
-            return _said(place, "literal_error", expected=_choice(limit if keyword == "enum" else [limit]))
+            return _sentence(place, "literal_error", expected=_choice(limit if keyword == "enum" else [limit]))
         case "type" if isinstance(limit, str) and limit in _TYPES:
-            return _said(place, _TYPES[limit])
+            return _sentence(place, _TYPES[limit])
         case "type":
             return f"{named(place)} must be {' or '.join(limit) if isinstance(limit, list) else f'a {limit}'}"
         case _ if keyword in _LIMITS:
             problem, name = _LIMITS[keyword]
-            return _said(place, problem, **{name: limit})
+            return _sentence(place, problem, **{name: limit})
         case "None":
             return f"{named(place)} holds what must not be there"
     return f"{named(place)} does not keep the rule {keyword!r} of its schema"
@@ -71,16 +71,16 @@ def _of_the_only_kind(error: ValidationError) -> list[ValidationError]:
     kinds = [number for number, kind in enumerate(alternatives) if kind != {"type": "null"}]
     if len(kinds) != 1:
         return []
-    return [each for each in error.context or () if list(each.relative_schema_path)[:1] == kinds]
+    return [cause for cause in error.context or () if list(cause.relative_schema_path)[:1] == kinds]
 
 
-def _said(place: Sequence[int | str], problem: str, **limits: Any) -> str:
+def _sentence(place: Sequence[int | str], problem: str, **limits: Any) -> str:
     return worded(place, problem, limits) or f"{named(place)} is wrong"
 
 
 def _choice(allowed: Sequence[Any]) -> str:
     """Join the values as `'a', 'b' or 'c'`."""
-    told = [f"'{each}'" if isinstance(each, str) else dumps(each).decode() for each in allowed if each is not None]
-    if len(told) > MAX_CHOICES:
-        told = [*told[:MAX_CHOICES], f"one of {len(told) - MAX_CHOICES} more"]
-    return " or ".join([", ".join(told[:-1]), told[-1]] if len(told) > 1 else told)
+    texts = [f"'{word}'" if isinstance(word, str) else dumps(word).decode() for word in allowed if word is not None]
+    if len(texts) > MAX_CHOICES:
+        texts = [*texts[:MAX_CHOICES], f"one of {len(texts) - MAX_CHOICES} more"]
+    return " or ".join([", ".join(texts[:-1]), texts[-1]] if len(texts) > 1 else texts)

@@ -28,13 +28,13 @@ Entry = TypeVar("Entry", bound=Model | str)
 
 def fitting(entries: Sequence[Entry], budget: int) -> tuple[Entry, ...]:
     """Return the first entries that fit into the budget, in bytes."""
-    kept: list[Entry] = []
+    result: list[Entry] = []
     for entry in entries:
         budget -= _size(entry) + 1
         if budget < 0:
             break
-        kept.append(entry)
-    return tuple(kept)
+        result.append(entry)
+    return tuple(result)
 
 
 def fitting_improvements(improvements: Iterable[str]) -> tuple[str, ...]:
@@ -47,10 +47,10 @@ def fitting_text(text: str, budget: int) -> str:
     if _size(text) <= budget:
         return text
     room = budget - len("…".encode()) - 2
-    cut = text[:room]
-    while _size(cut) - 2 > room:
-        cut = cut[: len(cut) * 9 // 10]
-    return f"{cut}…"
+    start = text[:room]
+    while _size(start) - 2 > room:
+        start = start[: len(start) * 9 // 10]
+    return f"{start}…"
 
 
 def fitting_calls(calls: Sequence[ModelCall]) -> tuple[ModelCall, ...]:
@@ -63,12 +63,12 @@ def fitting_calls(calls: Sequence[ModelCall]) -> tuple[ModelCall, ...]:
 def _together(first: ModelCall, second: ModelCall) -> ModelCall:
     """Merge two calls into the second one and add up their usage and tries."""
     tokens = ("input_tokens", "output_tokens", "cached_input_tokens", "reasoning_tokens")
-    counted = (*tokens, "cost_nano_usd", "duration_ms", "tries")
+    sums = (*tokens, "cost_nano_usd", "duration_ms", "tries")
     return ModelCall(
-        **second.model_dump(exclude={*counted, "usage_estimated", "reservations"}),
+        **second.model_dump(exclude={*sums, "usage_estimated", "reservations"}),
         usage_estimated=first.usage_estimated or second.usage_estimated,
         reservations=(*first.reservations, *second.reservations),
-        **{name: getattr(first, name) + getattr(second, name) for name in counted},
+        **{name: getattr(first, name) + getattr(second, name) for name in sums},
     )
 
 

@@ -15,7 +15,7 @@ MAX_NAMED: Final = 5  # unread documents; the end of the round names more of the
 def failed_steps(workflow: Workflow, task: int) -> tuple[str, ...]:
     """The failed steps of the task in order, from all its attempts, each with the reason."""
     return tuple(
-        f"attempt {message.attempt}, step {message.step}, {message.action} failed: {_why(message)}"
+        f"attempt {message.attempt}, step {message.step}, {message.action} failed: {_reason(message)}"
         for message in workflow.current.messages
         if message.kind == "step" and message.task == task and not message.success
     )
@@ -27,10 +27,10 @@ def without_success(workflow: Workflow) -> str:
     Steps that could not read documents are left out: the documents are reported individually.
     """
     steps = [message for message in workflow.current.messages if message.kind == "step"]
-    failed = [f"- {message.summary}" for message in steps if not message.unread]
-    if not failed or any(message.success for message in steps):
+    failures = [f"- {message.summary}" for message in steps if not message.unread]
+    if not failures or any(message.success for message in steps):
         return ""
-    return f"{_NONE_WORKED[own_language(workflow)]}\n\n" + "\n".join(dict.fromkeys(failed))
+    return f"{_NONE_WORKED[own_language(workflow)]}\n\n" + "\n".join(dict.fromkeys(failures))
 
 
 def reviews(workflow: Workflow, task: int) -> tuple[str, ...]:
@@ -39,14 +39,14 @@ def reviews(workflow: Workflow, task: int) -> tuple[str, ...]:
     return tuple(message.message for message in messages if message.kind == "task_end" and message.task == task)
 
 
-def _why(message: ChatMessage) -> str:
+def _reason(message: ChatMessage) -> str:
     """Return why a step failed; the reasons for unread documents are given only once, at the end of the round."""
     unread = [document.document_name for document in message.unread if document.code != PARTLY]
     notes = message.findings[len(message.unread[:MAX_NOTES]) :]
-    return " ".join((*_named(unread), *notes)) or message.summary
+    return " ".join((*_unread_sentence(unread), *notes)) or message.summary
 
 
-def _named(unread: Sequence[str]) -> Iterator[str]:
+def _unread_sentence(unread: Sequence[str]) -> Iterator[str]:
     if unread:
         more = f" and {len(unread) - MAX_NAMED} more" if len(unread) > MAX_NAMED else ""
         yield f"Nothing could be read of {', '.join(map(repr, unread[:MAX_NAMED]))}{more}."

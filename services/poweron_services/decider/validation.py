@@ -67,8 +67,8 @@ def _is_connected(workflow: Workflow, spec: ActionSpec) -> bool:
 
 def usable_connections(workflow: Workflow, spec: ActionSpec) -> tuple[str, ...]:
     """The connections of the round that the action accepts."""
-    named = choices(spec.properties.get(CONNECTION))
-    return tuple(label for label in workflow.current.opening.connections if not named or label in named)
+    labels = choices(spec.properties.get(CONNECTION))
+    return tuple(label for label in workflow.current.opening.connections if not labels or label in labels)
 
 
 def matches(action: str, patterns: Collection[str]) -> bool:
@@ -91,17 +91,17 @@ def check_action(action: str, workflow: Workflow, catalog: Mapping[str, ActionSp
     allowed = allowed_actions(workflow, catalog)
     if action in NEED_SEARCH and action not in catalog and action in allowed_actions(workflow, CATALOG):
         choice = f"; choose one of {', '.join(sorted(allowed))}" if allowed else ""
-        said = f"{action!r} cannot be used: there is no search engine{choice}."
-        raise NotAllowed(said, code="search_unavailable", detail="POWERON_SEARCH names none.")
+        message = f"{action!r} cannot be used: there is no search engine{choice}."
+        raise NotAllowed(message, code="search_unavailable", detail="POWERON_SEARCH names none.")
     choice = f"; choose one of {', '.join(sorted(allowed))}" if allowed else ", which may use none"
     raise NotAllowed(
         f"{action!r} is not an action of this task{choice}.",
         code="action_not_allowed",
-        detail=_why_not(action, workflow, catalog),
+        detail=_denial_reason(action, workflow, catalog),
     )
 
 
-def _why_not(action: str, workflow: Workflow, catalog: Mapping[str, ActionSpec]) -> str:
+def _denial_reason(action: str, workflow: Workflow, catalog: Mapping[str, ActionSpec]) -> str:
     """Which rule forbids the action, for the log."""
     opening, task_type = workflow.current.opening, workflow.task.plan.task_type
     if action not in catalog:
@@ -185,24 +185,24 @@ def fields_of(schema: ParametersSchema | None, spec: ActionSpec) -> tuple[Schema
     If stage 1 names no fields, these are the action's own business parameters. Types and required parameters are the
     action's own, even if stage 1 says otherwise: no answer could satisfy both.
     """
-    own = _own_fields(spec)
-    given = schema.fields if schema else ()
-    asked = {field.name for field in given}
-    left = [own[name] for name in spec.business_parameters if name not in asked]  # equal specs may differ in order
-    more = [field for field in left if not given or field.required]
-    return (*(_typed(field, own, spec) for field in given), *more)
+    fields = _own_fields(spec)
+    schema_fields = schema.fields if schema else ()
+    names = {field.name for field in schema_fields}
+    left = [fields[name] for name in spec.business_parameters if name not in names]  # equal specs may differ in order
+    additions = [field for field in left if not schema_fields or field.required]
+    return (*(_with_type(field, fields, spec) for field in schema_fields), *additions)
 
 
-def _typed(field: SchemaField, own: Mapping[str, SchemaField], spec: ActionSpec) -> SchemaField:
+def _with_type(field: SchemaField, own_fields: Mapping[str, SchemaField], spec: ActionSpec) -> SchemaField:
     """The field with the wording of stage 1, but the action's own type and values."""
-    parameter = own.get(field.name)
+    parameter = own_fields.get(field.name)
     if parameter is None:
         return field
-    described = parameter.description
+    description = parameter.description
     if field.description:
-        described = _joined(field.description[:MAX_DESCRIBED], _values(spec.properties[field.name]))
-    needed = field.required or parameter.required
-    return field.model_copy(update={"type": parameter.type, "description": described, "required": needed})
+        description = _join(field.description[:MAX_DESCRIBED], _values(spec.properties[field.name]))
+    is_required = field.required or parameter.required
+    return field.model_copy(update={"type": parameter.type, "description": description, "required": is_required})
 
 
 @lru_cache(maxsize=256)
@@ -213,17 +213,17 @@ def _own_fields(spec: ActionSpec) -> Mapping[str, SchemaField]:
             name=name,
             type=field_type(spec.properties[name]),
             required=name in spec.required,
-            description=_described(spec.properties[name]),
+            description=_description(spec.properties[name]),
         )
         for name in spec.business_parameters
     }
 
 
-def _described(schema: Any) -> str:
+def _description(schema: Any) -> str:
     """A parameter's description on one line, with the values that it can have."""
-    said = schema.get("description") if isinstance(schema, dict) else None
-    meaning = " ".join(cleaned(said).split())[:MAX_DESCRIBED] if isinstance(said, str) else ""
-    return _joined(meaning, _values(schema))
+    text = schema.get("description") if isinstance(schema, dict) else None
+    meaning = " ".join(cleaned(text).split())[:MAX_DESCRIBED] if isinstance(text, str) else ""
+    return _join(meaning, _values(schema))
 
 
 def _values(schema: Any) -> str:
@@ -235,7 +235,7 @@ def _values(schema: Any) -> str:
     return ""
 
 
-def _joined(meaning: str, allowed: str) -> str:
+def _join(meaning: str, allowed: str) -> str:
     return "; ".join(filter(None, (meaning, allowed)))
 
 
@@ -272,23 +272,23 @@ def complete_parameters(
     Raises:
         NotAllowed: a required parameter is missing, or a value does not fit.
     """
-    own = spec.business_parameters
-    asked = {field.name: field for field in fields if field.name in own}
-    said = {name: coerced(value, spec.properties[name]) for name, value in given.items() if name in asked}
-    kept = {name: value for name, value in said.items() if not _is_blank(value)}
-    if missing := [name for name, field in asked.items() if field.required and name not in kept]:
+    own_names = spec.business_parameters
+    fields_by_name = {field.name: field for field in fields if field.name in own_names}
+    values = {name: coerced(value, spec.properties[name]) for name, value in given.items() if name in fields_by_name}
+    known_values = {name: value for name, value in values.items() if not _is_blank(value)}
+    if missing := [name for name, field in fields_by_name.items() if field.required and name not in known_values]:
         raise NotAllowed(f"{', '.join(missing)} must be given for {spec.name}.", code="parameter_missing")
-    kept = {name: value for name, value in kept.items() if name not in overruled}
+    known_values = {name: value for name, value in known_values.items() if name not in overruled}
     references: dict[str, JsonValue] = {}
     if "documentList" in spec.parameter_names:
         references["documentList"] = list(documents)
     if CONNECTION in spec.parameter_names and connection is not None:
         references[CONNECTION] = connection
-    parameters = _checked({**kept, **references}, spec, defaults)
+    parameters = _check({**known_values, **references}, spec, defaults)
     return Completed(
         parameters=parameters,
-        defaulted=tuple(sorted(parameters.keys() - kept.keys() - references.keys())),
-        dropped=tuple(sorted(given.keys() - kept.keys())),
+        defaulted=tuple(sorted(parameters.keys() - known_values.keys() - references.keys())),
+        dropped=tuple(sorted(given.keys() - known_values.keys())),
     )
 
 
@@ -297,7 +297,7 @@ def _is_blank(value: JsonValue) -> bool:
     return value is None or (isinstance(value, str) and not value.strip())
 
 
-def _checked(values: dict[str, JsonValue], spec: ActionSpec, defaults: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+def _check(values: dict[str, JsonValue], spec: ActionSpec, defaults: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     """The parameters as the action receives them; the values must already have the right types (strict)."""
     from poweron_services.decider.schema_check import Unfit, check_values  # noqa: PLC0415 - who only asks needs it not
 

@@ -28,8 +28,8 @@ _CLOSING: Final[Mapping[str, str]] = {")": "(", "]": "[", "}": "{"}
 
 def addresses_in(text: str) -> tuple[str, ...]:
     """The addresses in the text, each once, without the punctuation after them."""
-    found = _without_ends(_ADDRESS, text)
-    return tuple(dict.fromkeys(address for address in found if len(address) <= MAX_ADDRESS))
+    matches = _without_ends(_ADDRESS, text)
+    return tuple(dict.fromkeys(address for address in matches if len(address) <= MAX_ADDRESS))
 
 
 def canonical(address: str) -> str | None:
@@ -37,18 +37,18 @@ def canonical(address: str) -> str | None:
     import ada_url  # noqa: PLC0415 - who never meets an address needs it not
 
     try:
-        parsed = ada_url.URL(address)
+        url = ada_url.URL(address)
     except ValueError:
         return None
-    parsed.hash = ""
-    href: str = parsed.href
-    return href if parsed.protocol in ("http:", "https:") and len(href) <= MAX_ADDRESS else None
+    url.hash = ""
+    href: str = url.href
+    return href if url.protocol in ("http:", "https:") and len(href) <= MAX_ADDRESS else None
 
 
 def known_addresses(messages: Iterable[ChatMessage]) -> frozenset[str]:
     """The addresses that the messages make known, as they are written and in canonical form."""
-    said = frozenset(address for message in messages for address in _given(message))
-    return said | frozenset(filter(None, map(canonical, said)))
+    addresses = frozenset(address for message in messages for address in _addresses_of(message))
+    return addresses | frozenset(filter(None, map(canonical, addresses)))
 
 
 def is_known(address: str, known: AbstractSet[str]) -> bool:
@@ -88,29 +88,29 @@ def texts_of(value: JsonValue) -> Iterator[str]:
         case str():
             yield value
         case list():
-            yield from (text for each in value for text in texts_of(each))
+            yield from (text for item in value for text in texts_of(item))
         case dict():
-            yield from (text for each in value.values() for text in texts_of(each))
+            yield from (text for item in value.values() for text in texts_of(item))
 
 
-def _given(message: ChatMessage) -> Iterator[str]:
+def _addresses_of(message: ChatMessage) -> Iterator[str]:
     if message.kind == "workflow_start":
         yield from addresses_in(message.message)
-        yield from _named_by_host(message.message)
+        yield from _host_addresses(message.message)
     yield from message.links
     yield from (document.page.url for document in message.documents if document.page is not None)
 
 
-def _named_by_host(text: str) -> Iterator[str]:
+def _host_addresses(text: str) -> Iterator[str]:
     """Yield the addresses that users write without a scheme, such as `example.org/prices`."""
-    for named in _without_ends(_HOST, text):
-        yield from (f"https://{named}", f"http://{named}")
+    for address in _without_ends(_HOST, text):
+        yield from (f"https://{address}", f"http://{address}")
 
 
 def _without_ends(pattern: re.Pattern[str], text: str) -> Iterator[str]:
     """Yield the matches of the pattern that may be addresses; matches far too long for one are skipped."""
-    found = (match[0] for match in pattern.finditer(text))
-    return (_without_end(named) for named in found if len(named) <= MAX_ADDRESS + MAX_BEHIND)
+    matches = (match[0] for match in pattern.finditer(text))
+    return (_without_end(address) for address in matches if len(address) <= MAX_ADDRESS + MAX_BEHIND)
 
 
 def _without_end(address: str) -> str:

@@ -90,8 +90,8 @@ def aside(folder: Path) -> Path:
 
     A killed process may leave a tool that still works on its unfinished piece, so every name is unique.
     """
-    for left_over in folder.glob("new-*"):
-        shutil.rmtree(left_over, ignore_errors=True)
+    for leftover in folder.glob("new-*"):
+        shutil.rmtree(leftover, ignore_errors=True)
     return folder / f"new-{uuid4().hex}"
 
 
@@ -130,13 +130,13 @@ def _sentence(home: Path, error: OSError) -> str:
 
 
 def _expect_private(servers: Path) -> None:
-    found = servers.stat()
-    if found.st_uid != os.geteuid():
+    status = servers.stat()
+    if status.st_uid != os.geteuid():
         raise Refused(
-            f"{str(servers)!r} belongs to another user (uid {found.st_uid}). "
+            f"{str(servers)!r} belongs to another user (uid {status.st_uid}). "
             "Run PowerOn as that user, or choose another data directory with POWERON_HOME."
         )
-    if stat.S_IMODE(found.st_mode) != PRIVATE:
+    if stat.S_IMODE(status.st_mode) != PRIVATE:
         raise Refused(
             f"The file system of {str(servers)!r} does not keep permissions, which Postgres insists on. "
             "Choose a directory on a local Linux or macOS file system with POWERON_HOME."

@@ -29,8 +29,8 @@ class WrongHashError(Exception):
 
 def main(repository: Path) -> None:
     truststore.inject_into_ssl()  # use the machine's certificates: a company proxy may have its own
-    for left_over in repository.glob(f"{ASIDE}*"):
-        shutil.rmtree(left_over, ignore_errors=True)
+    for leftover in repository.glob(f"{ASIDE}*"):
+        shutil.rmtree(leftover, ignore_errors=True)
     with (
         tempfile.TemporaryDirectory(prefix=ASIDE, dir=repository, ignore_cleanup_errors=True) as aside,
         ThreadPoolExecutor(AT_ONCE) as pool,
@@ -47,12 +47,12 @@ def maven(cache: Path) -> MavenContext:
 
 def _fetch(context: MavenContext, repository: Path, jar: Jar) -> None:
     *group, name, version, _ = PurePosixPath(jar.path).parts
-    found = context.project(".".join(group), name).at_version(version).artifact().resolve()
-    if hashlib.sha256(found.read_bytes()).hexdigest() != jar.sha256:
-        raise WrongHashError(f"{found.name} does not have the expected hash.")
+    file = context.project(".".join(group), name).at_version(version).artifact().resolve()
+    if hashlib.sha256(file.read_bytes()).hexdigest() != jar.sha256:
+        raise WrongHashError(f"{file.name} does not have the expected hash.")
     place = repository / jar.path
     place.parent.mkdir(parents=True, exist_ok=True)
-    found.replace(place)
+    file.replace(place)
 
 
 if __name__ == "__main__":

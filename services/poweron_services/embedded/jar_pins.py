@@ -23,13 +23,13 @@ def main() -> None:
 
 def _resolve(cache: Path) -> list[Path]:
     context = maven(cache)
-    wanted = [
+    dependencies = [
         context.create_dependency(replace(coordinate, scope="compile"))
         for coordinate in Endpoint.parse(ENDPOINT).coordinates
     ]
-    direct, transitive = context.resolver.resolve(wanted)
-    needed = [*direct, *(dependency for dependency in transitive if dependency.scope in NEEDED)]
-    return [dependency.artifact.resolve() for dependency in needed]
+    direct, transitive = context.resolver.resolve(dependencies)
+    required_dependencies = [*direct, *(dependency for dependency in transitive if dependency.scope in NEEDED)]
+    return [dependency.artifact.resolve() for dependency in required_dependencies]
 
 
 if __name__ == "__main__":

@@ -73,21 +73,21 @@ def _judge(code: int | None, complaint: str) -> None:
         raise Unavailable(_impossible(complaint))
 
 
-def _impossible(why: str) -> str:
+def _impossible(reason: str) -> str:
     return (
-        f"Kafka could not be downloaded: {why}\nThe embedded servers need it once. Check the network and try "
+        f"Kafka could not be downloaded: {reason}\nThe embedded servers need it once. Check the network and try "
         "again, or set POWERON_KAFKA and POWERON_POSTGRES to servers of your own."
     )
 
 
 async def _watch(repository: Path, progress: Callable[[str], None]) -> None:
-    shown = 0
+    last_shown = 0
     while True:
         await asyncio.sleep(LOOK_EVERY)
-        fetched = await asyncio.to_thread(_megabytes, repository)
-        if fetched >= shown + TOLD_EVERY:
-            shown = fetched
-            progress(f"Downloading Kafka: {min(fetched, SIZE)} of {SIZE} MB…")
+        megabytes = await asyncio.to_thread(_megabytes, repository)
+        if megabytes >= last_shown + TOLD_EVERY:
+            last_shown = megabytes
+            progress(f"Downloading Kafka: {min(megabytes, SIZE)} of {SIZE} MB…")
 
 
 def _megabytes(folder: Path) -> int:

@@ -79,5 +79,5 @@ def configured(path: Path) -> Configured | None:
         text = path.read_text(errors="replace")
     except FileNotFoundError:
         return None
-    ports, own = _PORTS.search(text), _OWN_PASSWORD.search(text)
-    return Configured(int(ports[1]), int(ports[2]), own[1] if own else None) if ports else None
+    ports, password = _PORTS.search(text), _OWN_PASSWORD.search(text)
+    return Configured(int(ports[1]), int(ports[2]), password[1] if password else None) if ports else None

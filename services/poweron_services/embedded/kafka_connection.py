@@ -36,10 +36,10 @@ class KafkaConnection:
     deadline: float
     """In seconds of `time.monotonic`, for the whole exchange."""
 
-    def ask(self, what: tuple[int, int], body: bytes, tags: bytes = b"") -> bytes:
+    def ask(self, api: tuple[int, int], body: bytes, tags: bytes = b"") -> bytes:
         """Send a request; return the answer without its first field, the correlation id."""
         correlation, no_client_id = 1, -1
-        request = struct.pack(">hhih", *what, correlation, no_client_id) + tags + body
+        request = struct.pack(">hhih", *api, correlation, no_client_id) + tags + body
         self.socket.sendall(struct.pack(">i", len(request)) + request)
         size = int.from_bytes(self._exactly(4))
         if size > LONGEST_ANSWER:
@@ -50,10 +50,10 @@ class KafkaConnection:
         answer = b""
         while len(answer) < count:
             self.socket.settimeout(max(LEAST_TIMEOUT, self.deadline - time.monotonic()))
-            some = self.socket.recv(count - len(answer))
-            if not some or time.monotonic() > self.deadline:
+            chunk = self.socket.recv(count - len(answer))
+            if not chunk or time.monotonic() > self.deadline:
                 raise ConnectionError
-            answer += some
+            answer += chunk
         return answer
 
 
@@ -64,7 +64,7 @@ def living_brokers(port: int, user: str, password: str) -> int:
         PermissionError: the broker rejects this user and password.
     """
     try:
-        with _connected(port) as connection:
+        with _connect(port) as connection:
             _log_in(connection, user, password)
             return int.from_bytes(connection.ask(METADATA, NO_TOPICS)[:4])
     except PermissionError:
@@ -83,7 +83,7 @@ def add_user(port: int, own_password: str, user: str, password: str) -> None:
         password: the user's password.
     """
     try:
-        with _connected(port) as connection:
+        with _connect(port) as connection:
             _choose(connection, "PLAIN")
             _say(connection, f"\0{user}\0{own_password}")
             connection.ask(ALTER_USERS, _with_user(user, password), tags=b"\0")
@@ -93,15 +93,15 @@ def add_user(port: int, own_password: str, user: str, password: str) -> None:
 
 def _with_user(user: str, password: str) -> bytes:
     """The request to delete no user and add one. Its lengths are encoded plus one, and its parts end with tags."""
-    deleted, added, no_tags = b"\x01", b"\x02", b"\0"
+    deletions, additions, no_tags = b"\x01", b"\x02", b"\0"
     salt, sha_256 = secrets.token_bytes(16), 1
-    texts = [bytes([len(text) + 1]) + text for text in (user.encode(), salt, _salted(password, salt))]
-    parts = [deleted, added, texts[0], struct.pack(">bi", sha_256, ITERATIONS), *texts[1:], no_tags, no_tags]
+    texts = [bytes([len(text) + 1]) + text for text in (user.encode(), salt, _salt(password, salt))]
+    parts = [deletions, additions, texts[0], struct.pack(">bi", sha_256, ITERATIONS), *texts[1:], no_tags, no_tags]
     return b"".join(parts)
 
 
 @contextmanager
-def _connected(port: int) -> Generator[KafkaConnection]:
+def _connect(port: int) -> Generator[KafkaConnection]:
     deadline = time.monotonic() + PROBE_TIMEOUT
     with socket.create_connection(("127.0.0.1", port), PROBE_TIMEOUT) as there:
         yield KafkaConnection(there, deadline)
@@ -115,13 +115,13 @@ def _log_in(connection: KafkaConnection, user: str, password: str) -> None:
     nonce = secrets.token_hex(16)
     opening = f"n={user},r={nonce}"
     challenge = _say(connection, f"n,,{opening}")
-    given = _fields(challenge)
-    if not given["r"].startswith(nonce) or int(given["i"]) != ITERATIONS:
+    fields = _fields(challenge)
+    if not fields["r"].startswith(nonce) or int(fields["i"]) != ITERATIONS:
         raise ConnectionError
-    closing = f"c=biws,r={given['r']}"
-    salted, said = _salted(password, b64decode(given["s"])), f"{opening},{challenge},{closing}".encode()
-    last = _say(connection, f"{closing},p={_proof(salted, said)}")
-    if not hmac.compare_digest(_fields(last)["v"].encode(), _signature(salted, said).encode()):
+    closing = f"c=biws,r={fields['r']}"
+    salted_password, messages = _salt(password, b64decode(fields["s"])), f"{opening},{challenge},{closing}".encode()
+    last = _say(connection, f"{closing},p={_proof(salted_password, messages)}")
+    if not hmac.compare_digest(_fields(last)["v"].encode(), _signature(salted_password, messages).encode()):
         raise ConnectionError
 
 
@@ -146,17 +146,17 @@ def _fields(line: str) -> dict[str, str]:
     return dict(field.split("=", 1) for field in line.split(","))
 
 
-def _salted(password: str, salt: bytes) -> bytes:
+def _salt(password: str, salt: bytes) -> bytes:
     return hashlib.pbkdf2_hmac("sha256", password.encode(), salt, ITERATIONS)
 
 
-def _proof(salted: bytes, said: bytes) -> str:
+def _proof(salted_password: bytes, messages: bytes) -> str:
     """The proof that we know the password, for a server that knows it too."""
-    key = hmac.digest(salted, b"Client Key", "sha256")
-    signature = hmac.digest(hashlib.sha256(key).digest(), said, "sha256")
-    return b64encode(bytes(one ^ other for one, other in zip(key, signature, strict=True))).decode()
+    key = hmac.digest(salted_password, b"Client Key", "sha256")
+    signature = hmac.digest(hashlib.sha256(key).digest(), messages, "sha256")
+    return b64encode(bytes(left ^ right for left, right in zip(key, signature, strict=True))).decode()
 
 
-def _signature(salted: bytes, said: bytes) -> str:
+def _signature(salted_password: bytes, messages: bytes) -> str:
     """The proof that the server knows the password."""
-    return b64encode(hmac.digest(hmac.digest(salted, b"Server Key", "sha256"), said, "sha256")).decode()
+    return b64encode(hmac.digest(hmac.digest(salted_password, b"Server Key", "sha256"), messages, "sha256")).decode()

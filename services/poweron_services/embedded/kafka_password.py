@@ -54,8 +54,8 @@ def read(path: Path) -> str:
     return text
 
 
-def _unusable(path: Path, why: str) -> str:
+def _unusable(path: Path, reason: str) -> str:
     return (
-        f"The password of the embedded Kafka cannot be used: {str(path)!r} {why}. "
+        f"The password of the embedded Kafka cannot be used: {str(path)!r} {reason}. "
         "Stop both servers and remove the file if it exists; the next start creates another one, and no data is lost."
     )

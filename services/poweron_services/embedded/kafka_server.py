@@ -78,8 +78,8 @@ class Kafka:
 
     def asks_for_password(self) -> bool:
         """Return whether the broker was started to require the password; releases before 0.3 did not do so."""
-        written = configured(self._properties)
-        return written is not None and written.own_password is not None
+        own_settings = configured(self._properties)
+        return own_settings is not None and own_settings.own_password is not None
 
     def answers(self) -> bool:
         """Return whether the broker accepts our login and lists itself as alive: clients can work only then."""
@@ -125,9 +125,9 @@ class Kafka:
             return False
 
     def _tell_password(self) -> None:
-        written, password = configured(self._properties), kafka_password.read(self.folders.kafka_password)
-        if written is not None and written.own_password is not None:
-            add_user(written.controller, written.own_password, kafka_password.USER, password)
+        own_settings, password = configured(self._properties), kafka_password.read(self.folders.kafka_password)
+        if own_settings is not None and own_settings.own_password is not None:
+            add_user(own_settings.controller, own_settings.own_password, kafka_password.USER, password)
 
     @property
     def _properties(self) -> Path:
@@ -196,8 +196,8 @@ class Kafka:
         return configuration(data, broker=broker, controller=controller, password=password, fsync=self.fsync)
 
     def _remembered_port(self) -> int | None:
-        written = configured(self._properties)
-        return written.broker if written else None
+        own_settings = configured(self._properties)
+        return own_settings.broker if own_settings else None
 
 
 def _cluster_id() -> str:

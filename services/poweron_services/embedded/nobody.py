@@ -50,67 +50,67 @@ def command(program: Sequence[str]) -> list[str]:
 
 def programs() -> Path:
     """Return the folder to start Postgres' programs from: the installed one, or else a copy, which is made once."""
-    installed = wheels.postgres()
-    if os.geteuid() != 0 or _may_run(installed):
-        return installed
+    source = wheels.postgres()
+    if os.geteuid() != 0 or _may_run(source):
+        return source
     try:
-        copy = _copy(installed)
+        copy = _copy(source)
     except OSError as error:
-        raise _closed(installed, _reason(error)) from error
+        raise _refusal(source, _reason(error)) from error
     if not _may_run(copy):
-        raise _closed(installed, "'nobody' may not run programs there either")
+        raise _refusal(source, "'nobody' may not run programs there either")
     return copy
 
 
 def _may_run(folder: Path) -> bool:
     version = command([str(folder / "postgres"), "--version"])
-    asked = subprocess.run(version, env=clean_env(), capture_output=True, check=False)  # noqa: S603
-    if asked.returncode == unprivileged.IMPOSSIBLE:
+    result = subprocess.run(version, env=clean_env(), capture_output=True, check=False)  # noqa: S603
+    if result.returncode == unprivileged.IMPOSSIBLE:
         raise Refused(NOT_HERE)
-    return asked.returncode != unprivileged.CLOSED
+    return result.returncode != unprivileged.CLOSED
 
 
-def _copy(installed: Path) -> Path:
+def _copy(source: Path) -> Path:
     """Copy the programs to a folder named after their content, so that another version gets its own copy."""
-    with (installed / "postgres").open("rb") as postgres:
+    with (source / "postgres").open("rb") as postgres:
         name = f"postgres-{hashlib.file_digest(postgres, 'sha256').hexdigest()[:12]}"
-    whole, parts = wheels.parts_of_postgres()
-    copy = _place(installed) / name
+    package, parts = wheels.parts_of_postgres()
+    copy = _place(source) / name
     if not copy.exists():
-        _make(copy, whole, parts)
-    return copy / installed.relative_to(whole)
+        _make(copy, package, parts)
+    return copy / source.relative_to(package)
 
 
-def _place(installed: Path) -> Path:
+def _place(source: Path) -> Path:
     """The folder of all copies, in which only root can have put anything."""
     if not COPIES.exists():
         COPIES.mkdir()
         COPIES.chmod(OPEN)
     place = COPIES.resolve()
     if _others_write(place) or any(_others_replace_in(folder) for folder in place.parents):
-        raise _closed(installed, f"users other than root can write to {str(place)!r} or above it")
+        raise _refusal(source, f"users other than root can write to {str(place)!r} or above it")
     return place
 
 
 def _others_write(folder: Path) -> bool:
-    found = folder.stat()
-    return found.st_uid != 0 or bool(found.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
+    status = folder.stat()
+    return status.st_uid != 0 or bool(status.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
 
 
 def _others_replace_in(folder: Path) -> bool:
     """Return whether other users can replace root's files in the folder; in a folder such as /tmp they cannot."""
-    found = folder.stat()
-    return found.st_uid != 0 or (_others_write(folder) and not found.st_mode & stat.S_ISVTX)
+    status = folder.stat()
+    return status.st_uid != 0 or (_others_write(folder) and not status.st_mode & stat.S_ISVTX)
 
 
-def _make(copy: Path, whole: Path, parts: list[str]) -> None:
+def _make(copy: Path, package: Path, parts: list[str]) -> None:
     """Make a copy, which is complete as soon as it has its name."""
     with tempfile.TemporaryDirectory(prefix="new-", dir=copy.parent) as making:
         fresh = Path(making) / copy.name
         for part in parts:
-            shutil.copytree(whole / part, fresh / part, ignore=NOT_NEEDED)
-        for each in (fresh, *fresh.rglob("*")):
-            each.chmod(OPEN)
+            shutil.copytree(package / part, fresh / part, ignore=NOT_NEEDED)
+        for path in (fresh, *fresh.rglob("*")):
+            path.chmod(OPEN)
         try:
             fresh.rename(copy)
         except OSError:
@@ -124,9 +124,9 @@ def _reason(error: OSError) -> str:
     return f"{error.strerror} ({error.filename})"
 
 
-def _closed(installed: Path, why: str) -> Refused:
+def _refusal(source: Path, reason: str) -> Refused:
     return Refused(
-        f"Postgres does not run as root, the user 'nobody' may not enter {str(installed)!r}, and a copy in "
-        f"{str(COPIES)!r} is not possible: {why}. Allow root CAP_SETPCAP, with which no copy is needed, run PowerOn as "
-        "an ordinary user, or set POWERON_POSTGRES to a server of your own."
+        f"Postgres does not run as root, the user 'nobody' may not enter {str(source)!r}, and a copy in "
+        f"{str(COPIES)!r} is not possible: {reason}. Allow root CAP_SETPCAP, with which no copy is needed, run PowerOn "
+        "as an ordinary user, or set POWERON_POSTGRES to a server of your own."
     )

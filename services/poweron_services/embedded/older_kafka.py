@@ -17,7 +17,7 @@ def refuse(kafka: Kafka, folders: Folders) -> None:
         Refused: it is running.
     """
     if _running(kafka) is not None:
-        raise Refused(f"{_said(folders)} The next command that uses it restarts it, with a password.")
+        raise Refused(f"{_description(folders)} The next command that uses it restarts it, with a password.")
 
 
 async def stop(kafka: Kafka, folders: Folders, progress: Callable[[str], None]) -> None:
@@ -32,10 +32,10 @@ async def stop(kafka: Kafka, folders: Folders, progress: Callable[[str], None]) 
     others = living(folders.users) - 1
     if others:
         raise Refused(
-            f"{_said(folders)} It must restart to get a password, and {others} more of your commands or "
+            f"{_description(folders)} It must restart to get a password, and {others} more of your commands or "
             "services use it: end them and try again."
         )
-    progress(f"{_said(folders)} Stopping it…")
+    progress(f"{_description(folders)} Stopping it…")
     await kafka.stop(process)
 
 
@@ -44,5 +44,5 @@ def _running(kafka: Kafka) -> Running | None:
     return None if process is None or kafka.asks_for_password() else process
 
 
-def _said(folders: Folders) -> str:
+def _description(folders: Folders) -> str:
     return f"The Kafka of {str(folders.home)!r} was started by an older PowerOn and accepts every user of this machine."

@@ -148,10 +148,10 @@ async def _run(folders: Folders, progress: Callable[[str], None], *, fsync: bool
     async with locked(folders.lock, progress):
         with explained(folders.home):
             state = await asyncio.to_thread(_current_state, folders)
-        return await _ensured(folders, state, progress, fsync=fsync)
+        return await _ensure_pair(folders, state, progress, fsync=fsync)
 
 
-async def _ensured(folders: Folders, state: State, progress: Callable[[str], None], *, fsync: bool) -> Servers:
+async def _ensure_pair(folders: Folders, state: State, progress: Callable[[str], None], *, fsync: bool) -> Servers:
     """Make sure that both servers are running. Call this under the lock."""
     kafka, postgres = _pair(folders, state, fsync=fsync)
     with explained(folders.home):
@@ -177,11 +177,11 @@ async def _mend(servers: Servers, folders: Folders, progress: Callable[[str], No
     while True:
         await asyncio.sleep(pause)
         try:
-            found = await asyncio.to_thread(_condition, folders)
-            if found != before and found == "down":
+            condition = await asyncio.to_thread(_condition, folders)
+            if condition != before and condition == "down":
                 progress("A user stopped Kafka and Postgres; they stay stopped until a user starts them.")
-            before = found
-            if found == "died" and await _mended(folders, progress, fsync=fsync) != servers:
+            before = condition
+            if condition == "died" and await _restart(folders, progress, fsync=fsync) != servers:
                 progress(
                     "It has another address now, since another program took the old one. Start this command again."
                 )
@@ -200,13 +200,13 @@ def _log_failed_start(error: PowerOnError) -> None:
         log.error("embedded_server_error", error=str(error))
 
 
-async def _mended(folders: Folders, progress: Callable[[str], None], *, fsync: bool) -> Servers:
+async def _restart(folders: Folders, progress: Callable[[str], None], *, fsync: bool) -> Servers:
     """Restart what died, unless `down` was run. A pair that was kept stays kept, since no user stopped it."""
     async with locked(folders.lock, progress):
         state = load(folders.state)
         if await asyncio.to_thread(_condition, folders) == "died":
             progress("A server has ended. Starting it again…")
-            return await _ensured(folders, state, progress, fsync=fsync)
+            return await _ensure_pair(folders, state, progress, fsync=fsync)
         kafka, postgres = _pair(folders, state)
         return Servers(kafka.client_settings, postgres.dsn, folders.home)
 
@@ -250,8 +250,8 @@ async def _ensure(name: str, server: Server, folders: Folders, progress: Callabl
 
 
 async def _stop(folders: Folders) -> bool:
-    found = [(server, await asyncio.to_thread(server.find)) for server in _pair(folders, load(folders.state))]
-    running = [server.stop(process) for server, process in found if process is not None]
+    servers = [(server, await asyncio.to_thread(server.find)) for server in _pair(folders, load(folders.state))]
+    running = [server.stop(process) for server, process in servers if process is not None]
     await _both(*running)
     forget_short_folder(load(folders.state).socket_folder)
     return bool(running)

@@ -25,11 +25,11 @@ class State:
 def load(path: Path) -> State:
     """Return the last saved state, or an empty one if it is missing or unreadable."""
     try:
-        found = json.loads(path.read_bytes())
+        values = json.loads(path.read_bytes())
     except (FileNotFoundError, ValueError):
         return State()
     known = {field.name for field in fields(State)}
-    return State(**{name: value for name, value in found.items() if name in known})
+    return State(**{name: value for name, value in values.items() if name in known})
 
 
 def save(path: Path, state: State) -> None:

@@ -152,7 +152,7 @@ def _expect_name() -> None:
 
 def _is_private(folder: Path) -> bool:
     try:
-        found = folder.stat(follow_symlinks=False)
+        status = folder.stat(follow_symlinks=False)
     except FileNotFoundError:
         return False
-    return found.st_uid == os.geteuid() and found.st_mode & 0o777 == PRIVATE
+    return status.st_uid == os.geteuid() and status.st_mode & 0o777 == PRIVATE

@@ -54,9 +54,9 @@ class Running:
                 with suppress(_psutil().NoSuchProcess):
                     process.kill()
 
-    def _send(self, what: signal.Signals) -> None:
+    def _send(self, signum: signal.Signals) -> None:
         with suppress(_psutil().NoSuchProcess):
-            self.handle.send_signal(what)
+            self.handle.send_signal(signum)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +77,8 @@ class Program:
 
 def working_in(folder: Path, name: str) -> list[Running]:
     """Return the processes with this name that have this folder as their working directory."""
-    found = _psutil().process_iter(["name", "cwd"])
-    return [Running(process) for process in found if process.info == {"name": name, "cwd": str(folder)}]
+    processes = _psutil().process_iter(["name", "cwd"])
+    return [Running(process) for process in processes if process.info == {"name": name, "cwd": str(folder)}]
 
 
 def written_pid(path: Path) -> int | None:
@@ -98,10 +98,10 @@ async def start_apart(command: Sequence[str], *, folder: Path, log: Path, env: M
         stdout=subprocess.PIPE,
         start_new_session=True,
     )
-    written, _ = await finish(shell.communicate())  # otherwise a server could start unnoticed
-    if not written:
+    output, _ = await finish(shell.communicate())  # otherwise a server could start unnoticed
+    if not output:
         raise Unavailable(f"No process could be started for {Path(command[0]).name!r}; this machine may have no room")
-    return int(written)
+    return int(output)
 
 
 async def run(command: Sequence[str], *, folder: Path, env: Mapping[str, str], typed: str = "") -> None:
@@ -116,13 +116,13 @@ async def run(command: Sequence[str], *, folder: Path, env: Mapping[str, str], t
         stderr=subprocess.STDOUT,
     )
     try:
-        written, _ = await tool.communicate(typed.encode())
+        output, _ = await tool.communicate(typed.encode())
     except asyncio.CancelledError:
         tool.kill()
         await tool.wait()
         raise
     if tool.returncode:
-        raise failure("The preparation of a server", written.decode(errors="replace"))
+        raise failure("The preparation of a server", output.decode(errors="replace"))
 
 
 async def comes_up(pid: int, answers: Callable[[], bool]) -> bool:
@@ -141,11 +141,11 @@ async def true_within(deadline: float, question: Callable[[], bool]) -> bool:
     return True
 
 
-def failure(what: str, said: str) -> PowerOnError:
+def failure(what: str, output: str) -> PowerOnError:
     """Return the error for a failed start, with the last lines of its output."""
-    if "No space left on device" in said:
-        return Refused(f"{what} ran out of disk space. Free some space and try again.\n{last_lines(said)}")
-    return Unavailable(f"{what} failed. Its last lines:\n{last_lines(said)}")
+    if "No space left on device" in output:
+        return Refused(f"{what} ran out of disk space. Free some space and try again.\n{last_lines(output)}")
+    return Unavailable(f"{what} failed. Its last lines:\n{last_lines(output)}")
 
 
 def last_lines(text: str, count: int = 12) -> str:

@@ -62,15 +62,15 @@ async def ask_all(
         Unavailable: a server cannot be reached.
         Refused: the settings or the actions must be fixed first.
     """
-    served = replace(connections, settings=candidate.settings)
+    own_connections = replace(connections, settings=candidate.settings)
     places = asyncio.Semaphore(at_once)
 
     async def one(request: TableRequest, documents: Sequence[File], repetition: int) -> None:
-        kept = KeptAnswer(
+        answer = KeptAnswer(
             line=request.line, fingerprint=request.fingerprint, model=candidate.name, repetition=repetition
         )
         async with places:
-            callbacks.answered(await _asked(served, request, documents, kept, callbacks.heard))
+            callbacks.answered(await _ask(own_connections, request, documents, answer, callbacks.heard))
 
     async def every() -> None:
         async with asyncio.TaskGroup() as group:
@@ -78,24 +78,24 @@ async def ask_all(
                 for request, documents in requests:
                     group.create_task(one(request, documents, repetition))
 
-    await while_serving(served, every, callbacks.progress)
+    await while_serving(own_connections, every, callbacks.progress)
 
 
-async def _asked(
+async def _ask(
     connections: Connections,
     request: TableRequest,
     documents: Sequence[File],
-    kept: KeptAnswer,
-    heard: Callable[[Heard], None],
+    answer: KeptAnswer,
+    on_record: Callable[[Heard], None],
 ) -> KeptAnswer:
     """Send one request as `poweron ask` does and return its answer; an error does not affect other requests."""
-    sent = list[str]()
+    workflow_ids = list[str]()
     opening = RequestWorkflow(
         prompt=request.prompt, requester=Requester(name=local_user(), language=connections.settings.language)
     )
-    callbacks = Callbacks(heard, sent.append)
+    callbacks = Callbacks(on_record, workflow_ids.append)
     try:
         await ask(connections, opening, documents, identity=local_identity(), callbacks=callbacks)
     except PowerOnError as error:
-        kept = kept.model_copy(update={"trouble": str(error), "code": error.code})
-    return kept.model_copy(update={"workflow_id": sent[0] if sent else None})
+        answer = answer.model_copy(update={"trouble": str(error), "code": error.code})
+    return answer.model_copy(update={"workflow_id": workflow_ids[0] if workflow_ids else None})

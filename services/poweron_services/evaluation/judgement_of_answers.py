@@ -33,19 +33,19 @@ def misses(expected: ExpectedFacts, answer: RecordedAnswer) -> list[Miss]:
     return list(_misses(expected, answer))
 
 
-def verdict(missed: Sequence[Miss]) -> Verdict:
+def verdict(results: Sequence[Miss]) -> Verdict:
     """Return the verdict on an answer: a miss that is certain makes it wrong, even if other content has been erased."""
-    if not missed:
+    if not results:
         return "right"
-    return "wrong" if any(each.is_known for each in missed) else "inconclusive"
+    return "wrong" if any(miss.is_known for miss in results) else "inconclusive"
 
 
 def _misses(expected: ExpectedFacts, answer: RecordedAnswer) -> Iterator[Miss]:
     if answer.status != expected.status:
         yield Miss("status", expected.status, answer.status)
-    told = [_without_question(_comparable(text), answer.prompt) for text in (answer.message, *answer.texts)]
+    texts = [_without_question(_comparable(text), answer.prompt) for text in (answer.message, *answer.texts)]
     for text in expected.contains:
-        if not any(_comparable(text) in each for each in told):
+        if not any(_comparable(text) in answer_text for answer_text in texts):
             yield Miss("contains", text, None, is_known=not answer.erased)
     if expected.max_steps is not None and answer.totals.steps > expected.max_steps:
         yield Miss("maxSteps", expected.max_steps, answer.totals.steps)
@@ -68,7 +68,7 @@ def _comparable(text: str) -> str:
     return " ".join(text.casefold().split())
 
 
-def _in_order(wanted: Sequence[str], done: Sequence[str]) -> bool:
+def _in_order(expectation: Sequence[str], actions: Sequence[str]) -> bool:
     """Return whether the wanted actions were run in this order, with any others in between."""
-    left = iter(done)
-    return all(action in left for action in wanted)
+    left = iter(actions)
+    return all(action in left for action in expectation)

@@ -17,11 +17,11 @@ MAX_LINES = 10_000
 Status = Literal["completed", "failed", "cancelled", "refused"]
 
 
-def _listed(given: Any) -> Any:
-    return (given,) if isinstance(given, str) else given
+def _as_tuple(value: Any) -> Any:
+    return (value,) if isinstance(value, str) else value
 
 
-Texts = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], BeforeValidator(_listed)]
+Texts = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], BeforeValidator(_as_tuple)]
 
 
 class ExpectedFacts(Model):
@@ -72,10 +72,10 @@ def read_table(file: Path) -> list[TableRequest]:
         raise Refused(f"{str(file)!r} is not text in UTF-8. Write it as JSON Lines: one object a line.") from error
     except OSError as error:
         raise Refused(f"The file {str(file)!r} cannot be read: {error.strerror}.") from error
-    found = list(_requests(file, lines))
-    if not 0 < len(found) <= MAX_LINES:
-        raise Refused(f"{str(file)!r} has {len(found):,} requests; it must have 1 to {MAX_LINES:,}, each on a line.")
-    return found
+    requests = list(_requests(file, lines))
+    if not 0 < len(requests) <= MAX_LINES:
+        raise Refused(f"{str(file)!r} has {len(requests):,} requests; it must have 1 to {MAX_LINES:,}, each on a line.")
+    return requests
 
 
 def _requests(file: Path, lines: Sequence[str]) -> Iterator[TableRequest]:

@@ -49,16 +49,16 @@ def keep(table: Path, run: KeptRun) -> Path:
     return place
 
 
-def read_run(table: Path, named: str) -> KeptRun:
+def read_run(table: Path, name: str) -> KeptRun:
     """Read the run with this id, or from this file.
 
     Raises:
         Refused: there is no such run, the file is something else, or the run ended before its first answer.
     """
-    place = Path(named) if os.sep in named or Path(named).is_file() else place_of(table, named)
+    place = Path(name) if os.sep in name or Path(name).is_file() else place_of(table, name)
     if not place.is_file():
         raise Refused(
-            f"There is no run {named!r}. Name the file of a run, or the id that stands in its name: "
+            f"There is no run {name!r}. Name the file of a run, or the id that stands in its name: "
             f"{place_of(table, 'ID').name!r} beside the table."
         )
     try:

@@ -16,26 +16,30 @@ def report_json(run: KeptRun, scores: Sequence[ModelScore]) -> dict[str, Any]:
     """Return the complete report of a run, for programs."""
     return {
         "runId": run.run_id,
-        "models": [_score(each) for each in scores],
+        "models": [_score(score) for score in scores],
         "partings": [
-            {"line": each.line, "right": {model: ours for model, (ours, _) in each.right.items()}}
-            for each in partings(scores)
+            {"line": parting.line, "right": {model: ours for model, (ours, _) in parting.right.items()}}
+            for parting in partings(scores)
         ],
-        "answers": [_answer(each) for score in scores for each in score.answers],
+        "answers": [_answer(answer) for score in scores for answer in score.answers],
     }
 
 
 def report_markdown(scores: Sequence[ModelScore]) -> str:
     """Return the report as Markdown, for users."""
     table = "\n".join([HEAD, *map(_row, scores)])
-    missed = [line for score in scores for each in score.answers for line in _told(each)]
-    parted = [
-        f"- line {each.line}: {', '.join(f'{_cell(model)} {of[0]} of {of[1]}' for model, of in each.right.items())}"
-        for each in partings(scores)
+    miss_lines = [line for score in scores for answer in score.answers for line in _miss_lines(answer)]
+    parting_lines = [
+        f"- line {split.line}: {', '.join(f'{_cell(model)} {of[0]} of {of[1]}' for model, of in split.right.items())}"
+        for split in partings(scores)
     ]
     parts = [table]
-    parts += ["\n".join(["What was not as expected:", "", *missed])] if missed else []
-    parts += ["\n".join(["Where the models part, with how many answers are right:", "", *parted])] if parted else []
+    parts += ["\n".join(["What was not as expected:", "", *miss_lines])] if miss_lines else []
+    parts += (
+        ["\n".join(["Where the models part, with how many answers are right:", "", *parting_lines])]
+        if parting_lines
+        else []
+    )
     return "\n\n".join(parts)
 
 
@@ -54,19 +58,19 @@ def _score(score: ModelScore) -> dict[str, Any]:
     }
 
 
-def _answer(judged: JudgedAnswer) -> dict[str, Any]:
-    answer = judged.answer
+def _answer(judgement: JudgedAnswer) -> dict[str, Any]:
+    answer = judgement.answer
     return {
-        "line": judged.kept.line,
-        "model": judged.kept.model,
-        "repetition": judged.kept.repetition,
-        "workflowId": judged.kept.workflow_id,
-        "verdict": judged.verdict,
-        "trouble": judged.trouble,
-        "code": judged.kept.code,
+        "line": judgement.kept.line,
+        "model": judgement.kept.model,
+        "repetition": judgement.kept.repetition,
+        "workflowId": judgement.kept.workflow_id,
+        "verdict": judgement.verdict,
+        "trouble": judgement.trouble,
+        "code": judgement.kept.code,
         "missed": [
-            {"expectation": each.expectation, "expected": each.expected, "found": each.found, "known": each.is_known}
-            for each in judged.missed
+            {"expectation": miss.expectation, "expected": miss.expected, "found": miss.found, "known": miss.is_known}
+            for miss in judgement.missed
         ],
         "status": answer and answer.status,
         "steps": answer and answer.totals.steps,
@@ -92,18 +96,18 @@ def _row(score: ModelScore) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _told(judged: JudgedAnswer) -> Iterator[str]:
-    where = f"- line {judged.kept.line}, {_cell(judged.kept.model)}, {judged.kept.workflow_id or 'never sent'}:"
-    if judged.trouble is not None:
-        yield f"{where} nobody can say. {judged.trouble.removesuffix('.')}."
-    yield from (f"{where} {_sentence(each)}" for each in judged.missed)
+def _miss_lines(answer: JudgedAnswer) -> Iterator[str]:
+    prefix = f"- line {answer.kept.line}, {_cell(answer.kept.model)}, {answer.kept.workflow_id or 'never sent'}:"
+    if answer.trouble is not None:
+        yield f"{prefix} nobody can say. {answer.trouble.removesuffix('.')}."
+    yield from (f"{prefix} {_sentence(miss)}" for miss in answer.missed)
 
 
 def _sentence(miss: Miss) -> str:
     if miss.expectation == "contains":
         text = miss.expected if len(miss.expected) <= MAX_FOUND else f"{miss.expected[:MAX_FOUND]}…"
-        where = "the message or a document" if miss.is_known else "what is left; a document of the answer was erased"
-        return f"{text!r} does not stand in {where}."
+        place = "the message or a document" if miss.is_known else "what is left; a document of the answer was erased"
+        return f"{text!r} does not stand in {place}."
     if miss.expectation == "maxSteps":
         return f"it took {miss.found} steps, where at most {miss.expected} may be taken."
     if miss.expectation == "actions":

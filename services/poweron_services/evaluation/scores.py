@@ -29,8 +29,8 @@ class ModelScore:
     model: str
     answers: Sequence[JudgedAnswer]
 
-    def count(self, wanted: Verdict) -> int:
-        return sum(each.verdict == wanted for each in self.answers)
+    def count(self, kind: Verdict) -> int:
+        return sum(answer.verdict == kind for answer in self.answers)
 
     @property
     def share(self) -> float | None:
@@ -40,23 +40,25 @@ class ModelScore:
 
     @property
     def judged(self) -> list[RecordedAnswer]:
-        return [each.answer for each in self.answers if each.answer is not None and each.verdict != "inconclusive"]
+        return [
+            answer.answer for answer in self.answers if answer.answer is not None and answer.verdict != "inconclusive"
+        ]
 
     @property
     def cost_nano_usd(self) -> int:
-        return sum(each.totals.cost_nano_usd for each in self.judged)
+        return sum(answer.totals.cost_nano_usd for answer in self.judged)
 
     @property
     def tokens(self) -> int:
-        return sum(each.totals.input_tokens + each.totals.output_tokens for each in self.judged)
+        return sum(answer.totals.input_tokens + answer.totals.output_tokens for answer in self.judged)
 
     @property
     def mean_ms(self) -> int:
-        return round(fmean(each.duration_ms for each in self.judged)) if self.judged else 0
+        return round(fmean(answer.duration_ms for answer in self.judged)) if self.judged else 0
 
     @property
     def mean_steps(self) -> float:
-        return fmean(each.totals.steps for each in self.judged) if self.judged else 0.0
+        return fmean(answer.totals.steps for answer in self.judged) if self.judged else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,34 +74,36 @@ def judged(run: KeptRun, kept: KeptAnswer, expected: ExpectedFacts, answer: Reco
     if answer is None or answer.status == "open":
         trouble = kept.trouble or "The log holds no end of this workflow"
         return JudgedAnswer(kept, answer, "inconclusive", trouble=trouble)
-    if strangers := [each for each in answer.workers if not each.startswith(f"{run.worker}-")]:
-        said = (
+    if strangers := [worker for worker in answer.workers if not worker.startswith(f"{run.worker}-")]:
+        sentence = (
             f"Another process worked on it ({', '.join(sorted(strangers))}), so it may be the answer of another model"
         )
-        return JudgedAnswer(kept, answer, "inconclusive", trouble=said)
+        return JudgedAnswer(kept, answer, "inconclusive", trouble=sentence)
     if answer.code in RUN_TIME and expected.status != answer.status:
         trouble = f"It was not answered, for trouble of the service and not of the model's work ({answer.code})"
         return JudgedAnswer(kept, answer, "inconclusive", trouble=trouble)
-    missed = misses(expected, answer)
-    return JudgedAnswer(kept, answer, verdict(missed), missed)
+    results = misses(expected, answer)
+    return JudgedAnswer(kept, answer, verdict(results), results)
 
 
 def scores(run: KeptRun, answers: Sequence[JudgedAnswer]) -> list[ModelScore]:
     """Return one score for each model, in the order of the run."""
-    return [ModelScore(name, [each for each in answers if each.kept.model == name]) for name in run.models]
+    return [ModelScore(name, [answer for answer in answers if answer.kept.model == name]) for name in run.models]
 
 
-def partings(found: Sequence[ModelScore]) -> list[Parting]:
+def partings(model_scores: Sequence[ModelScore]) -> list[Parting]:
     """Return the requests on which the models differ, in the order of the table."""
-    lines = sorted({each.kept.line for score in found for each in score.answers})
-    told = [Parting(line, {score.model: _right(score.answers, line) for score in found}) for line in lines]
-    return [each for each in told if _part(each.right.values())]
+    lines = sorted({answer.kept.line for score in model_scores for answer in score.answers})
+    all_partings = [
+        Parting(line, {score.model: _right(score.answers, line) for score in model_scores}) for line in lines
+    ]
+    return [parting for parting in all_partings if _part(parting.right.values())]
 
 
 def _right(answers: Iterable[JudgedAnswer], line: int) -> tuple[int, int]:
-    ours = [each.verdict for each in answers if each.kept.line == line and each.verdict != "inconclusive"]
-    return ours.count("right"), len(ours)
+    verdicts = [answer.verdict for answer in answers if answer.kept.line == line and answer.verdict != "inconclusive"]
+    return verdicts.count("right"), len(verdicts)
 
 
 def _part(right: Iterable[tuple[int, int]]) -> bool:
-    return len({ours / of for ours, of in right if of}) > 1
+    return len({count / of for count, of in right if of}) > 1

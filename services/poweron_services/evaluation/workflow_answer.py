@@ -47,8 +47,8 @@ async def recorded_answer(history: Sequence[Heard], content: ContentStore) -> Re
     Raises:
         Unavailable: the content store cannot be reached.
     """
-    heard = list(_first_round(history))
-    last, accepted = heard[-1], [each for each in heard if each.verdict == "accepted"]
+    records = list(_first_round(history))
+    last, accepted_records = records[-1], [record for record in records if record.verdict == "accepted"]
     status, message, documents = _ending(last)
     texts, erased = await _texts(documents, content, last.workflow.id)
     round_ = last.workflow.round
@@ -59,12 +59,14 @@ async def recorded_answer(history: Sequence[Heard], content: ContentStore) -> Re
         texts=texts,
         erased=erased,
         totals=round_.totals if round_ else Totals(),
-        duration_ms=last.recorded.time_ms - heard[0].recorded.time_ms,
+        duration_ms=last.recorded.time_ms - records[0].recorded.time_ms,
         actions=[
-            each.event.action for each in accepted if isinstance(each.event, ActionStarted) and each.event.try_ == 1
+            record.event.action
+            for record in accepted_records
+            if isinstance(record.event, ActionStarted) and record.event.try_ == 1
         ],
-        models=list(dict.fromkeys(_models(accepted))),
-        workers=frozenset(_workers(accepted)),
+        models=list(dict.fromkeys(_models(accepted_records))),
+        workers=frozenset(_workers(accepted_records)),
         prompt=round_.opening.prompt if round_ else "",
         code=round_.code if round_ and status == "failed" else None,
     )
@@ -72,9 +74,9 @@ async def recorded_answer(history: Sequence[Heard], content: ContentStore) -> Re
 
 def _first_round(history: Sequence[Heard]) -> Iterable[Heard]:
     """Yield the history up to the end of the first round; a follow-up is another request."""
-    for heard in history:
-        yield heard
-        if isinstance(heard.event, RoundCompleted | RoundFailed | RoundCancelled) and heard.verdict == "accepted":
+    for record in history:
+        yield record
+        if isinstance(record.event, RoundCompleted | RoundFailed | RoundCancelled) and record.verdict == "accepted":
             return
 
 
@@ -100,15 +102,15 @@ async def _texts(
     return texts, erased
 
 
-def _models(accepted: Iterable[Heard]) -> Iterable[str]:
-    for heard in accepted:
-        if heard.event is not None:
-            yield from (f"{call.provider}/{call.model}" for call in model_calls(heard.event))
+def _models(records: Iterable[Heard]) -> Iterable[str]:
+    for record in records:
+        if record.event is not None:
+            yield from (f"{call.provider}/{call.model}" for call in model_calls(record.event))
 
 
-def _workers(accepted: Iterable[Heard]) -> Iterable[str]:
+def _workers(records: Iterable[Heard]) -> Iterable[str]:
     """Yield the instances of all roles except the intake, which answers requests and decides nothing of the answer."""
-    for heard in accepted:
-        role, _, instance = heard.recorded.envelope.source.removeprefix("/poweron/").partition("/")
+    for record in records:
+        role, _, instance = record.recorded.envelope.source.removeprefix("/poweron/").partition("/")
         if role != "intake":
             yield instance

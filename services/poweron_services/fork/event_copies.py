@@ -57,14 +57,14 @@ class Copying:
 
     async def event(self, event: WorkflowEvent, seq: int) -> WorkflowEvent:
         """Return the fork's copy of the event; `seq` is its position in the original workflow."""
-        copied: WorkflowEvent = await self.model(with_identity(event, self.fork, seq))
-        return copied.model_copy(update=await self._changes(copied, seq))
+        copy: WorkflowEvent = await self.model(with_identity(event, self.fork, seq))
+        return copy.model_copy(update=await self._changes(copy, seq))
 
     async def model(self, model: Copied) -> Copied:
         """Copy a part of an event and store every content it names under the fork's key; model calls cost nothing."""
-        copied = {name: await self._value(model, name) for name in type(model).model_fields}
-        called: dict[str, Any] = _FREE if isinstance(model, ModelCall) else {}
-        return model.model_copy(update=copied | called)
+        values = {name: await self._value(model, name) for name in type(model).model_fields}
+        free_usage: dict[str, Any] = _FREE if isinstance(model, ModelCall) else {}
+        return model.model_copy(update=values | free_usage)
 
     async def kept(self, name: str) -> str:
         """Copy a content and return its name in the fork; erased content keeps its name, which leads to nothing."""
@@ -118,8 +118,8 @@ class Copying:
             return await self.kept(value)
         if isinstance(value, Model):
             return await self.model(value)
-        if isinstance(value, tuple) and any(isinstance(each, Model) for each in value):
-            return tuple([await self.model(each) for each in value])
+        if isinstance(value, tuple) and any(isinstance(item, Model) for item in value):
+            return tuple([await self.model(item) for item in value])
         return value
 
     async def _lists(self, event: ActionCompleted) -> dict[str, Any]:
@@ -128,21 +128,21 @@ class Copying:
         if event.all_calls is not None:
             changes["all_calls"], _ = await self._list(event.all_calls, ModelCall)
         if event.documents_left_out:
-            *shown, index = event.documents
+            *first_documents, index = event.documents
             content, size = await self._list(index.content, DocumentRef)
             index = index.model_copy(update={"content": content, "size": size or index.size})
-            changes["documents"] = (*shown, index)
+            changes["documents"] = (*first_documents, index)
         return changes
 
-    async def _list(self, listed: str, kind: type[Model]) -> tuple[str, int]:
+    async def _list(self, name: str, kind: type[Model]) -> tuple[str, int]:
         """Copy each entry of a list and return its new name and size; the old list is already under the fork's key."""
         try:
-            entries = orjson.loads(await self.content.get(self.fork, listed))
+            entries = orjson.loads(await self.content.get(self.fork, name))
         except MissingContent:
-            return listed, 0
-        copied = [await self.model(kind.model_validate(entry)) for entry in entries]
-        written = dumps([entry.model_dump(mode="json", by_alias=True) for entry in copied])
-        return await self.content.put(self.fork, written), len(written)
+            return name, 0
+        copies = [await self.model(kind.model_validate(entry)) for entry in entries]
+        content = dumps([entry.model_dump(mode="json", by_alias=True) for entry in copies])
+        return await self.content.put(self.fork, content), len(content)
 
 
 _FREE: Final[dict[str, Any]] = {

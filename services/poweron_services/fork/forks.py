@@ -61,7 +61,7 @@ class Forks:
         async def staged(workflow: Workflow) -> Sequence[WorkflowEvent]:
             if forked_from(workflow) is None:
                 return await function(workflow)
-            return await self._taken_over(workflow) or _stopped(workflow) or await function(workflow)
+            return await self._taken_over(workflow) or _stop(workflow) or await function(workflow)
 
         return staged
 
@@ -74,32 +74,32 @@ class Forks:
             log.warning(telemetry.STAGE_WAITS, workflow_id=workflow.id, stage="execute", error=str(failure.error))
 
         async def acted() -> Sequence[WorkflowEvent] | None:
-            return await self._taken_over(workflow) or await self._acted(workflow)
+            return await self._taken_over(workflow) or await self._act(workflow)
 
         return await retry(acted, failed=failed)
 
     async def _taken_over(self, workflow: Workflow) -> Sequence[WorkflowEvent]:
         """Return the next event of the part that is taken over; nothing after its end."""
-        found = (await self._original(workflow)).next_event(workflow)
-        return [] if found is None else [await self._copying(workflow).event(found.event, found.seq)]
+        next_event = (await self._original(workflow)).next_event(workflow)
+        return [] if next_event is None else [await self._copying(workflow).event(next_event.event, next_event.seq)]
 
-    async def _acted(self, workflow: Workflow) -> Sequence[WorkflowEvent] | None:
+    async def _act(self, workflow: Workflow) -> Sequence[WorkflowEvent] | None:
         match workflow.phase:
             case "ready" if workflow.step.approval != "denied":
-                return await self._begun(workflow)
+                return await self._begin(workflow)
             case "approve":
-                return await self._answered(workflow)
+                return await self._answer(workflow)
             case "started" | "draining" if workflow.step.starts[-1].claim == RECORDED:
-                return [await self._ended(workflow)]
+                return [await self._end(workflow)]
             case _:
                 return None
 
-    async def _begun(self, workflow: Workflow) -> Sequence[WorkflowEvent] | None:
+    async def _begin(self, workflow: Workflow) -> Sequence[WorkflowEvent] | None:
         """Return the claim of a result to take over, or of an action that must not run; None to run the action."""
-        found = (await self._original(workflow)).result(workflow)
-        return [self._started(workflow)] if found is not None or self._why_not(workflow) else None
+        result = (await self._original(workflow)).result(workflow)
+        return [self._start_event(workflow)] if result is not None or self._why_not(workflow) else None
 
-    async def _answered(self, workflow: Workflow) -> Sequence[WorkflowEvent] | None:
+    async def _answer(self, workflow: Workflow) -> Sequence[WorkflowEvent] | None:
         """Return the user's answer from the original if its result is also taken over; None to ask a user."""
         original = await self._original(workflow)
         answer = original.answer(workflow)
@@ -107,15 +107,15 @@ class Forks:
             return None
         return [await self._copying(workflow).event(answer.event, answer.seq)]
 
-    async def _ended(self, workflow: Workflow) -> ActionCompleted:
-        found = (await self._original(workflow)).result(workflow)
-        if found is None or workflow.phase == "draining":
-            return self._not_begun(workflow)
-        copied = await self._copying(workflow).event(found.completed, found.seq)
-        assert isinstance(copied, ActionCompleted)
-        return _at_hand(workflow, copied, found)
+    async def _end(self, workflow: Workflow) -> ActionCompleted:
+        result = (await self._original(workflow)).result(workflow)
+        if result is None or workflow.phase == "draining":
+            return self._unbegun_result(workflow)
+        copy = await self._copying(workflow).event(result.completed, result.seq)
+        assert isinstance(copy, ActionCompleted)
+        return _at_hand(workflow, copy, result)
 
-    def _started(self, workflow: Workflow) -> ActionStarted:
+    def _start_event(self, workflow: Workflow) -> ActionStarted:
         spec = self.specs.get(_action(workflow))
         return ActionStarted(
             **step_place(workflow),
@@ -127,7 +127,7 @@ class Forks:
             deadline_ms=spec.limit_ms if spec else 0,
         )
 
-    def _not_begun(self, workflow: Workflow) -> ActionCompleted:
+    def _unbegun_result(self, workflow: Workflow) -> ActionCompleted:
         code = self._why_not(workflow) or NEEDS_LIVE
         return ActionCompleted(
             **step_place(workflow),
@@ -150,7 +150,7 @@ class Forks:
         fork = forked_from(workflow)
         assert fork is not None
         events = await self.originals.accepted_events(fork.workflow)
-        if all((each.seq, each.sha256) != (fork.seq, fork.head) for each in events):
+        if all((event.seq, event.sha256) != (fork.seq, fork.head) for event in events):
             raise Unavailable(f"Postgres does not hold record {fork.seq} of workflow {fork.workflow} yet")
         return Original(workflow.id, fork.seq, events)
 
@@ -165,10 +165,10 @@ def _action(workflow: Workflow) -> str:
     return workflow.step.selection.action
 
 
-def _at_hand(workflow: Workflow, completed: ActionCompleted, found: Result) -> ActionCompleted:
+def _at_hand(workflow: Workflow, completed: ActionCompleted, result: Result) -> ActionCompleted:
     """Return a result as that of the current step, wherever it came from."""
     task = workflow.task
-    label, here = result_label(workflow, found.action), f"r{workflow.current.number}t{task.number}a{task.actions}"
+    label, here = result_label(workflow, result.action), f"r{workflow.current.number}t{task.number}a{task.actions}"
     documents = tuple(
         document.model_copy(update={"document_id": f"{here}d{document.document_id.rpartition('d')[2]}"})
         for document in completed.documents
@@ -177,7 +177,7 @@ def _at_hand(workflow: Workflow, completed: ActionCompleted, found: Result) -> A
     return completed.model_copy(update={**place, "result_label": label, "documents": documents})
 
 
-def _stopped(workflow: Workflow) -> Sequence[WorkflowEvent]:
+def _stop(workflow: Workflow) -> Sequence[WorkflowEvent]:
     """Return the failure that ends a fork whose action was not run; nothing otherwise."""
     task = workflow.current.task
     completed = task.step.completed if task is not None and workflow.phase == "observe" else None

@@ -54,9 +54,9 @@ class AcceptedEvent(NamedTuple):
 def accepted(records: Iterable[JudgedRecord]) -> list[AcceptedEvent]:
     """Return the accepted events among the records of a workflow."""
     return [
-        AcceptedEvent(each.seq, each.sha256, each.envelope.event)
-        for each in records
-        if each.verdict == "accepted" and each.envelope.event is not None
+        AcceptedEvent(record.seq, record.sha256, record.envelope.event)
+        for record in records
+        if record.verdict == "accepted" and record.envelope.event is not None
     ]
 
 
@@ -84,35 +84,36 @@ class Original:
 
     def __post_init__(self) -> None:
         """Index the events by the ids that they have in the fork."""
-        self.events = [each for each in self.events if not isinstance(each.event, WITHOUT_TURN)]
+        self.events = [event for event in self.events if not isinstance(event.event, WITHOUT_TURN)]
         self._positions = {
-            event_id(self.fork, with_identity(each.event, self.fork, each.seq)): number
-            for number, each in enumerate(self.events)
+            event_id(self.fork, with_identity(event.event, self.fork, event.seq)): number
+            for number, event in enumerate(self.events)
         }
         self._results = _results(self.events)
-        answers = (each for each in self.events if isinstance(each.event, ApprovalGranted | ApprovalDenied))
-        self._answers = {place_of(each.event): each for each in answers}
+        answers = (event for event in self.events if isinstance(event.event, ApprovalGranted | ApprovalDenied))
+        self._answers = {place_of(event.event): event for event in answers}
 
     def next_event(self, workflow: Workflow) -> AcceptedEvent | None:
         """Return the event to take over next; None after the last one, or once the fork differs from the original."""
         position = self._position(workflow)
         if position is None or position + 1 >= len(self.events):
             return None
-        found = self.events[position + 1]
-        is_ours = found.seq <= self.until and not isinstance(found.event, Opening)
-        if not is_ours or self._never_ended(found.event) or not self._is_accepted(workflow, position + 1):
+        candidate = self.events[position + 1]
+        is_taken_over = candidate.seq <= self.until and not isinstance(candidate.event, Opening)
+        if not is_taken_over or self._never_ended(candidate.event) or not self._is_accepted(workflow, position + 1):
             return None
-        return found
+        return candidate
 
     def result(self, workflow: Workflow) -> Result | None:
         """Return the current action's result for these parameters, from the same place or else from the first other."""
         selection, parameters = workflow.step.selection, workflow.step.parameters
         assert selection is not None
         assert parameters is not None
-        wanted = (selection.action, parameters.parameters)
-        found = [each for each in self._results if (each.action, each.parameters) == wanted]
-        here = [each for each in found if each.place == workflow.place]
-        elsewhere = [each for each in found if not each.completed.documents_left_out]  # others' lists name places
+        key = (selection.action, parameters.parameters)
+        results = [result for result in self._results if (result.action, result.parameters) == key]
+        here = [result for result in results if result.place == workflow.place]
+        # lists of other steps name places of their own
+        elsewhere = [result for result in results if not result.completed.documents_left_out]
         return next(iter((*here, *elsewhere)), None)
 
     def answer(self, workflow: Workflow) -> AcceptedEvent | None:
@@ -124,14 +125,14 @@ class Original:
         head, opening = workflow.head, workflow.current.opening
         if head is None or head.id != event_id(workflow.id, opening):
             return None if head is None else self._positions.get(head.id)
-        return self._opened(opening.round)
+        return self._opening_position(opening.round)
 
-    def _opened(self, round_number: int) -> int | None:
+    def _opening_position(self, round_number: int) -> int | None:
         """Return the position at which the original workflow's round was opened."""
         numbers = (
             number
-            for number, each in enumerate(self.events)
-            if isinstance(each.event, WorkflowRequested | RoundRequested) and each.event.round == round_number
+            for number, event in enumerate(self.events)
+            if isinstance(event.event, WorkflowRequested | RoundRequested) and event.event.round == round_number
         )
         return next(numbers, None)
 
@@ -143,21 +144,21 @@ class Original:
         later event of its own has the id of a copy.
         """
         opening = workflow.current.opening
-        opened = self._opened(opening.round)
-        assert opened is not None  # the event at `position` comes after it
+        opening_position = self._opening_position(opening.round)
+        assert opening_position is not None  # the event at `position` comes after it
         head = Cause(event_id(workflow.id, opening), "")
         copy: Workflow | None = Workflow(
             workflow.id, "plan", workflow.openings, Round(opening.round, opening, workflow.current.opened_ms), head
         )
-        for each in self.events[opened + 1 : position]:
-            copy = copy and _after(copy, each.event)
+        for event in self.events[opening_position + 1 : position]:
+            copy = copy and _after(copy, event.event)
         if copy is None or (copy.phase, copy.place) != (workflow.phase, workflow.place):
             return False
         return _after(copy, self.events[position].event) is not None
 
     def _never_ended(self, event: WorkflowEvent) -> bool:
         """Return whether the event starts an action whose end is unknown."""
-        return isinstance(event, ActionStarted) and all(each.place != place_of(event) for each in self._results)
+        return isinstance(event, ActionStarted) and all(result.place != place_of(event) for result in self._results)
 
 
 def forked_from(workflow: Workflow) -> ForkedFrom | None:
@@ -181,17 +182,17 @@ def _after(workflow: Workflow, event: WorkflowEvent) -> Workflow | None:
 
 
 def _results(events: Sequence[AcceptedEvent]) -> list[Result]:
-    selected, given, results = dict[Place, str](), dict[Place, dict[str, JsonValue]](), list[Result]()
+    actions, parameters, results = dict[Place, str](), dict[Place, dict[str, JsonValue]](), list[Result]()
     for seq, _, event in events:
         match event:
             case ActionSelected():
-                selected[place_of(event)] = event.action
+                actions[place_of(event)] = event.action
             case ParametersSet():
-                given[place_of(event)] = event.parameters
+                parameters[place_of(event)] = event.parameters
             case ActionCompleted():
                 place = place_of(event)
                 if event.outcome not in NO_RESULT:
-                    results.append(Result(seq, place, selected[place], given[place], event))
+                    results.append(Result(seq, place, actions[place], parameters[place], event))
             case (
                 WorkflowRequested()
                 | RoundRequested()

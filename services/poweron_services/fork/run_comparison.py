@@ -76,18 +76,18 @@ def decides_the_same(a: WorkflowEvent, b: WorkflowEvent) -> bool:
 
 
 def _divergence(a: Sequence[Turn], b: Sequence[Turn]) -> Divergence | None:
-    for ours, theirs in zip_longest(a, b):
-        if ours != theirs:
-            return _parted(ours, theirs)
+    for first, second in zip_longest(a, b):
+        if first != second:
+            return _as_divergence(first, second)
     return None
 
 
-def _parted(a: Turn | None, b: Turn | None) -> Divergence:
+def _as_divergence(a: Turn | None, b: Turn | None) -> Divergence:
     """Return the different values of the same kind of turn at the same place, or else the turn that only one has."""
     if a is not None and b is not None and (a.place, a.what) == (b.place, b.what):
         return _at(a.place, a.what, a.value, b.value)
-    first = min((each for each in (a, b) if each is not None), key=lambda each: each.place)
-    return _at(first.place, "length", _shown(a), _shown(b))
+    first = min((turn for turn in (a, b) if turn is not None), key=lambda turn: turn.place)
+    return _at(first.place, "length", _description(a), _description(b))
 
 
 def _at(place: Place, what: What, a: Any, b: Any) -> Divergence:
@@ -95,18 +95,18 @@ def _at(place: Place, what: What, a: Any, b: Any) -> Divergence:
     return Divergence(round=round_, task=task, attempt=attempt, step=step, what=what, a=a, b=b)
 
 
-def _shown(turn: Turn | None) -> Any:
+def _description(turn: Turn | None) -> Any:
     return None if turn is None else {"place": list(turn.place), turn.what: turn.value}
 
 
 def _turns(events: Sequence[WorkflowEvent]) -> Iterator[Turn]:
     for event in events:
-        for kind, what, value in _COMPARED:
+        for kind, what, value in _COMPARISONS:
             if isinstance(event, kind):
                 yield Turn(place_of(event), what, value(event))
 
 
-_COMPARED: Final[Sequence[tuple[type[WorkflowEvent], What, Callable[[Any], Any]]]] = (
+_COMPARISONS: Final[Sequence[tuple[type[WorkflowEvent], What, Callable[[Any], Any]]]] = (
     (TasksPlanned, "length", lambda event: {"tasks": len(event.tasks)}),
     (ActionSelected, "action", lambda event: event.action),
     (ParametersSet, "parameters", lambda event: event.parameters),
@@ -122,14 +122,14 @@ _COMPARED: Final[Sequence[tuple[type[WorkflowEvent], What, Callable[[Any], Any]]
 
 def _cost(events: Sequence[WorkflowEvent]) -> RunCost:
     calls = [call for event in events for call in model_calls(event)]
-    used = Used.by([*calls, *(call for event in events for call in failed_calls(event))])
+    usage = Used.by([*calls, *(call for event in events for call in failed_calls(event))])
     completed = [event for event in events if isinstance(event, ActionCompleted)]
     return RunCost(
         steps=len(completed),
         calls=sum(not call.is_taken_over for call in calls),
         recorded_calls=sum(call.is_taken_over for call in calls),
-        tokens=used.tokens,
-        cost_nano_usd=used.cost_nano_usd,
-        model_ms=used.duration_ms,
+        tokens=usage.tokens,
+        cost_nano_usd=usage.cost_nano_usd,
+        model_ms=usage.duration_ms,
         action_ms=sum(event.duration_ms for event in completed),
     )

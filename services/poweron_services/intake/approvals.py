@@ -12,17 +12,17 @@ def why_not(request: RequestApproval, approval: OpenQuestion | None, now_ms: int
     if approval is None:
         return Refusal("nothing_to_approve", f"{place} does not wait for an approval.")
     if approval.state != "asked":
-        granted = approval.state == "granted"
-        said = f"{place} was {'approved' if granted else 'denied'} already{_by(approval)}."
-        return Refusal("already_approved" if granted else "already_denied", said)
+        is_granted = approval.state == "granted"
+        message = f"{place} was {'approved' if is_granted else 'denied'} already{_by(approval)}."
+        return Refusal("already_approved" if is_granted else "already_denied", message)
     if not approval.waits:
         return Refusal("nothing_to_approve", f"{place} does not wait for an approval any more; its round was stopped.")
     if request.parameters_sha256 != approval.parameters_sha256:
-        said = f"{place} waits with other parameters than those that the answer is about; look at them again."
-        return Refusal("other_parameters", said)
+        message = f"{place} waits with other parameters than those that the answer is about; look at them again."
+        return Refusal("other_parameters", message)
     if now_ms >= approval.due_ms:
-        said = f"The time in which {place[0].lower()}{place[1:]} could be approved is over."
-        return Refusal("approval_overdue", said)
+        message = f"The time in which {place[0].lower()}{place[1:]} could be approved is over."
+        return Refusal("approval_overdue", message)
     return None
 
 

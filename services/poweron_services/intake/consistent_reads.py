@@ -32,9 +32,9 @@ class SharedQuery(Generic[Seen]):
 
     async def until(self, holds: Callable[[Seen], bool]) -> Seen:
         """Query the rows until the condition holds, and return what they say."""
-        while not holds(seen := await self()):
+        while not holds(rows := await self()):
             pass
-        return seen
+        return rows
 
     async def _query(self) -> Seen:
         """Delay the query, so that callers that ask meanwhile can share it."""

@@ -35,23 +35,23 @@ async def summarise_rounds(
         spent: their total usage.
         put: stores bytes and returns their commitment; called if something is left out or an address must remain known.
     """
-    told = compact(messages)
-    labelled = [
+    summary = compact(messages)
+    lists = [
         LabelledDocuments(label=label, documents=documents) for label, documents in labelled_documents(messages).items()
     ]
-    kept = _newest_that_fit(labelled)
-    unnamed = [each for each in labelled if each not in kept]
-    left_out = sum(len(each.documents) for each in unnamed)
-    needed_later = left_out or not told.is_whole or bool(known_addresses(messages))
+    fitting_lists = _newest_that_fit(lists)
+    other_lists = [entry for entry in lists if entry not in fitting_lists]
+    left_out = sum(len(entry.documents) for entry in other_lists)
+    is_needed_later = left_out or not summary.is_whole or bool(known_addresses(messages))
     everything = _MESSAGES.dump_python(tuple(messages), mode="json", by_alias=True)
     return EarlierRounds(
         last_round=last_round,
-        history=told.text,
-        history_left_out=told.left_out,
-        history_ref=await put(dumps(everything)) if needed_later else None,
-        documents=kept,
+        history=summary.text,
+        history_left_out=summary.left_out,
+        history_ref=await put(dumps(everything)) if is_needed_later else None,
+        documents=fitting_lists,
         documents_left_out=left_out,
-        lists_left_out=_labels_that_fit(unnamed),
+        lists_left_out=_labels_that_fit(other_lists),
         spent=spent,
     )
 
@@ -67,25 +67,25 @@ class Compact(NamedTuple):
 
 def compact(messages: Sequence[ChatMessage]) -> Compact:
     """The history as prompts show it, newest first, in at most 8 kB."""
-    rendered = list(map(render, messages))
-    entries = [fitting_text(entry, ENTRY_BUDGET) for entry in rendered]
-    kept = fitting(entries, HISTORY_BUDGET)
-    return Compact("\n".join(kept), len(entries) - len(kept), list(kept) == rendered)
+    texts = list(map(render, messages))
+    entries = [fitting_text(entry, ENTRY_BUDGET) for entry in texts]
+    first_entries = fitting(entries, HISTORY_BUDGET)
+    return Compact("\n".join(first_entries), len(entries) - len(first_entries), list(first_entries) == texts)
 
 
-def _newest_that_fit(labelled: Sequence[LabelledDocuments]) -> tuple[LabelledDocuments, ...]:
+def _newest_that_fit(lists: Sequence[LabelledDocuments]) -> tuple[LabelledDocuments, ...]:
     """The newest lists that fit as a whole, since a label must not name fewer documents than before; skip others."""
-    kept, budget = list[LabelledDocuments](), DOCUMENTS_BUDGET
-    for each in labelled[:MAX_DOCUMENTS]:
-        size = len(dumps(each.model_dump(mode="json", by_alias=True))) + 1
+    result, budget = list[LabelledDocuments](), DOCUMENTS_BUDGET
+    for entry in lists[:MAX_DOCUMENTS]:
+        size = len(dumps(entry.model_dump(mode="json", by_alias=True))) + 1
         if size <= budget:
-            kept.append(each)
+            result.append(entry)
             budget -= size
-    return tuple(kept)
+    return tuple(result)
 
 
-def _labels_that_fit(labelled: Sequence[LabelledDocuments]) -> tuple[LeftOutList, ...]:
+def _labels_that_fit(lists: Sequence[LabelledDocuments]) -> tuple[LeftOutList, ...]:
     """The labels of lists that do not fit, with their lengths: lists of handed-over documents, then the newest."""
-    in_order = sorted(labelled, key=lambda each: not is_request_label(each.label))
-    unnamed = [LeftOutList(label=each.label, count=len(each.documents)) for each in in_order]
-    return fitting(unnamed[:MAX_DOCUMENTS], LISTS_BUDGET)
+    in_order = sorted(lists, key=lambda entry: not is_request_label(entry.label))
+    left_out = [LeftOutList(label=entry.label, count=len(entry.documents)) for entry in in_order]
+    return fitting(left_out[:MAX_DOCUMENTS], LISTS_BUDGET)

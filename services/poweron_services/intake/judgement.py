@@ -171,13 +171,13 @@ def terms(
     Budgets of tasks and of the workflow persist: where a further round sets no limit, that of the round `before`
     applies. Marks of actions that a person has to approve persist, too: no round removes any of them.
     """
-    agreed: dict[str, Any] = {name: getattr(request, name) for name in Terms.model_fields}
+    result: dict[str, Any] = {name: getattr(request, name) for name in Terms.model_fields}
     if before is not None:
-        agreed["budgets"] = before.budgets.of_next_round(request.budgets)
-    agreed["allowed_methods"] = lists.joined_allowed(request.allowed_methods)
-    agreed["denied_methods"] = _denied(lists.joined_denied(request.denied_methods))
-    agreed["approve"] = joined(request.approve, marks, before.approve if before else ())
-    return agreed | _language(request, before, default_language)
+        result["budgets"] = before.budgets.of_next_round(request.budgets)
+    result["allowed_methods"] = lists.joined_allowed(request.allowed_methods)
+    result["denied_methods"] = _denied(lists.joined_denied(request.denied_methods))
+    result["approve"] = joined(request.approve, marks, before.approve if before else ())
+    return result | _language(request, before, default_language)
 
 
 def _denied(patterns: tuple[str, ...]) -> tuple[str, ...]:
@@ -195,11 +195,11 @@ def _language(request: Terms, before: Opening | None, default_language: str | No
     """
     earlier = before.user_language if before else None
     of_workflow = None if before and before.user_language_detected else earlier
-    asked_for = (request.user_language, of_workflow, request.requester.language, default_language)
-    if language := next(filter(None, asked_for), None):
+    candidates = (request.user_language, of_workflow, request.requester.language, default_language)
+    if language := next(filter(None, candidates), None):
         return {"user_language": language}
-    detected = detect(request.prompt) or earlier
-    return {"user_language": detected, "user_language_detected": detected is not None}
+    detection = detect(request.prompt) or earlier
+    return {"user_language": detection, "user_language_detected": detection is not None}
 
 
 def _no_such_round(last: int, named: int) -> Refusal:

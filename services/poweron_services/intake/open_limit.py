@@ -22,7 +22,7 @@ class OpenLimit:
     def __init__(self, queries: IntakeQueries, max_open: int) -> None:
         self._queries = queries
         self._max_open = max_open
-        self._capacity = SharedQuery(self._left)
+        self._capacity = SharedQuery(self._read_capacity)
         self._waiting = SenderTurns[asyncio.Event]()
 
     async def admit(self, sender: str, next_cancellation: NextCancellation) -> None:
@@ -40,5 +40,5 @@ class OpenLimit:
             capacity.free -= 1
             admitted.set()
 
-    async def _left(self) -> _Capacity:
+    async def _read_capacity(self) -> _Capacity:
         return _Capacity(self._max_open - await self._queries.count_open(self._max_open))

@@ -147,21 +147,21 @@ class RequestJudge:
         messages = list[ChatMessage]()
         while page := await self.queries.messages(workflow, messages[-1].seq if messages else None):
             messages += page
-        ended = bool(messages) and (messages[0].round, messages[0].kind) == (last_round, "round_end")
-        if not ended or messages[-1].kind != "workflow_start":
+        has_end = bool(messages) and (messages[0].round, messages[0].kind) == (last_round, "round_end")
+        if not has_end or messages[-1].kind != "workflow_start":
             raise Unavailable(f"Postgres was rebuilt and does not hold all {last_round} rounds of {workflow} yet")
         spent = await self.queries.spent(workflow, last_round)
         return await summarise_rounds(last_round, messages, spent, partial(self.content.put, workflow))
 
     def _terms(self, request: Terms, before: Opening | None = None) -> dict[str, Any]:
         language = self.default_language
-        agreed = judgement.terms(request, before, marks=self.marks, default_language=language, lists=self.lists)
-        judgement.check_prices(agreed["budgets"], self.unpriced)
-        return agreed
+        terms = judgement.terms(request, before, marks=self.marks, default_language=language, lists=self.lists)
+        judgement.check_prices(terms["budgets"], self.unpriced)
+        return terms
 
 
 async def store_documents(
-    content: ContentStore, workflow: str, round_number: int, given: Sequence[GivenDocument]
+    content: ContentStore, workflow: str, round_number: int, documents: Sequence[GivenDocument]
 ) -> tuple[DocumentRef, ...]:
     """Store the documents of a round and return them as its opening names them.
 
@@ -170,26 +170,26 @@ async def store_documents(
     """
     return tuple(
         [
-            await _stored(content, workflow, f"r{round_number}d{position}", document)
-            for position, document in enumerate(given, start=1)
+            await _store(content, workflow, f"r{round_number}d{position}", document)
+            for position, document in enumerate(documents, start=1)
         ]
     )
 
 
-async def _stored(content: ContentStore, workflow: str, document_id: str, given: GivenDocument) -> DocumentRef:
-    if isinstance(given, InlineDocument):
-        name, size = await content.put(workflow, given.data), len(given.data)
+async def _store(content: ContentStore, workflow: str, document_id: str, document: GivenDocument) -> DocumentRef:
+    if isinstance(document, InlineDocument):
+        name, size = await content.put(workflow, document.data), len(document.data)
     else:
         try:
-            name, size = given.content, await content.size(workflow, given.content)
+            name, size = document.content, await content.size(workflow, document.content)
         except MissingContent as error:
-            missing = f"Document {given.document_name!r} is not in the content store."
+            missing = f"Document {document.document_name!r} is not in the content store."
             raise Refusal("document_missing", missing) from error
-    guessed = mimetypes.guess_type(given.document_name)[0] or UNKNOWN_TYPE
+    media_type = mimetypes.guess_type(document.document_name)[0] or UNKNOWN_TYPE
     return DocumentRef(
         document_id=document_id,
-        document_name=given.document_name,
-        mime_type=guessed if given.mime_type == UNKNOWN_TYPE else given.mime_type,
+        document_name=document.document_name,
+        mime_type=media_type if document.mime_type == UNKNOWN_TYPE else document.mime_type,
         size=size,
         content=name,
     )

@@ -98,25 +98,25 @@ class Settlement:
         """Append the answer, with the cancellation of the round that it opens, and return its offset."""
         with ExitStack() as spans:
             answer = spans.enter_context(telemetry.answer_span(workflow, identity, event, self._spans))
-            values = [self._encoded(workflow, identity, answer)]
-            if cancelling is not None and (cancelled := cancellation_of(answer.event, cancelling)) is not None:
-                span = telemetry.answer_span(workflow, cancelling.identity, cancelled, self._spans)
-                values.append(self._written(workflow, spans.enter_context(span)))
+            values = [self._encode(workflow, identity, answer)]
+            if cancelling is not None and (cancellation := cancellation_of(answer.event, cancelling)) is not None:
+                span = telemetry.answer_span(workflow, cancelling.identity, cancellation, self._spans)
+                values.append(self._record_value(workflow, spans.enter_context(span)))
             offsets = await self._log.append(
                 topics.EVENTS.name, [Message(workflow.encode(), value) for value in values]
             )
         return offsets[0]
 
-    def _encoded(self, workflow: str, identity: RequestIdentity, answer: telemetry.AnswerSpan) -> bytes:
+    def _encode(self, workflow: str, identity: RequestIdentity, answer: telemetry.AnswerSpan) -> bytes:
         """Encode the answer as a record value; refuse a request that is too large to become an event."""
         try:
-            return self._written(workflow, answer)
+            return self._record_value(workflow, answer)
         except Refused:
             detail = f"The prompt and the other fields take more than {MAX_EVENT} bytes together; shorten the prompt."
             answer.event = RequestRefused(request=identity, reason="invalid", code="request_too_large", detail=detail)
-            return self._written(workflow, answer)
+            return self._record_value(workflow, answer)
 
-    def _written(self, workflow: str, answer: telemetry.AnswerSpan) -> bytes:
+    def _record_value(self, workflow: str, answer: telemetry.AnswerSpan) -> bytes:
         time = rfc3339(datetime.fromtimestamp(self._now_ms() / 1000, UTC))
         of = answer.traceparent
         return encode(envelop(answer.event, workflow_id=workflow, source=self._source, time=time, traceparent=of))

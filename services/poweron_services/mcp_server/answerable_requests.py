@@ -25,17 +25,17 @@ Received = SessionMessage | Exception
 @asynccontextmanager
 async def answerable(received: ObjectReceiveStream[Received]) -> AsyncGenerator[ObjectReceiveStream[Received], None]:
     """Pass on what is received, each request in a form that can be answered."""
-    into, passed_on = anyio.create_memory_object_stream[Received](0)
-    async with passed_on, anyio.create_task_group() as tasks:
+    into, accepted = anyio.create_memory_object_stream[Received](0)
+    async with accepted, anyio.create_task_group() as tasks:
         tasks.start_soon(_pass_on, received, into)
-        yield passed_on
+        yield accepted
         tasks.cancel_scope.cancel()
 
 
 async def _pass_on(received: ObjectReceiveStream[Received], into: ObjectSendStream[Received]) -> None:
     async with into:
-        async for each in received:
-            await into.send(_answerable(each))
+        async for message in received:
+            await into.send(_answerable(message))
 
 
 def _answerable(received: Received) -> Received:
@@ -46,14 +46,14 @@ def _answerable(received: Received) -> Received:
     return received
 
 
-def _with_whole_characters(refused: ValidationError) -> Received:
+def _with_whole_characters(error: ValidationError) -> Received:
     """Return the message with `?` for each lone surrogate, or the error if that does not make it readable."""
-    line = refused.errors()[0]["input"]
+    line = error.errors()[0]["input"]
     try:
         text = json.dumps(json.loads(line), ensure_ascii=False)
         return SessionMessage(types.jsonrpc_message_adapter.validate_json(writable(text), by_name=False))
     except (ValueError, TypeError, RecursionError):
-        return refused
+        return error
 
 
 def _with_short_names(request: types.JSONRPCRequest) -> types.JSONRPCRequest:

@@ -30,15 +30,15 @@ class AllowedFolders:
     folders: tuple[Path, ...]
 
     @classmethod
-    def of(cls, named: Sequence[Path]) -> "AllowedFolders":
+    def of(cls, folders: Sequence[Path]) -> "AllowedFolders":
         """Return the named folders, or else the folder in which the command was started.
 
         Many assistants start their servers in the home directory or at the root, which would allow everything: then
         no folder is allowed.
         """
         here = Path.cwd()
-        started_in = () if here in (Path.home().resolve(), Path(here.anchor)) else (here,)
-        return cls(tuple(folder.resolve() for folder in named) or started_in)
+        default_folders = () if here in (Path.home().resolve(), Path(here.anchor)) else (here,)
+        return cls(tuple(folder.resolve() for folder in folders) or default_folders)
 
     def read(self, path: str) -> File:
         """Read the file at the path.
@@ -48,7 +48,7 @@ class AllowedFolders:
         """
         folder, parts = self._place(path)
         try:
-            descriptor = _opened(folder, parts)
+            descriptor = _open(folder, parts)
         except FileNotFoundError:
             raise NotHandedOver(f"There is no file {path!r}.", code="file_missing") from None
         except OSError as error:
@@ -70,9 +70,9 @@ class AllowedFolders:
         """Return the allowed folder above the path, and the names that lead from there to the file."""
         if not self.folders:
             raise NotHandedOver("No folder is allowed; `poweron mcp serve --allow DIR` names one.")
-        named = Path(path)
-        for folder in self.folders if named.is_absolute() else self.folders[:1]:
-            below = named.relative_to(folder) if named.is_relative_to(folder) else named
+        requested_path = Path(path)
+        for folder in self.folders if requested_path.is_absolute() else self.folders[:1]:
+            below = requested_path.relative_to(folder) if requested_path.is_relative_to(folder) else requested_path
             if below.parts and not below.is_absolute() and not any(part.startswith(".") for part in below.parts):
                 return folder, below.parts
         folders = ", ".join(repr(str(folder)) for folder in self.folders)
@@ -82,7 +82,7 @@ class AllowedFolders:
         )
 
 
-def _opened(folder: Path, parts: Sequence[str]) -> int:
+def _open(folder: Path, parts: Sequence[str]) -> int:
     """Open the file, from folder to folder and without following a link, and return its descriptor."""
     place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:

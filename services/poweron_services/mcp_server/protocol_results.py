@@ -25,45 +25,47 @@ _MIDDLE, _, _ = _REST.partition("{document_id}")
 
 
 def result(
-    told: Model, documents: Sequence[types.ContentBlock] = (), *, is_error: bool = False
+    content: Model, documents: Sequence[types.ContentBlock] = (), *, is_error: bool = False
 ) -> types.CallToolResult:
     """Build the result of a tool, which is also JSON in a text, for clients without support for structure."""
     return types.CallToolResult(
-        content=[types.TextContent(text=told.model_dump_json(by_alias=True)), *documents],
-        structured_content=told.model_dump(mode="json", by_alias=True),
+        content=[types.TextContent(text=content.model_dump_json(by_alias=True)), *documents],
+        structured_content=content.model_dump(mode="json", by_alias=True),
         is_error=is_error,
     )
 
 
 def error_result(sentence: str, code: str | None) -> types.CallToolResult:
     """Build the error of a tool, as the commands print it with `--json`."""
-    told = {"error": sentence} | ({"code": code} if code else {})
-    return types.CallToolResult(content=[types.TextContent(text=_json(told))], structured_content=told, is_error=True)
+    content = {"error": sentence} | ({"code": code} if code else {})
+    return types.CallToolResult(
+        content=[types.TextContent(text=_json(content))], structured_content=content, is_error=True
+    )
 
 
-def _json(told: dict[str, str]) -> str:
+def _json(content: dict[str, str]) -> str:
     import orjson  # noqa: PLC0415 - only where something is wrong
 
-    return orjson.dumps(told).decode()
+    return orjson.dumps(content).decode()
 
 
 async def document_blocks(
     connections: Connections, workflow_id: str, documents: Sequence[WrittenDocument]
 ) -> list[types.ContentBlock]:
     """Return the documents: short texts embedded, the others as links by which they can be read."""
-    known = {each.document_id: each for each in await reader.documents(connections.pool, workflow_id)}
+    known = {item.document_id: item for item in await reader.documents(connections.pool, workflow_id)}
     room, blocks = MAX_EMBEDDED_ALL, list[types.ContentBlock]()
     for document in documents:
         entry = known.get(document.document_id)
         if entry is not None and _is_text(document.mime_type) and document.size <= min(room, MAX_EMBEDDED):
             room -= document.size
-            blocks.append(await _embedded(connections, workflow_id, document, entry))
+            blocks.append(await _embed(connections, workflow_id, document, entry))
         else:
             blocks.append(_link(document))
     return blocks
 
 
-async def _embedded(
+async def _embed(
     connections: Connections, workflow_id: str, document: WrittenDocument, entry: DocumentEntry
 ) -> types.ContentBlock:
     try:
@@ -87,19 +89,19 @@ async def read_document(connections: Connections, uri: str) -> types.ReadResourc
     """
     workflow_id, _, document_id = uri.removeprefix(_BEGIN).partition(_MIDDLE)
     known = await reader.documents(connections.pool, workflow_id) if is_address(uri) else []
-    found = next((each for each in known if each.document_id == document_id), None)
-    if found is None:
+    entry = next((entry for entry in known if entry.document_id == document_id), None)
+    if entry is None:
         raise MCPError(types.INVALID_PARAMS, f"There is no document {uri[:300]!r}.", {"code": "unknown_reference"})
-    if found.size > MAX_READ:
-        larger = f"{found.document_name!r} has {found.size:,} bytes, {MAX_READ:,} can be read here. "
-        how = f"`poweron documents {workflow_id} --output DIR` writes it to a folder."
-        raise MCPError(types.INVALID_PARAMS, larger + how, {"code": "document_too_large"})
+    if entry.size > MAX_READ:
+        larger = f"{entry.document_name!r} has {entry.size:,} bytes, {MAX_READ:,} can be read here. "
+        advice = f"`poweron documents {workflow_id} --output DIR` writes it to a folder."
+        raise MCPError(types.INVALID_PARAMS, larger + advice, {"code": "document_too_large"})
     try:
-        data = await connections.content.get(workflow_id, found.content)
+        data = await connections.content.get(workflow_id, entry.content)
     except MissingContent as error:
-        gone = f"{found.document_name!r} is not in the content store any more."
-        raise MCPError(types.INVALID_PARAMS, gone, {"code": error.code}) from error
-    return types.ReadResourceResult(contents=[_contents(uri, found.mime_type, data)])
+        message = f"{entry.document_name!r} is not in the content store any more."
+        raise MCPError(types.INVALID_PARAMS, message, {"code": error.code}) from error
+    return types.ReadResourceResult(contents=[_contents(uri, entry.mime_type, data)])
 
 
 def is_address(uri: str) -> bool:

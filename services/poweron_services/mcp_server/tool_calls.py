@@ -57,79 +57,81 @@ class ToolCalls:
     narrated: Callable[[Heard], Iterable[str]]
     """Describes an event in sentences for users."""
 
-    async def ask(self, given: AskArguments, told: Told) -> WorkflowState:
+    async def ask(self, arguments: AskArguments, tell: Told) -> WorkflowState:
         """Ask for work, and wait for its end as long as requested; the work continues when the wait ends."""
-        _check_id(given.workflow_id)
-        files = [await asyncio.to_thread(self._file, each) for each in given.documents]
-        return await self.place.do(lambda connections: self._ask(connections, given, files, told))
+        _check_id(arguments.workflow_id)
+        files = [await asyncio.to_thread(self._file, document) for document in arguments.documents]
+        return await self.place.do(lambda connections: self._ask(connections, arguments, files, tell))
 
-    async def _ask(self, connections: Connections, given: AskArguments, files: list[File], told: Told) -> WorkflowState:
-        request: OpeningRequest = _request(given, connections.settings.language)
-        if given.workflow_id is not None:
-            request = await follow_up(connections, _request(given, connections.settings.language), given.workflow_id)
-        watching = _Watching(told, self.narrated, waits=given.wait_seconds > 0)
-        asked = asyncio.create_task(
-            ask(connections, request, files, identity=_identity(), callbacks=watching.callbacks)
-        )
+    async def _ask(
+        self, connections: Connections, arguments: AskArguments, files: list[File], tell: Told
+    ) -> WorkflowState:
+        request: OpeningRequest = _request(arguments, connections.settings.language)
+        if arguments.workflow_id is not None:
+            request = await follow_up(
+                connections, _request(arguments, connections.settings.language), arguments.workflow_id
+            )
+        watching = _Watching(tell, self.narrated, waits=arguments.wait_seconds > 0)
+        work = asyncio.create_task(ask(connections, request, files, identity=_identity(), callbacks=watching.callbacks))
         async with watching.telling_amounts(connections.progress):
-            outcome = await watching.until_enough(asked, given.wait_seconds)
+            outcome = await watching.until_enough(work, arguments.wait_seconds)
         if outcome is not None:
             return ended_state(outcome)
         if watching.waits_for_approval:
             return await workflow_state(connections, watching.workflow_id)
         return running_state(watching.workflow_id)
 
-    def _file(self, given: DocumentByPath | DocumentAsText | DocumentAsBytes) -> File:
-        match given:
+    def _file(self, document: DocumentByPath | DocumentAsText | DocumentAsBytes) -> File:
+        match document:
             case DocumentByPath():
-                return self.folders.read(given.path)
+                return self.folders.read(document.path)
             case DocumentAsText():
-                return File(given.name, given.text.encode(errors="replace"))
+                return File(document.name, document.text.encode(errors="replace"))
             case DocumentAsBytes():
-                return File(given.name, _bytes(given))
+                return File(document.name, _bytes(document))
 
-    async def workflow(self, given: WorkflowArguments, _: Told) -> WorkflowState:
+    async def workflow(self, arguments: WorkflowArguments, _: Told) -> WorkflowState:
         """Return the state of the workflow."""
-        _check_id(given.workflow_id)
-        return await self.place.do(lambda connections: workflow_state(connections, given.workflow_id))
+        _check_id(arguments.workflow_id)
+        return await self.place.do(lambda connections: workflow_state(connections, arguments.workflow_id))
 
-    async def history(self, given: HistoryArguments, _: Told) -> HistoryPage:
+    async def history(self, arguments: HistoryArguments, _: Told) -> HistoryPage:
         """Return a page of the workflow's audit trail."""
-        _check_id(given.workflow_id)
-        return await self.place.do(lambda connections: _history(connections, given))
+        _check_id(arguments.workflow_id)
+        return await self.place.do(lambda connections: _history(connections, arguments))
 
-    async def approve(self, given: ApproveArguments, _: Told) -> ApprovalState:
+    async def approve(self, arguments: ApproveArguments, _: Told) -> ApprovalState:
         """Answer the pending approval that was shown, and no other."""
-        _check_id(given.workflow_id)
-        if given.decision == "deny" and not given.reason.strip():
+        _check_id(arguments.workflow_id)
+        if arguments.decision == "deny" and not arguments.reason.strip():
             raise Refused("The reason is empty. Say why the action must not run.", code="invalid_request")
-        return await self.place.do(lambda connections: _approve(connections, given))
+        return await self.place.do(lambda connections: _approve(connections, arguments))
 
 
 class _Watching:
     """Follows one request: reports its events, and notices when there is nothing more to wait for."""
 
-    def __init__(self, told: Told, narrated: Callable[[Heard], Iterable[str]], *, waits: bool) -> None:
+    def __init__(self, tell: Told, narrate: Callable[[Heard], Iterable[str]], *, waits: bool) -> None:
         self.workflow_id = ""
         self.waits_for_approval = False
-        self.callbacks = Callbacks(self._heard, self._requested, self._untaken)
-        self._told = told
-        self._narrated = narrated
+        self.callbacks = Callbacks(self._hear, self._note_request, self._untaken)
+        self._told = tell
+        self._narrated = narrate
         self._waits = waits
         self._enough = asyncio.Event()
         self._stands = asyncio.Event()
         self._workflow: Workflow | None = None
 
-    def _requested(self, workflow_id: str) -> None:
+    def _note_request(self, workflow_id: str) -> None:
         self.workflow_id = workflow_id
         self._stands.set()
         self._told(f"Workflow {workflow_id} stands; `poweron cancel {workflow_id}` cancels it.")
 
-    def _heard(self, heard: Heard) -> None:
-        self._workflow = heard.workflow
-        for sentence in self._narrated(heard):
+    def _hear(self, record: Heard) -> None:
+        self._workflow = record.workflow
+        for sentence in self._narrated(record):
             self._told(sentence)
-        self.waits_for_approval = heard.workflow.phase == "approve"
+        self.waits_for_approval = record.workflow.phase == "approve"
         if self.waits_for_approval or not self._waits:
             self._enough.set()
 
@@ -150,73 +152,77 @@ class _Watching:
     async def _tell_amounts(self, topic: ProgressTopic) -> None:
         await self._stands.wait()
         async with aclosing(follow_amounts(topic, self.workflow_id, lambda: self._workflow)) as amounts:
-            async for told in amounts:
-                self._told(told)
+            async for text in amounts:
+                self._told(text)
 
-    async def until_enough(self, asked: "asyncio.Task[Outcome]", seconds: float) -> Outcome | None:
+    async def until_enough(self, work: "asyncio.Task[Outcome]", seconds: float) -> Outcome | None:
         """Return the outcome; None if the work continues: the time is up, or a person has to decide."""
         enough = asyncio.create_task(self._enough.wait())
         try:
-            await asyncio.wait({asked, enough}, timeout=seconds or None, return_when=asyncio.FIRST_COMPLETED)
-            while not asked.done() and not self.workflow_id:  # the request is not sent yet
-                await asyncio.wait({asked, enough}, timeout=1.0, return_when=asyncio.FIRST_COMPLETED)
-            return asked.result() if asked.done() else None
+            await asyncio.wait({work, enough}, timeout=seconds or None, return_when=asyncio.FIRST_COMPLETED)
+            while not work.done() and not self.workflow_id:  # the request is not sent yet
+                await asyncio.wait({work, enough}, timeout=1.0, return_when=asyncio.FIRST_COMPLETED)
+            return work.result() if work.done() else None
         finally:
-            await asyncio.gather(cancel_task(asked), cancel_task(enough))
+            await asyncio.gather(cancel_task(work), cancel_task(enough))
 
 
-def _request(given: AskArguments, language: str | None) -> RequestWorkflow:
-    wanted = f"\n\nGive the result as {' and '.join(given.formats)}." if given.formats else ""
-    cost = None if given.max_cost_usd is None else round(given.max_cost_usd * NANO)
+def _request(arguments: AskArguments, language: str | None) -> RequestWorkflow:
+    format_sentence = f"\n\nGive the result as {' and '.join(arguments.formats)}." if arguments.formats else ""
+    cost = None if arguments.max_cost_usd is None else round(arguments.max_cost_usd * NANO)
     return RequestWorkflow(
-        prompt=f"{given.prompt}{wanted}",
-        max_steps=given.max_steps,
-        budgets=Budgets(round_tokens=given.max_tokens, round_cost_nano_usd=cost),
-        user_language=given.language,
+        prompt=f"{arguments.prompt}{format_sentence}",
+        max_steps=arguments.max_steps,
+        budgets=Budgets(round_tokens=arguments.max_tokens, round_cost_nano_usd=cost),
+        user_language=arguments.language,
         requester=Requester(name=local_user(), language=language),
     )
 
 
-def _bytes(given: DocumentAsBytes) -> bytes:
+def _bytes(document: DocumentAsBytes) -> bytes:
     try:
-        return base64.b64decode(given.base64, validate=True)
+        return base64.b64decode(document.base64, validate=True)
     except binascii.Error as error:
-        raise Refused(f"The document {given.name!r} is not base64: {error}.", code="invalid_request") from error
+        raise Refused(f"The document {document.name!r} is not base64: {error}.", code="invalid_request") from error
 
 
-async def _history(connections: Connections, given: HistoryArguments) -> HistoryPage:
+async def _history(connections: Connections, arguments: HistoryArguments) -> HistoryPage:
     await catch_up(connections.log, connections.pool)
-    found = await reader.history(connections.pool, given.workflow_id, limit=given.limit, before_seq=given.before)
-    if not found and await reader.workflow(connections.pool, given.workflow_id) is None:
-        raise UnknownWorkflow(given.workflow_id)
-    entries = _bounded(found)
-    is_last = len(entries) == len(found) < given.limit or not entries or entries[-1].seq == 0
-    return HistoryPage(workflow_id=given.workflow_id, entries=entries, older=None if is_last else entries[-1].seq)
+    all_entries = await reader.history(
+        connections.pool, arguments.workflow_id, limit=arguments.limit, before_seq=arguments.before
+    )
+    if not all_entries and await reader.workflow(connections.pool, arguments.workflow_id) is None:
+        raise UnknownWorkflow(arguments.workflow_id)
+    entries = _fit_into_page(all_entries)
+    is_last = len(entries) == len(all_entries) < arguments.limit or not entries or entries[-1].seq == 0
+    return HistoryPage(workflow_id=arguments.workflow_id, entries=entries, older=None if is_last else entries[-1].seq)
 
 
-def _bounded(found: list[HistoryEntry]) -> tuple[HistoryEntry, ...]:
+def _fit_into_page(entries: list[HistoryEntry]) -> tuple[HistoryEntry, ...]:
     """Return as many of the newest entries as fit into a page, at least one."""
-    kept: list[HistoryEntry] = []
+    page: list[HistoryEntry] = []
     room = MAX_PAGE
-    for entry in found:
+    for entry in entries:
         room -= len(entry.model_dump_json())
-        if kept and room < 0:
+        if page and room < 0:
             break
-        kept.append(entry)
-    return tuple(kept)
+        page.append(entry)
+    return tuple(page)
 
 
-async def _approve(connections: Connections, given: ApproveArguments) -> ApprovalState:
-    waiting = await waiting_approval(connections, given.workflow_id)
-    if approval_id(waiting) != given.approval_id:
+async def _approve(connections: Connections, arguments: ApproveArguments) -> ApprovalState:
+    waiting = await waiting_approval(connections, arguments.workflow_id)
+    if approval_id(waiting) != arguments.approval_id:
         raise Refused(
             "The workflow waits with another step or with other parameters than those that were answered. "
             "The tool `workflow` shows them.",
             code="other_parameters",
         )
-    request = answer_to(waiting, given.decision, reason=given.reason, approver=Requester(name=local_user()))
+    request = answer_to(waiting, arguments.decision, reason=arguments.reason, approver=Requester(name=local_user()))
     outcome = await answer(connections, request, identity=_identity(), callbacks=Callbacks())
-    return ApprovalState(workflow_id=given.workflow_id, status=outcome.status, code=outcome.code, detail=outcome.detail)
+    return ApprovalState(
+        workflow_id=arguments.workflow_id, status=outcome.status, code=outcome.code, detail=outcome.detail
+    )
 
 
 def _identity() -> RequestIdentity:

@@ -132,44 +132,44 @@ class _Door:
         return types.ListResourcesResult(resources=[])  # results link to their documents
 
     async def list_templates(self, _: Context, __: Page) -> types.ListResourceTemplatesResult:
-        named = URI.replace("workflow_id", "workflowId").replace("document_id", "documentId")
-        template = types.ResourceTemplate(name="document", title="A document of a workflow", uri_template=named)
+        address = URI.replace("workflow_id", "workflowId").replace("document_id", "documentId")
+        template = types.ResourceTemplate(name="document", title="A document of a workflow", uri_template=address)
         return types.ListResourceTemplatesResult(resource_templates=[template])
 
-    async def read_resource(self, _: Context, wanted: types.ReadResourceRequestParams) -> types.ReadResourceResult:
+    async def read_resource(self, _: Context, parameters: types.ReadResourceRequestParams) -> types.ReadResourceResult:
         try:
-            return await self.calls.place.do(lambda connections: read_document(connections, wanted.uri))
+            return await self.calls.place.do(lambda connections: read_document(connections, parameters.uri))
         except MCPError:
             raise
         except Exception as error:
             sentence, code = self.explained(error)
             raise MCPError(types.INTERNAL_ERROR, sentence, {"code": code}) from error
 
-    async def call_tool(self, context: Context, called: types.CallToolRequestParams) -> types.CallToolResult:
-        tool = TOOLS.get(called.name)
+    async def call_tool(self, context: Context, call: types.CallToolRequestParams) -> types.CallToolResult:
+        tool = TOOLS.get(call.name)
         if tool is None:
-            raise MCPError(types.INVALID_PARAMS, f"There is no tool {called.name[:100]!r}.")
+            raise MCPError(types.INVALID_PARAMS, f"There is no tool {call.name[:100]!r}.")
         try:
-            given = tool.given.model_validate(called.arguments or {})
+            arguments = tool.given.model_validate(call.arguments or {})
         except ValidationError as error:
             return error_result(f"That cannot be asked for: {explain(error)}.", "invalid_request")
         try:
-            async with _telling(context) as told:
-                return await self._answered(await self._call(called.name)(given, told))
+            async with _telling(context) as tell:
+                return await self._answer(await self._call(call.name)(arguments, tell))
         except Exception as error:  # noqa: BLE001 - the last one who can say it in a sentence
             return error_result(*self.explained(error))
 
     def _call(self, name: str) -> Callable[[Any, Told], Awaitable[Model]]:
-        called: Callable[[Any, Told], Awaitable[Model]] = getattr(self.calls, name)
-        return called
+        method: Callable[[Any, Told], Awaitable[Model]] = getattr(self.calls, name)
+        return method
 
-    async def _answered(self, told: Model) -> types.CallToolResult:
-        if not isinstance(told, WorkflowState):
-            return result(told, is_error=getattr(told, "status", "") == "refused")
+    async def _answer(self, outcome: Model) -> types.CallToolResult:
+        if not isinstance(outcome, WorkflowState):
+            return result(outcome, is_error=getattr(outcome, "status", "") == "refused")
         blocks = await self.calls.place.do(
-            lambda connections: document_blocks(connections, told.workflow_id, told.documents)
+            lambda connections: document_blocks(connections, outcome.workflow_id, outcome.documents)
         )
-        return result(told, blocks, is_error=told.status == "refused")
+        return result(outcome, blocks, is_error=outcome.status == "refused")
 
 
 @asynccontextmanager

@@ -30,29 +30,31 @@ async def workflow_state(connections: Connections, workflow_id: str) -> Workflow
         Unavailable: a server cannot be reached.
     """
     await catch_up(connections.log, connections.pool)
-    found = await reader.workflow(connections.pool, workflow_id)
-    if found is None:
+    summary = await reader.workflow(connections.pool, workflow_id)
+    if summary is None:
         raise UnknownWorkflow(workflow_id)
     waiting = await reader.approvals(connections.pool, workflow_id, limit=1)
     documents = await reader.documents(connections.pool, workflow_id)
-    return _state(found, waiting[0] if waiting else None, documents)
+    return _state(summary, waiting[0] if waiting else None, documents)
 
 
-def _state(found: WorkflowSummary, waiting: ApprovalEntry | None, documents: Iterable[DocumentEntry]) -> WorkflowState:
-    status: Status = "waiting_approval" if waiting is not None else found.status
-    written = [each for each in documents if not is_request_label(each.label)]
+def _state(
+    summary: WorkflowSummary, waiting: ApprovalEntry | None, documents: Iterable[DocumentEntry]
+) -> WorkflowState:
+    status: Status = "waiting_approval" if waiting is not None else summary.status
+    results = [document for document in documents if not is_request_label(document.label)]
     return WorkflowState(
-        workflow_id=found.workflow_id,
+        workflow_id=summary.workflow_id,
         status=status,
-        round=found.current_round or None,
-        code=found.stopped_by if found.status in ("failed", "cancelled") else None,
-        message=found.message or "",
-        documents=written_documents(found.workflow_id, written[-MAX_TOLD:]),
-        steps=found.steps,
-        tokens=found.tokens,
-        cost_usd=found.cost_nano_usd / NANO,
+        round=summary.current_round or None,
+        code=summary.stopped_by if summary.status in ("failed", "cancelled") else None,
+        message=summary.message or "",
+        documents=written_documents(summary.workflow_id, results[-MAX_TOLD:]),
+        steps=summary.steps,
+        tokens=summary.tokens,
+        cost_usd=summary.cost_nano_usd / NANO,
         waits_for=None if waiting is None else shown_approval(waiting),
-        next=what_next(status, found.workflow_id),
+        next=what_next(status, summary.workflow_id),
     )
 
 
@@ -85,18 +87,18 @@ def what_next(status: Status, workflow_id: str) -> str:
 def written_documents(workflow_id: str, documents: Iterable[DocumentRef]) -> tuple[WrittenDocument, ...]:
     return tuple(
         WrittenDocument(
-            document_id=each.document_id,
-            document_name=each.document_name,
-            mime_type=each.mime_type,
-            size=each.size,
-            uri=URI.format(workflow_id=workflow_id, document_id=each.document_id),
+            document_id=document.document_id,
+            document_name=document.document_name,
+            mime_type=document.mime_type,
+            size=document.size,
+            uri=URI.format(workflow_id=workflow_id, document_id=document.document_id),
         )
-        for each in documents
+        for document in documents
     )
 
 
 def shown_approval(entry: ApprovalEntry) -> WaitingApproval:
-    return WaitingApproval(approval_id=approval_id(entry), **entry.model_dump(include=_TOLD))
+    return WaitingApproval(approval_id=approval_id(entry), **entry.model_dump(include=_SHOWN_FIELDS))
 
 
 def approval_id(entry: ApprovalEntry) -> str:
@@ -104,4 +106,4 @@ def approval_id(entry: ApprovalEntry) -> str:
     return f"{entry.round}.{entry.task}.{entry.attempt}.{entry.step}-{entry.parameters_sha256}"
 
 
-_TOLD = {"action", "objective", "parameters", "asked", "expires"}
+_SHOWN_FIELDS = {"action", "objective", "parameters", "asked", "expires"}

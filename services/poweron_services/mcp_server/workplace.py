@@ -34,13 +34,13 @@ class Workplace:
             Unavailable: a server cannot be reached or started.
             Refused: something must be corrected first.
         """
-        ready, kept = self._open()
+        ready, open_task = self._open()
         connections = await asyncio.shield(ready)
         working = asyncio.create_task(_reporting_pending(connections, work))
         try:
-            await asyncio.wait({working, kept}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({working, open_task}, return_when=asyncio.FIRST_COMPLETED)
             if not working.done():
-                kept.result()
+                open_task.result()
                 raise Unavailable("The connections were closed meanwhile")
             return working.result()
         finally:

@@ -48,7 +48,7 @@ async def _plan(story: Story, number: int) -> Case:
     await story.asked(fact.question + (PDF[fact.language] if wants_file else ""))
 
     def is_right(event: TasksPlanned) -> bool:
-        formats = [each for task in event.tasks for each in task.expected_formats]
+        formats = [name for task in event.tasks for name in task.expected_formats]
         if wants_file:
             return bool(formats) and {*formats} <= {"pdf", "markdown"}
         return len(event.tasks) == 1 and not formats
@@ -71,8 +71,10 @@ async def _select(story: Story, number: int) -> Case:
 
 
 def _reads(event: ActionSelected, document: str = "") -> bool:
-    named = event.required_input_documents
-    return event.action in READING and any(document in each or each.startswith("docList:") for each in named)
+    references = event.required_input_documents
+    return event.action in READING and any(
+        document in reference or reference.startswith("docList:") for reference in references
+    )
 
 
 def _writes(event: ActionSelected) -> bool:
@@ -92,26 +94,26 @@ async def _parameterize(story: Story, _: int) -> Case:
 
 
 async def _refine(story: Story, number: int) -> Case:
-    if await _stepped(story, number):
+    if await _add_step(story, number):
         return _case("refine", "stop when the answer is there", story, lambda event: event.decision == "stop")
     return _case("refine", "continue when it is not", story, lambda event: event.decision == "continue")
 
 
 async def _review(story: Story, number: int) -> Case:
-    is_found = await _stepped(story, number)
+    is_found = await _add_step(story, number)
     story.refined(met=is_found)
     if is_found:
         return _case("review", "accept what meets its criterion", story, lambda event: event.status == "success")
     return _case("review", "see what was not met", story, lambda event: event.status != "success")
 
 
-async def _stepped(story: Story, number: int) -> bool:
+async def _add_step(story: Story, number: int) -> bool:
     """Add a step to the story that found the answer or only read something else; return whether it found it."""
     fact, is_found = story.fact, number % 2 == 0
     await story.asked(fact.question)
     story.planned(OBJECTIVE[fact.language].format(fact.question))
     story.selected("ai.process" if is_found else "document.extract")
-    await story.done(_found(fact) if is_found else FACTS[(number + 7) % len(FACTS)].text)
+    await story.done(_answer_sentence(fact) if is_found else FACTS[(number + 7) % len(FACTS)].text)
     return is_found
 
 
@@ -129,7 +131,7 @@ async def _message(story: Story, number: int) -> Case:
     fact, is_found = story.fact, number % 5 != 3
     await story.asked(fact.question)
     story.planned(OBJECTIVE[fact.language].format(fact.question)).selected()
-    await story.done(_found(fact) if is_found else UNSAID[fact.language])
+    await story.done(_answer_sentence(fact) if is_found else UNSAID[fact.language])
     story.refined(met=is_found).reviewed()
 
     def is_right(event: RoundCompleted) -> bool:
@@ -138,10 +140,10 @@ async def _message(story: Story, number: int) -> Case:
     return _case("message", "tell what was found" if is_found else "tell that nothing was found", story, is_right)
 
 
-def _found(fact: CaseFact) -> str:
+def _answer_sentence(fact: CaseFact) -> str:
     """Return what a good step finds: the sentence of the text that contains the answer."""
     sentences: Sequence[str] = re.split(r"(?<=[.!?])\s+|\n", fact.text)
-    holding = (each for each in sentences if _holds(each, fact.answer))
+    holding = (sentence for sentence in sentences if _holds(sentence, fact.answer))
     return f"{next(holding, fact.text)} ({fact.document})"
 
 

@@ -84,8 +84,8 @@ async def checked(
         now: the clock, in seconds.
     """
     over = now() + seconds
-    for done, stage in enumerate(stages):
-        until = now() + (over - now()) / (len(stages) - done)
+    for number, stage in enumerate(stages):
+        until = now() + (over - now()) / (len(stages) - number)
         result = StageResult(stage)
         content = ContentStore.at("memory:///")
         for case in await cases(stage, count, content):
@@ -99,17 +99,17 @@ async def checked(
 
 
 async def _ask(model: ChatModel, case: Case, content: ContentStore, result: StageResult, timeout: float) -> None:
-    heard = _Overheard(model)
+    meter = _Overheard(model)
     try:
         async with asyncio.timeout(timeout):
-            answer = await _answered(case, Caller(heard, content), content)
+            answer = await _answer(case, Caller(meter, content), content)
     except (PowerOnError, TimeoutError) as error:
         answer, wrong = None, str(error) or f"no answer within {timeout:g} s"
     else:
         wrong = "its form" if answer is None else ""
     result.asked += 1
-    result.tokens += heard.tokens
-    result.cost_nano_usd += heard.cost_nano_usd
+    result.tokens += meter.tokens
+    result.cost_nano_usd += meter.cost_nano_usd
     result.in_form += answer is not None
     is_right = answer is not None and case.is_right(answer)
     result.right += is_right
@@ -117,10 +117,10 @@ async def _ask(model: ChatModel, case: Case, content: ContentStore, result: Stag
         result.wrong.append(f"{case.asks}{f': {wrong}' if wrong else ''}")
 
 
-async def _answered(case: Case, caller: Caller, content: ContentStore) -> object | None:
+async def _answer(case: Case, caller: Caller, content: ContentStore) -> object | None:
     """Return the event that the answer leads to, or the text of `process`; None if the answer's form is unusable."""
     if case.stage == "process":
-        return await _processed(case, caller)
+        return await _process(case, caller)
     functions: dict[Role, StageFunction] = wiring.stage_functions(caller, content, CATALOG)
     *_, event = await functions[role_of(case.stage)](case.workflow)
     is_rejected = isinstance(event, AnswerRejected | SelectionRejected | ParametersRejected)
@@ -128,10 +128,10 @@ async def _answered(case: Case, caller: Caller, content: ContentStore) -> object
     return None if is_rejected or is_without_model else event
 
 
-async def _processed(case: Case, caller: Caller) -> str | None:
+async def _process(case: Case, caller: Caller) -> str | None:
     fact = case.fact
     text = SourceText(f"docItem:d1:{fact.document}", fact.document, fact.text)
-    called = await caller.call(case.workflow, process_prompt(DocumentTask(fact.question, fact.language), [text]))
-    if isinstance(called.refusal, Refused):
+    reply = await caller.call(case.workflow, process_prompt(DocumentTask(fact.question, fact.language), [text]))
+    if isinstance(reply.refusal, Refused):
         return None
-    return called.text if called.text.strip() else None
+    return reply.text if reply.text.strip() else None

@@ -36,7 +36,7 @@ class Story:
 
     async def asked(self, prompt: str, *others: CaseFact) -> "Story":
         """Add the request, with the document and those of the other facts."""
-        documents = [await self._document(each, f"d{place}") for place, each in enumerate((self.fact, *others), 1)]
+        documents = [await self._document(fact, f"d{place}") for place, fact in enumerate((self.fact, *others), 1)]
         opening = WorkflowRequested(
             round=1,
             request=RequestIdentity(source=SOURCE, id=str(self._number)),
@@ -76,12 +76,12 @@ class Story:
         selection = self.workflow.step.selection
         assert selection is not None
         action = selection.action
-        written = self.fact._replace(
+        result_fact = self.fact._replace(
             document="answer.md" if action == "ai.process" else f"{self.fact.document}.md", text=text
         )
-        document = await self._document(written, "r1t1a1d1")
+        document = await self._document(result_fact, "r1t1a1d1")
         label = result_label(self.workflow, action)
-        seen = Preview(name=document.document_name, mime=document.mime_type, snippet=text)
+        preview = Preview(name=document.document_name, mime=document.mime_type, snippet=text)
         place = step_place(self.workflow)
         return self._tell(
             ParametersSet(**place, given={}, parameters={"aiPrompt": self.fact.question}, model_call=_CALL),
@@ -99,7 +99,7 @@ class Story:
             ),
             ObservationRecorded(
                 **place,
-                observation=Observation(success=True, result_label=label, documents_count=1, previews=(seen,)),
+                observation=Observation(success=True, result_label=label, documents_count=1, previews=(preview,)),
                 summary=f"{action} gave 1 document: {document.document_name} - {text}",
             ),
         )
@@ -124,15 +124,15 @@ class Story:
         return self._tell(TaskReviewed(**task_place(self.workflow), status="success", model_call=_CALL))
 
     async def _document(self, fact: CaseFact, document_id: str) -> DocumentRef:
-        given = fact.text.encode()
+        content = fact.text.encode()
         ending = fact.document.rpartition(".")[2]
         kinds = {"csv": "text/csv", "md": "text/markdown"}
         return DocumentRef(
             document_id=document_id,
             document_name=fact.document,
             mime_type=kinds.get(ending, "text/plain"),
-            size=len(given),
-            content=await self.content.put(self.workflow.id, given),
+            size=len(content),
+            content=await self.content.put(self.workflow.id, content),
         )
 
     def _tell(self, *events: WorkflowEvent) -> "Story":

@@ -35,37 +35,37 @@ class Unacceptable(Refused):
     code = "answer_unreadable"
 
 
-def _texts(given: Any) -> Any:
+def _texts(value: Any) -> Any:
     """Read a single text as a list of one."""
-    return (given,) if isinstance(given, str) else given
+    return (value,) if isinstance(value, str) else value
 
 
-def _compound(given: Any) -> Any:
+def _compound(value: Any) -> Any:
     """Read `{"method": …, "name": …}` as `method.name`; refuse a list of actions."""
-    if isinstance(given, list):
+    if isinstance(value, list):
         raise PydanticCustomError("one_action", "exactly one action is selected, not a list of them")
-    return compound(given)
+    return compound(value)
 
 
-def _without_forbidden(given: Any) -> Any:
+def _without_forbidden(value: Any) -> Any:
     """Refuse a schema with keys for documents, connections or history (P-02)."""
-    named = forbidden_keys(given, FORBIDDEN_FIELDS) if isinstance(given, dict) else ()
-    if named:
-        raise PydanticCustomError("field_not_allowed", "must not hold {named}", {"named": ", ".join(map(repr, named))})
-    return given
+    keys = forbidden_keys(value, FORBIDDEN_FIELDS) if isinstance(value, dict) else ()
+    if keys:
+        raise PydanticCustomError("field_not_allowed", "must not hold {named}", {"named": ", ".join(map(repr, keys))})
+    return value
 
 
 def _without_nulls(value: Any) -> Any:
     """Drop nulls from JSON, since null means the same as an absent field; leave an action's parameters unchanged."""
     if isinstance(value, dict):
-        kept = {key: inner for key, inner in value.items() if inner is not None}
-        return {key: inner if key == "parameters" else _without_nulls(inner) for key, inner in kept.items()}
+        members = {key: inner for key, inner in value.items() if inner is not None}
+        return {key: inner if key == "parameters" else _without_nulls(inner) for key, inner in members.items()}
     return [_without_nulls(inner) for inner in value] if isinstance(value, list) else value
 
 
 Texts = Annotated[tuple[str, ...], BeforeValidator(_texts)]
 Connection = Annotated[
-    str | None, BeforeValidator(lambda given: None if isinstance(given, str) and not given.strip() else given)
+    str | None, BeforeValidator(lambda value: None if isinstance(value, str) and not value.strip() else value)
 ]
 
 
@@ -170,15 +170,15 @@ def read(
         Unacceptable: the message says what is wrong, so that the model can do better.
     """
     try:
-        said = unfolded(the_object(text, required=_required(answer), forbidden=forbidden), prompt)
-        value = normalised(said, answer, prompt)
+        raw = unfolded(the_object(text, required=_required_fields(answer), forbidden=forbidden), prompt)
+        value = normalised(raw, answer, prompt)
         _refuse_echo(value, prompt)
-        found = answer.model_validate(value, extra="ignore")
+        result = answer.model_validate(value, extra="ignore")
     except NoObject as error:
         raise Unacceptable(str(error), code=error.code) from error
     except (ValidationError, RecursionError) as error:
         raise Unacceptable(f"The answer does not fit: {explain(error)}.", code=_code(error)) from error
-    return Read(found, fields_normalised(said, value, found), repairs(text, said, value))
+    return Read(result, fields_normalised(raw, value, result), repairs(text, raw, value))
 
 
 def _refuse_echo(value: dict[str, Any], prompt: Prompt | None) -> None:
@@ -187,20 +187,20 @@ def _refuse_echo(value: dict[str, Any], prompt: Prompt | None) -> None:
     Raises:
         Unacceptable: the message names the field.
     """
-    found = echo(value, prompt.template.instructions) if prompt else None
-    if found is not None:
-        field, text = found
-        said = f"{field!r} must be in words of your own about this request; it only repeats {text[:MAX_ECHO]!r}."
-        raise Unacceptable(said, code="answer_echoed")
+    repetition = echo(value, prompt.template.instructions) if prompt else None
+    if repetition is not None:
+        field, text = repetition
+        message = f"{field!r} must be in words of your own about this request; it only repeats {text[:MAX_ECHO]!r}."
+        raise Unacceptable(message, code="answer_echoed")
 
 
 def _code(error: ValidationError | RecursionError) -> Code | None:
     """Return the code of the rule that the answer breaks; None if it merely has the wrong form."""
-    kinds = {each["type"] for each in error.errors()} if isinstance(error, ValidationError) else set()
+    kinds = {detail["type"] for detail in error.errors()} if isinstance(error, ValidationError) else set()
     return "field_not_allowed" if "field_not_allowed" in kinds else None
 
 
-def _required(answer: type[Model]) -> Iterable[str]:
+def _required_fields(answer: type[Model]) -> Iterable[str]:
     """Return the keys that identify an object as this answer."""
     return (field.alias or name for name, field in answer.model_fields.items() if field.is_required())
 
@@ -212,10 +212,10 @@ def echo(answer: Mapping[str, Any], instructions: str) -> tuple[str, str] | None
         answer: the model's answer.
         instructions: the instructions of the prompt, the same for every prompt of its stage.
     """
-    told = _folded(instructions)
+    normal_instructions = _fold(instructions)
     for field, text in _own_words(answer):
-        said = _folded(text)
-        if _PLACEHOLDER.fullmatch(text.strip()) or (len(said) >= LEAST and said in told):
+        normal_text = _fold(text)
+        if _PLACEHOLDER.fullmatch(text.strip()) or (len(normal_text) >= LEAST and normal_text in normal_instructions):
             return field, text
     return None
 
@@ -228,11 +228,11 @@ def _own_words(value: Any, field: str = "") -> Iterator[tuple[str, str]]:
                 if name != "parameters":
                     yield from _own_words(inner, name)
         case list():
-            for each in value:
-                yield from _own_words(each, field)
+            for element in value:
+                yield from _own_words(element, field)
         case str() if field in OWN_WORDS:
             yield field, value
 
 
-def _folded(text: str) -> str:
+def _fold(text: str) -> str:
     return " ".join(text.split()).casefold().rstrip(".;")

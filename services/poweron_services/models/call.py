@@ -72,15 +72,17 @@ class Caller:
             GivenUp: the time limit of the current work leaves no room for another try.
             Refused: as `ChatModel.complete` does; or there is a budget of money and a model has no price.
         """
-        rejected = len(rejections(workflow)) // MAX_REFUSALS
-        mine = replace(prompt, fence=self._fence(workflow), passed_over=max(prompt.passed_over, rejected))
-        prompt = self._within_budget(workflow, mine, calls)
-        with telemetry.model_call(prompt.stage, prompt.template.name) as told:
-            called = await self._call(workflow, prompt, calls)
-            told.answered(called.call)
+        rejection_count = len(rejections(workflow)) // MAX_REFUSALS
+        fenced_prompt = replace(
+            prompt, fence=self._fence(workflow), passed_over=max(prompt.passed_over, rejection_count)
+        )
+        prompt = self._within_budget(workflow, fenced_prompt, calls)
+        with telemetry.model_call(prompt.stage, prompt.template.name) as span:
+            reply = await self._call(workflow, prompt, calls)
+            span.answered(reply.call)
             if (limit := current_limit()) is not None:
-                limit.call_answered(called.call)
-            return called
+                limit.call_answered(reply.call)
+            return reply
 
     def _fence(self, workflow: Workflow) -> str:
         """Return the delimiter of the workflow's prompts."""
@@ -88,9 +90,9 @@ class Caller:
 
     def _within_budget(self, workflow: Workflow, prompt: Prompt, calls: Sequence[ModelCall]) -> Prompt:
         """Attach to the prompt what the budgets leave for its call, or for another try of it."""
-        paid: Sequence[AnyCall] = (*calls, *failed_calls())
-        check_budget(workflow, paid)
-        left = allowance(workflow, paid)
+        all_calls: Sequence[AnyCall] = (*calls, *failed_calls())
+        check_budget(workflow, all_calls)
+        left = allowance(workflow, all_calls)
         if left is None:
             return prompt
         if left.limits_money and self._unpriced:
@@ -98,8 +100,8 @@ class Caller:
         return replace(prompt, allowance=left)
 
     async def _call(self, workflow: Workflow, prompt: Prompt, calls: Sequence[ModelCall]) -> Called:
-        asked, completion = await self._completed(workflow, prompt, calls)
-        sent = str(asked.prompt.render()).encode() if completion.sent is None else completion.sent
+        call_tries, completion = await self._complete(workflow, prompt, calls)
+        prompt_bytes = str(call_tries.prompt.render()).encode() if completion.sent is None else completion.sent
         answer = writable(completion.text)
         call = partial(
             ModelCall,
@@ -113,19 +115,19 @@ class Caller:
             reasoning_tokens=completion.reasoning_tokens,
             cost_nano_usd=completion.cost_nano_usd,
             usage_estimated=completion.usage_estimated,
-            duration_ms=asked.duration_ms,
+            duration_ms=call_tries.duration_ms,
             tries=completion.tries,
             finish_reason=completion.finish_reason,
-            next_model=next_model(self._model, asked.prompt),
-            reservations=asked.reservations,
+            next_model=next_model(self._model, call_tries.prompt),
+            reservations=call_tries.reservations,
         )
         return Called(
             "" if completion.refusal else answer,
-            await self._kept(workflow.id, prompt.stage, [sent, answer.encode()], call),
+            await self._store(workflow.id, prompt.stage, [prompt_bytes, answer.encode()], call),
             _writable(completion.refusal),
         )
 
-    async def _kept(
+    async def _store(
         self, workflow_id: str, stage: PromptStage, texts: Sequence[bytes], call: Callable[..., ModelCall]
     ) -> ModelCall:
         """Store prompt and answer, and return the call with references to them.
@@ -134,21 +136,21 @@ class Caller:
         """
         trouble = "The content store has not answered."
 
-        def failed(failure: Failure) -> None:
+        def warn(failure: Failure) -> None:
             nonlocal trouble
             trouble = str(failure.error)
             code = getattr(failure.error, "code", None)
             log.warning(telemetry.STAGE_WAITS, workflow_id=workflow_id, stage=stage, code=code, error=trouble)
 
         try:
-            prompt_ref, answer_ref = await retry(partial(self._content.put_all, workflow_id, texts), failed=failed)
+            prompt_ref, answer_ref = await retry(partial(self._content.put_all, workflow_id, texts), failed=warn)
         except asyncio.CancelledError:
             if (limit := current_limit()) is not None:
                 limit.lost(call(), trouble)
             raise
         return call(prompt_ref=prompt_ref, answer_ref=answer_ref)
 
-    async def _completed(
+    async def _complete(
         self, workflow: Workflow, prompt: Prompt, calls: Sequence[ModelCall]
     ) -> tuple[CallTries, Completion]:
         """Return the model's answer to the prompt, or to as much of it as the model takes; every try counts.
@@ -158,34 +160,37 @@ class Caller:
         tries = 0
         while True:
             prompt = fitted(prompt, await prompt_tokens(self._model, prompt))
-            asked = CallTries(
-                self._model, prompt, workflow.id, affordable=lambda tried: self._within_budget(workflow, tried, calls)
+            call_tries = CallTries(
+                self._model,
+                prompt,
+                workflow.id,
+                affordable=lambda candidate: self._within_budget(workflow, candidate, calls),
             )
             try:
-                completion = await asked.answered()
+                completion = await call_tries.answered()
             except TooLong as error:
-                shorter = asked.prompt.shorter()
-                if shorter is None and next_model(self._model, asked.prompt) is not None:
-                    shorter = replace(asked.prompt, share=1, passed_over=asked.prompt.passed_over + 1)
+                shorter = call_tries.prompt.shorter()
+                if shorter is None and next_model(self._model, call_tries.prompt) is not None:
+                    shorter = replace(call_tries.prompt, share=1, passed_over=call_tries.prompt.passed_over + 1)
                 if shorter is None:
                     raise TooLong(f"{error} {prompt.if_too_long}") from error
-                tries, prompt = tries + asked.tries, self._within_budget(workflow, shorter, calls)
+                tries, prompt = tries + call_tries.tries, self._within_budget(workflow, shorter, calls)
             else:
-                before = tries + asked.tries - 1
-                return asked, replace(completion, tries=completion.tries + before) if before else completion
+                before = tries + call_tries.tries - 1
+                return call_tries, replace(completion, tries=completion.tries + before) if before else completion
 
     async def decide(
         self, workflow: Workflow, prompt: Prompt, answer: type[Answer], *, forbidden: frozenset[str] = frozenset()
     ) -> Decided[Answer]:
         """Ask once and parse the answer; an unacceptable answer is returned, not raised."""
-        called = await self.call(workflow, prompt)
-        if called.refusal:
-            return Decided(called.refusal, called.call)
+        reply = await self.call(workflow, prompt)
+        if reply.refusal:
+            return Decided(reply.refusal, reply.call)
         try:
-            found = read(called.text, answer, forbidden=forbidden, prompt=prompt)
+            result = read(reply.text, answer, forbidden=forbidden, prompt=prompt)
         except Unacceptable as error:
-            return Decided(error, called.call)
-        return Decided(found.answer, with_normalised(called.call, *found.normalised, repaired=found.repaired))
+            return Decided(error, reply.call)
+        return Decided(result.answer, with_normalised(reply.call, *result.normalised, repaired=result.repaired))
 
 
 def _writable(refusal: PowerOnError | None) -> Refused | None:

@@ -53,7 +53,7 @@ async def reserve_call(allowance: Allowance, most: Used) -> bool:
         return True
     try:
         allowance.reservations.append(await reserve(most))
-    except ReservedByOthers as others:
-        allowance.take(others.most)
+    except ReservedByOthers as error:
+        allowance.take(error.most)
         return False
     return True

@@ -48,7 +48,7 @@ class CallTries:
             GivenUp: the time limit of the current work leaves no room for another try.
             Refused: as `ChatModel.complete` does, or several answers were unreadable.
         """
-        return await retry(self._try, failed=self._failed, backoff=Backoff(FIRST_PAUSE, LONGEST_PAUSE))
+        return await retry(self._try, failed=self._handle_failure, backoff=Backoff(FIRST_PAUSE, LONGEST_PAUSE))
 
     async def _try(self) -> Completion:
         """Return the answer of the first model that can be reached, starting with the current one."""
@@ -62,7 +62,7 @@ class CallTries:
                     self.prompt = replace(self.prompt, passed_over=first)
                     raise
                 self.prompt = replace(self.prompt, passed_over=self.prompt.passed_over + 1)
-                log.warning(telemetry.MODEL_PASSED_OVER, **self._told(error), next_model=following)
+                log.warning(telemetry.MODEL_PASSED_OVER, **self._log_fields(error), next_model=following)
 
     async def _ask(self) -> Completion:
         if self.tries:
@@ -75,11 +75,11 @@ class CallTries:
         except BudgetUsedUp:  # nothing was sent
             raise
         except (Exception, asyncio.CancelledError) as error:
-            _count(error, self._unreported(_code(error), _since(began)))
+            _count(error, self._failure_without_usage(_code(error), _since(began)))
             raise
         self.duration_ms = _since(began)
         if isinstance(completion.refusal, Unavailable | TooLong):
-            _count(completion.refusal, self._reported(completion, completion.refusal.code))
+            _count(completion.refusal, self._failure_with_usage(completion, completion.refusal.code))
             raise completion.refusal
         return completion
 
@@ -88,7 +88,7 @@ class CallTries:
         """The reservations of the last try."""
         return tuple(self.prompt.allowance.reservations) if self.prompt.allowance else ()
 
-    def _unreported(self, code: Code, duration_ms: int) -> FailedCalls:
+    def _failure_without_usage(self, code: Code, duration_ms: int) -> FailedCalls:
         """Describe a failed request without reported usage; if a budget applies, count the most that it can be."""
         most = self.prompt.allowance.unknown if self.prompt.allowance else Used()
         return FailedCalls(
@@ -102,7 +102,7 @@ class CallTries:
             reservations=self.reservations,
         )
 
-    def _reported(self, completion: Completion, code: Code) -> FailedCalls:
+    def _failure_with_usage(self, completion: Completion, code: Code) -> FailedCalls:
         """Describe a failed request for which the provider reported usage."""
         return FailedCalls(
             code=code,
@@ -115,20 +115,20 @@ class CallTries:
             reservations=self.reservations,
         )
 
-    def _failed(self, failure: Failure) -> None:
+    def _handle_failure(self, failure: Failure) -> None:
         limit, error = current_limit(), failure.error
         self.unreadable += isinstance(error, UnreadableAnswer)
-        refused = self.unreadable == UNREADABLE_ANSWERS
-        goes_on = not refused and (limit is None or limit.allows(failure.pause))
+        is_refused = self.unreadable == UNREADABLE_ANSWERS
+        goes_on = not is_refused and (limit is None or limit.allows(failure.pause))
         seconds = round(failure.pause, 1) if goes_on else None
-        log.warning(telemetry.MODEL_WAITS, **self._told(error), tries=failure.tries, seconds=seconds)
-        if refused:
+        log.warning(telemetry.MODEL_WAITS, **self._log_fields(error), tries=failure.tries, seconds=seconds)
+        if is_refused:
             raise Refused(str(error), code=UnreadableAnswer.code) from None
         if not goes_on:
             assert limit is not None
             raise limit.given_up() from None
 
-    def _told(self, error: Exception) -> dict[str, Any]:
+    def _log_fields(self, error: Exception) -> dict[str, Any]:
         """Return the fields that every log line about a failed request has."""
         code = getattr(error, "code", None)
         return {"workflow_id": self.workflow_id, "stage": self.prompt.stage, "code": code, "error": str(error)}
@@ -143,8 +143,8 @@ def _count(error: BaseException, call: FailedCalls) -> None:
 def _code(error: BaseException) -> Code:
     if isinstance(error, PowerOnError):
         return error.code
-    stopped = isinstance(error, asyncio.CancelledError)  # by a time limit: that of the work, or one within it
-    return "model_timeout" if stopped else "unexpected_error"
+    is_cancelled = isinstance(error, asyncio.CancelledError)  # by a time limit: that of the work, or one within it
+    return "model_timeout" if is_cancelled else "unexpected_error"
 
 
 def _since(began: int) -> int:

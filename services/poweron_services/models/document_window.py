@@ -16,13 +16,13 @@ async def window_characters(settings: Settings) -> int:
     kind, _, name = settings.models["process"][0].partition(":")
     if kind in ("builtin", "scripted"):
         return settings.model_window * CHARACTERS_PER_TOKEN if settings.model_window else BUILTIN_CHARACTERS
-    tokens = await _asked(cast("Provider", kind), name, settings)
+    tokens = await _ask(cast("Provider", kind), name, settings)
     if tokens is None:
         tokens = UNKNOWN - answer_limit(UNKNOWN, settings.model_max_tokens)
     return max(1, tokens - min(PREAMBLE, tokens // WRITTEN)) * CHARACTERS_PER_TOKEN
 
 
-async def _asked(provider: Provider, name: str, settings: Settings) -> int | None:
+async def _ask(provider: Provider, name: str, settings: Settings) -> int | None:
     """Return the room in tokens that the model has for a prompt; None if unknown, or if the model is not configured."""
     from poweron_services.models.providers import ProviderModel  # noqa: PLC0415 - takes more than a second to import
 

@@ -44,18 +44,18 @@ def the_object(text: str, *, required: Iterable[str], forbidden: frozenset[str])
     if len(text) > MAX_TEXT:
         raise NoObject(f"The answer has {len(text)} characters; at most {MAX_TEXT} are read.")
     try:
-        found = [_plain(text)]
+        objects = [_plain(text)]
     except orjson.JSONDecodeError as error:
-        found = _within(text, error)
-    for value in found:
+        objects = _within(text, error)
+    for value in objects:
         _check_keys(value, forbidden)
-    if len(found) == 1:
-        return found[0]
+    if len(objects) == 1:
+        return objects[0]
     keys = frozenset(required)
-    fitting = [value for value in found if keys <= value.keys()]
-    if len(fitting) != 1:
-        raise NoObject(f"The answer holds {len(found)} JSON objects; answer with exactly one.")
-    return fitting[0]
+    candidates = [value for value in objects if keys <= value.keys()]
+    if len(candidates) != 1:
+        raise NoObject(f"The answer holds {len(objects)} JSON objects; answer with exactly one.")
+    return candidates[0]
 
 
 def _plain(text: str) -> dict[str, Any]:
@@ -68,26 +68,26 @@ def _plain(text: str) -> dict[str, Any]:
     return value
 
 
-def _within(text: str, why: orjson.JSONDecodeError) -> list[dict[str, Any]]:
+def _within(text: str, cause: orjson.JSONDecodeError) -> list[dict[str, Any]]:
     """Return the objects in a text that contains several of them, or other words."""
     try:
         spans = islice(_spans(text), MAX_OBJECTS + 1)
-        found = [orjson.loads(with_escapes(text[begin:end])) for begin, end in spans]
+        objects = [orjson.loads(with_escapes(text[begin:end])) for begin, end in spans]
     except RecursionError as error:
         raise NoObject("The answer is not one JSON object: it is nested too deeply.") from error
     except ValueError as error:
         raise NoObject(f"The answer is not one JSON object: {error}.") from error
-    if len(found) > MAX_OBJECTS:
+    if len(objects) > MAX_OBJECTS:
         raise NoObject(f"The answer holds more than {MAX_OBJECTS} JSON objects; answer with exactly one.")
-    if not found:
-        reason = why if "{" in text else "it holds none" if text.strip() else "it is empty"
-        raise NoObject(f"The answer is not one JSON object: {reason}.") from why
-    return found
+    if not objects:
+        reason = cause if "{" in text else "it holds none" if text.strip() else "it is empty"
+        raise NoObject(f"The answer is not one JSON object: {reason}.") from cause
+    return objects
 
 
 def with_escapes(text: str) -> str:
     """Escape the line breaks and other control characters within the strings of JSON."""
-    return _STRING.sub(lambda found: _CONTROL.sub(lambda one: f"\\u{ord(one[0]):04x}", found[0]), text)
+    return _STRING.sub(lambda string: _CONTROL.sub(lambda control: f"\\u{ord(control[0]):04x}", string[0]), text)
 
 
 def _spans(text: str) -> Iterator[tuple[int, int]]:
@@ -101,19 +101,19 @@ def _spans(text: str) -> Iterator[tuple[int, int]]:
 def _check_keys(value: dict[str, Any], forbidden: frozenset[str]) -> None:
     inside: list[Any] = [value] if forbidden else []
     while inside:
-        one = inside.pop()
-        if isinstance(one, dict):
-            if named := forbidden_keys(one, forbidden):
-                raise NoObject(f"The answer must not hold {', '.join(map(repr, named))}.", code="field_not_allowed")
-            inside += one.values()
-        elif isinstance(one, list):
-            inside += one
+        item = inside.pop()
+        if isinstance(item, dict):
+            if keys := forbidden_keys(item, forbidden):
+                raise NoObject(f"The answer must not hold {', '.join(map(repr, keys))}.", code="field_not_allowed")
+            inside += item.values()
+        elif isinstance(item, list):
+            inside += item
 
 
 def forbidden_keys(value: Mapping[str, Any], forbidden: frozenset[str]) -> list[str]:
     """Return the keys that are forbidden, ignoring case."""
-    folded = {key.casefold() for key in forbidden}
-    return sorted(key for key in value if key.strip().casefold() in folded)
+    names = {key.casefold() for key in forbidden}
+    return sorted(key for key in value if key.strip().casefold() in names)
 
 
 def _once(pairs: list[tuple[str, Any]]) -> None:

@@ -38,106 +38,108 @@ ANSWER: Final = "answer"
 Schema = Mapping[str, Any]
 
 
-def unfolded(said: dict[str, Any], prompt: Prompt | None) -> dict[str, Any]:
+def unfolded(answer: dict[str, Any], prompt: Prompt | None) -> dict[str, Any]:
     """Convert an answer from the form of its schema to the form of events.
 
     The schema wraps alternatives in a member of their own, and lists the progress of criteria by their numbers.
     """
-    inner = said.get(ANSWER)
-    value: dict[str, Any] = inner if said.keys() == {ANSWER} and isinstance(inner, dict) else said
-    met = value.get("criteriaProgress")
-    if not isinstance(prompt, RefinementPrompt | ReviewPrompt) or not isinstance(met, dict):
+    inner = answer.get(ANSWER)
+    value: dict[str, Any] = inner if answer.keys() == {ANSWER} and isinstance(inner, dict) else answer
+    progress = value.get("criteriaProgress")
+    if not isinstance(prompt, RefinementPrompt | ReviewPrompt) or not isinstance(progress, dict):
         return value
-    numbered = {str(number): each.criterion for number, each in enumerate(prompt.progress, start=1)}
-    if not met.keys() <= numbered.keys() or not all(isinstance(entry, dict) for entry in met.values()):
+    criteria = {str(number): item.criterion for number, item in enumerate(prompt.progress, start=1)}
+    if not progress.keys() <= criteria.keys() or not all(isinstance(entry, dict) for entry in progress.values()):
         return value
-    return {**value, "criteriaProgress": [{"criterion": numbered[key], **entry} for key, entry in met.items()]}
+    return {**value, "criteriaProgress": [{"criterion": criteria[key], **entry} for key, entry in progress.items()]}
 
 
-def normalised(said: dict[str, Any], answer: type[Model], prompt: Prompt | None) -> dict[str, Any]:
+def normalised(raw: dict[str, Any], answer: type[Model], prompt: Prompt | None) -> dict[str, Any]:
     """Convert an answer to the exact words that its stage asked for.
 
     Args:
-        said: the model's answer.
+        raw: the model's answer.
         answer: the type of the stage's answer.
         prompt: the prompt; it lists the available choices.
     """
-    value: dict[str, Any] = _in_its_words(said, _words_of(answer))
+    value: dict[str, Any] = _in_its_words(raw, _words_of(answer))
     match prompt, value:
         case SelectionPrompt(), _:
-            return _with_references_moved(_chosen(value, prompt), prompt)
+            return _move_references(_normalise_action(value, prompt), prompt)
         case ActionsPrompt(), {"actions": list(actions)}:
-            chosen = [_chosen(each, prompt) if isinstance(each, dict) else each for each in actions]
-            return {**value, "actions": chosen}
+            action_choices = [
+                _normalise_action(action, prompt) if isinstance(action, dict) else action for action in actions
+            ]
+            return {**value, "actions": action_choices}
         case RefinementPrompt(), _:
-            return _classified(_with_criteria(value, prompt.progress), success=prompt.observation.success)
+            return _classify(_with_criteria(value, prompt.progress), success=prompt.observation.success)
         case ReviewPrompt(), _:
             return _with_criteria(value, prompt.progress)
     return value
 
 
-def fields_normalised(said: Mapping[str, Any], value: Mapping[str, Any], found: Model) -> tuple[str, ...]:
+def fields_normalised(raw: Mapping[str, Any], value: Mapping[str, Any], model: Model) -> tuple[str, ...]:
     """Return the fields that were changed, and those that were derived from others.
 
     Args:
-        said: the model's answer.
+        raw: the model's answer.
         value: the same answer, normalised.
-        found: the parsed answer.
+        model: the parsed answer.
     """
-    derived = {name for name, inner in value.items() if inner is not None and said.get(name) is None}
-    return tuple(sorted({*_differing(said, found.model_dump(mode="json", by_alias=True)), *derived}))
+    derived = {name for name, inner in value.items() if inner is not None and raw.get(name) is None}
+    return tuple(sorted({*_differences(raw, model.model_dump(mode="json", by_alias=True)), *derived}))
 
 
-def compound(said: Any) -> Any:
+def compound(value: Any) -> Any:
     """Read `{"method": …, "name": …}` as `method.name`."""
-    if isinstance(said, dict) and said.keys() == {"method", "name"}:
-        return f"{said['method']}.{said['name']}"
-    return said
+    if isinstance(value, dict) and value.keys() == {"method", "name"}:
+        return f"{value['method']}.{value['name']}"
+    return value
 
 
 def with_normalised(call: ModelCall, *fields: str, repaired: Iterable[str] = ()) -> ModelCall:
     """Add normalised fields and repairs of the answer to the record of its call."""
-    told = {
+    update = {
         "normalised": tuple(sorted({*call.normalised, *fields})),
         "repaired": tuple(sorted({*call.repaired, *repaired})),
     }
-    return call.model_copy(update=told)
+    return call.model_copy(update=update)
 
 
-def repairs(text: str, said: Mapping[str, Any], value: Mapping[str, Any]) -> tuple[str, ...]:
+def repairs(text: str, raw: Mapping[str, Any], value: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the repairs that were necessary to read an answer.
 
     Args:
         text: the model's text.
-        said: the object in it.
+        raw: the object in it.
         value: the same object, normalised.
     """
-    written = text.strip()
-    found = []
-    if written.startswith("["):
-        found.append("object_in_list")
-    elif not (written.startswith("{") and written.endswith("}")):
-        found.append("text_around")
-    elif with_escapes(written) != written:
-        found.append("line_break_escaped")
-    if said.get("requiredInputDocuments") != value.get("requiredInputDocuments"):
-        found.append("reference_moved")
-    return tuple(found)
+    body = text.strip()
+    names = []
+    if body.startswith("["):
+        names.append("object_in_list")
+    elif not (body.startswith("{") and body.endswith("}")):
+        names.append("text_around")
+    elif with_escapes(body) != body:
+        names.append("line_break_escaped")
+    if raw.get("requiredInputDocuments") != value.get("requiredInputDocuments"):
+        names.append("reference_moved")
+    return tuple(names)
 
 
-def _differing(said: Any, found: Any, field: str = "") -> Iterator[str]:
+def _differences(answer: Any, result: Any, field: str = "") -> Iterator[str]:
     """Yield the fields that differ from the answer; null equals an absent field, and parameters are ignored."""
-    if isinstance(said, dict) and isinstance(found, dict):
-        for key, inner in said.items():
-            name = key if key in found else to_camel(key)
-            if name in found and name != "parameters" and inner is not None:
-                yield from _differing(inner, found[name], f"{field}.{name}" if field else name)
-    elif isinstance(said, list) and isinstance(found, list) and len(said) == len(found):
-        for one, other in zip(said, found, strict=True):
-            yield from _differing(one, other, field)
-    elif isinstance(said, str) and said == found:
+    if isinstance(answer, dict) and isinstance(result, dict):
+        for key, inner in answer.items():
+            name = key if key in result else to_camel(key)
+            if name in result and name != "parameters" and inner is not None:
+                yield from _differences(inner, result[name], f"{field}.{name}" if field else name)
+    elif isinstance(answer, list) and isinstance(result, list) and len(answer) == len(result):
+        for item, counterpart in zip(answer, result, strict=True):
+            yield from _differences(item, counterpart, field)
+    elif isinstance(answer, str) and answer == result:
         return
-    elif dumps(said) != dumps(found):
+    elif dumps(answer) != dumps(result):
         yield field
 
 
@@ -160,11 +162,11 @@ def _words_of(answer: type[Model]) -> _Words:
 
 
 def _words(schema: Schema, definitions: Schema) -> _Words:
-    described = _described(schema, definitions)
-    if allowed := choices(described):
-        return _Words(allowed)
-    members = {name: _words(inner, definitions) for name, inner in described.get("properties", {}).items()}
-    entries = _words(described["items"], definitions) if "items" in described else _NO_WORDS
+    value_schema = _resolve(schema, definitions)
+    if words := choices(value_schema):
+        return _Words(words)
+    members = {name: _words(inner, definitions) for name, inner in value_schema.get("properties", {}).items()}
+    entries = _words(value_schema["items"], definitions) if "items" in value_schema else _NO_WORDS
     return _Words(
         members=members if any(words != _NO_WORDS for words in members.values()) else {},
         entries=entries if entries != _NO_WORDS else None,
@@ -174,7 +176,7 @@ def _words(schema: Schema, definitions: Schema) -> _Words:
 def _in_its_words(value: Any, words: _Words) -> Any:
     """Write each word of a closed set in a value as the set spells it."""
     if words.allowed:
-        return _listed(value, words.allowed)
+        return _as_allowed(value, words.allowed)
     if isinstance(value, dict) and words.members:
         known = words.members
         return {
@@ -187,26 +189,26 @@ def _in_its_words(value: Any, words: _Words) -> Any:
     return value
 
 
-def _described(schema: Schema, definitions: Schema) -> Schema:
+def _resolve(schema: Schema, definitions: Schema) -> Schema:
     """Return the schema of a value other than null, with its reference resolved."""
-    alternatives = [each for each in schema.get("anyOf", ()) if each != {"type": "null"}]
-    given: Schema = alternatives[0] if len(alternatives) == 1 else schema
-    return definitions[given["$ref"].rpartition("/")[2]] if "$ref" in given else given
+    alternatives = [alternative for alternative in schema.get("anyOf", ()) if alternative != {"type": "null"}]
+    only: Schema = alternatives[0] if len(alternatives) == 1 else schema
+    return definitions[only["$ref"].rpartition("/")[2]] if "$ref" in only else only
 
 
-def _listed(said: JsonValue, allowed: tuple[JsonValue, ...]) -> JsonValue:
+def _as_allowed(value: JsonValue, allowed: tuple[JsonValue, ...]) -> JsonValue:
     """Return the only allowed word with this spelling, or else the value itself."""
-    return coerced(said, {"enum": list(allowed)})
+    return coerced(value, {"enum": list(allowed)})
 
 
-def _chosen(value: dict[str, Any], prompt: TaskPrompt) -> dict[str, Any]:
+def _normalise_action(value: dict[str, Any], prompt: TaskPrompt) -> dict[str, Any]:
     """Write an action and its connection as the prompt lists them."""
     names = tuple(line.name for line in prompt.catalog)
-    listed = {"action": _listed(compound(value.get("action")), names)} if "action" in value else {}
-    return {**value, **listed, **_connection(value.get("requiredConnection"), prompt.connections)}
+    action = {"action": _as_allowed(compound(value.get("action")), names)} if "action" in value else {}
+    return {**value, **action, **_connection(value.get("requiredConnection"), prompt.connections)}
 
 
-def _with_references_moved(value: dict[str, Any], prompt: SelectionPrompt) -> dict[str, Any]:
+def _move_references(value: dict[str, Any], prompt: SelectionPrompt) -> dict[str, Any]:
     """Move documents that a field for stage 2 names to the references, where they belong (P-02).
 
     A field that names none is left for validation.
@@ -214,41 +216,43 @@ def _with_references_moved(value: dict[str, Any], prompt: SelectionPrompt) -> di
     schema = value.get("parametersSchema")
     if not isinstance(schema, dict) or not isinstance(fields := schema.get("fields"), list):
         return value
-    known = [*(each.reference for each in prompt.documents), *(list_reference(each.label) for each in prompt.lists)]
-    kept, moved = list[Any](), list[str]()
+    known = [*(line.reference for line in prompt.documents), *(list_reference(line.label) for line in prompt.lists)]
+    other_fields, document_references = list[Any](), list[str]()
     for field in fields:
-        named = _named_in(field, known) if isinstance(field, dict) and field.get("name") in DOCUMENT_FIELDS else []
-        moved += named
-        if not named:
-            kept.append(field)
-    if not moved:
+        field_references = (
+            _references_in(field, known) if isinstance(field, dict) and field.get("name") in DOCUMENT_FIELDS else []
+        )
+        document_references += field_references
+        if not field_references:
+            other_fields.append(field)
+    if not document_references:
         return value
     before = value.get("requiredInputDocuments") or []
-    references = list(dict.fromkeys([*([before] if isinstance(before, str) else before), *moved]))
-    return {**value, "requiredInputDocuments": references, "parametersSchema": {**schema, "fields": kept}}
+    references = list(dict.fromkeys([*([before] if isinstance(before, str) else before), *document_references]))
+    return {**value, "requiredInputDocuments": references, "parametersSchema": {**schema, "fields": other_fields}}
 
 
-def _named_in(field: Mapping[str, Any], known: Iterable[str]) -> list[str]:
-    said = dumps(field).decode()
-    return [reference for reference in known if dumps(reference).decode().strip('"') in said]
+def _references_in(field: Mapping[str, Any], known: Iterable[str]) -> list[str]:
+    text = dumps(field).decode()
+    return [reference for reference in known if dumps(reference).decode().strip('"') in text]
 
 
-def _connection(said: Any, known: tuple[str, ...]) -> dict[str, Any]:
-    if not isinstance(said, str):
+def _connection(value: Any, known: tuple[str, ...]) -> dict[str, Any]:
+    if not isinstance(value, str):
         return {}
-    if not known and said.strip().casefold() in NO_CONNECTION:
+    if not known and value.strip().casefold() in NO_CONNECTION:
         return {"requiredConnection": None}
-    return {"requiredConnection": _listed(said, known)}
+    return {"requiredConnection": _as_allowed(value, known)}
 
 
 def _with_criteria(value: dict[str, Any], criteria: Iterable[CriterionProgress]) -> dict[str, Any]:
     """Write each criterion as the prompt lists it, and limit its progress to the scale."""
     if "criteriaProgress" not in value:
         return value
-    listed = {"enum": [each.criterion for each in criteria]}
-    entries = {"type": "array", "items": {"type": "object", "properties": {"criterion": listed}}}
-    told = coerced(value["criteriaProgress"], entries)
-    return {**value, "criteriaProgress": list(map(_on_its_scale, told)) if isinstance(told, list) else told}
+    criterion = {"enum": [item.criterion for item in criteria]}
+    entries = {"type": "array", "items": {"type": "object", "properties": {"criterion": criterion}}}
+    progress = coerced(value["criteriaProgress"], entries)
+    return {**value, "criteriaProgress": list(map(_on_its_scale, progress)) if isinstance(progress, list) else progress}
 
 
 def _on_its_scale(entry: Any) -> Any:
@@ -258,9 +262,9 @@ def _on_its_scale(entry: Any) -> Any:
     return {**entry, "progress": min(max(progress, 0), MAX_PROGRESS)}
 
 
-def _classified(value: dict[str, Any], *, success: bool) -> dict[str, Any]:
+def _classify(value: dict[str, Any], *, success: bool) -> dict[str, Any]:
     """Derive a missing classification from the decision and the observation (L-05)."""
     if value.get("classification") is not None or value.get("decision") not in ("continue", "stop"):
         return value
-    failed = "retry" if value["decision"] == "continue" else "failed"
-    return {**value, "classification": "success" if success else failed}
+    failure = "retry" if value["decision"] == "continue" else "failed"
+    return {**value, "classification": "success" if success else failure}

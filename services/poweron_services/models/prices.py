@@ -100,37 +100,37 @@ def _rate(price: Decimal | TieredPrices | None, prompt: int) -> Decimal:
 
 def price_of(provider: Provider, name: str, settings: Settings, known: ProviderSettings) -> Price | None:
     """Return the price of a provider's model; None if it is unknown."""
-    if (chosen := settings.prices.get(f"{provider}:{name}")) is not None:
-        return SetPrice(*chosen)
-    return next(filter(None, (_priced(found) for found in _listed(provider, name, known))), None)
+    if (price := settings.prices.get(f"{provider}:{name}")) is not None:
+        return SetPrice(*price)
+    return next(filter(None, (_listed_price(listing) for listing in _listings(provider, name, known))), None)
 
 
 def listed_window(provider: Provider, name: str, known: ProviderSettings) -> int | None:
     """Return the tokens that a provider's model takes, prompt and answer together; None if the list has no number."""
-    found = next((model for _, model in _listed(provider, name, known)), None)
-    return found.context_window if found else None
+    model = next((model for _, model in _listings(provider, name, known)), None)
+    return model.context_window if model else None
 
 
-def _listed(provider: Provider, name: str, known: ProviderSettings) -> Iterator[tuple[ListedProvider, ModelInfo]]:
+def _listings(provider: Provider, name: str, known: ProviderSettings) -> Iterator[tuple[ListedProvider, ModelInfo]]:
     """Yield the listed model: of the provider at the configured address, then of the provider with this name."""
     place = getattr(known, PLACE_VARIABLES[provider].lower())
     url = place.get_secret_value() if place else None
-    for named, address in ((None, url), (LISTED_AS.get(provider, provider), None)):
-        if named is not None or address is not None:
+    for provider_name, address in ((None, url), (LISTED_AS.get(provider, provider), None)):
+        if provider_name is not None or address is not None:
             with suppress(LookupError):
-                yield get_snapshot().find_provider_model(name, None, named, address)
+                yield get_snapshot().find_provider_model(name, None, provider_name, address)
 
 
-def _priced(found: tuple[ListedProvider, ModelInfo]) -> ListedPrice | None:
-    now = found[1].get_prices(datetime.now(UTC))
-    return None if now.input_mtok is None or now.output_mtok is None else ListedPrice(*found)
+def _listed_price(listing: tuple[ListedProvider, ModelInfo]) -> ListedPrice | None:
+    now = listing[1].get_prices(datetime.now(UTC))
+    return None if now.input_mtok is None or now.output_mtok is None else ListedPrice(*listing)
 
 
 def unpriced_models(settings: Settings, known: ProviderSettings) -> tuple[str, ...]:
     """Return the models in use without a known price; none if the settings allow such models."""
     if settings.unpriced_models == "allow":
         return ()
-    named = [(model, *model.partition(":")[::2]) for model in settings.provided_models]
+    models = [(model, *model.partition(":")[::2]) for model in settings.provided_models]
     return tuple(
-        model for model, provider, name in named if price_of(cast("Provider", provider), name, settings, known) is None
+        model for model, provider, name in models if price_of(cast("Provider", provider), name, settings, known) is None
     )

@@ -127,7 +127,7 @@ class Prompt:
 
     def shown(self) -> dict[str, Any]:
         """Return the values that the template shows, by name."""
-        return {name: getattr(self, name) for name in _shown(type(self))}  # type: ignore[arg-type] # classes do have a hash
+        return {name: getattr(self, name) for name in _visible_fields(type(self))}  # type: ignore[arg-type] # classes do have a hash
 
     def render(self, fence: str | None = None) -> Rendered:
         """Render the prompt as text, with its own delimiter or the given one."""
@@ -143,17 +143,17 @@ class Prompt:
     def shorter(self) -> Self | None:
         """Return the prompt with less history and shorter indexes, as it then says; None if nothing more can go."""
         length = len(str(self.render()))
-        shares = (self.share * 2**halved for halved in range(1, MOST_HALVED + 1))
+        shares = (self.share * 2**power for power in range(1, MOST_HALVED + 1))
         shorter = (replace(self, share=share) for share in shares if share <= 2**MOST_HALVED)
         return next((prompt for prompt in shorter if len(str(prompt.render())) < length), None)
 
 
-_NOT_SHOWN: Final = frozenset({"template", "fence", "allowance", "answer_schema", "passed_over", "share"})
+_HIDDEN_FIELDS: Final = frozenset({"template", "fence", "allowance", "answer_schema", "passed_over", "share"})
 
 
 @cache
-def _shown(kind: type[Prompt]) -> tuple[str, ...]:
-    return tuple(part.name for part in fields(kind) if part.name not in _NOT_SHOWN)
+def _visible_fields(kind: type[Prompt]) -> tuple[str, ...]:
+    return tuple(part.name for part in fields(kind) if part.name not in _HIDDEN_FIELDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,8 +289,8 @@ class RefinementPrompt(Prompt):
             values["observation"] = self._shorter_observation()
             findings = _first(self.findings, self.share)
             left_out = len(self.findings) - len(findings)
-            said = (f"({left_out} more of the notes are left out.)",) if left_out else ()
-            values["findings"] = (*(cut(each, LONGEST // self.share) for each in findings), *said)
+            remark = (f"({left_out} more of the notes are left out.)",) if left_out else ()
+            values["findings"] = (*(cut(finding, LONGEST // self.share) for finding in findings), *remark)
         return values
 
     def _shorter_observation(self) -> Observation:
@@ -390,7 +390,7 @@ class MessagePrompt(Prompt):
     def shown(self) -> dict[str, Any]:
         values = Prompt.shown(self)
         if self.share > 1:
-            values["results"] = [replace(each, text=cut(each.text, 6_000 // self.share)) for each in self.results]
+            values["results"] = [replace(result, text=cut(result.text, 6_000 // self.share)) for result in self.results]
         return values
 
 

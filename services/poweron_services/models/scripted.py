@@ -63,8 +63,10 @@ class ScriptedModel:
             script = orjson.loads(Path(path).read_bytes())
             return cls({_KINDS[kind]: lines for kind, lines in script.items()})
         except (OSError, orjson.JSONDecodeError, KeyError, AttributeError) as error:
-            why = error.strerror if isinstance(error, OSError) else repr(error)
-            raise Refused(f"The script {path!r} cannot be read: {why}. It must be a JSON object of lists.") from error
+            reason = error.strerror if isinstance(error, OSError) else repr(error)
+            raise Refused(
+                f"The script {path!r} cannot be read: {reason}. It must be a JSON object of lists."
+            ) from error
 
     async def complete(self, prompt: Prompt) -> Completion:
         if prompt.allowance is not None:
@@ -73,8 +75,8 @@ class ScriptedModel:
         line = self._next(type(prompt))
         if isinstance(line, Exception):
             raise line
-        said = line(prompt) if callable(line) else line
-        text = said if isinstance(said, str) else dumps(said).decode()
+        answer = line(prompt) if callable(line) else line
+        text = answer if isinstance(answer, str) else dumps(answer).decode()
         return Completion(text, provider="scripted", model="script", input_tokens=PROMPT, output_tokens=ANSWER)
 
     def _next(self, kind: type[Prompt]) -> Line:

@@ -26,10 +26,10 @@ def cut(text: str, budget: int) -> str:
 
 def entries(things: Sequence[object], budget: int, longest: int = LONGEST) -> str:
     """Show the first things that fit, and say how many are left out; things come newest first."""
-    shown, left_out = _fitting(things, budget, longest)
+    lines, left_out = _fitting(things, budget, longest)
     if left_out:
-        shown.append(f"({left_out} more {'is' if left_out == 1 else 'are'} left out.)")
-    return "\n".join(shown) or "none"
+        lines.append(f"({left_out} more {'is' if left_out == 1 else 'are'} left out.)")
+    return "\n".join(lines) or "none"
 
 
 def as_they_came(things: Sequence[object], budget: int, longest: int = LONGEST) -> str:
@@ -37,38 +37,38 @@ def as_they_came(things: Sequence[object], budget: int, longest: int = LONGEST) 
 
     The prompts of a task then begin alike, however many things are added.
     """
-    shown, left_out = _fitting(things, budget, longest)
+    lines, left_out = _fitting(things, budget, longest)
     if left_out:
-        shown.append(f"({left_out} older {'is' if left_out == 1 else 'are'} left out.)")
-    return "\n".join(reversed(shown)) or "none"
+        lines.append(f"({left_out} older {'is' if left_out == 1 else 'are'} left out.)")
+    return "\n".join(reversed(lines)) or "none"
 
 
 def _fitting(things: Sequence[object], budget: int, longest: int) -> tuple[list[str], int]:
     """Return the first things that fit, as entries, and the number of those left out."""
-    shown: list[str] = []
+    lines: list[str] = []
     for thing in things:
         entry = cut(_entry(thing), min(longest, budget))
         budget -= len(entry) + 1
-        if budget < 0 and shown:
+        if budget < 0 and lines:
             break
-        shown.append(entry)
-    return shown, len(things) - len(shown)
+        lines.append(entry)
+    return lines, len(things) - len(lines)
 
 
 def criteria(progress: Sequence[CriterionProgress], budget: int) -> str:
     """Show the criteria by number. Each is shown, truncated if necessary: answers refer to all of them by number."""
     longest = budget // max(1, len(progress))
     return "\n".join(
-        f"{number}. " + "\n   ".join(cut(each.criterion, longest).splitlines())
-        for number, each in enumerate(progress, start=1)
+        f"{number}. " + "\n   ".join(cut(criterion.criterion, longest).splitlines())
+        for number, criterion in enumerate(progress, start=1)
     )
 
 
 def reached(progress: Sequence[CriterionProgress]) -> str:
     """Show how far each criterion is met, by number."""
     return "; ".join(
-        f"{number}: {'met' if each.met else 'not met'}, {each.progress} of 1000"
-        for number, each in enumerate(progress, start=1)
+        f"{number}: {'met' if criterion.met else 'not met'}, {criterion.progress} of 1000"
+        for number, criterion in enumerate(progress, start=1)
     )
 
 
@@ -80,16 +80,16 @@ def messages(history: str, budget: int, left_out: int = 0) -> str:
         budget: characters.
         left_out: older messages that the history itself leaves out.
     """
-    every = _NEXT_MESSAGE.split(history)
-    shown: list[str] = []
-    for each in every:
-        budget -= len(each) + 1
-        if budget < 0 and shown:
+    parts = _NEXT_MESSAGE.split(history)
+    lines: list[str] = []
+    for part in parts:
+        budget -= len(part) + 1
+        if budget < 0 and lines:
             break
-        shown.append(each if budget >= 0 else f"{each[: budget - 1]}…")
-    if left_out := left_out + len(every) - len(shown):
-        shown.append(f"({left_out} older {'message is' if left_out == 1 else 'messages are'} left out.)")
-    return "\n".join(shown)
+        lines.append(part if budget >= 0 else f"{part[: budget - 1]}…")
+    if left_out := left_out + len(parts) - len(lines):
+        lines.append(f"({left_out} older {'message is' if left_out == 1 else 'messages are'} left out.)")
+    return "\n".join(lines)
 
 
 def _entry(thing: object) -> str:

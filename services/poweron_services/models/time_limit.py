@@ -25,10 +25,10 @@ class LostAnswer:
 class AnswersLost(Unavailable):
     """The time ran out while answers were not yet stored; their calls refer to neither prompt nor answer."""
 
-    def __init__(self, lost: list[LostAnswer]) -> None:
-        sentence = f"The model answered, but its answer could not be kept in time. {lost[-1].trouble}"
+    def __init__(self, answers: list[LostAnswer]) -> None:
+        sentence = f"The model answered, but its answer could not be kept in time. {answers[-1].trouble}"
         super().__init__(sentence, code="content_store_unavailable")
-        self.calls = tuple(each.call for each in lost)
+        self.calls = tuple(answer.call for answer in answers)
 
 
 class GivenUp(PowerOnError):
@@ -102,8 +102,8 @@ class TimeLimit:
     def answers_unused(self, code: Code) -> None:
         """Count the answers so far as failed calls with this code: no event records them, they are requested again."""
         for call in self.answered:
-            used = call.model_dump(include={*FailedCalls.model_fields} - {"code", "count"})
-            self._failed[code] = _together(self._failed.get(code), FailedCalls(code=code, count=1, **used))
+            usage = call.model_dump(include={*FailedCalls.model_fields} - {"code", "count"})
+            self._failed[code] = _together(self._failed.get(code), FailedCalls(code=code, count=1, **usage))
         self.answered.clear()
 
     def allows(self, pause: float) -> bool:
@@ -114,12 +114,12 @@ class TimeLimit:
 
     def given_up(self) -> GivenUp:
         """Return the error for a try that no longer fits: the last trouble, and when to retry if it says so."""
-        trouble, said = self._trouble, self._in_the_way()
+        trouble, message = self._trouble, self._in_the_way()
         assert trouble is not None
-        asked = trouble.retry_after
-        if asked is not None and not self.allows(asked):
-            said = f"{said} {_may_be_tried(asked)}, which is later than {self._whose} may take."
-        return GivenUp(said, code=trouble.code)
+        delay = trouble.retry_after
+        if delay is not None and not self.allows(delay):
+            message = f"{message} {_retry_time(delay)}, which is later than {self._whose} may take."
+        return GivenUp(message, code=trouble.code)
 
     @contextmanager
     def paused(self) -> Generator[None, None, None]:
@@ -133,9 +133,9 @@ class TimeLimit:
         try:
             yield
         finally:
-            waited = loop.time() - began
-            self._retry_until += waited
-            self._timeout.reschedule(end + waited)
+            pause = loop.time() - began
+            self._retry_until += pause
+            self._timeout.reschedule(end + pause)
 
     async def __aenter__(self) -> None:
         self._token: Token[TimeLimit | None] = _CURRENT.set(self)
@@ -162,7 +162,7 @@ class TimeLimit:
     @property
     def lost_calls(self) -> tuple[ModelCall, ...]:
         """The calls whose answers arrived but were not stored."""
-        return tuple(each.call for each in self._lost)
+        return tuple(answer.call for answer in self._lost)
 
     def _in_the_way(self) -> str:
         """Return the last trouble, and the number of tries."""
@@ -203,7 +203,7 @@ def _together(first: FailedCalls | None, second: FailedCalls) -> FailedCalls:
     )
 
 
-def _may_be_tried(seconds: float) -> str:
+def _retry_time(seconds: float) -> str:
     """Return when to retry: the time in UTC, to the second, and how long it is until then."""
     at = datetime.now(UTC) + timedelta(seconds=math.ceil(seconds))
     return f"It may be tried again at {at:%Y-%m-%d %H:%M:%S} UTC, in {_in_words(seconds)}"

@@ -43,21 +43,21 @@ class KnownActions:
         others = {name: spec for name, spec in self.specs.items() if name not in CATALOG}
         return replace(self, specs={**actions_of(release), **others})
 
-    def then(self, workflow: Workflow, shown: ShownActions) -> CatalogThen:
+    def then(self, workflow: Workflow, listing: ShownActions) -> CatalogThen:
         """Return the actions that a prompt lists, and those that it would not list in any case.
 
         Which actions a process has depends on its settings, which no event records; the prompt shows it.
         """
         listable = (plannable_actions if workflow.phase == "plan" else allowed_actions)(workflow, self.specs)
         others = {name: spec for name, spec in self.specs.items() if name not in listable}
-        there = {name: spec for name, spec in listable.items() if name in shown}
-        guessed = {name: _guessed(name, takes) for name, takes in shown.items() if name not in self.specs}
-        return CatalogThen({**others, **there, **guessed}, frozenset(guessed))
+        there = {name: spec for name, spec in listable.items() if name in listing}
+        guesses = {name: _guess(name, takes) for name, takes in listing.items() if name not in self.specs}
+        return CatalogThen({**others, **there, **guesses}, frozenset(guesses))
 
 
-def _guessed(name: str, names: tuple[str, ...]) -> ActionSpec:
+def _guess(name: str, names: tuple[str, ...]) -> ActionSpec:
     """Return the specification of an action of which only this is known."""
-    return ActionSpec(name, {"type": "object", "properties": {each: {} for each in names}}, "at_most_once", 0)
+    return ActionSpec(name, {"type": "object", "properties": {parameter: {} for parameter in names}}, "at_most_once", 0)
 
 
 OURS: Final = KnownActions(CATALOG)
@@ -68,10 +68,10 @@ OURS: Final = KnownActions(CATALOG)
 async def known_actions(settings: Settings) -> AsyncGenerator[KnownActions, None]:
     """Return the actions of PowerOn, of packages and of the tool servers in the settings; no server is contacted."""
     resources = Resources(read_document=DocumentReader(1), render_report=ReportRenderer(), searches=True)
-    linked = ActionConnections.read(settings.connections, os.environ)
+    connections = ActionConnections.read(settings.connections, os.environ)
     tools, places = _approved_tools(settings)
-    async with actions(resources) as found:
-        specs = {name: action.spec for name, action in offered(found, linked).items()}
+    async with actions(resources) as loaded_actions:
+        specs = {name: action.spec for name, action in offered(loaded_actions, connections).items()}
         yield KnownActions({**CATALOG, **specs, **tools}, places)
 
 
@@ -91,8 +91,8 @@ def _specs(settings: Settings, entries: Any) -> Iterator[tuple[str, ActionSpec]]
 
     known = KnownTools.of_home(settings.home)
     for entry in entries:
-        described = {each.name: each for each in known.of(entry.name) or ()}
-        for action, tool in with_own_names(entry.name, described).items():
-            of = described[tool]
+        descriptions = {description.name: description for description in known.of(entry.name) or ()}
+        for action, tool in with_own_names(entry.name, descriptions).items():
+            of = descriptions[tool]
             limit_ms = int(entry.timeout * 1000)
             yield action, ActionSpec(action, of.input_schema, of.effect_class, limit_ms, digest=of.digest)

@@ -87,10 +87,10 @@ class AskAgain:
         return await asyncio.gather(*(one(name, model) for name, model in models for _ in range(times)))
 
     async def _once(self, name: str, model: ChatModel) -> Answered:
-        workflow, watched, began = self.decision.before, _Watched(model), time.monotonic_ns()
+        workflow, watched_model, began = self.decision.before, _Watched(model), time.monotonic_ns()
         content = StoredContent(self.content)
         specs, places = self._catalog(workflow).specs, self.known.configured_places
-        functions = stage_functions(Caller(watched, content), content, specs, places)
+        functions = stage_functions(Caller(watched_model, content), content, specs, places)
         event, problem = None, ""
         try:
             async with TimeLimit(workflow.current.opening.stage_timeout_ms / 1000):
@@ -98,11 +98,11 @@ class AskAgain:
         except (PowerOnError, TimeoutError) as error:
             problem = str(error) or "It has not answered in time."
         took_ms = (time.monotonic_ns() - began) // 1_000_000
-        last = watched.completions[-1] if watched.completions else None
+        last = watched_model.completions[-1] if watched_model.completions else None
         return Answered(name, event, last.text if last else "", problem, took_ms, last)
 
     def _catalog(self, workflow: Workflow) -> CatalogThen:
-        shown = StoredPrompt(self.prompt).actions if self.prompt is not None else None
-        if shown is None or workflow.phase not in ("plan", "plan_actions", "select"):
+        listing = StoredPrompt(self.prompt).actions if self.prompt is not None else None
+        if listing is None or workflow.phase not in ("plan", "plan_actions", "select"):
             return CatalogThen(self.known.specs)
-        return self.known.then(workflow, shown)
+        return self.known.then(workflow, listing)

@@ -119,7 +119,7 @@ def is_decision(event: WorkflowEvent | None) -> bool:
     return isinstance(event, (*OF_ROLES, ApprovalRequested))
 
 
-def _read(workflow: Workflow) -> Iterator[Workflow]:
+def _states(workflow: Workflow) -> Iterator[Workflow]:
     """Yield the states that the decision may have read: reservations keep the head, so the last may have come later."""
     open_ = workflow.round.reservations if workflow.round else ()
     for known in range(len(open_), -1, -1):
@@ -160,10 +160,10 @@ class DecisionReplay:
         if isinstance(event, ObservationRecorded):
             self._earlier.observed(folded.after)
         if isinstance(event, ApprovalRequested):
-            return _replayed(folded, asked_again(folded.before, event), NO_PROMPT)
+            return _result(folded, asked_again(folded.before, event), NO_PROMPT)
         if isinstance(event, ActionCompleted):
             check = PermissionCheck(self.content, self.known.configured_places)
-            return _replayed(folded, await check.completed(folded, event, self._catalog), NO_PROMPT)
+            return _result(folded, await check.completed(folded, event, self._catalog), NO_PROMPT)
         return await self._by_role(folded, event)
 
     @property
@@ -177,31 +177,31 @@ class DecisionReplay:
         return self.known if self._release is None else self.known.of_release(self._release)
 
     async def _by_role(self, folded: Folded, event: WorkflowEvent) -> Replayed:
-        calls = [await self._stored(folded.before.id, call) for call in model_calls(event)]
+        calls = [await self._find_call(folded.before.id, call) for call in model_calls(event)]
         if any(call.is_altered for call in calls):
-            return _replayed(folded, ALTERED, ALTERED)
+            return _result(folded, ALTERED, ALTERED)
         self._look_at(folded.before, calls)
         if any(call.is_taken_over for call in model_calls(event)):
-            return _replayed(folded, TAKEN_OVER, TAKEN_OVER)
+            return _result(folded, TAKEN_OVER, TAKEN_OVER)
         first: tuple[CheckedPrompt, CheckedPrompt] | None = None
-        for before, (catalog, unusable) in product(_read(folded.before), self._circumstances(folded.before, event)):
+        for before, (catalog, unusable) in product(_states(folded.before), self._circumstances(folded.before, event)):
             answers = StoredAnswers(event, calls, self._earlier, self._release is not None, unusable)
-            found = await self._compared(folded._replace(before=before), event, answers, catalog), answers.prompt
-            if found[0].sameness == "same":
-                first = found
+            checks = await self._compare(folded._replace(before=before), event, answers, catalog), answers.prompt
+            if checks[0].sameness == "same":
+                first = checks
                 break
-            first = first or found
+            first = first or checks
         assert first is not None
-        return _replayed(folded, *(self._as_far_as_known(folded.before, each) for each in first))
+        return _result(folded, *(self._as_far_as_known(folded.before, check) for check in first))
 
-    async def _stored(self, workflow_id: str, call: ModelCall) -> StoredCall:
+    async def _find_call(self, workflow_id: str, call: ModelCall) -> StoredCall:
         refs = (call.prompt_ref, call.answer_ref)
         prompt, answer = [await self.content.find(workflow_id, ref) for ref in refs]
-        altered = [
+        changes = [
             ref and content is not None and not await self.content.is_kept_as_said(workflow_id, ref, content)
             for ref, content in zip(refs, (prompt, answer), strict=True)
         ]
-        return StoredCall(call, prompt, answer, any(altered))
+        return StoredCall(call, prompt, answer, any(changes))
 
     def _look_at(self, workflow: Workflow, calls: Sequence[StoredCall]) -> None:
         """Determine the release from the templates and the available actions from the prompts, if they show them."""
@@ -210,8 +210,8 @@ class DecisionReplay:
             if stored.call.template not in OF_SEVERAL:
                 self._release = release_of(stored.call.template_sha256)
             if stored.prompt is not None and workflow.phase in ("plan", "plan_actions", "select"):
-                shown = StoredPrompt(stored.prompt).actions or {}
-                self._listed = self._known.then(workflow, shown)
+                listing = StoredPrompt(stored.prompt).actions or {}
+                self._listed = self._known.then(workflow, listing)
 
     def _circumstances(self, workflow: Workflow, event: WorkflowEvent) -> Iterator[tuple[CatalogThen, str | None]]:
         """Yield the circumstances that may have been different then and that no event records, most likely first."""
@@ -223,41 +223,43 @@ class DecisionReplay:
             specs = {name: spec for name, spec in self._catalog.specs.items() if name != selection.action}
             yield CatalogThen(specs, self._catalog.guessed), None
 
-    async def _compared(
+    async def _compare(
         self, folded: Folded, event: WorkflowEvent, answers: StoredAnswers, catalog: CatalogThen
     ) -> CheckedPrompt:
         """Return whether the role makes the same decision with these answers."""
-        now = await self._decided(folded.before, answers, catalog)
+        now = await self._decide(folded.before, answers, catalog)
         if answers.answers_missing:
             return CheckedPrompt("inconclusive", "The answer was erased, or never kept.")
         if answers.unasked:
             return CheckedPrompt("differs", "A model would be asked now, and none was asked then.")
         if type(now) is not type(event):
-            return self._differing(f"It would be {now.TYPE} now{_why(now)}.")
+            return self._difference(f"It would be {now.TYPE} now{_reason_of(now)}.")
         return self._same_or_not(folded, event, as_written_by(self._release, now, folded.before))
 
     def _same_or_not(self, folded: Folded, event: WorkflowEvent, now: WorkflowEvent) -> CheckedPrompt:
         earlier = self._release is not None or lacks_fields(folded.data, event)
         only = FAILURE if isinstance(event, StageFailed) else None
-        told = differences(folded.data, now, only=only, earlier=earlier)
+        sentences = differences(folded.data, now, only=only, earlier=earlier)
         if earlier and not differences(folded.data, now, only=folded.data.keys() - SENTENCES, earlier=True):
-            return CheckedPrompt("same", f"Worded otherwise now: {' '.join(told[:MOST_TOLD])}" if told else "")
-        return self._differing(" ".join(told[:MOST_TOLD])) if told else CheckedPrompt("same")
+            return CheckedPrompt(
+                "same", f"Worded otherwise now: {' '.join(sentences[:MOST_TOLD])}" if sentences else ""
+            )
+        return self._difference(" ".join(sentences[:MOST_TOLD])) if sentences else CheckedPrompt("same")
 
-    def _differing(self, told: str) -> CheckedPrompt:
+    def _difference(self, sentence: str) -> CheckedPrompt:
         """Return a difference, or "inconclusive" if content that the decision was based on has been erased."""
         if self.content.missing:
-            return CheckedPrompt("inconclusive", f"What it was to read was erased. {told}")
-        return CheckedPrompt("differs", told)
+            return CheckedPrompt("inconclusive", f"What it was to read was erased. {sentence}")
+        return CheckedPrompt("differs", sentence)
 
-    def _as_far_as_known(self, workflow: Workflow, found: CheckedPrompt) -> CheckedPrompt:
+    def _as_far_as_known(self, workflow: Workflow, check: CheckedPrompt) -> CheckedPrompt:
         """Return the result, or "inconclusive" if it is a difference and the current action is unknown here."""
         selection = workflow.step.selection if workflow.current.task is not None else None
-        if found.sameness != "differs" or selection is None or selection.action in self.known.specs:
-            return found
-        return CheckedPrompt("inconclusive", f"{selection.action} is no action that is known here. {found.detail}")
+        if check.sameness != "differs" or selection is None or selection.action in self.known.specs:
+            return check
+        return CheckedPrompt("inconclusive", f"{selection.action} is no action that is known here. {check.detail}")
 
-    async def _decided(self, workflow: Workflow, answers: StoredAnswers, catalog: CatalogThen) -> WorkflowEvent:
+    async def _decide(self, workflow: Workflow, answers: StoredAnswers, catalog: CatalogThen) -> WorkflowEvent:
         """Return the role's decision; a stage that cannot be done is also an event."""
         caller = Caller(answers, self.content)
         functions = stage_functions(caller, self.content, catalog.specs, self.known.configured_places)
@@ -270,12 +272,12 @@ class DecisionReplay:
         except Unavailable:
             raise
         except PowerOnError as error:
-            return _failed(workflow, error)
+            return _failure(workflow, error)
         except Exception:  # noqa: BLE001 - a bug, then or now, is reported as the event it would be
-            return _failed(workflow, PowerOnError("An unexpected error; the log of the service has it."))
+            return _failure(workflow, PowerOnError("An unexpected error; the log of the service has it."))
 
 
-def _failed(workflow: Workflow, error: PowerOnError) -> StageFailed:
+def _failure(workflow: Workflow, error: PowerOnError) -> StageFailed:
     return StageFailed(
         **step_place(workflow),
         stage=cast("Stage", workflow.phase),
@@ -285,11 +287,11 @@ def _failed(workflow: Workflow, error: PowerOnError) -> StageFailed:
     )
 
 
-def _why(now: WorkflowEvent) -> str:
-    said = getattr(now, "reason", None) or getattr(now, "error", None)
-    return f": {said}" if said else ""
+def _reason_of(now: WorkflowEvent) -> str:
+    reason = getattr(now, "reason", None) or getattr(now, "error", None)
+    return f": {reason}" if reason else ""
 
 
-def _replayed(folded: Folded, decision: CheckedPrompt, prompt: CheckedPrompt) -> Replayed:
-    told = " ".join(dict.fromkeys(filter(None, (decision.detail, prompt.detail))))
-    return Replayed(folded.seq, folded.recorded.envelope.type, decision.sameness, prompt.sameness, told)
+def _result(folded: Folded, decision: CheckedPrompt, prompt: CheckedPrompt) -> Replayed:
+    detail = " ".join(dict.fromkeys(filter(None, (decision.detail, prompt.detail))))
+    return Replayed(folded.seq, folded.recorded.envelope.type, decision.sameness, prompt.sameness, detail)

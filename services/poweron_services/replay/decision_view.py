@@ -38,13 +38,13 @@ class DecisionView(NamedTuple):
         """A text that says whether the prompt or the answer is missing; empty if neither is."""
         if self.call is None:
             return ""
-        kept = {"prompt": (self.call.prompt_ref, self.prompt), "answer": (self.call.answer_ref, self.answer)}
-        said = [
-            f"The {what} was {'never kept' if ref is None else 'erased'}."
-            for what, (ref, content) in kept.items()
+        contents = {"prompt": (self.call.prompt_ref, self.prompt), "answer": (self.call.answer_ref, self.answer)}
+        sentences = [
+            f"The {name} was {'never kept' if ref is None else 'erased'}."
+            for name, (ref, content) in contents.items()
             if content is None
         ]
-        return " ".join(said)
+        return " ".join(sentences)
 
 
 async def view(
@@ -57,18 +57,18 @@ async def view(
         NewerRelease: a newer release worked on the workflow.
         Unavailable: the content store cannot be reached.
     """
-    every = accepted(workflow_id, records)
-    index = _last(every) if at is None else index_of(workflow_id, every, records, at)
-    following = _next(every, index)
+    accepted_records = accepted(workflow_id, records)
+    index = _last(accepted_records) if at is None else index_of(workflow_id, accepted_records, records, at)
+    following = _next(accepted_records, index)
     event = following.recorded.envelope.event if following else None
     call = next(reversed(model_calls(event)), None) if event else None
-    stored = StoredContent(content)
+    stored_content = StoredContent(content)
     return DecisionView(
-        every[index],
+        accepted_records[index],
         following,
         call,
-        await stored.find(workflow_id, call.prompt_ref if call else None),
-        await stored.find(workflow_id, call.answer_ref if call else None),
+        await stored_content.find(workflow_id, call.prompt_ref if call else None),
+        await stored_content.find(workflow_id, call.answer_ref if call else None),
     )
 
 
@@ -79,24 +79,24 @@ def accepted(workflow_id: str, records: Sequence[StoredRecord]) -> list[Folded]:
         UnknownWorkflow: no event was accepted.
         Refused: a record is damaged.
     """
-    found: list[Folded] = []
-    for each in folded(workflow_id, records):
-        if isinstance(each, Damaged):
-            raise Refused(f"Event {each.stored.seq} of workflow {workflow_id} is damaged: {each.why}")
-        if each.verdict == "accepted":
-            found.append(each)
-    if not found:
+    result: list[Folded] = []
+    for record in folded(workflow_id, records):
+        if isinstance(record, Damaged):
+            raise Refused(f"Event {record.stored.seq} of workflow {workflow_id} is damaged: {record.why}")
+        if record.verdict == "accepted":
+            result.append(record)
+    if not result:
         raise UnknownWorkflow(workflow_id)
-    return found
+    return result
 
 
-def index_of(workflow_id: str, every: Sequence[Folded], records: Sequence[StoredRecord], seq: int) -> int:
+def index_of(workflow_id: str, accepted_records: Sequence[Folded], records: Sequence[StoredRecord], seq: int) -> int:
     """Return the index of event `seq` among the accepted events.
 
     Raises:
         UnknownSeq: it is not among them.
     """
-    numbers = [each.seq for each in every]
+    numbers = [record.seq for record in accepted_records]
     if seq in numbers:
         return numbers.index(seq)
     nearest = min(numbers, key=lambda number: (abs(number - seq), number))
@@ -104,42 +104,52 @@ def index_of(workflow_id: str, every: Sequence[Folded], records: Sequence[Stored
     raise UnknownSeq(workflow_id, seq, superseded=superseded, nearest=nearest, last=records[-1].seq)
 
 
-def _next(every: Sequence[Folded], index: int) -> Folded | None:
+def _next(accepted_records: Sequence[Folded], index: int) -> Folded | None:
     """Return the decision that came after this event; None if the event ended a round."""
-    if not every[index].after.is_open:
+    if not accepted_records[index].after.is_open:
         return None
-    return next((each for each in every[index + 1 :] if is_decision(each.recorded.envelope.event)), None)
+    return next(
+        (record for record in accepted_records[index + 1 :] if is_decision(record.recorded.envelope.event)), None
+    )
 
 
-def _last(every: Sequence[Folded]) -> int:
+def _last(accepted_records: Sequence[Folded]) -> int:
     """Return the index of the event that the last decision answers."""
-    heads = [index for index, each in enumerate(every) if not isinstance(each.recorded.envelope.event, WITHOUT_TURN)]
-    decided = [place for place, index in enumerate(heads) if is_decision(every[index].recorded.envelope.event)]
-    return heads[max(0, decided[-1] - 1)] if decided else len(every) - 1
+    heads = [
+        index
+        for index, record in enumerate(accepted_records)
+        if not isinstance(record.recorded.envelope.event, WITHOUT_TURN)
+    ]
+    decisions = [
+        place for place, index in enumerate(heads) if is_decision(accepted_records[index].recorded.envelope.event)
+    ]
+    return heads[max(0, decisions[-1] - 1)] if decisions else len(accepted_records) - 1
 
 
-def as_object(seen: DecisionView) -> dict[str, Any]:
+def as_object(decision: DecisionView) -> dict[str, Any]:
     """Return the view as `--json` prints it."""
-    workflow = seen.workflow
+    workflow = decision.workflow
     round_, task, attempt, step = workflow.place
-    opened = workflow.round is not None
+    has_round = workflow.round is not None
     return {
-        "seq": seen.at.seq,
-        "type": seen.at.recorded.envelope.type,
+        "seq": decision.at.seq,
+        "type": decision.at.recorded.envelope.type,
         "phase": workflow.phase,
         "round": round_,
         "task": task,
         "attempt": attempt,
         "step": step,
-        "history": [each.model_dump(mode="json", by_alias=True) for each in (history(workflow) if opened else ())],
-        "documents": [_document(line) for line in (document_lines(workflow) if opened else ())],
-        "budgets": [_budget(each) for each in (limits(workflow) if opened else ())],
-        "model": f"{seen.call.provider}:{seen.call.model}" if seen.call else None,
-        "template": seen.call.template if seen.call else None,
-        "prompt": _text(seen.prompt),
-        "answer": _text(seen.answer),
-        "decision": _decision(seen.next),
-        "missing": seen.missing or None,
+        "history": [
+            message.model_dump(mode="json", by_alias=True) for message in (history(workflow) if has_round else ())
+        ],
+        "documents": [_document(line) for line in (document_lines(workflow) if has_round else ())],
+        "budgets": [_budget(budget) for budget in (limits(workflow) if has_round else ())],
+        "model": f"{decision.call.provider}:{decision.call.model}" if decision.call else None,
+        "template": decision.call.template if decision.call else None,
+        "prompt": _text(decision.prompt),
+        "answer": _text(decision.answer),
+        "decision": _decision(decision.next),
+        "missing": decision.missing or None,
     }
 
 

@@ -33,10 +33,10 @@ def lacks_fields(data: Any, event: BaseModel) -> bool:
     """Return whether the recorded data lack a field that is always written now: an earlier release wrote them."""
     if not isinstance(data, Mapping):
         return False
-    for name, described in type(event).model_fields.items():
-        alias, value = described.alias or name, getattr(event, name)
+    for name, definition in type(event).model_fields.items():
+        alias, value = definition.alias or name, getattr(event, name)
         if alias not in data:
-            if described.exclude_if is None:
+            if definition.exclude_if is None:
                 return True
         elif isinstance(value, BaseModel) and lacks_fields(data[alias], value):
             return True
@@ -46,28 +46,28 @@ def lacks_fields(data: Any, event: BaseModel) -> bool:
 def as_written_by(release: str | None, event: WorkflowEvent, workflow: Workflow) -> WorkflowEvent:
     """Return the event as that release would have written it; None is the current release."""
     if release == FIRST and isinstance(event, RoundCompleted):  # totals did not count the call for the message
-        return event.model_copy(update={"totals": workflow.current.totals, "documents": _written(workflow)})
+        return event.model_copy(update={"totals": workflow.current.totals, "documents": _written_documents(workflow)})
     if release in BEFORE_0_3 and isinstance(event, RoundFailed):
-        return event.model_copy(update={"documents": _written(workflow) if release == FIRST else ()})
+        return event.model_copy(update={"documents": _written_documents(workflow) if release == FIRST else ()})
     return event
 
 
-def _written(workflow: Workflow) -> tuple[DocumentRef, ...]:
+def _written_documents(workflow: Workflow) -> tuple[DocumentRef, ...]:
     """Return a round's documents for the user according to 0.1.0: those of writing steps, the newest of each name."""
-    steps = [each for each in workflow.current.messages if each.kind == "step" and each.success]
-    written = (document for step in steps if step.action in WRITING for document in step.documents)
-    return tuple({document.document_name: document for document in written}.values())
+    steps = [message for message in workflow.current.messages if message.kind == "step" and message.success]
+    documents = (document for step in steps if step.action in WRITING for document in step.documents)
+    return tuple({document.document_name: document for document in documents}.values())
 
 
 @cache
 def actions_of(release: str) -> Mapping[str, ActionSpec]:
     """Return PowerOn's own actions as of that release; the current ones if they have not changed since."""
-    described: dict[str, Any] = orjson.loads(RELEASED_ACTIONS.read_bytes()).get(release)
-    if described is None:
+    specs: dict[str, Any] = orjson.loads(RELEASED_ACTIONS.read_bytes()).get(release)
+    if specs is None:
         return CATALOG
     return {
-        name: ActionSpec(name, {"type": "object", **taken}, CATALOG[name].effect_class, CATALOG[name].limit_ms)
-        for name, taken in described.items()
+        name: ActionSpec(name, {"type": "object", **spec}, CATALOG[name].effect_class, CATALOG[name].limit_ms)
+        for name, spec in specs.items()
     }
 
 
@@ -83,7 +83,7 @@ class EarlierPrompts:
 
     def look_at(self, workflow: Workflow) -> None:
         """Take note of the workflow as it is when the decision is made."""
-        self.written = tuple(document.document_name for document in _written(workflow))
+        self.written = tuple(document.document_name for document in _written_documents(workflow))
 
     def observed(self, after: Workflow) -> None:
         """Take note of an observed step, whose only learnings so far are those of its selection."""
@@ -92,20 +92,20 @@ class EarlierPrompts:
 
     def shown(self, prompt: Prompt, release: str | None) -> dict[str, Any]:
         """Return the values that a prompt shows, with the names and messages of an earlier release's templates."""
-        shown = prompt.shown()
+        values = prompt.shown()
         if release == FIRST and isinstance(prompt, MessagePrompt):
-            shown["documents"] = self.written
+            values["documents"] = self.written
         if release == FIRST and isinstance(prompt, ReviewPrompt):
-            shown["stopped_because"] = "the loop stopped"
-        messages = shown.get("history")
+            values["stopped_because"] = "the loop stopped"
+        messages = values.get("history")
         if release in BEFORE_0_3 and isinstance(messages, tuple):
-            shown["history"] = tuple(map(self._as_told_then, messages))
+            values["history"] = tuple(map(self._as_shown_then, messages))
         if isinstance(prompt, TaskPrompt):
-            shown["success_criteria"] = tuple(criterion.criterion for criterion in prompt.progress)
-            shown["history_text"] = "\n".join(map(render, shown["history"])) or "none"
-        return shown
+            values["success_criteria"] = tuple(criterion.criterion for criterion in prompt.progress)
+            values["history_text"] = "\n".join(map(render, values["history"])) or "none"
+        return values
 
-    def _as_told_then(self, message: ChatMessage) -> ChatMessage:
+    def _as_shown_then(self, message: ChatMessage) -> ChatMessage:
         """Return the message without what the history shows since 0.3.0: attempts, links and refinements' learnings."""
         learnings = self.learnings.get(message.seq, message.learnings)
         return message.model_copy(update={"attempt": 0, "told": None, "links": (), "learnings": learnings})

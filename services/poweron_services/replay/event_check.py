@@ -36,10 +36,10 @@ def _parts(then: Any, now: Any, at: str, *, only_given: bool) -> Iterator[str]:
             inner = f"{at}.{name}" if at else name
             yield from _parts(then.get(name), now.get(name), inner, only_given=only_given)
     elif isinstance(then, list) and isinstance(now, list) and len(then) == len(now):
-        for number, (one, other) in enumerate(zip(then, now, strict=True)):
-            yield from _parts(one, other, f"{at}[{number}]", only_given=only_given)
+        for number, (old, new) in enumerate(zip(then, now, strict=True)):
+            yield from _parts(old, new, f"{at}[{number}]", only_given=only_given)
     elif then != now and not _is_untold(then, now):
-        yield f"{at} was {_shown(then)} and is {_shown(now)}."
+        yield f"{at} was {_text(then)} and is {_text(now)}."
 
 
 def _is_untold(then: Any, now: Any) -> bool:
@@ -50,6 +50,6 @@ def _is_untold(then: Any, now: Any) -> bool:
     return then.startswith(begin) and then.endswith(end)
 
 
-def _shown(value: Any) -> str:
-    written = orjson.dumps(value).decode()
-    return written if len(written) <= LONGEST else f"{written[: LONGEST - 1]}…"
+def _text(value: Any) -> str:
+    text = orjson.dumps(value).decode()
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"

@@ -58,25 +58,25 @@ class PermissionCheck:
         label = result_label(folded.before, selection.action)
         if label != event.result_label:
             return CheckedPrompt("differs", f"resultLabel was {event.result_label!r} and is {label!r}.")
-        told = ""
+        first_difference = ""
         for catalog, approval in _circumstances(selection.action, event, then):
-            now = await self._judged(folded.before, catalog, approval)
+            now = await self._judge(folded.before, catalog, approval)
             if event.outcome != "denied" and now.outcome != "denied":
                 return self._as_far_as_known("same", "")
-            said = differences(folded.data, now, only=DENIAL)
-            if not said:
+            changes = differences(folded.data, now, only=DENIAL)
+            if not changes:
                 return CheckedPrompt("same")
-            told = told or " ".join(said)
+            first_difference = first_difference or " ".join(changes)
         if event.outcome == "denied" and event.code == "action_not_allowed":
             return CheckedPrompt("inconclusive", "The lists of the process that refused it stand in no event.")
-        return self._as_far_as_known("differs", told)
+        return self._as_far_as_known("differs", first_difference)
 
     def _as_far_as_known(self, sameness: str, detail: str) -> CheckedPrompt:
         if self.content.missing and sameness != "same":
             return CheckedPrompt("inconclusive", "What it was to read was erased.")
         return CheckedPrompt(sameness, detail)  # type: ignore[arg-type] # one of the two
 
-    async def _judged(self, workflow: Workflow, catalog: CatalogThen, approval: Approval) -> ActionCompleted:
+    async def _judge(self, workflow: Workflow, catalog: CatalogThen, approval: Approval) -> ActionCompleted:
         actions = {name: _NotRun(spec) for name, spec in catalog.specs.items()}
         execution = Execution(
             actions,
@@ -108,5 +108,5 @@ def asked_again(workflow: Workflow, event: ApprovalRequested) -> CheckedPrompt:
     if marks(workflow.current.opening.approve, event.action) and not NEVER.must_be_asked(workflow):
         return CheckedPrompt("differs", "Nobody would be asked now.")
     now = Approval({event.action}, event.expires_ms).request(workflow)
-    said = differences(event.model_dump(mode="json", by_alias=True), now)
-    return CheckedPrompt("differs", " ".join(said)) if said else CheckedPrompt("same")
+    changes = differences(event.model_dump(mode="json", by_alias=True), now)
+    return CheckedPrompt("differs", " ".join(changes)) if changes else CheckedPrompt("same")

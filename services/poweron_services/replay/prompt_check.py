@@ -35,21 +35,21 @@ NO_PROMPT: Final = CheckedPrompt("same")
 class StoredPrompt:
     """A prompt as it was sent: the rendering itself, or the body of a request to a provider that contains it."""
 
-    def __init__(self, sent: bytes) -> None:
-        self.text = sent.decode("utf-8", errors="replace")
+    def __init__(self, content: bytes) -> None:
+        self.text = content.decode("utf-8", errors="replace")
         self._texts = tuple(_texts(self.text))
 
     @property
     def fence(self) -> str | None:
         """The delimiter of the prompt; None if it has none."""
-        return next((found[1] for text in self._texts if (found := _FENCE.search(text))), None)
+        return next((match[1] for text in self._texts if (match := _FENCE.search(text))), None)
 
     @property
     def actions(self) -> dict[str, tuple[str, ...]] | None:
         """The actions that the prompt lists, with the names of their parameters; None if it lists none."""
         bare = "\n".join(_outside(text) for text in self._texts)
-        found = {name: tuple(filter(None, given.split(","))) for name, given in _ACTION.findall(bare)}
-        return found or None
+        listing = {name: tuple(filter(None, names.split(","))) for name, names in _ACTION.findall(bare)}
+        return listing or None
 
     def holds(self, rendered: Rendered) -> bool:
         """Return whether this rendering is what was sent."""
@@ -61,21 +61,24 @@ class StoredPrompt:
     def parting(self, rendered: Rendered) -> str:
         """Return a sentence that shows where a rendering first differs from what was sent."""
         text = str(rendered) if self._texts == (self.text,) else rendered.data
-        sent = next((each for each in self._texts if _FENCE.search(each)), self.text)
-        at = next((n for n, (a, b) in enumerate(zip(sent, text, strict=False)) if a != b), min(len(sent), len(text)))
+        prompt_text = next((text for text in self._texts if _FENCE.search(text)), self.text)
+        at = next(
+            (n for n, (a, b) in enumerate(zip(prompt_text, text, strict=False)) if a != b),
+            min(len(prompt_text), len(text)),
+        )
         begin = max(0, at - 20)
-        then, now = sent[begin : at + PARTED], text[begin : at + PARTED]
+        then, now = prompt_text[begin : at + PARTED], text[begin : at + PARTED]
         return f"At character {at + 1:,} it was {then!r} and is {now!r}."
 
 
-def _texts(sent: str) -> Iterator[str]:
+def _texts(text: str) -> Iterator[str]:
     """Yield every text of a request's body; anything else is one text."""
     try:
-        body = orjson.loads(sent) if sent.startswith("{") else None
+        body = orjson.loads(text) if text.startswith("{") else None
     except orjson.JSONDecodeError:
         body = None
     if body is None:
-        yield sent
+        yield text
     else:
         yield from _inside(body)
 
@@ -89,8 +92,8 @@ def _inside(value: Any) -> Iterator[str]:
 
 def _outside(text: str) -> str:
     """Return the text of a prompt outside its delimiters."""
-    found = _FENCE.search(text)
-    return text if found is None else re.sub(rf"<<< {found[1]}\n.*?\n>>> {found[1]}", "", text, flags=re.DOTALL)
+    match = _FENCE.search(text)
+    return text if match is None else re.sub(rf"<<< {match[1]}\n.*?\n>>> {match[1]}", "", text, flags=re.DOTALL)
 
 
 def check_prompt(
@@ -107,12 +110,12 @@ def check_prompt(
     if (fence := stored.fence) is None:
         return CheckedPrompt("inconclusive", "The stored prompt has no delimiter that is known.")
     try:
-        return _compared(
+        return _compare(
             prompt,
             template,
             stored,
             fence,
-            partial(earlier.shown, release=release_of(call.template_sha256)) if by_earlier else _shown,
+            partial(earlier.shown, release=release_of(call.template_sha256)) if by_earlier else _values,
         )
     except jinja2.UndefinedError as error:
         return CheckedPrompt(
@@ -120,20 +123,20 @@ def check_prompt(
         )
 
 
-def _shown(prompt: Prompt) -> dict[str, Any]:
+def _values(prompt: Prompt) -> dict[str, Any]:
     return prompt.shown()
 
 
-def _compared(
+def _compare(
     prompt: Prompt, template: Template, stored: StoredPrompt, fence: str, shown: Callable[[Prompt], dict[str, Any]]
 ) -> CheckedPrompt:
-    tried: Prompt | None = prompt
+    candidate: Prompt | None = prompt
     rendered = first = template.render(shown(prompt) | {"share": prompt.share}, fence)
-    while tried is not None:  # a model with a small context window was shown less
-        rendered = template.render(shown(tried) | {"share": tried.share}, fence)
+    while candidate is not None:  # a model with a small context window was shown less
+        rendered = template.render(shown(candidate) | {"share": candidate.share}, fence)
         if stored.holds(rendered):
             newer = template.sha256 != prompt.template.sha256
-            told = f"Rendered with {template.name}, where {prompt.template.name} is used now." if newer else ""
-            return CheckedPrompt("same", told)
-        tried = tried.shorter()
+            note = f"Rendered with {template.name}, where {prompt.template.name} is used now." if newer else ""
+            return CheckedPrompt("same", note)
+        candidate = candidate.shorter()
     return CheckedPrompt("differs", f"{template.name}: {stored.parting(first)}")

@@ -61,9 +61,9 @@ class StoredAnswers:
         if len(self.shown) > len(self.calls):
             raise self._no_answer(prompt)
         stored = self.calls[len(self.shown) - 1]
-        self.prompts.append(self._checked(prompt, stored))
+        self.prompts.append(self._check(prompt, stored))
         if stored.answer is None:
-            raise self._lost(stored)
+            raise self._missing_answer(stored)
         return _completion(stored.call, stored.answer.decode("utf-8", errors="replace"), self._refusal())
 
     @property
@@ -71,9 +71,9 @@ class StoredAnswers:
         """The result of comparing the prompts: that of the first one that is not the same, if any."""
         if len(self.shown) < len(self.calls):
             return CheckedPrompt("differs", "A model was asked then, and would not be asked now.")
-        return next((each for each in self.prompts if each.sameness != "same"), (*self.prompts, NO_PROMPT)[0])
+        return next((check for check in self.prompts if check.sameness != "same"), (*self.prompts, NO_PROMPT)[0])
 
-    def _checked(self, prompt: Prompt, stored: StoredCall) -> CheckedPrompt:
+    def _check(self, prompt: Prompt, stored: StoredCall) -> CheckedPrompt:
         if stored.prompt is None:
             return CheckedPrompt("inconclusive", NOT_KEPT if stored.call.prompt_ref is None else ERASED)
         return check_prompt(prompt, stored.call, StoredPrompt(stored.prompt), self.earlier, by_earlier=self.by_earlier)
@@ -92,7 +92,7 @@ class StoredAnswers:
         self.unasked = True
         return NotAnswered("A model would be asked now, and none was asked then.")
 
-    def _lost(self, stored: StoredCall) -> PowerOnError:
+    def _missing_answer(self, stored: StoredCall) -> PowerOnError:
         if stored.call.answer_ref is None and isinstance(self.event, RoundCompleted):
             return AnswersLost([LostAnswer(stored.call, UNTOLD)])
         self.answers_missing = True
@@ -119,9 +119,9 @@ def _is_rejection(event: Event) -> bool:
 def _count_failed(calls: Sequence[FailedCalls]) -> None:
     """Report the calls that failed then to the current time limit, because budgets count them."""
     limit = current_limit()
-    for each in calls if limit is not None else ():
+    for call in calls if limit is not None else ():
         assert limit is not None
-        limit.call_failed(each, None)
+        limit.call_failed(call, None)
 
 
 def _completion(call: ModelCall, text: str, refusal: Refused | None) -> Completion:

@@ -42,14 +42,14 @@ Share = Sequence[tuple[str, Sequence[StoredRecord]]]
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _Context:
     """The data that a replaying process works with."""
 
     place: str
     known: KnownActions
 
 
-_kept: _Kept | None = None
+_context: _Context | None = None
 
 
 async def replay_all(
@@ -63,9 +63,9 @@ async def replay_all(
     if count < 2:
         async for ids in _shares(pool):
             for id_ in ids:
-                yield await _one(id_, await reader.stored_records(pool, id_), content, known)
+                yield await _replay_one(id_, await reader.stored_records(pool, id_), content, known)
         return
-    async with _processes(count, _Kept(place, known)) as executor:
+    async with _processes(count, _Context(place, known)) as executor:
         async for done in _side_by_side(pool, _shares(pool), executor, count):
             yield done
 
@@ -87,44 +87,46 @@ async def _side_by_side(
         working.add(loop.run_in_executor(executor, _replay_share, share))
         if len(working) == count * WAITING:
             done, working = await asyncio.wait(working, return_when=asyncio.FIRST_COMPLETED)
-            for found in chain.from_iterable(each.result() for each in done):
-                yield found
+            for result in chain.from_iterable(future.result() for future in done):
+                yield result
     for last in asyncio.as_completed(working):
-        for found in await last:
-            yield found
+        for result in await last:
+            yield result
 
 
 @asynccontextmanager
-async def _processes(count: int, kept: _Kept) -> AsyncGenerator[ProcessPoolExecutor, None]:
+async def _processes(count: int, context: _Context) -> AsyncGenerator[ProcessPoolExecutor, None]:
     spawn = multiprocessing.get_context("spawn")
-    executor = ProcessPoolExecutor(count, mp_context=spawn, initializer=_begin, initargs=(kept,))
+    executor = ProcessPoolExecutor(count, mp_context=spawn, initializer=_begin, initargs=(context,))
     try:
         yield executor
     finally:
         await asyncio.to_thread(partial(executor.shutdown, cancel_futures=True))
 
 
-def _begin(kept: _Kept) -> None:
-    global _kept  # noqa: PLW0603 - what a process is for, set once at its start
-    _kept = kept
+def _begin(context: _Context) -> None:
+    global _context  # noqa: PLW0603 - what a process is for, set once at its start
+    _context = context
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
 
 
 def _replay_share(share: Share) -> list[ReplayedWorkflow]:
-    assert _kept is not None
-    return asyncio.run(_every(share, _kept))
+    assert _context is not None
+    return asyncio.run(_replay_each(share, _context))
 
 
-async def _every(share: Share, kept: _Kept) -> list[ReplayedWorkflow]:
-    content = ContentStore.at(kept.place)
-    return [await _one(id_, records, content, kept.known) for id_, records in share]
+async def _replay_each(share: Share, context: _Context) -> list[ReplayedWorkflow]:
+    content = ContentStore.at(context.place)
+    return [await _replay_one(id_, records, content, context.known) for id_, records in share]
 
 
-async def _one(
+async def _replay_one(
     workflow_id: str, records: Sequence[StoredRecord], content: ContentStore, known: KnownActions
 ) -> ReplayedWorkflow:
     try:
-        return ReplayedWorkflow(workflow_id, [each async for each in replay(workflow_id, records, content, known)])
+        return ReplayedWorkflow(
+            workflow_id, [decision async for decision in replay(workflow_id, records, content, known)]
+        )
     except NewerRelease as error:
         return ReplayedWorkflow(workflow_id, (), f"{error}.")
 

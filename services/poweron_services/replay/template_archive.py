@@ -51,12 +51,12 @@ def _by_hash() -> dict[str, Template]:
     names = {name for of_release in RELEASED.values() for name in of_release}
     folders = [Path(path) for package in (roles, actions) for path in package.__path__]
     files = sorted(file for folder in folders for file in folder.glob("*.v*.md") if file.name in names)
-    found = (Template(file.name, file.read_text(encoding="utf-8")) for file in files)
-    return {template.sha256: template for template in found}
+    templates = (Template(file.name, file.read_text(encoding="utf-8")) for file in files)
+    return {template.sha256: template for template in templates}
 
 
 @cache
 def release_of(sha256: str) -> str | None:
     """Return the last release that had the template with this hash; None if no earlier release had it."""
     template = _by_hash().get(sha256)
-    return max((each for each, names in RELEASED.items() if template and template.name in names), default=None)
+    return max((release for release, names in RELEASED.items() if template and template.name in names), default=None)

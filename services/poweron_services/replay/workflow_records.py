@@ -55,7 +55,7 @@ def folded(workflow_id: str, records: Iterable[StoredRecord]) -> Iterator[Folded
             yield Damaged(stored, "The row does not hold the bytes that came: their SHA-256 is another one.")
             return
         try:
-            recorded = _recorded(workflow_id, stored)
+            recorded = _read_record(workflow_id, stored)
         except Undecodable as error:
             yield Damaged(stored, f"The record cannot be read: {error}.")
             return
@@ -68,6 +68,6 @@ def folded(workflow_id: str, records: Iterable[StoredRecord]) -> Iterator[Folded
         workflow = after
 
 
-def _recorded(workflow_id: str, stored: StoredRecord) -> Recorded:
+def _read_record(workflow_id: str, stored: StoredRecord) -> Recorded:
     key = workflow_id.encode()
     return read(stored.value, key=key, partition=stored.partition, offset=stored.offset, time_ms=stored.time_ms)

@@ -21,11 +21,11 @@ class Counted(NamedTuple):
 
     @classmethod
     def of(cls, replayed: Iterable[Replayed]) -> "Counted":
-        verdicts = [each.verdict for each in replayed]
-        return cls(len(verdicts), *(verdicts.count(each) for each in ("same", "differs", "inconclusive")))
+        verdicts = [decision.verdict for decision in replayed]
+        return cls(len(verdicts), *(verdicts.count(verdict) for verdict in ("same", "differs", "inconclusive")))
 
     def __add__(self, other: "Counted") -> "Counted":  # type: ignore[override] # sums, where a tuple would grow longer
-        return Counted(*(one + more for one, more in zip(self, other, strict=True)))
+        return Counted(*(first + second for first, second in zip(self, other, strict=True)))
 
 
 async def replay(
@@ -40,17 +40,17 @@ async def replay(
         Unavailable: the content store cannot be reached.
     """
     again = DecisionReplay(StoredContent(content), known)
-    for each in folded(workflow_id, records):
-        if isinstance(each, Damaged):
-            yield _damaged(each)
-        elif each.verdict != each.stored.verdict:
-            why = f"The rows call it {each.stored.verdict}, and the rules {each.verdict}."
-            yield Replayed(each.seq, each.recorded.envelope.type, "differs", "same", why)
-        elif _counts(each):
-            yield await again.again(each)
+    for record in folded(workflow_id, records):
+        if isinstance(record, Damaged):
+            yield _damage(record)
+        elif record.verdict != record.stored.verdict:
+            detail = f"The rows call it {record.stored.verdict}, and the rules {record.verdict}."
+            yield Replayed(record.seq, record.recorded.envelope.type, "differs", "same", detail)
+        elif _counts(record):
+            yield await again.again(record)
 
 
-def _damaged(record: Damaged) -> Replayed:
+def _damage(record: Damaged) -> Replayed:
     """Return a damaged record as if it were a decision that differs."""
     return Replayed(record.stored.seq, "record", "differs", "inconclusive", record.why)
 

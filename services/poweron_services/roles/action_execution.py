@@ -89,9 +89,11 @@ class WebAccess:
     async def _invented(self) -> frozenset[str | None]:
         async with self._turn:
             if self._made_up is None:
-                written = [document for document in self.documents if document.written_by_model]
-                others = [document for document in self.documents if written and not document.written_by_model]
-                self._made_up = await _addresses(written) - await _addresses(others)
+                model_documents = [document for document in self.documents if document.written_by_model]
+                other_documents = [
+                    document for document in self.documents if model_documents and not document.written_by_model
+                ]
+                self._made_up = await _addresses(model_documents) - await _addresses(other_documents)
             return self._made_up
 
 
@@ -127,27 +129,27 @@ class KeptCalls:
         question = self._question(prompt)
         recall = partial(self.content.recall, self.workflow_id, KIND, question)
         async with content_time_limit():
-            stored = await retry_content(self.workflow_id, recall)
+            data = await retry_content(self.workflow_id, recall)
         try:
-            kept = None if stored is None else _Kept.model_validate_json(stored)
+            entry = None if data is None else _Kept.model_validate_json(data)
         except ValidationError:  # from another release
             return None
-        return None if kept is None else Called(kept.text, kept.call)
+        return None if entry is None else Called(entry.text, entry.call)
 
-    async def keep(self, prompt: Prompt, called: Called) -> None:
+    async def keep(self, prompt: Prompt, reply: Called) -> None:
         """Store an answer before it is used; if storing takes too long, the answer is used anyway."""
-        kept = {"text": called.text, "call": called.call.model_dump(mode="json", by_alias=True)}
-        question, written = self._question(prompt), orjson.dumps(kept)
-        remember = partial(self.content.remember, self.workflow_id, KIND, question, written)
+        entry = {"text": reply.text, "call": reply.call.model_dump(mode="json", by_alias=True)}
+        question, data = self._question(prompt), orjson.dumps(entry)
+        remember = partial(self.content.remember, self.workflow_id, KIND, question, data)
         try:
-            async with content_time_limit(len(written)):
+            async with content_time_limit(len(data)):
                 await retry_content(self.workflow_id, remember)
         except Unavailable as error:
             log.warning("content_store_unavailable", error=str(error), workflow_id=self.workflow_id)
 
     def _question(self, prompt: Prompt) -> bytes:
-        shown = hashlib.sha256(str(prompt.render(FENCE)).encode()).hexdigest()
-        return f"{self.step} {prompt.template.sha256} {shown}".encode()
+        digest = hashlib.sha256(str(prompt.render(FENCE)).encode()).hexdigest()
+        return f"{self.step} {prompt.template.sha256} {digest}".encode()
 
 
 MODEL_OUTAGE = 180.0  # seconds during which a failing model is retried, even if the action has more time
@@ -186,18 +188,18 @@ class Execution:
         began = time.monotonic_ns()
         selection = workflow.step.selection
         assert selection is not None
-        with telemetry.action_span(selection.action) as told:
-            held = await self.secrets.read()
-            outcome, done = await self._outcome(workflow, calls, held)
-            outcome, done = await _without_secrets(workflow, held, outcome, done)
-            told.ended(outcome)
+        with telemetry.action_span(selection.action) as span:
+            secrets = await self.secrets.read()
+            outcome, done = await self._outcome(workflow, calls, secrets)
+            outcome, done = await _without_secrets(workflow, secrets, outcome, done)
+            span.ended(outcome)
         try:
             stored = await store_result(self.content, workflow, done, calls.answered)
         except Exception as error:
             log.exception("result_not_stored", workflow_id=workflow.id)
-            why = error if isinstance(error, PowerOnError) else "an unexpected error, which the service's log has"
-            not_stored = f"The action ended, but its result could not be stored: {why}"
-            outcome, done = "failed", failed(not_stored, "result_not_stored")
+            reason = error if isinstance(error, PowerOnError) else "an unexpected error, which the service's log has"
+            message = f"The action ended, but its result could not be stored: {reason}"
+            outcome, done = "failed", failed(message, "result_not_stored")
             stored = Stored((), ())
         result = completed(
             workflow,
@@ -211,80 +213,78 @@ class Execution:
             all_calls=stored.all_calls,
             failed_calls=calls.failed,
         )
-        return [result, self._observed(workflow, result, done)] if self.observes else [result]
+        return [result, self._observe(workflow, result, done)] if self.observes else [result]
 
-    def _observed(self, workflow: Workflow, result: ActionCompleted, done: Done) -> ObservationRecorded:
+    def _observe(self, workflow: Workflow, result: ActionCompleted, done: Done) -> ObservationRecorded:
         documents = done.result.documents[:MAX_PREVIEWS]
         texts = [text_of(document.mime_type, document.document_data) for document in documents]
         return observe_build(with_step(workflow, workflow.step._replace(completed=result)), result, texts, self.specs)
 
-    async def _outcome(self, workflow: Workflow, calls: "_Calls", held: HeldSecrets) -> tuple[Outcome, Done]:
+    async def _outcome(self, workflow: Workflow, calls: "_Calls", secrets: HeldSecrets) -> tuple[Outcome, Done]:
         """The outcome of the action; a refusal is an outcome, too."""
         selection = workflow.step.selection
         assert selection is not None
         try:
             spec = check_action(selection.action, workflow, self.specs)
             self.lists.check(spec.name, workflow)
-            if (why_not := self.approval.why_not(workflow)) is not None:
-                return "denied", failed(str(why_not), why_not.code)
+            if (denial := self.approval.why_not(workflow)) is not None:
+                return "denied", failed(str(denial), denial.code)
             check_connection(_connection(workflow), workflow, spec)
-            order = await self._order(workflow, calls, held)
+            order = await self._order(workflow, calls, secrets)
         except NotAllowed as error:
             return "denied", failed(str(error), error.code, detail=error.detail)
         except PowerOnError as error:
             return "failed", failed(str(error), error.code, detail=error.detail)
         with self.progress(workflow) as tell:
-            return await self._performed(workflow, self.actions[spec.name], replace(order, tell_progress=tell), calls)
+            return await self._perform(workflow, self.actions[spec.name], replace(order, tell_progress=tell), calls)
 
-    async def _performed(
-        self, workflow: Workflow, action: Action, order: Order, calls: "_Calls"
-    ) -> tuple[Outcome, Done]:
+    async def _perform(self, workflow: Workflow, action: Action, order: Order, calls: "_Calls") -> tuple[Outcome, Done]:
         """Run the action within its time limit and before its claim expires."""
         start, spec = workflow.step.starts[-1], action.spec
-        interrupted: Outcome = "unknown" if start.effect_class == "at_most_once" else "failed"
+        interruption: Outcome = "unknown" if start.effect_class == "at_most_once" else "failed"
         seconds = min(spec.limit_ms, start.due_ms - self.now_ms()) / 1000
         limit = TimeLimit(seconds, spec.name, outage_seconds=MODEL_OUTAGE)
         try:
             async with limit:
                 done = await action(order)
         except Refused as error:
-            more = error if isinstance(error, Failed) else Failed("")
-            return "failed", failed(str(error), error.code, notes=more.notes, unread=more.unread)
+            failure = error if isinstance(error, Failed) else Failed("")
+            return "failed", failed(str(error), error.code, notes=failure.notes, unread=failure.unread)
         except PowerOnError as error:
-            return interrupted, failed(str(error), error.code)
+            return interruption, failed(str(error), error.code)
         except Exception:
             if limit.is_over:
                 too_long = f"{spec.name} was stopped after {seconds:.3g} s, its time limit."
-                return interrupted, failed(too_long, "action_timeout")
+                return interruption, failed(too_long, "action_timeout")
             log.exception("action_error", workflow_id=workflow.id, action=spec.name)
-            unexpected = f"{spec.name} met an unexpected error; the service's log has it."
-            return interrupted, failed(unexpected, "unexpected_error")
+            message = f"{spec.name} met an unexpected error; the service's log has it."
+            return interruption, failed(message, "unexpected_error")
         finally:
             calls.answered.extend(limit.lost_calls)
             calls.failed = limit.failed_calls
         return ("done" if done.result.success else "failed"), done
 
-    async def _order(self, workflow: Workflow, calls: "_Calls", held: HeldSecrets) -> Order:
+    async def _order(self, workflow: Workflow, calls: "_Calls", secrets: HeldSecrets) -> Order:
         selection, parameters = workflow.step.selection, workflow.step.parameters
         assert selection is not None
         assert parameters is not None
 
         await self._check_places(workflow)
         turn, key = asyncio.Lock(), idempotency_key(workflow.id, workflow.place)
-        kept = KeptCalls(self.content, workflow.id, key)
+        memory = KeptCalls(self.content, workflow.id, key)
 
         async def ask(prompt: Prompt) -> Called:
-            prompt = await held.hidden_in_prompt(prompt)
-            if len(workflow.step.starts) > 1 and (before := await kept.recall(prompt)) is not None:
+            prompt = await secrets.hidden_in_prompt(prompt)
+            if len(workflow.step.starts) > 1 and (before := await memory.recall(prompt)) is not None:
                 calls.answered.append(before.call)
                 return before
             async with turn if allowance(workflow) else nullcontext():  # each call gets what the ones before it left
-                called = await self.caller.call(workflow, prompt, calls.answered)
-                calls.answered.append(called.call)
-            if called.refusal is not None:
-                raise called.refusal
-            await kept.keep(prompt, called)
-            return called
+                reply = await self.caller.call(workflow, prompt, calls.answered)
+                calls.answered.append(reply.call)
+            if reply.refusal is not None:
+                raise reply.refusal
+            await memory.keep(prompt, reply)
+            return reply
 
         order = Order(
             parameters=check_values(parameters.parameters, self.actions[selection.action].spec),
@@ -296,7 +296,7 @@ class Execution:
             request=workflow.current.opening.prompt,
             requester=workflow.current.opening.requester.name,
             asked_ms=workflow.current.opened_ms,
-            connection=held.connection(_connection(workflow)),
+            connection=secrets.connection(_connection(workflow)),
         )
         return await self._with_web(workflow, order) if selection.action in WEB else order
 
@@ -337,21 +337,21 @@ class Execution:
             return []
         unreadable, labelled = known_unreadable(workflow), documents_at_hand(workflow)
         async with content_time_limit():
-            named = partial(documents_named, references, workflow, self.content)
+            look_up = partial(documents_named, references, workflow, self.content)
             return [
                 InputDocument(
-                    reference=item_reference(found.document_id, found.document_name),
-                    name=found.document_name,
-                    mime_type=found.mime_type,
-                    size=await self._size(workflow.id, found),
-                    content=found.content,
-                    load=partial(self._load, workflow.id, found.content, found.size),
-                    unread=unreadable.get((found.document_name, found.content)),
-                    page=found.page,
-                    sources=found.sources,
-                    written_by_model=written_by_model(found, labelled),
+                    reference=item_reference(document.document_id, document.document_name),
+                    name=document.document_name,
+                    mime_type=document.mime_type,
+                    size=await self._size(workflow.id, document),
+                    content=document.content,
+                    load=partial(self._load, workflow.id, document.content, document.size),
+                    unread=unreadable.get((document.document_name, document.content)),
+                    page=document.page,
+                    sources=document.sources,
+                    written_by_model=written_by_model(document, labelled),
                 )
-                for found in await retry_content(workflow.id, named)
+                for document in await retry_content(workflow.id, look_up)
             ]
 
     async def _size(self, workflow_id: str, document: DocumentRef) -> int:
@@ -366,14 +366,16 @@ class Execution:
             return await retry_content(workflow_id, partial(self.content.get, workflow_id, content))
 
 
-async def _without_secrets(workflow: Workflow, held: HeldSecrets, outcome: Outcome, done: Done) -> tuple[Outcome, Done]:
+async def _without_secrets(
+    workflow: Workflow, secrets: HeldSecrets, outcome: Outcome, done: Done
+) -> tuple[Outcome, Done]:
     """Remove secrets from the action's outcome before any of it is stored or reported."""
     try:
-        return outcome, await held.hidden_in(done)
+        return outcome, await secrets.hidden_in(done)
     except ValueError:
         log.error("result_held_secret", workflow_id=workflow.id)  # noqa: TRY400 - the error may repeat it
-        why = "The action ended, but its result held a secret where nothing else can stand; it was not kept."
-        return "unknown" if outcome == "unknown" else "failed", failed(why, "result_not_stored")
+        message = "The action ended, but its result held a secret where nothing else can stand; it was not kept."
+        return "unknown" if outcome == "unknown" else "failed", failed(message, "result_not_stored")
 
 
 def _connection(workflow: Workflow) -> str | None:

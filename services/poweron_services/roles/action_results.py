@@ -132,23 +132,23 @@ async def store_result(
             await _store(content, workflow, number, document, origin)
             for number, (document, origin) in enumerate(zip(done.result.documents, origins, strict=False), start=1)
         ]
-        kept = fitting(documents[:MAX_DOCUMENTS], DOCUMENTS_BUDGET)
-        left_out, all_calls = len(documents) - len(kept), await _store_calls(content, workflow, calls)
+        first_documents = fitting(documents[:MAX_DOCUMENTS], DOCUMENTS_BUDGET)
+        left_out, all_calls = len(documents) - len(first_documents), await _store_calls(content, workflow, calls)
         if not left_out:
-            return Stored(kept, done.notes, all_calls=all_calls)
+            return Stored(first_documents, done.notes, all_calls=all_calls)
         everything = dumps([document.model_dump(mode="json", by_alias=True) for document in documents])
-        listed = ActionDocument(document_name=ALL_DOCUMENTS, document_data=everything, mime_type="application/json")
-        index = await _store(content, workflow, len(documents) + 1, listed)
-    named = f"{left_out} more documents are named in {ALL_DOCUMENTS!r} only."
-    return Stored((*kept, index), (named, *done.notes), left_out, all_calls)
+        listing = ActionDocument(document_name=ALL_DOCUMENTS, document_data=everything, mime_type="application/json")
+        index = await _store(content, workflow, len(documents) + 1, listing)
+    note = f"{left_out} more documents are named in {ALL_DOCUMENTS!r} only."
+    return Stored((*first_documents, index), (note, *done.notes), left_out, all_calls)
 
 
 async def _store_calls(content: ContentStore, workflow: Workflow, calls: Sequence[ModelCall]) -> str | None:
     """Store the calls individually if there are more than an event lists."""
     if len(calls) <= MAX_CALLS:
         return None
-    listed = dumps([call.model_dump(mode="json", by_alias=True) for call in calls])
-    return await retry_content(workflow.id, partial(content.put, workflow.id, listed))
+    listing = dumps([call.model_dump(mode="json", by_alias=True) for call in calls])
+    return await retry_content(workflow.id, partial(content.put, workflow.id, listing))
 
 
 async def _store(
@@ -170,8 +170,8 @@ async def _store(
 
 def _findings(done: Done) -> tuple[PageFindings, ...]:
     """The findings for the first documents that are shown, up to the first document without any."""
-    found = takewhile(lambda each: each is not None, (origin.findings for origin in done.origins[:MAX_PREVIEWS]))
-    return fitting([each for each in found if each is not None], FINDINGS_BUDGET)
+    entries = takewhile(lambda entry: entry is not None, (origin.findings for origin in done.origins[:MAX_PREVIEWS]))
+    return fitting([entry for entry in entries if entry is not None], FINDINGS_BUDGET)
 
 
 def _links(links: Sequence[str]) -> tuple[str, ...]:

@@ -34,10 +34,10 @@ class HeldSecrets:
         """
         if label is None:
             return None
-        found = self.connections.get(label) or UnusableConnection(f"There is no connection {label!r}.")
-        if isinstance(found, UnusableConnection):
-            raise found
-        return found
+        connection = self.connections.get(label) or UnusableConnection(f"There is no connection {label!r}.")
+        if isinstance(connection, UnusableConnection):
+            raise connection
+        return connection
 
     async def hidden_in(self, value: Value) -> Value:
         """The value with every secret redacted.
@@ -49,8 +49,8 @@ class HeldSecrets:
 
     async def hidden_in_prompt(self, prompt: Prompt) -> Prompt:
         """The prompt with every secret redacted, except in its template, which is PowerOn's own."""
-        shown = await self.hidden_in(prompt)
-        return prompt if shown is prompt else replace(shown, template=prompt.template)
+        redacted_prompt = await self.hidden_in(prompt)
+        return prompt if redacted_prompt is prompt else replace(redacted_prompt, template=prompt.template)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +69,13 @@ class ActionSecrets:
 
     async def read(self) -> HeldSecrets:
         """Read the current secrets; log lines redact them from here on."""
-        held = await asyncio.to_thread(self._read) if self.connections.configured else self.held
-        telemetry.hide_secrets(held.redaction)
-        return held
+        secrets = await asyncio.to_thread(self._read) if self.connections.configured else self.held
+        telemetry.hide_secrets(secrets.redaction)
+        return secrets
 
     def _read(self) -> HeldSecrets:
-        found = self.connections.resolve_all()
-        return HeldSecrets(found, SecretRedaction([*secrets_in(found.values()), *self.others]))
+        connections = self.connections.resolve_all()
+        return HeldSecrets(connections, SecretRedaction([*secrets_in(connections.values()), *self.others]))
 
 
 NO_ACTION_SECRETS: Final = ActionSecrets()

@@ -34,9 +34,9 @@ async def addresses_known(workflow: Workflow, content: ContentStore) -> frozense
     return known_addresses(await _messages(workflow, content))
 
 
-def names_places(given: Mapping[str, JsonValue], spec: ActionSpec) -> bool:
+def names_places(parameters: Mapping[str, JsonValue], spec: ActionSpec) -> bool:
     """Return whether the parameters contain, or may contain, an address or a path that must be checked."""
-    return spec.name in WEB or bool(places(given, spec))
+    return spec.name in WEB or bool(places(parameters, spec))
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,47 +46,47 @@ class PlaceCheck:
     content: ContentStore
     configured_places: ConfiguredPlaces = field(default_factory=dict)
 
-    async def selected(self, selected: ActionSelected, spec: ActionSpec, workflow: Workflow) -> None:
+    async def selected(self, selection: ActionSelected, spec: ActionSpec, workflow: Workflow) -> None:
         """Refuse the selection of a web action that names an address known only from the model.
 
         Raises:
             NotAllowed: names the host.
             Unavailable: the content store cannot be reached.
         """
-        if selected.action in WEB or takes_addresses(spec):
-            check_addresses(selected_texts(selected), await addresses_known(workflow, self.content))
+        if selection.action in WEB or takes_addresses(spec):
+            check_addresses(selected_texts(selection), await addresses_known(workflow, self.content))
 
-    async def given(self, given: Mapping[str, JsonValue], spec: ActionSpec, workflow: Workflow) -> None:
+    async def given(self, parameters: Mapping[str, JsonValue], spec: ActionSpec, workflow: Workflow) -> None:
         """Refuse parameters that name such an address or, for any action, an unknown address or path.
 
         Raises the same errors.
         """
         if spec.name in WEB:
-            check_addresses(texts_of(dict(given)), await addresses_known(workflow, self.content))
-        if not (named := places(given, spec)):
+            check_addresses(texts_of(dict(parameters)), await addresses_known(workflow, self.content))
+        if not (named_places := places(parameters, spec)):
             return
-        if len(named) > MAX_PLACES:
-            too_many = f"{spec.name} is given {len(named)} addresses and paths; give it at most {MAX_PLACES}."
+        if len(named_places) > MAX_PLACES:
+            too_many = f"{spec.name} is given {len(named_places)} addresses and paths; give it at most {MAX_PLACES}."
             raise NotAllowed(too_many, code="parameter_invalid")
         method = _method(spec.name)
         messages = await _messages(workflow, self.content)
         known = KnownPlaces.of(messages, self.configured_places.get(method, frozenset()))
-        if all(map(known.holds, named)):
+        if all(map(known.holds, named_places)):
             return
         texts = await self._texts(workflow.id, messages, method)
-        await asyncio.to_thread(check_places, named, replace(known, results=texts))  # searches megabytes
+        await asyncio.to_thread(check_places, named_places, replace(known, results=texts))  # searches megabytes
 
     async def _texts(self, workflow_id: str, messages: Iterable[ChatMessage], method: str) -> tuple[str, ...]:
         """The texts of the results of the method's actions, newest first; erased ones are left out."""
-        held = [
+        documents = [
             document
             for message in messages
             if message.action and message.action not in CATALOG and _method(message.action) == method
             for document in message.documents
             if document.size <= MAX_RESULT
         ]
-        found = [await self._text(workflow_id, document.content) for document in held[:MAX_RESULTS]]
-        return tuple(text for text in found if text)
+        texts = [await self._text(workflow_id, document.content) for document in documents[:MAX_RESULTS]]
+        return tuple(text for text in texts if text)
 
     async def _text(self, workflow_id: str, content: str) -> str:
         try:

@@ -69,7 +69,7 @@ class Claims:
             self._places.release()
             return None
         self._claims[workflow.id] = claim = Claim(secrets.token_hex(16))
-        return self._started(workflow, try_, claim)
+        return self._start_event(workflow, try_, claim)
 
     def forget(self, workflow_id: str) -> None:
         """Give up a claim that has not begun: the workflow has continued without it, or is no longer ours."""
@@ -88,7 +88,7 @@ class Claims:
         finally:
             self._places.release()
 
-    def _started(self, workflow: Workflow, try_: int, claim: Claim) -> ActionStarted:
+    def _start_event(self, workflow: Workflow, try_: int, claim: Claim) -> ActionStarted:
         selection = workflow.step.selection
         assert selection is not None
         spec = self._actions[selection.action].spec if selection.action in self._actions else None

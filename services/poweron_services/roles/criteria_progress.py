@@ -17,5 +17,5 @@ def progress(workflow: Workflow) -> tuple[CriterionProgress, ...]:
 
 def updated_progress(workflow: Workflow, answered: Sequence[CriterionProgress]) -> tuple[CriterionProgress, ...]:
     """The task's criteria, updated by the answer, which cannot add or rename criteria."""
-    said = {criterion.criterion: criterion for criterion in answered}
-    return tuple(said.get(criterion.criterion, criterion) for criterion in progress(workflow))
+    by_name = {criterion.criterion: criterion for criterion in answered}
+    return tuple(by_name.get(criterion.criterion, criterion) for criterion in progress(workflow))

@@ -36,7 +36,7 @@ async def documents_named(
     try:
         return resolve(references, at_hand)
     except UnknownReference:
-        older = await _left_out(workflow, content)
+        older = await _older_documents(workflow, content)
         if not older:
             raise
         return resolve(references, {**older, **at_hand})
@@ -53,7 +53,7 @@ async def references_as_listed(references: Sequence[str], workflow: Workflow, co
     try:
         resolve(listed, at_hand)
     except UnknownReference:
-        older = await _left_out(workflow, content)
+        older = await _older_documents(workflow, content)
         return tuple(as_listed(reference, {**older, **at_hand}) for reference in references)
     return listed
 
@@ -68,13 +68,13 @@ async def earlier_messages(workflow: Workflow, content: ContentStore) -> tuple[C
     if earlier is None or earlier.history_ref is None:
         return ()
     try:
-        stored = await content.get(workflow.id, earlier.history_ref)
+        data = await content.get(workflow.id, earlier.history_ref)
     except MissingContent:
         return ()
-    return _MESSAGES.validate_python(orjson.loads(stored), extra="ignore", context=READING, by_alias=True)
+    return _MESSAGES.validate_python(orjson.loads(data), extra="ignore", context=READING, by_alias=True)
 
 
-async def _left_out(workflow: Workflow, content: ContentStore) -> Mapping[str, tuple[DocumentRef, ...]]:
+async def _older_documents(workflow: Workflow, content: ContentStore) -> Mapping[str, tuple[DocumentRef, ...]]:
     """All documents of earlier rounds if the opening does not name them all; empty once they are erased."""
     earlier = earlier_rounds(workflow)
     if earlier is None or not earlier.documents_left_out:

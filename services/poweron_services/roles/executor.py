@@ -101,8 +101,8 @@ class Executor:
         self._claims.forget(workflow_id)
 
     async def _claim(self, workflow: Workflow, try_: int, is_ours: Callable[[], bool]) -> Sequence[WorkflowEvent]:
-        claimed = await self._claims.claim(workflow, try_, is_ours)
-        return [claimed] if claimed is not None else []
+        start_event = await self._claims.claim(workflow, try_, is_ours)
+        return [start_event] if start_event is not None else []
 
     async def _deny_when_due(self, workflow: Workflow, assignment: Assignment) -> Sequence[WorkflowEvent]:
         """Wait for a person, for days if necessary; meanwhile only the workflow itself is held."""
@@ -110,20 +110,20 @@ class Executor:
 
     async def _begin(self, workflow: Workflow, claim: Claim, assignment: Assignment) -> Sequence[WorkflowEvent]:
         """Run the action under a claim that was read back as accepted, which uses up its token."""
-        ours = await assignment.may_begin(workflow) and self._claims.get(workflow.id) is claim
-        if not ours or self._now_ms() >= workflow.step.starts[-1].due_ms:
+        is_valid = await assignment.may_begin(workflow) and self._claims.get(workflow.id) is claim
+        if not is_valid or self._now_ms() >= workflow.step.starts[-1].due_ms:
             self.forget(workflow.id)
-            lost = "The worker lost its claim before the action began."
-            return [without_result(workflow, "not_begun", lost, "claim_lost")]
+            message = "The worker lost its claim before the action began."
+            return [without_result(workflow, "not_begun", message, "claim_lost")]
         with self._claims.begun(claim):
             return await self._execution.run(workflow)
 
     async def _other_claim(self, workflow: Workflow, assignment: Assignment) -> Sequence[WorkflowEvent]:
         """Handle an action started by another process, started here before a restart, or being stopped."""
-        start, own = workflow.step.starts[-1], self._claims.get(workflow.id)
-        if workflow.phase == "draining" and own is not None and own.token == start.claim:
-            return [self._cancelled(workflow, start, own)]
-        if own is not None and own.token != start.claim:
+        start, claim = workflow.step.starts[-1], self._claims.get(workflow.id)
+        if workflow.phase == "draining" and claim is not None and claim.token == start.claim:
+            return [self._cancellation(workflow, start, claim)]
+        if claim is not None and claim.token != start.claim:
             self.forget(workflow.id)  # another worker was first: our claim must not hold a slot while that one runs
         retriable = start.effect_class != "at_most_once"
         held_before = start.cause.offset is not None and start.cause.offset < assignment.end
@@ -132,13 +132,13 @@ class Executor:
         if retriable and workflow.phase == "started" and len(workflow.step.starts) < MAX_TRIES:
             return await self._claim(workflow, len(workflow.step.starts) + 1, assignment.is_ours)
         if retriable:
-            stopped = "The worker stopped before the action ended."
-            return [without_result(workflow, "crashed", stopped, "worker_stopped")]
+            message = "The worker stopped before the action ended."
+            return [without_result(workflow, "crashed", message, "worker_stopped")]
         error = "The worker stopped before the action ended; whether it had its effect is unknown."
         return [without_result(workflow, "unknown", error, "worker_stopped")]
 
-    def _cancelled(self, workflow: Workflow, start: Start, own: Claim) -> ActionCompleted:
-        if not own.begun:
+    def _cancellation(self, workflow: Workflow, start: Start, claim: Claim) -> ActionCompleted:
+        if not claim.begun:
             self.forget(workflow.id)
             error = "The round was stopped before the action began."
             return without_result(workflow, "not_begun", error, "round_stopped")

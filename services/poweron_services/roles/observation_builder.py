@@ -43,19 +43,21 @@ def observe_build(
     """The observation of a completed action; `texts` are those of its first documents (L-04)."""
     plain = [" ".join(without_head(text[:LOOKED_AT]).split()) for text in texts]
     previews = tuple(
-        _preview(document, _cut(text, MAX_SNIPPET), found)
-        for document, text, found in zip(
+        _preview(document, _truncate(text, MAX_SNIPPET), page_findings)
+        for document, text, page_findings in zip(
             completed.documents, plain, chain(completed.findings, repeat(None)), strict=False
         )
     )
-    unread = tuple(_cut_reason(document) for document in completed.unread[:MAX_NOTES])
+    unread = tuple(_truncate_reason(document) for document in completed.unread[:MAX_NOTES])
     facts = list(completed.notes)
     if completed.error and not _tells_itself(completed):
         facts.insert(0, reason_for_models(completed.error, completed.code))
     room = MAX_NOTES - len(unread)
-    notes = tuple(_cut(fact, MAX_NOTE) for fact in facts[:room])
-    listed = 1 if completed.documents_left_out else 0  # the document that lists all of them is not part of the result
-    count = len(completed.documents) - listed + completed.documents_left_out
+    notes = tuple(_truncate(fact, MAX_NOTE) for fact in facts[:room])
+    index_count = (
+        1 if completed.documents_left_out else 0
+    )  # the document that lists all of them is not part of the result
+    count = len(completed.documents) - index_count + completed.documents_left_out
     omitted = Omitted(
         previews=count - len(previews),
         notes=len(facts)
@@ -64,12 +66,12 @@ def observe_build(
         + len(completed.unread)
         - len(unread)
         + completed.unread_left_out,
-        characters=sum(_left_out(text, MAX_SNIPPET) for text in plain)
+        characters=sum(_excess(text, MAX_SNIPPET) for text in plain)
         + sum(max(0, len(text) - LOOKED_AT) for text in texts)
-        + sum(_left_out(document.reason, MAX_NOTE) for document in completed.unread[:MAX_NOTES])
-        + sum(_left_out(fact, MAX_NOTE) for fact in facts[:room]),
+        + sum(_excess(document.reason, MAX_NOTE) for document in completed.unread[:MAX_NOTES])
+        + sum(_excess(fact, MAX_NOTE) for fact in facts[:room]),
     )
-    is_cut = omitted != NOTHING_OMITTED
+    is_truncated = omitted != NOTHING_OMITTED
     observation = Observation(
         success=completed.success,
         result_label=completed.result_label,
@@ -79,8 +81,8 @@ def observe_build(
         unread=unread,
         notes=notes,
         links=completed.links,
-        truncated=is_cut,
-        omitted=omitted if is_cut else None,
+        truncated=is_truncated,
+        omitted=omitted if is_truncated else None,
     )
     return ObservationRecorded(
         round=completed.round,
@@ -92,16 +94,16 @@ def observe_build(
     )
 
 
-def _preview(document: DocumentRef, snippet: str, found: PageFindings | None) -> Preview:
+def _preview(document: DocumentRef, snippet: str, page_findings: PageFindings | None) -> Preview:
     """The beginning of the document and, for a web page, its address and findings (C-07)."""
     return Preview(
         name=document.document_name,
         mime=document.mime_type,
         snippet=snippet,
-        url=document.page.url if document.page else found.url if found else None,
-        relevance_score=found.relevance_score if found else None,
-        key_points=found.key_points if found else (),
-        entities=found.entities if found else (),
+        url=document.page.url if document.page else page_findings.url if page_findings else None,
+        relevance_score=page_findings.relevance_score if page_findings else None,
+        key_points=page_findings.key_points if page_findings else (),
+        entities=page_findings.entities if page_findings else (),
     )
 
 
@@ -110,15 +112,15 @@ def _tells_itself(completed: ActionCompleted) -> bool:
     return completed.code == "documents_unreadable" and bool(completed.unread)
 
 
-def _cut_reason(document: UnreadDocument) -> UnreadDocument:
-    return document.model_copy(update={"reason": _cut(document.reason, MAX_NOTE)})
+def _truncate_reason(document: UnreadDocument) -> UnreadDocument:
+    return document.model_copy(update={"reason": _truncate(document.reason, MAX_NOTE)})
 
 
-def _cut(text: str, limit: int) -> str:
+def _truncate(text: str, limit: int) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
-def _left_out(text: str, limit: int) -> int:
+def _excess(text: str, limit: int) -> int:
     """The number of characters that `_cut` removes."""
     return len(text) - (limit - 1) if len(text) > limit else 0
 
@@ -128,12 +130,12 @@ def summarize(workflow: Workflow, observation: Observation, catalog: Mapping[str
     selection = workflow.step.selection
     action = selection.action if selection else "The action"
     if not observation.success:
-        why = next(iter(findings(observation)), "no reason was given")
-        return _cut(f"{action} failed: {why}", MAX_SUMMARY)
+        reason = next(iter(findings(observation)), "no reason was given")
+        return _truncate(f"{action} failed: {reason}", MAX_SUMMARY)
     names = ", ".join(preview.name for preview in observation.previews)
     count = observation.documents_count
-    made = f"{count} document{'s' if count != 1 else ''}{lacks}: {names}" if count else f"no documents{lacks}"
-    return _cut(f"{action} gave {made}{_answer(catalog.get(action), observation.previews)}", MAX_SUMMARY)
+    documents_text = f"{count} document{'s' if count != 1 else ''}{lacks}: {names}" if count else f"no documents{lacks}"
+    return _truncate(f"{action} gave {documents_text}{_answer(catalog.get(action), observation.previews)}", MAX_SUMMARY)
 
 
 def _answer(spec: ActionSpec | None, previews: Sequence[Preview]) -> str:

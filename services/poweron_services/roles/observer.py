@@ -23,8 +23,8 @@ class Observer:
     async def __call__(self, workflow: Workflow) -> Sequence[WorkflowEvent]:
         completed = workflow.step.completed
         assert completed is not None
-        shown = completed.documents[:MAX_PREVIEWS]
-        texts = [await self._text(workflow.id, document) for document in shown]
+        documents = completed.documents[:MAX_PREVIEWS]
+        texts = [await self._text(workflow.id, document) for document in documents]
         return [observe_build(workflow, completed, texts, self.catalog)]
 
     async def _text(self, workflow_id: str, document: DocumentRef) -> str:

@@ -48,35 +48,35 @@ class Parameterizer:
         try:
             spec = check_action(selection.action, workflow, self.catalog)
         except NotAllowed as error:  # for example, its server is no longer configured
-            return [_rejected(workflow, error, None)]
+            return [_rejection(workflow, error, None)]
         fields = fields_of(selection.parameters_schema, spec)
         if workflow.task.planned:
-            planned = workflow.task.planned[workflow.step.number - 1]
-            return [await self._judged(workflow, planned.parameters, fields, spec, None)]
+            action = workflow.task.planned[workflow.step.number - 1]
+            return [await self._judge(workflow, action.parameters, fields, spec, None)]
         prompt = generate_react_parameters_prompt(workflow, selection, fields, spec)
-        decided = await self.caller.decide(workflow, prompt, ParametersAnswer)
-        if isinstance(decided.answer, Refused):
-            return [_rejected(workflow, decided.answer, decided.call)]
-        return [await self._judged(workflow, decided.answer.parameters, fields, spec, decided.call)]
+        decision = await self.caller.decide(workflow, prompt, ParametersAnswer)
+        if isinstance(decision.answer, Refused):
+            return [_rejection(workflow, decision.answer, decision.call)]
+        return [await self._judge(workflow, decision.answer.parameters, fields, spec, decision.call)]
 
-    async def _judged(
+    async def _judge(
         self,
         workflow: Workflow,
-        given: dict[str, JsonValue],
+        values: dict[str, JsonValue],
         fields: Sequence[SchemaField],
         spec: ActionSpec,
         call: ModelCall | None,
     ) -> ParametersSet | ParametersRejected:
         try:
-            await PlaceCheck(self.content, self.configured_places).given(given, spec, workflow)
+            await PlaceCheck(self.content, self.configured_places).given(values, spec, workflow)
         except NotAllowed as error:
-            return _rejected(workflow, error, call)
-        return _completed(workflow, given, fields, spec, call)
+            return _rejection(workflow, error, call)
+        return _complete(workflow, values, fields, spec, call)
 
 
-def _completed(
+def _complete(
     workflow: Workflow,
-    given: dict[str, JsonValue],
+    values: dict[str, JsonValue],
     fields: Sequence[SchemaField],
     spec: ActionSpec,
     call: ModelCall | None,
@@ -84,34 +84,34 @@ def _completed(
     selection = workflow.step.selection
     assert selection is not None
     try:
-        completed = complete_parameters(
-            given,
+        result = complete_parameters(
+            values,
             fields=fields,
             spec=spec,
             documents=selection.required_input_documents,
             connection=selection.required_connection,
             defaults=defaults(spec, workflow),
-            overruled=overruled(spec, given, workflow),
+            overruled=overruled(spec, values, workflow),
         )
-        accepted = ParametersSet(
+        event = ParametersSet(
             **step_place(workflow),
-            given=given,
-            parameters=completed.parameters,
-            defaulted=completed.defaulted,
-            dropped=completed.dropped,
+            given=values,
+            parameters=result.parameters,
+            defaulted=result.defaulted,
+            dropped=result.dropped,
             decided_by="plan" if call is None else "model",
             model_call=call,
         )
-        check_recordable(accepted)
+        check_recordable(event)
     except NotAllowed as error:
-        return _rejected(workflow, error, call)
+        return _rejection(workflow, error, call)
     except ValidationError as error:  # for example, nested too deeply to be recorded
         unrecordable = NotAllowed(f"The parameters cannot be recorded: {explain(error)}.", code="parameter_invalid")
-        return _rejected(workflow, unrecordable, call)
-    return accepted
+        return _rejection(workflow, unrecordable, call)
+    return event
 
 
-def _rejected(workflow: Workflow, refusal: Refused, call: ModelCall | None) -> ParametersRejected:
+def _rejection(workflow: Workflow, refusal: Refused, call: ModelCall | None) -> ParametersRejected:
     return ParametersRejected(**step_place(workflow), try_=workflow.step.try_, **reasons(refusal), model_call=call)
 
 

@@ -37,50 +37,50 @@ class Planner:
     async def __call__(self, workflow: Workflow) -> Sequence[WorkflowEvent]:
         if workflow.phase == "plan_actions":
             return [await self.create_task_action(workflow)]
-        refused = rejected_for_good(workflow)
-        if refused is not None:
-            raise Unacceptable(f"No plan could be made. {refused}", code="answers_rejected")
+        refusal = rejected_for_good(workflow)
+        if refusal is not None:
+            raise Unacceptable(f"No plan could be made. {refusal}", code="answers_rejected")
         prompt = generate_planning_prompt(workflow, self.catalog)
-        decided = await self.caller.decide(workflow, prompt, PlanningAnswer)
-        if isinstance(decided.answer, Refused):
-            return [answer_rejected(workflow, decided.answer, decided.call)]
-        tasks = tuple(TaskPlan(**dict(task)) for task in decided.answer.tasks)
-        planned = TasksPlanned(round=workflow.current.number, tasks=tasks, model_call=decided.call)
+        decision = await self.caller.decide(workflow, prompt, PlanningAnswer)
+        if isinstance(decision.answer, Refused):
+            return [answer_rejected(workflow, decision.answer, decision.call)]
+        tasks = tuple(TaskPlan(**dict(task)) for task in decision.answer.tasks)
+        event = TasksPlanned(round=workflow.current.number, tasks=tasks, model_call=decision.call)
         try:
-            check_recordable(planned)
+            check_recordable(event)
         except NotAllowed as error:
-            return [answer_rejected(workflow, error, decided.call)]
-        return [planned]
+            return [answer_rejected(workflow, error, decision.call)]
+        return [event]
 
     async def create_task_action(self, workflow: Workflow) -> ActionsPlanned | AnswerRejected:
         """The task's whole list of actions with their parameters, in one call (A-01).
 
         Deprecated: mode React selects one action at a time, when the result of the previous one is known.
         """
-        refused = rejected_for_good(workflow)
-        if refused is not None:
-            raise Unacceptable(f"No actions could be planned. {refused}", code="answers_rejected")
+        refusal = rejected_for_good(workflow)
+        if refusal is not None:
+            raise Unacceptable(f"No actions could be planned. {refusal}", code="answers_rejected")
         prompt = generate_actions_prompt(workflow, self.catalog)
-        decided = await self.caller.decide(workflow, prompt, ActionsAnswer)
-        if isinstance(decided.answer, Refused):
-            return answer_rejected(workflow, decided.answer, decided.call)
-        said, call = decided.answer.actions, decided.call
-        actions = [await self._as_listed(action, workflow) for action in said]
-        if any(action is not one for action, one in zip(actions, said, strict=True)):
+        decision = await self.caller.decide(workflow, prompt, ActionsAnswer)
+        if isinstance(decision.answer, Refused):
+            return answer_rejected(workflow, decision.answer, decision.call)
+        proposals, call = decision.answer.actions, decision.call
+        actions = [await self._as_listed(action, workflow) for action in proposals]
+        if any(action is not proposal for action, proposal in zip(actions, proposals, strict=True)):
             call = with_normalised(call, "actions.requiredInputDocuments", repaired=["reference_completed"])
         try:
             await self._check(actions, workflow)
-            planned = ActionsPlanned(**task_place(workflow), actions=tuple(actions), model_call=call)
-            check_recordable(planned)
+            event = ActionsPlanned(**task_place(workflow), actions=tuple(actions), model_call=call)
+            check_recordable(event)
         except NotAllowed as error:
             return answer_rejected(workflow, error, call)
-        return planned
+        return event
 
     async def _as_listed(self, action: PlannedAction, workflow: Workflow) -> PlannedAction:
         """The action, with its references as the documents are listed."""
-        said = action.required_input_documents
-        listed = await references_as_listed(said, workflow, self.content)
-        return action if listed == said else action.model_copy(update={"required_input_documents": listed})
+        references = action.required_input_documents
+        listed = await references_as_listed(references, workflow, self.content)
+        return action if listed == references else action.model_copy(update={"required_input_documents": listed})
 
     async def _check(self, actions: Sequence[PlannedAction], workflow: Workflow) -> None:
         """Refuse a plan that breaks a rule.
@@ -88,12 +88,12 @@ class Planner:
         A reference names an existing document, or what an earlier action of the plan will have written.
         """
         check_plan(actions, workflow, self.catalog)
-        written = results(actions, workflow)
+        outputs = results(actions, workflow)
         for number, action in enumerate(actions, start=1):
-            earlier = written[: number - 1]
-            named = [reference for reference in action.required_input_documents if reference not in earlier]
+            earlier = outputs[: number - 1]
+            references = [reference for reference in action.required_input_documents if reference not in earlier]
             try:
-                await documents_named(named, workflow, self.content)
+                await documents_named(references, workflow, self.content)
             except UnknownReference as error:
                 known = f" Earlier actions of the plan write {', '.join(earlier)}." if earlier else ""
                 raise in_plan(number, error, known) from error

@@ -47,8 +47,8 @@ class ProgressSender:
 
         def tell(unit: ProgressUnit, done: int, total: int | None = None) -> None:
             if at_work and selection is not None:
-                said = {"action": selection.action, "unit": unit, "done": done, "total": total}
-                self._latest[workflow.id] = fields | said | {"time": rfc3339(datetime.now(UTC))}
+                report = {"action": selection.action, "unit": unit, "done": done, "total": total}
+                self._latest[workflow.id] = fields | report | {"time": rfc3339(datetime.now(UTC))}
                 self._told.set()
 
         try:
@@ -63,10 +63,10 @@ class ProgressSender:
             await self._told.wait()
             await asyncio.sleep(SEND_PERIOD)
             self._told.clear()
-            told = [progress.message() for said in self._latest.values() for progress in _progress(said)]
+            messages = [progress.message() for report in self._latest.values() for progress in _progress(report)]
             self._latest.clear()
             try:
-                await self._topic.send(told)
+                await self._topic.send(messages)
                 self._failed = False
             except Exception as error:  # noqa: BLE001 - the work continues without progress
                 if not self._failed:
@@ -75,8 +75,8 @@ class ProgressSender:
                 await asyncio.sleep(AFTER_FAILURE)
 
 
-def _progress(said: dict[str, Any]) -> list[StepProgress]:
+def _progress(report: dict[str, Any]) -> list[StepProgress]:
     """The report as an event, or nothing if it is invalid."""
     with suppress(ValidationError):
-        return [StepProgress(**said)]
+        return [StepProgress(**report)]
     return []

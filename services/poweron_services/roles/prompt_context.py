@@ -25,9 +25,9 @@ def catalog_lines(specs: Mapping[str, ActionSpec]) -> tuple[CatalogLine, ...]:
 def list_lines(workflow: Workflow) -> tuple[ListLine, ...]:
     """The labels of all documents, including those that the index does not name; labels of requests come first."""
     earlier = earlier_rounds(workflow)
-    named = [ListLine(label, len(held)) for label, held in reversed(documents_at_hand(workflow).items())]
-    unnamed = [ListLine(each.label, each.count) for each in (earlier.lists_left_out if earlier else ())]
-    return tuple(sorted((*named, *unnamed), key=lambda line: not is_request_label(line.label)))
+    lines = [ListLine(label, len(documents)) for label, documents in reversed(documents_at_hand(workflow).items())]
+    other_lines = [ListLine(entry.label, entry.count) for entry in (earlier.lists_left_out if earlier else ())]
+    return tuple(sorted((*lines, *other_lines), key=lambda line: not is_request_label(line.label)))
 
 
 def document_lines(workflow: Workflow) -> tuple[DocumentLine, ...]:
@@ -52,8 +52,8 @@ def history(workflow: Workflow) -> tuple[ChatMessage, ...]:
 
 def refusal(workflow: Workflow) -> str | None:
     """Return why the last answer to this question was refused, in words for models (S8)."""
-    rejected = rejections(workflow)
-    return shown(rejected[-1]) if rejected else None
+    refusals = rejections(workflow)
+    return shown(refusals[-1]) if refusals else None
 
 
 def _known(workflow: Workflow) -> dict[str, Any]:

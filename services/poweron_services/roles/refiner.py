@@ -48,20 +48,20 @@ class Refiner:
         recorded = workflow.step.observation
         assert recorded is not None
         observation = recorded.observation
-        refused = rejected_for_good(workflow)
-        if refused is not None:
-            return [refine_decide(workflow, observation, _stop(refused, "retry"), None, "answers_rejected")]
+        last_refusal = rejected_for_good(workflow)
+        if last_refusal is not None:
+            return [refine_decide(workflow, observation, _stop(last_refusal, "retry"), None, "answers_rejected")]
         try:
             check_last_call(workflow)
             prompt = create_refinement_prompt(workflow, observation)
-            decided = await self.caller.decide(workflow, prompt, RefinementAnswer)
+            decision = await self.caller.decide(workflow, prompt, RefinementAnswer)
         except BudgetUsedUp as error:
             classification: Classification = "success" if observation.success else "failed"
             stop = _stop(str(error), classification)
             return [refine_decide(workflow, observation, stop, None, error.stop.code)]
-        if isinstance(decided.answer, Refused):
-            return [answer_rejected(workflow, decided.answer, decided.call)]
-        return [refine_decide(workflow, observation, decided.answer, decided.call)]
+        if isinstance(decision.answer, Refused):
+            return [answer_rejected(workflow, decision.answer, decision.call)]
+        return [refine_decide(workflow, observation, decision.answer, decision.call)]
 
 
 def create_refinement_prompt(workflow: Workflow, observation: Observation) -> RefinementPrompt:
@@ -93,11 +93,11 @@ def refine_decide(
     observation: Observation,
     answer: RefinementAnswer,
     call: ModelCall | None,
-    unasked: StopCode | None = None,
+    stop_code: StopCode | None = None,
 ) -> RefinementDecided:
     """The decision: the model's, unless a rule stops the loop or no model can be asked (L-05, L-06).
 
-    `unasked` says why no model can be asked.
+    `stop_code` says why no model can be asked.
     """
     after = updated_progress(workflow, answer.criteria_progress)
     ending = workflow.current.ending
@@ -117,7 +117,7 @@ def refine_decide(
         **step_place(workflow),
         decision="continue" if stop is None else "stop",
         reason=guard.sentence if guard else answer.reason,
-        code=unasked or (guard.code if guard else _why_the_model_stops(stop, observation, after)),
+        code=stop_code or (guard.code if guard else _model_stop_code(stop, observation, after)),
         hint=None if stop else answer.hint,
         classification=answer.classification,
         improvements=fitting_improvements(answer.improvements),
@@ -128,7 +128,7 @@ def refine_decide(
     )
 
 
-def _why_the_model_stops(
+def _model_stop_code(
     stop: Stop | None, observation: Observation, after: tuple[CriterionProgress, ...]
 ) -> StopCode | None:
     if stop is None:
@@ -139,12 +139,12 @@ def _why_the_model_stops(
 def _iteration(workflow: Workflow, calls: Sequence[AnyCall]) -> IterationTelemetry:
     """What this iteration cost, including rejected answers and this call (B-01)."""
     step = workflow.step
-    used = step.used + Used.by(calls)
-    acted = step.completed.duration_ms if step.completed else 0
-    asked_meanwhile = used_by(step.completed).duration_ms if step.completed else 0
+    usage = step.used + Used.by(calls)
+    action_ms = step.completed.duration_ms if step.completed else 0
+    call_ms = used_by(step.completed).duration_ms if step.completed else 0
     return IterationTelemetry(
-        input_tokens=used.input_tokens,
-        output_tokens=used.output_tokens,
-        cost_nano_usd=used.cost_nano_usd,
-        duration_ms=used.duration_ms + max(0, acted - asked_meanwhile),
+        input_tokens=usage.input_tokens,
+        output_tokens=usage.output_tokens,
+        cost_nano_usd=usage.cost_nano_usd,
+        duration_ms=usage.duration_ms + max(0, action_ms - call_ms),
     )

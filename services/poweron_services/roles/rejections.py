@@ -47,16 +47,16 @@ def rejected_for_good(workflow: Workflow) -> str | None:
 
     The text enters the history, which later prompts show; `rejected_in_full` gives users more detail.
     """
-    rejected = rejections(workflow)
-    return None if may_ask_again(rejected) else f"{NOT_AS_IT_MUST} {shown(rejected[-1])}"
+    refusals = rejections(workflow)
+    return None if may_ask_again(refusals) else f"{NOT_AS_IT_MUST} {shown(refusals[-1])}"
 
 
 def rejected_in_full(workflow: Workflow) -> str:
     """Tell users which model gave the round's last unusable answer, and why it could not be used."""
     task = workflow.current.task
-    rejected = [*workflow.current.rejected, *([task.refused] if task and task.refused else [])]
-    if not rejected or (call := rejected[-1].model_call) is None:
+    refusals = [*workflow.current.rejected, *([task.refused] if task and task.refused else [])]
+    if not refusals or (call := refusals[-1].model_call) is None:
         return ""
-    reason, code = rejected[-1].reason, rejected[-1].code
-    more = f" {reason}" if code in FOR_PEOPLE else ""
-    return f"The answer came from the model {call.provider}:{call.model}.{more}"
+    reason, code = refusals[-1].reason, refusals[-1].code
+    detail = f" {reason}" if code in FOR_PEOPLE else ""
+    return f"The answer came from the model {call.provider}:{call.model}.{detail}"

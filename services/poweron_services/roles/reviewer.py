@@ -56,24 +56,24 @@ class Reviewer:
         return [await RoundEnding(self.caller, self.content, self.as_in_0_3)(workflow)]
 
     async def _review(self, workflow: Workflow) -> TaskReviewed | AnswerRejected:
-        task, refused = workflow.task, rejected_for_good(workflow)
+        task, last_refusal = workflow.task, rejected_for_good(workflow)
         if task.refused is not None:
             reason = f"The model's proposals were refused twice: {shown(task.refused)}"
             answer = ReviewAnswer(status="failed", reason=reason[:MAX_SAID])
             return review_task_completion(workflow, answer, None, "answers_rejected")
-        if refused is not None:
-            unusable = f"The model's review could not be used. {refused}"
-            answer = _judged_by_progress(workflow, unusable)
+        if last_refusal is not None:
+            message = f"The model's review could not be used. {last_refusal}"
+            answer = _judgement(workflow, message)
             return review_task_completion(workflow, answer, None, "answers_rejected")
         try:
             check_last_call(workflow)
-            decided = await self.caller.decide(workflow, create_review_prompt(workflow), ReviewAnswer)
+            decision = await self.caller.decide(workflow, create_review_prompt(workflow), ReviewAnswer)
         except BudgetUsedUp as error:
-            answer = _judged_by_progress(workflow, str(error))
+            answer = _judgement(workflow, str(error))
             return review_task_completion(workflow, answer, None, error.stop.code)
-        if isinstance(decided.answer, Refused):
-            return answer_rejected(workflow, decided.answer, decided.call)
-        return review_task_completion(workflow, decided.answer, decided.call)
+        if isinstance(decision.answer, Refused):
+            return answer_rejected(workflow, decision.answer, decision.call)
+        return review_task_completion(workflow, decision.answer, decision.call)
 
 
 def review_task_completion(
@@ -92,7 +92,7 @@ def review_task_completion(
         **task_place(workflow),
         status=status,
         reason=answer.reason if no_retry is None else f"{no_retry.sentence} {answer.reason}"[:MAX_SAID],
-        code=no_retry.code if no_retry else code or _why_reviewed_so(workflow, status, call),
+        code=no_retry.code if no_retry else code or _judgement_code(workflow, status, call),
         improvements=fitting_improvements(answer.improvements),
         criteria_progress=after,
         decided_by="guard" if call is None or no_retry else "model",
@@ -104,7 +104,7 @@ def create_review_prompt(workflow: Workflow) -> ReviewPrompt:
     """The prompt that the review shows to the model."""
     task, step = workflow.task, workflow.step
     steps = tuple(message for message in history(workflow) if message.task == task.number and message.kind == "step")
-    stop_code, stopped_because = _why_stopped(workflow)
+    stop_code, stopped_because = _stop_reason(workflow)
     return ReviewPrompt(
         template=REVIEW_TEMPLATE,
         language=language(workflow),
@@ -132,10 +132,12 @@ def _classification(workflow: Workflow, answer: ReviewAnswer) -> Classification:
 def _was_read(workflow: Workflow) -> bool:
     """Whether a step of the task succeeded: each one reads documents or pages."""
     number = workflow.task.number
-    return any(each.kind == "step" and each.task == number and each.success for each in workflow.current.messages)
+    return any(
+        message.kind == "step" and message.task == number and message.success for message in workflow.current.messages
+    )
 
 
-def _why_reviewed_so(workflow: Workflow, status: Classification, call: ModelCall | None) -> Code:
+def _judgement_code(workflow: Workflow, status: Classification, call: ModelCall | None) -> Code:
     """The reason for the model's judgement, if code knows a more specific one than that the model made it."""
     if status != "failed":
         return "judged_by_model"
@@ -143,16 +145,16 @@ def _why_reviewed_so(workflow: Workflow, status: Classification, call: ModelCall
         return stop.code
     if isinstance(workflow.step.answer, ApprovalDenied):
         return "approval_expired" if workflow.step.answer.request is None else "approval_denied"
-    stop_code, _ = _why_stopped(workflow)
+    stop_code, _ = _stop_reason(workflow)
     if stop_code is not None and stop_code in SAYS_WHY_IT_FAILED:
         return stop_code
-    seen = workflow.step.observation
-    if seen is not None and seen.observation.code is not None:
-        return seen.observation.code  # the code of the action that failed last
+    record = workflow.step.observation
+    if record is not None and record.observation.code is not None:
+        return record.observation.code  # the code of the action that failed last
     return "plan_failed" if stop_code == "plan_failed" else "judged_by_model"
 
 
-def _why_stopped(workflow: Workflow) -> tuple[Code | None, str]:
+def _stop_reason(workflow: Workflow) -> tuple[Code | None, str]:
     """Code and reason of the last refinement; a whole plan (Actionplan mode) ends without a refinement."""
     task, step = workflow.task, workflow.step
     if not task.planned:
@@ -163,8 +165,8 @@ def _why_stopped(workflow: Workflow) -> tuple[Code | None, str]:
     return "plan_failed", "A planned action failed; those after it were not tried."
 
 
-def _judged_by_progress(workflow: Workflow, otherwise: str) -> ReviewAnswer:
+def _judgement(workflow: Workflow, otherwise: str) -> ReviewAnswer:
     """The judgement of code if the model cannot judge."""
-    met = all_met(progress(workflow))
-    reason = ALL_MET if met else otherwise
-    return ReviewAnswer(status="success" if met else "failed", reason=reason[:MAX_SAID])
+    is_met = all_met(progress(workflow))
+    reason = ALL_MET if is_met else otherwise
+    return ReviewAnswer(status="success" if is_met else "failed", reason=reason[:MAX_SAID])

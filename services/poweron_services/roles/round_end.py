@@ -75,14 +75,14 @@ class RoundEnding:
             formats = missing_formats(workflow, [document.document_name for document in documents])
             sources = results.sources_of(message, language(workflow))
             facts = (formats, unread_documents(workflow), without_success(workflow), sources)
-            said = _said(workflow, message, (*calls, *failed), *facts)
-            return RoundCompleted(**said, told=told, model_calls=calls, failed_calls=failed)
+            fields = _common_fields(workflow, message, (*calls, *failed), *facts)
+            return RoundCompleted(**fields, told=told, model_calls=calls, failed_calls=failed)
         reason = fitting_text(round_.reason[:MAX_REASON], REASON_BUDGET)
         if round_.ending == "cancelled":
             message = CANCELLED + (f" Reason: {round_.reason}" if round_.reason else "")
-            return RoundCancelled(**_said(workflow, message), reason=reason)
-        said, told = _said(workflow, failure_message(workflow)), told_of_failure(workflow)
-        return RoundFailed(**said, told=told, reason=reason or "A task could not be done.", code=round_.code)
+            return RoundCancelled(**_common_fields(workflow, message), reason=reason)
+        fields, told = _common_fields(workflow, failure_message(workflow)), told_of_failure(workflow)
+        return RoundFailed(**fields, told=told, reason=reason or "A task could not be done.", code=round_.code)
 
     async def _final_message(
         self, workflow: Workflow, results: Sequence[TaskResult], documents: Sequence[DocumentRef]
@@ -105,25 +105,25 @@ class RoundEnding:
         limit = TimeLimit(seconds, "the final message", pauses=True)
         try:
             async with limit:
-                called = await self.caller.call(workflow, prompt)
+                reply = await self.caller.call(workflow, prompt)
         except (PowerOnError, TimeoutError) as error:
             log.warning("no_final_message", workflow_id=workflow.id, error=str(error))
-            why = writable(str(error)) or f"It has not answered within {seconds:g} s."
+            reason = writable(str(error)) or f"It has not answered within {seconds:g} s."
             calls = error.calls if isinstance(error, AnswersLost) else ()
-            return _plain_message(prompt, why), calls, limit.failed_calls, fitting_told(_plain_results(prompt))
+            return _plain_message(prompt, reason), calls, limit.failed_calls, fitting_told(_plain_results(prompt))
         except Exception:
             log.exception("no_final_message", workflow_id=workflow.id)
-            why = "An unexpected error; the log of the service has it."
-            return _plain_message(prompt, why), (), limit.failed_calls, fitting_told(_plain_results(prompt))
-        if called.refusal is None:
-            message = called.text.strip() or _plain_message(prompt, EMPTY_ANSWER)
+            reason = "An unexpected error; the log of the service has it."
+            return _plain_message(prompt, reason), (), limit.failed_calls, fitting_told(_plain_results(prompt))
+        if reply.refusal is None:
+            message = reply.text.strip() or _plain_message(prompt, EMPTY_ANSWER)
         else:
-            log.warning("no_final_message", workflow_id=workflow.id, error=str(called.refusal))
-            message = _in_its_place(workflow, prompt, called.refusal.code)
-        return message, (called.call,), limit.failed_calls, None
+            log.warning("no_final_message", workflow_id=workflow.id, error=str(reply.refusal))
+            message = _in_its_place(workflow, prompt, reply.refusal.code)
+        return message, (reply.call,), limit.failed_calls, None
 
 
-class _Said(TypedDict):
+class _CommonFields(TypedDict):
     """The fields that every ending has."""
 
     round: int
@@ -132,45 +132,45 @@ class _Said(TypedDict):
     totals: Totals
 
 
-def _said(workflow: Workflow, message: str, calls: Sequence[AnyCall] = (), *facts: str) -> _Said:
+def _common_fields(workflow: Workflow, message: str, calls: Sequence[AnyCall] = (), *facts: str) -> _CommonFields:
     """The message, with the newest documents that fit and the number of those that do not. `calls` wrote it.
 
     `facts` are paragraphs that always appear below the message and are not shortened to make room for it.
     """
     documents = written_documents(workflow)
-    kept = fitting(documents[::-1][:MAX_DOCUMENTS], DOCUMENTS_BUDGET)[::-1]
-    left_out = len(documents) - len(kept)
-    named = f"{left_out} more documents were written; the steps of the history name them." if left_out else ""
-    more = fitting_text("".join(f"\n\n{fact}" for fact in (*facts, named) if fact), FACTS_BUDGET)
-    text = fitting_text(message[: MAX_MESSAGE - len(more)], TEXT_BUDGET - FACTS_BUDGET)
+    newest = fitting(documents[::-1][:MAX_DOCUMENTS], DOCUMENTS_BUDGET)[::-1]
+    left_out = len(documents) - len(newest)
+    note = f"{left_out} more documents were written; the steps of the history name them." if left_out else ""
+    appendix = fitting_text("".join(f"\n\n{fact}" for fact in (*facts, note) if fact), FACTS_BUDGET)
+    text = fitting_text(message[: MAX_MESSAGE - len(appendix)], TEXT_BUDGET - FACTS_BUDGET)
     return {
         "round": workflow.current.number,
-        "message": text + more,
-        "documents": kept,
+        "message": text + appendix,
+        "documents": newest,
         "totals": charged(workflow.current.totals, Used.by(calls)),
     }
 
 
 def _in_its_place(workflow: Workflow, prompt: MessagePrompt, code: Code) -> str:
     """What replaces a partial or missing message; the reason comes first, above what may be cut."""
-    why = why_unwritten(workflow, code)
-    if why:
-        return f"{why}\n\n{_plain_results(prompt)}"
+    reason = why_unwritten(workflow, code)
+    if reason:
+        return f"{reason}\n\n{_plain_results(prompt)}"
     return _plain_message(prompt, EMPTY_ANSWER if code == "answer_empty" else UNUSABLE_ANSWER)
 
 
-def _plain_message(prompt: MessagePrompt, why: str) -> str:
-    unwritten = f"The model wrote no final message, so the results stand here as they are. {why}"
-    return f"{_plain_results(prompt)}\n\n{unwritten}"
+def _plain_message(prompt: MessagePrompt, reason: str) -> str:
+    note = f"The model wrote no final message, so the results stand here as they are. {reason}"
+    return f"{_plain_results(prompt)}\n\n{note}"
 
 
 def _plain_results(prompt: MessagePrompt) -> str:
     """The results as they are, followed by the failed steps, so that the results do not pass for a complete answer."""
-    written = ("" if result.only_read else result.text for result in prompt.results)
-    texts = [text or result.summary for text, result in zip(written, prompt.results, strict=True)]
-    failed = [f"- {failure}" for result in prompt.results for failure in result.failures]
-    told = [STEPS_FAILED, "\n".join(failed)] if failed else []
-    return "\n\n".join(filter(None, (*texts, *told))) or "The request is completed."
+    answers = ("" if result.only_read else result.text for result in prompt.results)
+    texts = [text or result.summary for text, result in zip(answers, prompt.results, strict=True)]
+    failures = [f"- {failure}" for result in prompt.results for failure in result.failures]
+    sections = [STEPS_FAILED, "\n".join(failures)] if failures else []
+    return "\n\n".join(filter(None, (*texts, *sections))) or "The request is completed."
 
 
 def failure_message(workflow: Workflow) -> str:
@@ -192,28 +192,30 @@ def _for_people(workflow: Workflow) -> tuple[str, str]:
     return problem, rejected_in_full(workflow) if workflow.current.code == "answers_rejected" else ""
 
 
-def fitting_told(said: str) -> str:
-    return fitting_text(said[:MAX_TOLD], TOLD_BUDGET)
+def fitting_told(text: str) -> str:
+    return fitting_text(text[:MAX_TOLD], TOLD_BUDGET)
 
 
 def _failed_steps(workflow: Workflow) -> list[ChatMessage]:
     return [message for message in workflow.current.messages if message.kind == "step" and not message.success]
 
 
-def _failure(workflow: Workflow, why: str, problem: str = "", more: str = "") -> str:
+def _failure(workflow: Workflow, cause: str, problem: str = "", more: str = "") -> str:
     """Write the message; `problem` replaces the findings of the last failed step, and `more` follows the reason."""
-    reason = why.strip() or "A task could not be done."
-    done = [message for message in workflow.current.messages if message.kind == "step" and message.success]
-    failed = _failed_steps(workflow)
-    written = written_documents(workflow)
+    reason = cause.strip() or "A task could not be done."
+    successes = [message for message in workflow.current.messages if message.kind == "step" and message.success]
+    failures = _failed_steps(workflow)
+    documents = written_documents(workflow)
     stop = "" if reason.endswith((".", "!", "?", "…")) else "."
     paragraphs = [" ".join(filter(None, (f"The request could not be completed. {reason}{stop}", more)))]
-    if failed:
-        paragraphs.append(f"The last problem met was: {problem or ' '.join(failed[-1].findings) or failed[-1].summary}")
-    if done:
-        paragraphs += ["Done before that:", "\n".join(f"- {step.summary}" for step in done[-MAX_DONE:])]
-    if written:
-        names = ", ".join(document.document_name for document in written[-MAX_DONE:])
+    if failures:
+        paragraphs.append(
+            f"The last problem met was: {problem or ' '.join(failures[-1].findings) or failures[-1].summary}"
+        )
+    if successes:
+        paragraphs += ["Done before that:", "\n".join(f"- {step.summary}" for step in successes[-MAX_DONE:])]
+    if documents:
+        names = ", ".join(document.document_name for document in documents[-MAX_DONE:])
         paragraphs.append(f"Written before that: {names}.")
     paragraphs.append("The history shows every step.")
     return "\n\n".join(paragraphs)

@@ -45,28 +45,28 @@ class Selector:
     async def __call__(self, workflow: Workflow) -> Sequence[WorkflowEvent]:
         check_budget(workflow, for_a_step=True)
         if workflow.task.planned:
-            return [await self._planned(workflow)]
+            return [await self._from_plan(workflow)]
         prompt = generate_react_plan_selection_prompt(workflow, self.catalog)
-        decided = await self.caller.decide(workflow, prompt, SelectionAnswer, forbidden=FORBIDDEN)
-        if isinstance(decided.answer, Refused):
-            return [_rejected(workflow, decided.answer, decided.call)]
-        answer, call = await self._as_listed(workflow, decided.answer, decided.call)
+        decision = await self.caller.decide(workflow, prompt, SelectionAnswer, forbidden=FORBIDDEN)
+        if isinstance(decision.answer, Refused):
+            return [_rejection(workflow, decision.answer, decision.call)]
+        answer, call = await self._as_listed(workflow, decision.answer, decision.call)
         try:
             await self._check(workflow, answer)
-            selected = _selected(workflow, answer, call)
-            await self._check_addresses(selected, workflow)
-            check_recordable(selected)
+            selection = _selection(workflow, answer, call)
+            await self._check_addresses(selection, workflow)
+            check_recordable(selection)
         except (NotAllowed, UnknownReference) as error:
-            return [_rejected(workflow, error, call)]
-        return [selected]
+            return [_rejection(workflow, error, call)]
+        return [selection]
 
     async def _as_listed(
         self, workflow: Workflow, answer: SelectionAnswer, call: ModelCall
     ) -> tuple[SelectionAnswer, ModelCall]:
         """The answer with its references as the documents are listed, and the call, which records the change."""
-        said = answer.required_input_documents
-        listed = await references_as_listed(said, workflow, self.content)
-        if listed == said:
+        references = answer.required_input_documents
+        listed = await references_as_listed(references, workflow, self.content)
+        if listed == references:
             return answer, call
         update = {"required_input_documents": listed}
         return answer.model_copy(update=update), with_normalised(
@@ -80,10 +80,10 @@ class Selector:
         await documents_named(answer.required_input_documents, workflow, self.content)
         check_connection(answer.required_connection, workflow, spec)
 
-    async def _check_addresses(self, selected: ActionSelected, workflow: Workflow) -> None:
-        await PlaceCheck(self.content).selected(selected, self.catalog[selected.action], workflow)
+    async def _check_addresses(self, selection: ActionSelected, workflow: Workflow) -> None:
+        await PlaceCheck(self.content).selected(selection, self.catalog[selection.action], workflow)
 
-    async def _planned(self, workflow: Workflow) -> ActionSelected | SelectionRejected:
+    async def _from_plan(self, workflow: Workflow) -> ActionSelected | SelectionRejected:
         """Take the action that the plan already chose (Actionplan mode); the same checks apply."""
         action = workflow.task.planned[workflow.step.number - 1]
         answer = SelectionAnswer(
@@ -95,18 +95,18 @@ class Selector:
         )
         try:
             await self._check(workflow, answer)
-            selected = _selected(workflow, answer, None)
-            await self._check_addresses(selected, workflow)
+            selection = _selection(workflow, answer, None)
+            await self._check_addresses(selection, workflow)
         except (NotAllowed, UnknownReference) as error:
-            return _rejected(workflow, error, None)
-        return selected
+            return _rejection(workflow, error, None)
+        return selection
 
 
-def _rejected(workflow: Workflow, refusal: Refused, call: ModelCall | None) -> SelectionRejected:
+def _rejection(workflow: Workflow, refusal: Refused, call: ModelCall | None) -> SelectionRejected:
     return SelectionRejected(**step_place(workflow), try_=workflow.step.try_, **reasons(refusal), model_call=call)
 
 
-def _selected(workflow: Workflow, answer: SelectionAnswer, call: ModelCall | None) -> ActionSelected:
+def _selection(workflow: Workflow, answer: SelectionAnswer, call: ModelCall | None) -> ActionSelected:
     return ActionSelected(
         **step_place(workflow),
         action=answer.action,

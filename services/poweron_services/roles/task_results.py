@@ -31,8 +31,8 @@ class TaskResults:
     def sources_of(self, message: str, language: str | None) -> str:
         """The list of the sources that a message cites; "" if it cites none."""
         numbers = cited_numbers(message)
-        cited = [source for source in self.numbers.sources if source.n in numbers]
-        return source_list(cited, language or detect(message) or "en") if cited else ""
+        sources = [source for source in self.numbers.sources if source.n in numbers]
+        return source_list(sources, language or detect(message) or "en") if sources else ""
 
 
 async def task_results(workflow: Workflow, content: ContentStore, *, with_read: bool = True) -> TaskResults:
@@ -46,12 +46,12 @@ async def task_results(workflow: Workflow, content: ContentStore, *, with_read: 
     Raises:
         Unavailable: the content store cannot be reached.
     """
-    found = TaskResults()
-    found.results = [
-        await _result(workflow, number, content, found.numbers, with_read=with_read)
+    collection = TaskResults()
+    collection.results = [
+        await _result(workflow, number, content, collection.numbers, with_read=with_read)
         for number in range(1, len(workflow.current.tasks) + 1)
     ]
-    return found
+    return collection
 
 
 def own_answer(workflow: Workflow, results: Sequence[TaskResult], documents: Sequence[DocumentRef]) -> str:
@@ -79,13 +79,13 @@ async def _result(
         if message.task == number and message.kind == "step" and message.success
     ]
     writing = [message for message in steps if message.action in WRITING and message.documents]
-    read = [message for message in steps if message.documents] if with_read else []
-    told = [step.documents[0] for step in (writing or read)[-1:]]
+    reading_steps = [message for message in steps if message.documents] if with_read else []
+    documents = [step.documents[0] for step in (writing or reading_steps)[-1:]]
     return TaskResult(
         objective=workflow.current.tasks[number - 1].objective,
         status="success",
         summary=steps[-1].summary if steps else "",
-        text="".join([await _text(workflow.id, document, content, numbers) for document in told]),
+        text="".join([await _text(workflow.id, document, content, numbers) for document in documents]),
         only_read=not writing,
         failures=failed_steps(workflow, number),
         reviews=reviews(workflow, number),

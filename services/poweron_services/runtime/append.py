@@ -136,7 +136,7 @@ class EventWriter:
             return self._write(role, workflow, [_instead(workflow, events, error)])
 
     def _write(self, role: Role, workflow: Workflow, events: Sequence[WorkflowEvent]) -> list[Written]:
-        now_ms, written = self._now_ms(), list[Written]()
+        now_ms, result = self._now_ms(), list[Written]()
         time = rfc3339(datetime.fromtimestamp(now_ms / 1000, UTC))
         cause, after = workflow.head, cast("Workflow | None", workflow)
         for event in events:
@@ -158,19 +158,19 @@ class EventWriter:
             if after is not None:
                 thinks_on = not isinstance(event, READ_BACK_FIRST)
                 after = expected(after, envelope, sha256=digest, time_ms=now_ms) if thinks_on else None
-            written.append(Written(Message(workflow.id.encode(), value), after))
+            result.append(Written(Message(workflow.id.encode(), value), after))
             cause = Cause(envelope.id, digest)
-        return written
+        return result
 
 
 def _instead(workflow: Workflow, events: Sequence[WorkflowEvent], error: Refused) -> WorkflowEvent:
     """The replacement for events that cannot be written, since every wait must end in an event."""
     if workflow.phase in TIMED_PHASES:
         calls = [call for event in events for call in model_calls(event)]
-        failed = [each for event in events for each in failed_calls(event)]
-        return stage_failed(workflow, error, 1 + sum(each.count for each in failed), calls, failed)
+        failures = [call for event in events for call in failed_calls(event)]
+        return stage_failed(workflow, error, 1 + sum(call.count for call in failures), calls, failures)
     ending = events[0]
     if not isinstance(ending, RoundCompleted | RoundFailed | RoundCancelled):
         raise error
-    said = "The round has ended, but what it had to say could not be written. Its history has every step."
-    return ending.model_copy(update={"message": said, "told": None, "documents": (), "model_calls": ()})
+    message = "The round has ended, but what it had to say could not be written. Its history has every step."
+    return ending.model_copy(update={"message": message, "told": None, "documents": (), "model_calls": ()})

@@ -131,13 +131,13 @@ class HeldPartitions:
         def ours() -> frozenset[int]:
             return frozenset(number for number in numbers if self._assignments.get(number) is assignment)
 
-        loaded = await retry(
+        partitions = await retry(
             lambda: self._load(numbers),
             failed=_not_loaded(partitions=sorted(numbers)),
             on=Exception,
             needed=lambda: bool(ours()),
         )
-        for partition in (loaded or {}).values():
+        for partition in (partitions or {}).values():
             if partition.number in ours():
                 await self._begin(partition)
         self._listener.changed()
@@ -204,12 +204,12 @@ class HeldPartitions:
                 self._listener.changed()
         partition.looking_up = False
 
-    async def _answer(self, partition: Partition, wanted: Sequence[str]) -> Mapping[str, Stub | None]:
-        projected, stubs = await self._snapshots.look_up(partition.number, wanted)
+    async def _answer(self, partition: Partition, workflow_ids: Sequence[str]) -> Mapping[str, Stub | None]:
+        projected, stubs = await self._snapshots.look_up(partition.number, workflow_ids)
         if projected < partition.floor:
             raise Unavailable(f"Postgres was rebuilt and has come to {projected}, but was at {partition.floor} before")
         partition.floor = projected
-        return {workflow_id: stubs.get(workflow_id) for workflow_id in wanted}
+        return {workflow_id: stubs.get(workflow_id) for workflow_id in workflow_ids}
 
     def _unpark(self, partition: Partition, workflow_id: str, stub: Stub | None) -> None:
         parked = partition.parked.pop(workflow_id)
@@ -253,11 +253,11 @@ class HeldPartitions:
 
     def _forget(self, projected: Mapping[int, int]) -> None:
         for partition in self.partitions.values():
-            passed = projected.get(partition.number, 0)
-            held = set(partition.fold.workflows)
-            if partition.fold.forget_ended(passed):
-                partition.floor = max(partition.floor, passed)
-                self._listener.released(held - partition.fold.workflows.keys())
+            position = projected.get(partition.number, 0)
+            workflow_ids = set(partition.fold.workflows)
+            if partition.fold.forget_ended(position):
+                partition.floor = max(partition.floor, position)
+                self._listener.released(workflow_ids - partition.fold.workflows.keys())
 
 
 def _partition(number: int, snapshot: WorkSnapshot, end: int) -> Partition:

@@ -71,7 +71,7 @@ class TurnReservations:
             output_tokens=most.output_tokens,
             cost_nano_usd=most.cost_nano_usd,
         )
-        if not await self._accepted(event):
+        if not await self._is_accepted(event):
             self._count_others()
             await self._end()
         self.work.reservations.add(event.reservation)
@@ -83,12 +83,16 @@ class TurnReservations:
 
     def _count_others(self) -> None:
         """Raise ReservedByOthers if the round has reservations that this work did not know of."""
-        others = [each for each in self._round().reservations if each.number not in self.work.reservations]
-        if others:
-            self.work.reservations.update(each.number for each in others)
-            raise ReservedByOthers(most_of(others))
+        unknown = [
+            reservation
+            for reservation in self._round().reservations
+            if reservation.number not in self.work.reservations
+        ]
+        if unknown:
+            self.work.reservations.update(reservation.number for reservation in unknown)
+            raise ReservedByOthers(most_of(unknown))
 
-    async def _accepted(self, event: CallReserved) -> bool:
+    async def _is_accepted(self, event: CallReserved) -> bool:
         limit = current_limit()
         try:
             with nullcontext() if limit is None else limit.paused():

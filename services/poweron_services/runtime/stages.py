@@ -86,9 +86,11 @@ class _Stage:
     async def events(self) -> Sequence[WorkflowEvent]:
         try:
             async with self.limit:
-                return await retry(self._attempt, failed=self._failed, backoff=Backoff(longest=LONGEST_STAGE_PAUSE))
-        except AnswersLost as lost:
-            return [self._end(lost, lost.calls)]
+                return await retry(
+                    self._attempt, failed=self._handle_failure, backoff=Backoff(longest=LONGEST_STAGE_PAUSE)
+                )
+        except AnswersLost as error:
+            return [self._end(error, error.calls)]
         except TimeoutError:
             return [self._end(_too_long(self.workflow))]
         except GivenUp as given_up:
@@ -100,13 +102,13 @@ class _Stage:
             return await self.function(self.workflow)
         except Unavailable:
             raise
-        except PowerOnError as refused:
-            return [self._end(refused)]
+        except PowerOnError as error:
+            return [self._end(error)]
         except Exception:
             log.exception("stage_error", workflow_id=self.workflow.id, stage=self.workflow.phase)
             return [self._end(PowerOnError("An unexpected error; the log of the service has it."))]
 
-    def _failed(self, failure: Failure) -> None:
+    def _handle_failure(self, failure: Failure) -> None:
         trouble = failure.error
         assert isinstance(trouble, Unavailable)
         log.warning(
@@ -138,6 +140,6 @@ async def _ending(workflow: Workflow, function: StageFunction) -> Sequence[Workf
 
 def _too_long(workflow: Workflow) -> Unavailable:
     """The error for a stage whose time is over without a known reason."""
-    who = "It was not done" if workflow.phase == "observe" else "The model has not answered"
+    beginning = "It was not done" if workflow.phase == "observe" else "The model has not answered"
     seconds = workflow.current.opening.stage_timeout_ms / 1000
-    return Unavailable(f"{who} within {seconds:g} s, the time limit of a stage.", code="stage_timeout")
+    return Unavailable(f"{beginning} within {seconds:g} s, the time limit of a stage.", code="stage_timeout")

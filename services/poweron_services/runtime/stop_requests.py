@@ -64,9 +64,9 @@ class StopRequests:
         Raises:
             Unavailable: the log cannot be reached.
         """
-        wanted = self._begun + 1
+        target = self._begun + 1
         async with self._reading:
-            if self._succeeded < wanted:
+            if self._succeeded < target:
                 self._begun += 1
                 number = self._begun
                 await self._read_up_to_now()
@@ -131,9 +131,9 @@ class StopRequests:
         committed = await self._committed()
         ends = await self._log.ends(topics.REQUESTS.name)
         for number, end in ends.items():
-            done = min(offsets.get(number, 0) for offsets in committed.values())
+            position = min(offsets.get(number, 0) for offsets in committed.values())
             before = self._read.get(number, 0)
-            self._read[number] = max(done, before if before <= end else 0)  # shorter: the topic was recreated
+            self._read[number] = max(position, before if before <= end else 0)  # shorter: the topic was recreated
         async with aclosing(self._log.read(topics.REQUESTS.name, dict(self._read), ends)) as batches:
             async for records in batches:
                 for record in records:
@@ -141,9 +141,9 @@ class StopRequests:
         self._read.update({number: max(end, self._read[number]) for number, end in ends.items()})
 
     def _take(self, record: Record) -> None:
-        found = stop_request(record)
-        if found is not None:
-            identity, stop = found
+        match = stop_request(record)
+        if match is not None:
+            identity, stop = match
             self._waiting.setdefault(stop.request.workflow_id, {})[identity] = stop
 
     def _forget(self, workflow_id: str, identity: RequestIdentity) -> None:

@@ -40,16 +40,16 @@ class Work:
 
     def may_go_on(self, workflow_id: str) -> bool:
         """Return whether more may begin: the partition is ours, and no event that was read has frozen the workflow."""
-        held = self.partition.fold.workflows.get(workflow_id)
-        return self.partition.ours and not (held is not None and held.frozen)
+        workflow = self.partition.fold.workflows.get(workflow_id)
+        return self.partition.ours and not (workflow is not None and workflow.frozen)
 
     def think_at(self, workflow: Workflow) -> None:
         """Begin to work on what the workflow waits for."""
         self.at = _awaited(workflow)
 
-    def wrote(self, *passed: Workflow) -> None:
+    def wrote(self, *workflows: Workflow) -> None:
         """Record that the events which these workflows wait for were written."""
-        self.passed.update(map(_awaited, passed))
+        self.passed.update(map(_awaited, workflows))
 
     def covers(self, workflow: Workflow) -> bool:
         """Return whether this work is on what the workflow waits for, or its event is on its way."""
@@ -68,11 +68,11 @@ def _awaited(workflow: Workflow) -> Awaited:
 
 def retire(work: Work) -> None:
     """Drop work whose result is no longer awaited: cancel it unless it is only appending; what was written remains."""
-    retired: Work | None = work
-    while retired is not None:
-        if retired.task is not None and retired.thinking:
-            retired.task.cancel()
-        retired = retired.earlier
+    current: Work | None = work
+    while current is not None:
+        if current.task is not None and current.thinking:
+            current.task.cancel()
+        current = current.earlier
 
 
 async def in_flight_already(work: Work, workflow: Workflow) -> bool:

@@ -171,12 +171,12 @@ class Worker:
     def superseded(self, workflow: Workflow, recorded: Recorded) -> None:
         """Retry if our event answered what the workflow waits for but had no effect, until the workflow is stuck."""
         self._reservations.read_back(recorded.sha256, accepted=False)
-        ours = recorded.envelope.source.endswith(f"/{self._instance}")
+        is_ours = recorded.envelope.source.endswith(f"/{self._instance}")
         if workflow.stuck:
             the_last = recorded.sha256 in workflow.superseded  # later events are no longer noted
-            if the_last and (ours or "reviewer" in self._stage_functions):
+            if the_last and (is_ours or "reviewer" in self._stage_functions):
                 log.error("workflow_stuck", workflow_id=workflow.id, event_id=recorded.envelope.id)
-        elif ours and (cause := recorded.envelope.cause) is not None and cause.names(workflow.head):
+        elif is_ours and (cause := recorded.envelope.cause) is not None and cause.names(workflow.head):
             work = self._works.get(workflow.id)
             if work is not None and work.wrote_at(workflow):
                 retire(work)
@@ -255,7 +255,7 @@ class Worker:
         """Write the events of the role's turn, and of every following turn that can be done ahead (E-17)."""
         following: Role | None = role
         work.think_at(workflow)
-        work.reservations = {each.number for each in workflow.current.reservations}
+        work.reservations = {entry.number for entry in workflow.current.reservations}
         while following is not None:
             telemetry.bind_workflow(workflow, self._spans)
             began = asyncio.get_running_loop().time()
@@ -263,10 +263,10 @@ class Worker:
                 events = await self._events(work, workflow, following)
             if not events:
                 break
-            written, appended = self._put(following, workflow, events)
-            work.wrote(workflow, *(each.after for each in written[:-1] if each.after is not None))
-            following = self._next_ahead(work, written[-1].after)
-            workflow = written[-1].after or workflow
+            events_written, appended = self._put(following, workflow, events)
+            work.wrote(workflow, *(entry.after for entry in events_written[:-1] if entry.after is not None))
+            following = self._next_ahead(work, events_written[-1].after)
+            workflow = events_written[-1].after or workflow
             work.thinking = following is not None
             if work.thinking:
                 work.think_at(workflow)  # before the events that it builds on can be read back
@@ -336,13 +336,13 @@ class Worker:
             self._slots.release()
 
     def _deadline_passed(self, workflow: Workflow) -> None:
-        passed = DeadlinePassed(round=workflow.current.number, due_ms=workflow.current.due_ms)
-        self._put("reviewer", workflow, [passed])
+        event = DeadlinePassed(round=workflow.current.number, due_ms=workflow.current.due_ms)
+        self._put("reviewer", workflow, [event])
 
     def _put_reservation(self, workflow: Workflow, event: CallReserved) -> tuple[str, Appended]:
-        (written,), appended = self._put(TURNS[workflow.phase], workflow, [event])
-        return sha256(written.message.value), appended
+        (entry,), appended = self._put(TURNS[workflow.phase], workflow, [event])
+        return sha256(entry.message.value), appended
 
     def _put(self, role: Role, workflow: Workflow, events: Sequence[WorkflowEvent]) -> tuple[list[Written], Appended]:
-        written = self._writer.write(role, workflow, events)
-        return written, self._queue.put(workflow.id, [each.message for each in written])
+        entries = self._writer.write(role, workflow, events)
+        return entries, self._queue.put(workflow.id, [entry.message for entry in entries])

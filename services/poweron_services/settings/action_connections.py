@@ -105,7 +105,7 @@ class ActionConnections:
         if path is None:
             return cls({}, environment)
         try:
-            return cls(dict(_all_configured(path.read_text(encoding="utf-8"))), environment)
+            return cls(dict(_connections(path.read_text(encoding="utf-8"))), environment)
         except OSError as error:
             raise UnusableConnection(f"{SETTING}: {str(path)!r} cannot be read: {error.strerror}.") from error
         except ValueError as error:
@@ -113,7 +113,7 @@ class ActionConnections:
 
     def labels(self, kind: str | None = None) -> tuple[str, ...]:
         """Return the labels of all connections, or of those of one kind."""
-        return tuple(label for label, each in self.configured.items() if kind in (None, each.kind))
+        return tuple(label for label, connection in self.configured.items() if kind in (None, connection.kind))
 
     def check(self) -> None:
         """Refuse a connection whose secrets cannot be read here.
@@ -121,70 +121,70 @@ class ActionConnections:
         Raises:
             UnusableConnection: the message says what is missing.
         """
-        for found in self.resolve_all().values():
-            if isinstance(found, UnusableConnection):
-                raise UnusableConnection(found.detail)
+        for connection in self.resolve_all().values():
+            if isinstance(connection, UnusableConnection):
+                raise UnusableConnection(connection.detail)
 
     def resolve_all(self) -> Mapping[str, "Connection | UnusableConnection"]:
         """Return every connection with its current secrets, or why it is unusable."""
-        return {label: self._resolved(label, each) for label, each in self.configured.items()}
+        return {label: self._resolve(label, connection) for label, connection in self.configured.items()}
 
-    def _resolved(self, label: str, found: ConfiguredConnection) -> "Connection | UnusableConnection":
+    def _resolve(self, label: str, connection: ConfiguredConnection) -> "Connection | UnusableConnection":
         try:
-            secrets = {name: SecretStr(self._secret(label, name, place)) for name, place in found.places.items()}
+            secrets = {name: SecretStr(self._secret(label, name, place)) for name, place in connection.places.items()}
         except UnusableConnection as error:
             return error
-        return Connection(label, found.kind, found.description, found.settings, secrets)
+        return Connection(label, connection.kind, connection.description, connection.settings, secrets)
 
     def _secret(self, label: str, name: str, place: SecretPlace) -> str:
         try:
             return place.read(self.environment)
         except (OSError, ValueError) as error:
-            why = f"the file {place.file}: {error.strerror}" if isinstance(error, OSError) else str(error)
-            where = f"{SETTING}: {name} of {label!r} cannot be read: {why}."
-            raise UnusableConnection(f"The connection {label!r} cannot be used now.", detail=where) from error
+            reason = f"the file {place.file}: {error.strerror}" if isinstance(error, OSError) else str(error)
+            detail = f"{SETTING}: {name} of {label!r} cannot be read: {reason}."
+            raise UnusableConnection(f"The connection {label!r} cannot be used now.", detail=detail) from error
 
 
 NO_CONNECTIONS: Final = ActionConnections()
 
 
-def secrets_in(found: Iterable[Connection | UnusableConnection]) -> Iterator[str]:
+def secrets_in(connections: Iterable[Connection | UnusableConnection]) -> Iterator[str]:
     """Yield the values of all secrets of these connections."""
-    for each in found:
-        if isinstance(each, Connection):
-            yield from (secret.get_secret_value() for secret in each.secrets.values())
+    for connection in connections:
+        if isinstance(connection, Connection):
+            yield from (secret.get_secret_value() for secret in connection.secrets.values())
 
 
-def _all_configured(text: str) -> Iterator[tuple[str, ConfiguredConnection]]:
+def _connections(text: str) -> Iterator[tuple[str, ConfiguredConnection]]:
     tables = tomllib.loads(text)
     if len(tables) > MAX_CONNECTIONS:
         raise ValueError(f"it names {len(tables)} connections; there may be {MAX_CONNECTIONS}")
     for label, table in tables.items():
-        yield label, _configured(label, table)
+        yield label, _connection(label, table)
 
 
-def _configured(label: str, table: Any) -> ConfiguredConnection:
+def _connection(label: str, table: Any) -> ConfiguredConnection:
     _expect(_LABEL.fullmatch(label), f"{label[:100]!r} is no label: it has up to 100 letters, digits or ` ._@-`")
     _expect(isinstance(table, dict), f"{label!r} is no table; write `[{label}]` above what belongs to it")
     kind, description = table.pop("kind", ""), table.pop("description", "")
     texts = isinstance(kind, str) and isinstance(description, str)
     _expect(texts, f"kind and description of {label!r} must be texts")
-    places = {name: _place(label, name, said) for name, said in table.items() if isinstance(said, dict)}
-    settings = {name: _plain(label, name, said) for name, said in table.items() if name not in places}
+    places = {name: _place(label, name, value) for name, value in table.items() if isinstance(value, dict)}
+    settings = {name: _plain(label, name, value) for name, value in table.items() if name not in places}
     return ConfiguredConnection(label, kind, description, settings, places)
 
 
-def _place(label: str, name: str, said: dict[str, Any]) -> SecretPlace:
-    named = set(said) in _PLACES and all(isinstance(each, str) and each for each in said.values())
-    _expect(named, f"{name} of {label!r} does not say where the secret is; write {_EXAMPLE}")
-    return SecretPlace(**said)
+def _place(label: str, name: str, table: dict[str, Any]) -> SecretPlace:
+    is_place = set(table) in _PLACES and all(isinstance(text, str) and text for text in table.values())
+    _expect(is_place, f"{name} of {label!r} does not say where the secret is; write {_EXAMPLE}")
+    return SecretPlace(**table)
 
 
-def _plain(label: str, name: str, said: Any) -> Plain:
+def _plain(label: str, name: str, value: Any) -> Plain:
     open_ = not _SECRET_NAME.search(name)
     _expect(open_, f"{name} of {label!r} looks like a secret, which must not stand there; write {_EXAMPLE}")
-    _expect(isinstance(said, Plain), f"{name} of {label!r} is no text, number or truth value")
-    plain: Plain = said
+    _expect(isinstance(value, Plain), f"{name} of {label!r} is no text, number or truth value")
+    plain: Plain = value
     return plain
 
 

@@ -44,9 +44,9 @@ class ActionVariables(BaseSettings):
 
         A list that was set explicitly stays as it is; the others also allow the tools of these servers.
         """
-        named = tuple(f"{method}.*" for method in methods)
+        patterns_of_servers = tuple(f"{method}.*" for method in methods)
         return {
-            kind: patterns if f"allow_{kind}" in self.model_fields_set else (*patterns, *named)
+            kind: patterns if f"allow_{kind}" in self.model_fields_set else (*patterns, *patterns_of_servers)
             for kind, patterns in self.allowed_patterns.items()
         }
 

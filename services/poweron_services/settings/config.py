@@ -172,10 +172,10 @@ class Settings(SecretSettings, ActionVariables, SearchVariables, WebVariables):
 
     @model_validator(mode="before")
     @classmethod
-    def _take_old_names(cls, given: Any) -> Any:
-        if isinstance(given, dict) and given.get("model_parameters"):
-            return {"model_parameterize": given["model_parameters"], **given}
-        return given
+    def _take_old_names(cls, values: Any) -> Any:
+        if isinstance(values, dict) and values.get("model_parameters"):
+            return {"model_parameterize": values["model_parameters"], **values}
+        return values
 
     @field_validator("ocr")
     @classmethod
@@ -195,7 +195,7 @@ class Settings(SecretSettings, ActionVariables, SearchVariables, WebVariables):
     def _are_prices(cls, prices: str) -> str:
         if prices.strip() and not PRICES.fullmatch(prices):
             raise ValueError(f"{prices!r} is no price; write `openai:MODEL=2.5,10`, in dollars for a million tokens")
-        for model in _priced(prices):
+        for model in _parse_prices(prices):
             if model.partition(":")[0] not in get_args(Provider):
                 raise ValueError(f"{model!r} is no model of a provider; name it as in POWERON_MODEL: `openai:MODEL`")
         return prices
@@ -326,7 +326,7 @@ class Settings(SecretSettings, ActionVariables, SearchVariables, WebVariables):
     @property
     def prices(self) -> dict[str, tuple[Decimal, Decimal]]:
         """The configured prices by model name: US dollars per million tokens of prompt and of answer."""
-        return _priced(self.model_price)
+        return _parse_prices(self.model_price)
 
     @property
     def content_place(self) -> str:
@@ -377,7 +377,9 @@ def misspelled(environment: Iterable[str]) -> list[str]:
     known = set(setting_variables(Settings))
     unknown = sorted(name for name in environment if name.startswith(PREFIX) and name not in known)
     closest = {name: get_close_matches(name, known, n=1, cutoff=CLOSE) for name in unknown}
-    return [f"{name} is no setting, and is ignored; there is {found[0]}." for name, found in closest.items() if found]
+    return [
+        f"{name} is no setting, and is ignored; there is {matches[0]}." for name, matches in closest.items() if matches
+    ]
 
 
 def _in_turn(models: str) -> tuple[str, ...]:
@@ -385,7 +387,7 @@ def _in_turn(models: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name.strip() for name in NEXT_MODEL.split(models)))
 
 
-def _priced(prices: str) -> dict[str, tuple[Decimal, Decimal]]:
+def _parse_prices(prices: str) -> dict[str, tuple[Decimal, Decimal]]:
     return {model.strip(): (Decimal(prompt), Decimal(answer)) for model, prompt, answer in PRICE.findall(prices)}
 
 

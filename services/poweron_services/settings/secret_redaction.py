@@ -39,14 +39,14 @@ class SecretRedaction:
 
     def redacted(self, text: str) -> str:
         """Return the text without the secrets; the same object if it contains none."""
-        found = _joined(_places(text, self._texts))
-        return HIDDEN.join(_rests(text, found)) if found else text
+        places = _merge(_places(text, self._texts))
+        return HIDDEN.join(_rests(text, places)) if places else text
 
     def redacted_bytes(self, data: bytes) -> bytes:
         """Return bytes without the secrets, in UTF-8 or UTF-16; the same object if they contain none."""
         forms = (*self._bytes, *self._wide) if b"\0" in data else self._bytes
-        found = _joined(_places(data, forms))
-        return HIDDEN.encode().join(_rests(data, found)) if found else data
+        places = _merge(_places(data, forms))
+        return HIDDEN.encode().join(_rests(data, places)) if places else data
 
     def redacted_in(self, value: Value) -> Value:
         """Return the value with all texts and bytes in it redacted, at any depth; itself if it contains no secret.
@@ -54,9 +54,9 @@ class SecretRedaction:
         Raises:
             ValueError: the redacted value is not valid where the secret was.
         """
-        return cast("Value", self._redacted_in(value)) if self else value
+        return cast("Value", self._redact(value)) if self else value
 
-    def _redacted_in(self, value: Any) -> Any:
+    def _redact(self, value: Any) -> Any:
         match value:
             case str():
                 return self.redacted(value)
@@ -79,19 +79,19 @@ class SecretRedaction:
         return value
 
     def _collection(self, value: Any) -> Any:
-        changed = [self._redacted_in(each) for each in value]
-        if all(new is old for new, old in zip(changed, value, strict=True)):
+        items = [self._redact(item) for item in value]
+        if all(new is old for new, old in zip(items, value, strict=True)):
             return value
-        return getattr(type(value), "_make", type(value))(changed)  # a named tuple has its own constructor
+        return getattr(type(value), "_make", type(value))(items)  # a named tuple has its own constructor
 
     def _mapping(self, value: Mapping[Any, Any]) -> Mapping[Any, Any]:
-        changed = {self._redacted_in(name): self._redacted_in(each) for name, each in value.items()}
-        same = changed.keys() == value.keys() and all(changed[name] is value[name] for name in value)
-        return value if same else changed
+        result = {self._redact(name): self._redact(item) for name, item in value.items()}
+        is_same = result.keys() == value.keys() and all(result[name] is value[name] for name in value)
+        return value if is_same else result
 
     def _changes(self, parts: Mapping[str, Any]) -> dict[str, Any]:
-        redacted = {name: self._redacted_in(part) for name, part in parts.items()}
-        return {name: part for name, part in redacted.items() if part is not parts[name]}
+        values = {name: self._redact(part) for name, part in parts.items()}
+        return {name: part for name, part in values.items() if part is not parts[name]}
 
 
 NO_SECRETS: Final = SecretRedaction()
@@ -100,21 +100,21 @@ _WIDE: Final = ("utf-16-le", "utf-16-be")
 
 def _secrets(value: str) -> Iterator[str]:
     """Yield what must be hidden of a value: all of it, and the parts that another program may repeat alone."""
-    yield from (each for each in (value, value.strip()) if len(each) >= MIN_SECRET)
+    yield from (text for text in (value, value.strip()) if len(text) >= MIN_SECRET)
     yield from (line.strip() for line in value.splitlines()[1:-1] if len(line.strip()) >= MIN_LINE)
     for part in (*_credentials(value.strip()), *_of_address(value.strip())):
-        yield from (each for each in (part,) if len(each) >= MIN_SECRET)
+        yield from (text for text in (part,) if len(text) >= MIN_SECRET)
 
 
 def _credentials(value: str) -> Iterator[str]:
     """Yield the part of a header after its scheme, and for a login also the password."""
-    scheme, _, said = value.partition(" ")
+    scheme, _, rest = value.partition(" ")
     if scheme.casefold() not in _SCHEMES:
         return
-    yield said.strip()
+    yield rest.strip()
     if scheme.casefold() == "basic":
         try:
-            login = base64.b64decode(said.strip(), validate=True).decode()
+            login = base64.b64decode(rest.strip(), validate=True).decode()
         except ValueError:
             return
         yield from (login, login.partition(":")[2])
@@ -129,16 +129,16 @@ def _of_address(value: str) -> Iterator[str]:
         yield address.password or ""
     except ValueError:
         return
-    yield from (said for _, said in parse_qsl(address.query))
+    yield from (query_value for _, query_value in parse_qsl(address.query))
 
 
 def _forms(secret: str) -> Iterator[str]:
     """Yield the forms of a secret in a text: as it is, escaped, or encoded alone or together with its surroundings."""
     yield secret
-    for quoted in (quote(secret, safe=""), quote(secret, errors="replace"), quote_plus(secret, errors="replace")):
-        yield from (quoted, _lower_escapes(quoted))
+    for form in (quote(secret, safe=""), quote(secret, errors="replace"), quote_plus(secret, errors="replace")):
+        yield from (form, _lower_escapes(form))
     escaped = [json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1], repr(secret)[1:-1]]
-    yield from (*escaped, *(each.replace("/", "\\/") for each in escaped), *(json.dumps(e)[1:-1] for e in escaped))
+    yield from (*escaped, *(form.replace("/", "\\/") for form in escaped), *(json.dumps(e)[1:-1] for e in escaped))
     yield from (html.escape(secret), html.escape(secret, quote=False), html.escape(secret).replace("&#x27;", "&#39;"))
     data = secret.encode("utf-8", "surrogatepass")
     yield from (data.hex(), data.hex().upper())
@@ -146,43 +146,43 @@ def _forms(secret: str) -> Iterator[str]:
         yield from _in_base64(data, before)
 
 
-def _lower_escapes(quoted: str) -> str:
-    first, *others = quoted.split("%")
-    return "%".join([first, *(each[:2].lower() + each[2:] for each in others)])
+def _lower_escapes(text: str) -> str:
+    first, *escapes = text.split("%")
+    return "%".join([first, *(escape[:2].lower() + escape[2:] for escape in escapes)])
 
 
 def _in_base64(data: bytes, before: int) -> Iterator[str]:
     """Yield the characters that encode only these bytes, if this many bytes precede them."""
     first, end = -(-before * 8 // 6), (before + len(data)) * 8 // 6
-    padded = b"\0" * before + data
-    for encoded in (base64.b64encode(padded), base64.urlsafe_b64encode(padded)):
-        yield encoded[first:end].decode()
+    content = b"\0" * before + data
+    for text in (base64.b64encode(content), base64.urlsafe_b64encode(content)):
+        yield text[first:end].decode()
 
 
-def _places(said: Any, forms: Iterable[Any]) -> Iterator[tuple[int, int]]:
+def _places(text: Any, forms: Iterable[Any]) -> Iterator[tuple[int, int]]:
     """Yield where the forms occur in a text or in bytes; the places may overlap."""
     for form in forms:
-        at = said.find(form)
+        at = text.find(form)
         while at >= 0:
             yield at, at + len(form)
-            at = said.find(form, at + 1)
+            at = text.find(form, at + 1)
 
 
-def _joined(places: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+def _merge(places: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     """Return the places in order, with those that overlap or touch merged."""
-    joined = list[tuple[int, int]]()
+    result = list[tuple[int, int]]()
     for begin, end in sorted(places):
-        if joined and begin <= joined[-1][1]:
-            joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
+        if result and begin <= result[-1][1]:
+            result[-1] = (result[-1][0], max(end, result[-1][1]))
         else:
-            joined.append((begin, end))
-    return joined
+            result.append((begin, end))
+    return result
 
 
-def _rests(said: Any, found: list[tuple[int, int]]) -> Iterator[Any]:
+def _rests(text: Any, places: list[tuple[int, int]]) -> Iterator[Any]:
     """Yield what is between the places."""
     begin = 0
-    for at, end in found:
-        yield said[begin:at]
+    for at, end in places:
+        yield text[begin:at]
         begin = end
-    yield said[begin:]
+    yield text[begin:]

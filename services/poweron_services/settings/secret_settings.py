@@ -31,11 +31,11 @@ class SecretSettings(BaseSettings):
 
 def setting_variables(settings: type[BaseSettings]) -> list[str]:
     """Return the variables of all fields; the one of a secret is followed by the one of its file."""
-    found: list[str] = []
+    variables: list[str] = []
     for name, field in settings.model_fields.items():
         variable = _variable(settings, name, field)
-        found += [variable, variable + SUFFIX] if _is_secret(field) else [variable]
-    return found
+        variables += [variable, variable + SUFFIX] if _is_secret(field) else [variable]
+    return variables
 
 
 def secret_variables(settings: type[BaseSettings]) -> dict[str, str]:
@@ -55,8 +55,8 @@ class _SecretFiles(PydanticBaseSettingsSource):
 
     def __call__(self) -> dict[str, Any]:
         fields = self.settings_cls.model_fields
-        found = {name: self.get_field_value(fields[name], name)[0] for name in secret_variables(self.settings_cls)}
-        return {name: secret for name, secret in found.items() if secret is not None}
+        values = {name: self.get_field_value(fields[name], name)[0] for name in secret_variables(self.settings_cls)}
+        return {name: secret for name, secret in values.items() if secret is not None}
 
 
 def _variable(settings: type[BaseSettings], name: str, field: FieldInfo) -> str:

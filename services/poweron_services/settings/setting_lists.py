@@ -20,10 +20,10 @@ def action_patterns(patterns: str) -> tuple[str, ...]:
     Raises:
         ValueError: an entry is not a pattern; whether its actions exist is known only once they are opened.
     """
-    found = listed(patterns)
-    for pattern in found:
+    result = listed(patterns)
+    for pattern in result:
         try:
             _PATTERN.validate_python(pattern)
         except ValidationError as error:
             raise ValueError(f"{pattern!r} is no pattern; write `web.*`, `ai.process`, or `*` for all") from error
-    return found
+    return result

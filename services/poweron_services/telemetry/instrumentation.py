@@ -28,7 +28,7 @@ log = structlog.get_logger()
 
 CANCELLED: Final = "cancelled"
 _Under = tuple[Sink, Context]
-_ASKED: ContextVar[tuple[int, Context | None]] = ContextVar("poweron_asked", default=(0, None))
+_REQUEST_ORIGIN: ContextVar[tuple[int, Context | None]] = ContextVar("poweron_asked", default=(0, None))
 _AT: ContextVar[Workflow | None] = ContextVar("poweron_at", default=None)
 _UNDER: ContextVar[_Under | None] = ContextVar("poweron_span", default=None)
 
@@ -52,7 +52,7 @@ def add_place(_: object, __: str, line: EventDict) -> EventDict:
 def bind_request(since_ms: int, received: ReceivedRequest) -> None:
     """From now on in this task, treat this request, received at `since_ms`, as the one being answered."""
     structlog.contextvars.bind_contextvars(request_source=received.identity.source, request_id=received.identity.id)
-    _ASKED.set((since_ms, Context.read(received.traceparent)))
+    _REQUEST_ORIGIN.set((since_ms, Context.read(received.traceparent)))
 
 
 @dataclass(slots=True)
@@ -68,7 +68,7 @@ def answer_span(
     workflow_id: str, identity: RequestIdentity, event: WorkflowEvent, sink: Sink | None
 ) -> Generator[AnswerSpan, None, None]:
     """Record an answer once the block has appended it to the log; until then, the block may replace its event."""
-    since_ms, upstream = _ASKED.get()
+    since_ms, upstream = _REQUEST_ORIGIN.get()
     context = answer_context(workflow_id, identity, upstream)
     answer = AnswerSpan(event, str(context) if sink is not None else None)
     yield answer
@@ -108,17 +108,17 @@ def tell_ended(before: Workflow, after: Workflow, recorded: Recorded, sink: Sink
             detail=event.detail,
             **place_fields(before.place),
         )
-    for told in ended(before, after, recorded):
+    for milestone in ended(before, after, recorded):
         log.info(
-            told.log_event,
+            milestone.log_event,
             workflow_id=after.id,
             event_id=recorded.envelope.id,
-            reason=told.reason,
-            **place_fields(told.place),
-            **told.facts,
+            reason=milestone.reason,
+            **place_fields(milestone.place),
+            **milestone.facts,
         )
         if sink is not None:
-            sink(span(after, told))
+            sink(span(after, milestone))
 
 
 @dataclass(slots=True)
@@ -158,12 +158,12 @@ class SpanRecorder:
 
 def model_call(stage: str, template: str) -> AbstractContextManager[SpanRecorder]:
     """Record a model call as a span, whether or not it is answered."""
-    return _told(_call_recorder(stage, template))
+    return _reported(_call_recorder(stage, template))
 
 
 def model_request(stage: str, template: str) -> AbstractContextManager[SpanRecorder]:
     """Record one request of a call; it has its own span only if it fails, as the call may still be answered."""
-    return _told(_call_recorder(stage, template), only_failed=True)
+    return _reported(_call_recorder(stage, template), only_failed=True)
 
 
 def _call_recorder(stage: str, template: str) -> SpanRecorder:
@@ -182,16 +182,16 @@ def action_span(action: str) -> AbstractContextManager[SpanRecorder]:
         gen_ai.TOOL_NAME: action,
         gen_ai.TOOL_TYPE: gen_ai.FUNCTION,
     }
-    return _told(SpanRecorder(f"{gen_ai.EXECUTE_TOOL} {action}", "internal", attributes))
+    return _reported(SpanRecorder(f"{gen_ai.EXECUTE_TOOL} {action}", "internal", attributes))
 
 
-def _told(recorder: SpanRecorder, *, only_failed: bool = False) -> AbstractContextManager[SpanRecorder]:
+def _reported(recorder: SpanRecorder, *, only_failed: bool = False) -> AbstractContextManager[SpanRecorder]:
     under = _UNDER.get()
-    return nullcontext(recorder) if under is None else _told_as_span(recorder, *under, only_failed=only_failed)
+    return nullcontext(recorder) if under is None else _reported_as_span(recorder, *under, only_failed=only_failed)
 
 
 @contextmanager
-def _told_as_span(
+def _reported_as_span(
     recorder: SpanRecorder, sink: Sink, parent: Context, *, only_failed: bool
 ) -> Generator[SpanRecorder, None, None]:
     context, began = parent.child(), time.time_ns()
@@ -204,7 +204,7 @@ def _told_as_span(
     finally:
         _UNDER.reset(token)
         if not only_failed or recorder.failed not in (None, CANCELLED):
-            answered = {} if recorder.call is None else gen_ai.answer_attributes(recorder.call)
+            answer_attributes = {} if recorder.call is None else gen_ai.answer_attributes(recorder.call)
             sink(
                 Span(
                     name=recorder.name,
@@ -213,7 +213,7 @@ def _told_as_span(
                     began_ns=began,
                     ended_ns=time.time_ns(),
                     kind=recorder.kind,
-                    attributes=recorder.attributes | answered,
+                    attributes=recorder.attributes | answer_attributes,
                     failed=recorder.failed,
                 )
             )

@@ -78,9 +78,9 @@ class _Structured(logging.Handler):
         fields: dict[str, Any] = {name: value for name, value in record.__dict__.items() if name not in known}
         level = min(record.levelno // 10 * 10, logging.CRITICAL)  # a library may have levels between those of Python
         try:
-            said = record.msg if record.name in REPEATING else record.getMessage()
-            if not log_library_line(record, said, **fields):
-                structlog.get_logger().log(level, said, exc_info=record.exc_info, **fields)
+            message = record.msg if record.name in REPEATING else record.getMessage()
+            if not log_library_line(record, message, **fields):
+                structlog.get_logger().log(level, message, exc_info=record.exc_info, **fields)
         except Exception:  # noqa: BLE001 - no work ends for a line
             self.handleError(record)
 
@@ -105,12 +105,12 @@ class Thinned:
         now = int(time.monotonic())
         if len(self._told) >= MESSAGES and event not in self._told:
             self._told.clear()
-        second, told = self._told.get(event, (now, 0))
-        if second == now and told >= most:
-            self._told[event] = (now, told + 1)
+        second, count = self._told.get(event, (now, 0))
+        if second == now and count >= most:
+            self._told[event] = (now, count + 1)
             raise structlog.DropEvent
-        self._told[event] = (now, told + 1 if second == now else 1)
-        return {**line, "left_out": told - most} if second != now and told > most else line
+        self._told[event] = (now, count + 1 if second == now else 1)
+        return {**line, "left_out": count - most} if second != now and count > most else line
 
     def _error(self, event: str, line: structlog.typing.EventDict) -> structlog.typing.EventDict:
         now = time.monotonic()
@@ -134,11 +134,11 @@ class StageWaitReporter:
         if line.get("event") == MODEL_WAITS and (seconds := line.get("seconds")) is not None:
             self._tell(id_, stage, trouble, seconds)
         elif line.get("event") == STAGE_WAITS:
-            before, told = self._told.get(id_, ("", set()))
+            before, codes = self._told.get(id_, ("", set()))
             if before != stage:
-                _, told = self._told[id_] = (stage, set[str]())
-            if code not in told:
-                told.add(code)
+                _, codes = self._told[id_] = (stage, set[str]())
+            if code not in codes:
+                codes.add(code)
                 self._tell(id_, stage, trouble, None)
         return line
 
@@ -196,24 +196,24 @@ def _configure(level: int, file: LogFile | None, *watching: Processor) -> None:
     )
 
 
-def log_library_line(record: logging.LogRecord, said: str, **fields: Any) -> bool:
+def log_library_line(record: logging.LogRecord, message: str, **fields: Any) -> bool:
     """Log a library's error line as a warning, or one of the event loop with a code; return False for other lines."""
     if record.levelno < logging.ERROR or record.name.startswith(OURS):
         return False
     if record.name == "asyncio":
-        _log_loop_error(record, said)
+        _log_loop_error(record, message)
     else:
-        structlog.get_logger().log(logging.WARNING, said, exc_info=record.exc_info, **fields)
+        structlog.get_logger().log(logging.WARNING, message, exc_info=record.exc_info, **fields)
     return True
 
 
-def _log_loop_error(record: logging.LogRecord, said: str) -> None:
+def _log_loop_error(record: logging.LogRecord, message: str) -> None:
     """Log what asyncio reports about tasks and transports that no code awaits."""
     error = record.exc_info[1] if record.exc_info else None
     if error is not None and _is_lost_connection(error):
         log.info("connection_lost", error=f"{type(error).__name__}: {error}")
     else:
-        log.error("background_task_error", error=said, exc_info=record.exc_info)
+        log.error("background_task_error", error=message, exc_info=record.exc_info)
 
 
 def _is_lost_connection(error: BaseException) -> bool:

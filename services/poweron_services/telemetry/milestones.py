@@ -62,34 +62,37 @@ def ended(before: Workflow, after: Workflow, recorded: Recorded) -> list[Ended]:
     """Return what an accepted event ends, innermost first."""
     if not before.is_open:
         return []
-    found, over = list[Ended](), after.phase in ("closing", "ended")
+    milestones, over = list[Ended](), after.phase in ("closing", "ended")
     if before.phase in STEP_PHASES or before.phase in TASK_PHASES:
         was, now = before.place, after.place
         if before.phase in STEP_PHASES and (over or after.phase == "review" or was != now):
-            found.append(_step(before, after, recorded))
+            milestones.append(_step(before, after, recorded))
         if over or was[:3] != now[:3]:
-            found.append(_attempt(before, recorded))
+            milestones.append(_attempt(before, recorded))
     if after.phase == "ended":
-        found.append(_round(after, recorded))
-    return found
+        milestones.append(_round(after, recorded))
+    return milestones
 
 
-def span(workflow: Workflow, told: Ended) -> Span:
+def span(workflow: Workflow, milestone: Ended) -> Span:
     """Return the span: steps are under their attempt, attempts under their round, later rounds under the first."""
-    context = context_of(workflow.id, told.place)
-    parent = _parent(told.place)
+    context = context_of(workflow.id, milestone.place)
+    parent = _parent(milestone.place)
     return Span(
-        name=told.what,
+        name=milestone.what,
         context=context,
         parent=None if parent is None else context_of(workflow.id, parent),
-        began_ns=told.began_ms * MILLISECOND,
-        ended_ns=told.ended_ms * MILLISECOND,
+        began_ns=milestone.began_ms * MILLISECOND,
+        ended_ns=milestone.ended_ms * MILLISECOND,
         attributes={
             "poweron.workflow_id": workflow.id,
-            **{f"poweron.{name}": value for name, value in (place_fields(told.place) | dict(told.facts)).items()},
+            **{
+                f"poweron.{name}": value
+                for name, value in (place_fields(milestone.place) | dict(milestone.facts)).items()
+            },
         },
-        failed=told.failed,
-        link=_upstream(workflow, context) if told.what == "workflow" else None,
+        failed=milestone.failed,
+        link=_upstream(workflow, context) if milestone.what == "workflow" else None,
     )
 
 
@@ -102,10 +105,10 @@ def _parent(place: Place) -> Place | None:
     return (1, 0, 0, 0) if round_number > 1 else None
 
 
-def _upstream(workflow: Workflow, own: Context) -> Context | None:
+def _upstream(workflow: Workflow, context: Context) -> Context | None:
     """Return the context of the request that opened the round, if it belongs to a trace of the sender."""
-    asked = Context.read(workflow.current.traceparent)
-    return asked if asked is not None and asked.trace_id != own.trace_id else None
+    upstream = Context.read(workflow.current.traceparent)
+    return upstream if upstream is not None and upstream.trace_id != context.trace_id else None
 
 
 def _step(before: Workflow, after: Workflow, recorded: Recorded) -> Ended:
@@ -121,14 +124,14 @@ def _step(before: Workflow, after: Workflow, recorded: Recorded) -> Ended:
         facts |= event.iteration.model_dump() | {"classification": event.classification, "decided_by": event.decided_by}
         reason = event.reason
     else:
-        used = step.used + _used(recorded)
+        usage = step.used + _usage(recorded)
         facts |= {
-            "input_tokens": used.input_tokens,
-            "output_tokens": used.output_tokens,
-            "cost_nano_usd": used.cost_nano_usd,
+            "input_tokens": usage.input_tokens,
+            "output_tokens": usage.output_tokens,
+            "cost_nano_usd": usage.cost_nano_usd,
             "duration_ms": recorded.time_ms - before.current.step_ms,
         }
-        reason = _why(before, recorded)
+        reason = _reason(before, recorded)
     return Ended(
         what="step",
         place=before.place,
@@ -136,16 +139,16 @@ def _step(before: Workflow, after: Workflow, recorded: Recorded) -> Ended:
         ended_ms=recorded.time_ms,
         facts=facts,
         reason=reason,
-        failed=_failed(recorded),
+        failed=_failure(recorded),
     )
 
 
-def _used(recorded: Recorded) -> Used:
+def _usage(recorded: Recorded) -> Used:
     assert recorded.envelope.event is not None
     return used_by(recorded.envelope.event)
 
 
-def _why(before: Workflow, recorded: Recorded) -> str:
+def _reason(before: Workflow, recorded: Recorded) -> str:
     """Return why a step ended without a refinement."""
     event = recorded.envelope.event
     if isinstance(event, ObservationRecorded):
@@ -155,17 +158,17 @@ def _why(before: Workflow, recorded: Recorded) -> str:
 
 def _attempt(before: Workflow, recorded: Recorded) -> Ended:
     event, task = recorded.envelope.event, before.task
-    reviewed = event if isinstance(event, TaskReviewed) else None
+    review = event if isinstance(event, TaskReviewed) else None
     facts: dict[str, Value] = {"task_type": task.plan.task_type, "steps": task.step.number, "actions": task.actions}
-    facts |= {"status": reviewed.status, "decided_by": reviewed.decided_by} if reviewed else {"status": "stopped"}
+    facts |= {"status": review.status, "decided_by": review.decided_by} if review else {"status": "stopped"}
     return Ended(
         what="task",
         place=(*before.place[:3], 0),
         began_ms=before.current.attempt_ms,
         ended_ms=recorded.time_ms,
         facts=facts,
-        reason=reviewed.reason if reviewed else _why(before, recorded),
-        failed="task_failed" if reviewed and reviewed.status == "failed" else _failed(recorded),
+        reason=review.reason if review else _reason(before, recorded),
+        failed="task_failed" if review and review.status == "failed" else _failure(recorded),
     )
 
 
@@ -188,6 +191,6 @@ def _round(after: Workflow, recorded: Recorded) -> Ended:
     )
 
 
-def _failed(recorded: Recorded) -> str | None:
+def _failure(recorded: Recorded) -> str | None:
     event = recorded.envelope.event
     return f"{event.stage}_failed" if isinstance(event, StageFailed) else None

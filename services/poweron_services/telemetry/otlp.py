@@ -45,22 +45,22 @@ async def exporting(endpoint: str | None, *, resource: Mapping[str, str]) -> Asy
     try:
         yield sink
     finally:
-        await _flushed(shutdown)
+        await _flush(shutdown)
 
 
-async def _flushed(shutdown: Callable[[], None]) -> None:
+async def _flush(shutdown: Callable[[], None]) -> None:
     """Send pending spans; a collector that does not accept them in time does not keep the process from ending."""
-    loop, sent = asyncio.get_running_loop(), asyncio.Event()
+    loop, is_sent = asyncio.get_running_loop(), asyncio.Event()
 
     def flush() -> None:
         shutdown()
         with suppress(RuntimeError):  # the loop has ended in the meantime
-            loop.call_soon_threadsafe(sent.set)
+            loop.call_soon_threadsafe(is_sent.set)
 
     threading.Thread(target=flush, name="flush spans", daemon=True).start()
     try:
         async with asyncio.timeout(FLUSH_TIMEOUT):
-            await sent.wait()
+            await is_sent.wait()
     except TimeoutError:
         log.warning("spans_dropped")
 
@@ -77,16 +77,16 @@ def _exporter(endpoint: str, resource: Mapping[str, str]) -> tuple[Sink, Callabl
     release = version("poweron-services")
     place = os.environ.get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") or f"{endpoint.rstrip('/')}/v1/traces"
     processor = BatchSpanProcessor(OTLPSpanExporter(place))
-    made_by = InstrumentationScope(SCOPE, release)
-    ours = Resource.create({"service.name": SCOPE, "service.version": release, **resource})
-    made_in = ours.merge(OTELResourceDetector().detect())  # the OTEL_… variables override ours
+    instrumentation = InstrumentationScope(SCOPE, release)
+    own_resource = Resource.create({"service.name": SCOPE, "service.version": release, **resource})
+    full_resource = own_resource.merge(OTELResourceDetector().detect())  # the OTEL_… variables override ours
     kinds = {
         "internal": api.SpanKind.INTERNAL,
         "client": api.SpanKind.CLIENT,
         "consumer": api.SpanKind.CONSUMER,
     }
 
-    def named(context: Context) -> api.SpanContext:
+    def span_context(context: Context) -> api.SpanContext:
         return api.SpanContext(
             context.trace_id, context.span_id, is_remote=False, trace_flags=api.TraceFlags(context.flags)
         )
@@ -96,13 +96,13 @@ def _exporter(endpoint: str, resource: Mapping[str, str]) -> tuple[Sink, Callabl
         processor.on_end(
             ReadableSpan(
                 name=span.name,
-                context=named(span.context),
-                parent=named(span.parent) if span.parent else None,
-                resource=made_in,
+                context=span_context(span.context),
+                parent=span_context(span.parent) if span.parent else None,
+                resource=full_resource,
                 attributes=attributes,
-                links=[api.Link(named(span.link))] if span.link else [],
+                links=[api.Link(span_context(span.link))] if span.link else [],
                 kind=kinds[span.kind],
-                instrumentation_scope=made_by,
+                instrumentation_scope=instrumentation,
                 status=api.Status(api.StatusCode.ERROR if span.failed else api.StatusCode.UNSET),
                 start_time=span.began_ns,
                 end_time=span.ended_ns,

@@ -37,8 +37,8 @@ class Context(NamedTuple):
     @classmethod
     def read(cls, text: str | None) -> "Context | None":
         """Return the context in a `traceparent`; None if it has none."""
-        found = TRACEPARENT.fullmatch(text or "")
-        return cls(*(int(part, 16) for part in found.groups())) if found else None
+        match = TRACEPARENT.fullmatch(text or "")
+        return cls(*(int(part, 16) for part in match.groups())) if match else None
 
     def child(self) -> "Context":
         """Return the context of a new span under this one."""
@@ -66,12 +66,12 @@ Sink = Callable[[Span], None]
 
 def context_of(workflow_id: str, place: Place) -> Context:
     """Return the context of a round (other numbers 0), of an attempt at a task (step 0) or of a step."""
-    return Context(uuid.UUID(workflow_id).int, _derived(workflow_id, *place))
+    return Context(uuid.UUID(workflow_id).int, _derive(workflow_id, *place))
 
 
 def derived_context(workflow_id: str, *parts: object) -> Context:
     """Return the context of any other span in the workflow's trace, identified by these parts."""
-    return Context(uuid.UUID(workflow_id).int, _derived(workflow_id, *parts))
+    return Context(uuid.UUID(workflow_id).int, _derive(workflow_id, *parts))
 
 
 def traceparent(workflow_id: str, event: Event) -> str:
@@ -83,11 +83,11 @@ def traceparent(workflow_id: str, event: Event) -> str:
 
 def answer_context(workflow_id: str, identity: RequestIdentity, upstream: Context | None) -> Context:
     """Return the context of a request's answer: in the sender's trace if there is one, else in the workflow's."""
-    span_id = _derived(workflow_id, identity.source, identity.id)
+    span_id = _derive(workflow_id, identity.source, identity.id)
     if upstream is not None:
         return upstream._replace(span_id=span_id)
     return Context(uuid.UUID(workflow_id).int, span_id)
 
 
-def _derived(*parts: object) -> int:
+def _derive(*parts: object) -> int:
     return int.from_bytes(hashlib.sha256("|".join(map(str, parts)).encode()).digest()[:8]) or 1

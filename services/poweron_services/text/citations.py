@@ -34,11 +34,11 @@ _PARTS: Final = re.compile(r"(\d+)(?:\s*[-\u2013]\s*(\d+))?")
 
 def numbers_of(mark: str) -> tuple[int, ...]:
     """The numbers that one citation means: 1, 4, 5 and 6 for `[1, 4-6]`."""
-    found: list[int] = []
+    numbers: list[int] = []
     for first, last in _PARTS.findall(mark):
         begin, end = int(first), int(last or first)
-        found += range(begin, min(end, begin + MOST_IN_A_RANGE) + 1) if end >= begin else (begin, end)
-    return tuple(dict.fromkeys(found))
+        numbers += range(begin, min(end, begin + MOST_IN_A_RANGE) + 1) if end >= begin else (begin, end)
+    return tuple(dict.fromkeys(numbers))
 
 
 class Block(NamedTuple):
@@ -52,7 +52,7 @@ class Block(NamedTuple):
 def cited_numbers(text: str) -> tuple[int, ...]:
     """All numbers that a text cites, each once, in order of appearance."""
     citing = _citing(text)
-    marks = (found[0] for place, found in enumerate(_MARK.finditer(text)) if place in citing)
+    marks = (match[0] for place, match in enumerate(_MARK.finditer(text)) if place in citing)
     return tuple(dict.fromkeys(number for mark in marks for number in numbers_of(mark)))
 
 
@@ -60,27 +60,27 @@ def renumbered(text: str, numbers: Mapping[int, int]) -> str:
     """Renumber the citations of a text; a number without a new one becomes plain text, so it cites no other page."""
     citing, places = _citing(text), count()
 
-    def changed(found: re.Match[str]) -> str:
+    def change(match: re.Match[str]) -> str:
         if next(places) not in citing:
-            return found[0]
-        cited = numbers_of(found[0])
-        return "".join(f"[{numbers[number]}]" if number in numbers else rf"\[{number}\]" for number in cited)
+            return match[0]
+        citation = numbers_of(match[0])
+        return "".join(f"[{numbers[number]}]" if number in numbers else rf"\[{number}\]" for number in citation)
 
-    return _MARK.sub(changed, text)
+    return _MARK.sub(change, text)
 
 
 def blocks(text: str) -> Iterator[Block]:
     """Yield the blocks of a markdown text, in which only citations look like citations."""
     for block in _placed_blocks(text):
-        told_apart = _PLACED.sub(lambda found: found[0] if found[1] else BRACKET + found[0][1:], block.text)
-        yield block._replace(text=_PLACES.sub("", told_apart))
+        marked_text = _PLACED.sub(lambda match: match[0] if match[1] else BRACKET + match[0][1:], block.text)
+        yield block._replace(text=_PLACES.sub("", marked_text))
 
 
 def _citing(text: str) -> set[int]:
     """The marks of a text that are citations, as indexes into all its marks."""
     if not _MARK.search(text):
         return set()
-    marks = (found for block in _placed_blocks(text) for found in _PLACED.finditer(block.text))
+    marks = (match for block in _placed_blocks(text) for match in _PLACED.finditer(block.text))
     return {int(mark[1]) for mark in marks if mark[1]}
 
 
@@ -88,13 +88,13 @@ def _placed_blocks(text: str) -> Iterator[Block]:
     """Yield the blocks of a text, with its index inside each mark."""
     places = count()
     plain = PRIVATE.sub("\ufffd", text)
-    return _parsed(_MARK.sub(lambda found: f"[{_EDGE}{next(places)}{_EDGE}{found[0][1:]}", plain))
+    return _parse(_MARK.sub(lambda match: f"[{_EDGE}{next(places)}{_EDGE}{match[0][1:]}", plain))
 
 
-def _parsed(text: str) -> Iterator[Block]:
-    quoted, row = 0, None
+def _parse(text: str) -> Iterator[Block]:
+    depth, row = 0, None
     for token in _parser().parse(text):
-        quoted += (token.type == "blockquote_open") - (token.type == "blockquote_close")
+        depth += (token.type == "blockquote_open") - (token.type == "blockquote_close")
         if token.type == "tr_open":
             row = list[str]()
         elif token.type == "tr_close" and row is not None:
@@ -103,7 +103,7 @@ def _parsed(text: str) -> Iterator[Block]:
         elif token.type == "inline" and row is not None:
             row.append(_inline(token.children or ()))
         elif token.type == "inline":
-            yield Block(_inline(token.children or ()), is_quote=quoted > 0)
+            yield Block(_inline(token.children or ()), is_quote=depth > 0)
 
 
 @cache
@@ -127,4 +127,4 @@ def _inline(children: Sequence[Token]) -> str:
                 parts.append(child.content.replace("[", BRACKET))
             case "softbreak" | "hardbreak":
                 parts.append(" ")
-    return _LINK.sub(lambda found: f"[{found[1]}]" if found[1].startswith(_EDGE) else found[1], "".join(parts))
+    return _LINK.sub(lambda match: f"[{match[1]}]" if match[1].startswith(_EDGE) else match[1], "".join(parts))

@@ -18,7 +18,7 @@ _KINDS: Final[dict[str, Kind]] = {
     **dict.fromkeys(("pptx", "ppt", "powerpoint", "presentationml"), "PowerPoint"),
 }
 MOST_READ = 5_000  # characters of a request
-_QUOTED: Final = re.compile(r":(?=\s)|[\"“”„«»`]")  # the words after this may be someone else's
+_QUOTE_START: Final = re.compile(r":(?=\s)|[\"“”„«»`]")  # the words after this may be someone else's
 _SENTENCE_ENDS: Final = re.compile(r"[.?!;](?=\s)|\n")
 _QUESTION: Final = re.compile(r"(?:[^.!?;:\n\u3002\uff01\uff1f\u061f]|[.:](?!\s))+[?\uff1f\u061f]")
 _FORMAT: Final = r"(?:pdf|docx|xlsx|pptx|word|excel|powerpoint)"
@@ -54,7 +54,7 @@ _TURN: Final = (
     r"|escreva|crie|scrivi|redigi|riassumi|confronta)\b)"
 )
 _INTO: Final = r"as|als|into|en|em|au format|(?:en|em|in) formato|in(?=\s+(?:an?|eine[mnr]?)\s)"
-_ASKED: Final = re.compile(
+_REQUEST: Final = re.compile(
     rf"(?:{_CREATE}\s+(?:(?:me|us|mir|uns|daraus|davon|bitte)\s+)*{_A}|{_TURN}.{{0,200}}?\b(?:{_INTO})\s+(?:{_A})?)"
     rf"\.?(?P<formats>{_FORMAT}{_KIND_OF}(?:\s+(?:and|und)\s+(?:{_A})?\.?{_FORMAT}{_KIND_OF})*)"
     r"(?=\W*$|[,)]|\s+(?:with|of|for|from|and|then|on|about|please|mit|von|für|aus|und|über|zusammen|um|ab|bitte)\b)",
@@ -70,8 +70,8 @@ _TELLS: Final = re.compile(r"(?:the|these|this|our|my|their|der|die|das|unsere)\
 
 def asked_formats(workflow: Workflow) -> list[Kind]:
     """The formats that the open round asks for, each once."""
-    expected = [kind for plan in workflow.current.tasks for kind in plan.expected_formats]
-    return _kinds([*expected, *_wishes(workflow.current.opening.prompt)])
+    formats = [kind for plan in workflow.current.tasks for kind in plan.expected_formats]
+    return _kinds([*formats, *_wishes(workflow.current.opening.prompt)])
 
 
 def wished_formats(prompt: str) -> list[Kind]:
@@ -81,25 +81,25 @@ def wished_formats(prompt: str) -> list[Kind]:
 
 def is_one_question(prompt: str) -> bool:
     """Return whether the request is a single sentence that asks something and wishes for no format."""
-    said = prompt.strip()
-    return len(said) <= MOST_READ and bool(_QUESTION.fullmatch(said)) and not wished_formats(said)
+    text = prompt.strip()
+    return len(text) <= MOST_READ and bool(_QUESTION.fullmatch(text)) and not wished_formats(text)
 
 
-def _kinds(named: Sequence[str]) -> list[Kind]:
-    words = [word for name in named for word in re.findall(r"[a-z]+", name.casefold())]
+def _kinds(names: Sequence[str]) -> list[Kind]:
+    words = [word for name in names for word in re.findall(r"[a-z]+", name.casefold())]
     return list(dict.fromkeys(_KINDS[word] for word in words if word in _KINDS))
 
 
 def _wishes(prompt: str) -> Iterator[str]:
     """Yield the formats that the request clearly asks for, in lower case; its quotations are not read."""
-    own = _QUOTED.split(prompt[:MOST_READ])[0]
-    for said in (part.lstrip(" \t*-\u2022") for part in _SENTENCE_ENDS.split(own)):
-        sentence = _REPORT.sub(r"\1 on", said)
+    own_words = _QUOTE_START.split(prompt[:MOST_READ])[0]
+    for part in (part.lstrip(" \t*-\u2022") for part in _SENTENCE_ENDS.split(own_words)):
+        sentence = _REPORT.sub(r"\1 on", part)
         doubtful = _DOUBTFUL.search(sentence)
         doubt = doubtful.start() if doubtful else len(sentence)
         if _TELLS.match(sentence):
             continue
         for clause in _CLAUSE_BEGINS.finditer(sentence, 0, doubt):
-            found = _ASKED.match(sentence, clause.end())
-            if found and (found.end() <= doubt or _BEHIND_COMMA.search(sentence[: found.start("formats")])):
-                yield found["formats"].casefold()
+            match = _REQUEST.match(sentence, clause.end())
+            if match and (match.end() <= doubt or _BEHIND_COMMA.search(sentence[: match.start("formats")])):
+                yield match["formats"].casefold()

@@ -13,15 +13,15 @@ from poweron_events.catalog import TimeRange
 MOST_READ = 2_000  # characters of a criterion
 
 _DAYS: Final[dict[TimeRange, int]] = {"day": 1, "week": 7, "month": 31, "year": 366}
-_NAMED = re.compile(r"\"[^\"]*\"|“[^“”]*”|„[^“”„]*[“”]|«[^«»]*»|`[^`]*`|\bhttps?://\S+")
+_NAME = re.compile(r"\"[^\"]*\"|“[^“”]*”|„[^“”„]*[“”]|«[^«»]*»|`[^`]*`|\bhttps?://\S+")
 _LATEST_IS_A_LIMIT = re.compile(r"\bat (?:the (?:very )?)?latest\b|\blatest by\b|\bau plus tard\b", re.IGNORECASE)
-_THING = (  # nouns after which "current" does not mean recent
+_NOUN = (  # nouns after which "current" does not mean recent
     r"(?!\ (?:accounts?|assets?|liabilit(?:y|ies)|ratio|density|transformers?|limiters?|flow|strength|draw|rating)\b)"
 )
 _FRESH = re.compile(
     rf"""\b(?:
     latest(?!\ (?:possible|permitted|allowed|(?:delivery\ )?date)\b) | newest | (?:most\ )?recent(?:ly)?
-    | (?<!direct\ )(?<!alternating\ )(?<!electric\ )(?<!electrical\ )(?<!eddy\ )current{_THING}
+    | (?<!direct\ )(?<!alternating\ )(?<!electric\ )(?<!electrical\ )(?<!eddy\ )current{_NOUN}
     | currently | up[- ]to[- ]date | nowadays
     | neueste[nrsm]? | jüngste[nrsm]? | aktuell(?:e[nrsm]?|ste[nrsm]?)? | derzeit(?:ig\w*)? | gegenwärtig\w*
     | récente?s? | récemment | actuelle?s? | actuels | actuellement | dernières?\ (?:nouvelles|informations)
@@ -78,28 +78,28 @@ def time_range(criteria: Iterable[str]) -> TimeRange | None:
     The longest time given in days, weeks, months or other units counts; if the criteria only ask for something new, it
     is a month. A time longer than a year limits nothing.
     """
-    texts = [_LATEST_IS_A_LIMIT.sub(" ", _NAMED.sub(" ", criterion[:MOST_READ])) for criterion in criteria]
+    texts = [_LATEST_IS_A_LIMIT.sub(" ", _NAME.sub(" ", criterion[:MOST_READ])) for criterion in criteria]
     spans = [days for text in texts for days in _spans(text)]
     if spans:
         return next((name for name, days in _DAYS.items() if max(spans) <= days), None)
-    return "month" if any(_is_said(found, text) for text in texts for found in _FRESH.finditer(text)) else None
+    return "month" if any(_is_meant(match, text) for text in texts for match in _FRESH.finditer(text)) else None
 
 
 def _spans(text: str) -> list[float]:
     """Every time that the text mentions, in days."""
-    today = [1.0 for found in _TODAY.finditer(text) if _is_said(found, text)]
-    return today + [_days(found) for found in _SPAN.finditer(text) if _is_said(found, text)]
+    today = [1.0 for match in _TODAY.finditer(text) if _is_meant(match, text)]
+    return today + [_days(match) for match in _SPAN.finditer(text) if _is_meant(match, text)]
 
 
-def _days(found: re.Match[str]) -> float:
-    unit = next(days for number, days in enumerate(_UNITS.values()) if found[f"u{number}"])
-    count = (found["count"] or "1").casefold()
+def _days(match: re.Match[str]) -> float:
+    unit = next(days for number, days in enumerate(_UNITS.values()) if match[f"u{number}"])
+    count = (match["count"] or "1").casefold()
     return _NUMBERS.get(count, int(count) if count.isdigit() else 1) * unit
 
 
-def _is_said(found: re.Match[str], text: str) -> bool:
+def _is_meant(match: re.Match[str], text: str) -> bool:
     """Return whether the words are meant as such and are not part of a name."""
-    if _NAME_OF_A_FIRM.match(text, found.end()):
+    if _NAME_OF_A_FIRM.match(text, match.end()):
         return False
-    before = text[: found.start()].rstrip()
-    return found[0][0].islower() or not before or before[-1] in ".!?:;-\u2013"
+    before = text[: match.start()].rstrip()
+    return match[0][0].islower() or not before or before[-1] in ".!?:;-\u2013"

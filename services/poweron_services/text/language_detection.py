@@ -88,7 +88,7 @@ def detect(text: str) -> str | None:
 
 def _without_particles(text: str) -> str:
     """The text without the small words between two capitalised words: they may be part of a name."""
-    return _PARTICLES.sub(lambda found: "" if _is_capital(text, found.start()) else found[0], text)
+    return _PARTICLES.sub(lambda match: "" if _is_capital(text, match.start()) else match[0], text)
 
 
 def _is_capital(text: str, end: int) -> bool:

@@ -16,7 +16,7 @@ _NUMBER: Final = re.compile(
     r"\s*+(?P<after>%|US\$|[$€£¥₹]|USD|EUR|CHF|GBP|kr|zł|[Ee]uros?|dollars?|Franken|francs?)?"
 )
 _EMPTY: Final = frozenset({"", "-", "\u2013", "\u2014", "n/a"})
-_GROUPED: Final = re.compile(r"\d{1,3}(?:(?P<mark>[.,'\u2019\u00a0\u2009\u202f ])\d{3})(?:(?P=mark)\d{3})*")
+_GROUPS: Final = re.compile(r"\d{1,3}(?:(?P<mark>[.,'\u2019\u00a0\u2009\u202f ])\d{3})(?:(?P=mark)\d{3})*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +43,8 @@ def looks_numeric(cell: str) -> bool:
 
 def is_numeric(cells: Iterable[str]) -> bool:
     """Return whether a column contains numbers, judged by most of its cells."""
-    filled = [cell for cell in cells if not is_empty(cell)]
-    return bool(filled) and sum(map(looks_numeric, filled)) >= NUMERIC * len(filled)
+    texts = [cell for cell in cells if not is_empty(cell)]
+    return bool(texts) and sum(map(looks_numeric, texts)) >= NUMERIC * len(texts)
 
 
 def decimal_mark(cells: Sequence[str]) -> str | None:
@@ -52,30 +52,30 @@ def decimal_mark(cells: Sequence[str]) -> str | None:
 
     `1,234` alone is ambiguous: it may be one thousand or one.
     """
-    told = {mark for cell in cells if (found := _NUMBER.fullmatch(cell.strip())) for mark in _told(found)}
-    return told.pop() if len(told) == 1 else None
+    marks = {mark for cell in cells if (match := _NUMBER.fullmatch(cell.strip())) for mark in _marks_of(match)}
+    return marks.pop() if len(marks) == 1 else None
 
 
 def number(cell: str, mark: str | None) -> Number | None:
     """Parse a cell, or return None if its value is in doubt; `mark` is the decimal mark of its column."""
-    found = _NUMBER.fullmatch(cell.strip())
-    if found is None:
+    match = _NUMBER.fullmatch(cell.strip())
+    if match is None:
         return None
-    digits, unit = found["digits"], (found["before"] or found["after"] or "")
+    digits, unit = match["digits"], (match["before"] or match["after"] or "")
     if mark is None and re.search(r"[.,]", digits):
         return None
-    whole, _, decimals = digits.partition(mark) if mark else (digits, "", "")
-    grouped = _GROUPED.fullmatch(whole)
-    bare = re.sub(r"\D", "", whole)
-    if not (grouped or whole.isdigit()) or not (decimals.isdigit() or not decimals):
+    integers, _, decimals = digits.partition(mark) if mark else (digits, "", "")
+    groups = _GROUPS.fullmatch(integers)
+    bare = re.sub(r"\D", "", integers)
+    if not (groups or integers.isdigit()) or not (decimals.isdigit() or not decimals):
         return None
     if len(bare + decimals) > MOST_DIGITS or (len(bare) > 1 and bare.startswith("0")):
         return None  # an identifier in digits, such as an account number
-    if whole.count(" ") > 1 and not (unit or decimals):
+    if integers.count(" ") > 1 and not (unit or decimals):
         return None  # also an identifier, such as a company's number
-    negative = any(sign in "-\u2212\u2013" for sign in (found["sign"], found["inner"]) if sign)
+    negative = any(sign in "-\u2212\u2013" for sign in (match["sign"], match["inner"]) if sign)
     value = Decimal(f"{'-' if negative else ''}{bare}{'.' if decimals else ''}{decimals}")
-    return Number(value, unit, bool(found["before"]), len(decimals), grouped["mark"] if grouped else "")
+    return Number(value, unit, bool(match["before"]), len(decimals), groups["mark"] if groups else "")
 
 
 def column_numbers(cells: Sequence[str], hint: str | None = None) -> list[Number | None]:
@@ -94,8 +94,8 @@ def written(value: Decimal, like: Number, decimals: int, mark: str) -> str:
     return f"{sign}{digits}{' ' if like.unit else ''}{like.unit}"
 
 
-def _told(found: re.Match[str]) -> list[str]:
-    digits = found["digits"]
+def _marks_of(match: re.Match[str]) -> list[str]:
+    digits = match["digits"]
     marks = re.findall(r"[.,]", digits)
     if not marks:
         return []

@@ -31,13 +31,13 @@ def comparable(text: str) -> str:
 
 def occurs(quote: str, text: str) -> bool:
     """Return whether a quote occurs in a `comparable` text; of a quote with `…`, each part must occur, in order."""
-    wanted = comparable(quote)
-    return any(_places(wanted.strip(_AROUND), text)) or _all_occur(wanted, text)
+    phrase = comparable(quote)
+    return any(_places(phrase.strip(_AROUND), text)) or _all_occur(phrase, text)
 
 
-def _all_occur(wanted: str, text: str) -> bool:
+def _all_occur(phrase: str, text: str) -> bool:
     """Return whether the parts occur close to each other; single words occur in any long text and prove nothing."""
-    parts = [part for part in (part.strip(_AROUND) for part in _LEFT_OUT.split(wanted)) if part]
+    parts = [part for part in (part.strip(_AROUND) for part in _LEFT_OUT.split(phrase)) if part]
     if not 2 <= len(parts) <= MOST_PARTS or not all(map(_is_telling, parts)):
         return False
     ends = [end for _, end in _places(parts[0], text)]
@@ -56,20 +56,20 @@ def _is_near(begin: int, ends: list[int]) -> bool:
     return last >= 0 and begin - ends[last] <= MOST_LEFT_OUT
 
 
-def _places(wanted: str, text: str) -> Iterator[tuple[int, int]]:
+def _places(phrase: str, text: str) -> Iterator[tuple[int, int]]:
     """Yield the beginning and the end of each place where the text contains these as whole words."""
-    begin = text.find(wanted) if wanted else -1
+    begin = text.find(phrase) if phrase else -1
     while begin >= 0:
-        end = begin + len(wanted)
-        if not (_joined(text[max(begin - 2, 0) : begin], wanted) or _joined(wanted, text[end : end + 2])):
+        end = begin + len(phrase)
+        if not (_are_joined(text[max(begin - 2, 0) : begin], phrase) or _are_joined(phrase, text[end : end + 2])):
             yield begin, end
-        begin = text.find(wanted, begin + 1)
+        begin = text.find(phrase, begin + 1)
 
 
-def _joined(before: str, after: str) -> bool:
+def _are_joined(before: str, after: str) -> bool:
     """Return whether two neighbours belong to one number, or to one word in a script that puts blanks between words."""
     if _IN_A_NUMBER.fullmatch(before[-2:] + "\0" + after[:2]):
         return True
     return bool(before and after) and all(
-        one.isalnum() and unicodedata.category(one) != "Lo" for one in (before[-1], after[0])
+        character.isalnum() and unicodedata.category(character) != "Lo" for character in (before[-1], after[0])
     )

@@ -23,31 +23,31 @@ def segments(text: str, language: str) -> list[str]:
     import sentencex  # noqa: PLC0415 - who never cuts a text needs it not
 
     text = _BLANK.sub(" ", text)
-    found, begin = list[str](), 0
+    result, begin = list[str](), 0
     while begin < len(text):
-        cut = sentencex.segment(language, text[begin : begin + WINDOW])
+        pieces = sentencex.segment(language, text[begin : begin + WINDOW])
         if begin + WINDOW < len(text):
-            cut = _ended(cut)
-        found += cut
-        begin += sum(map(len, cut))
-    return [part for one in _with_dates(found) for part in _AT_FULL_STOPS.split(one) if part]
+            pieces = _without_last(pieces)
+        result += pieces
+        begin += sum(map(len, pieces))
+    return [part for segment in _with_dates(result) for part in _AT_FULL_STOPS.split(segment) if part]
 
 
-def _with_dates(cut: list[str]) -> list[str]:
+def _with_dates(sentences: list[str]) -> list[str]:
     """Rejoin `on 31.` and `March 2026`, which the library splits in an English text."""
-    whole: list[str] = []
-    for one in cut:
-        if whole and _DAY.search(whole[-1]) and _MONTH.match(one):
-            whole[-1] += one
+    result: list[str] = []
+    for segment in sentences:
+        if result and _DAY.search(result[-1]) and _MONTH.match(segment):
+            result[-1] += segment
         else:
-            whole.append(one)
-    return whole
+            result.append(segment)
+    return result
 
 
-def _ended(cut: list[str]) -> list[str]:
+def _without_last(sentences: list[str]) -> list[str]:
     """Drop the last sentence, which may continue beyond the window; keep most of a long one, cut at a blank."""
-    *whole, last = cut
-    if sum(map(len, whole)) >= WINDOW // 2:
-        return whole
-    blanks = [found.end() for found in _BETWEEN_WORDS.finditer(last)]
-    return [*whole, last[: blanks[-1]] if blanks else last]
+    *complete, last = sentences
+    if sum(map(len, complete)) >= WINDOW // 2:
+        return complete
+    blanks = [match.end() for match in _BETWEEN_WORDS.finditer(last)]
+    return [*complete, last[: blanks[-1]] if blanks else last]

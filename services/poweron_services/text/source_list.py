@@ -30,7 +30,7 @@ _SIGNS: Final = re.compile(r"([\\`*_\[\]<>#|~&!])")
 def source_list(sources: Sequence[CitedSource], language: str) -> str:
     """The list under its heading, in the given language if it is supported."""
     heading, fetched = _WORDS.get(language[:2], _WORDS["en"])
-    return "\n".join([f"## {heading}", "", *(f"- [{source.n}] {_told(source.page, fetched)}" for source in sources)])
+    return "\n".join([f"## {heading}", "", *(f"- [{source.n}] {_entry(source.page, fetched)}" for source in sources)])
 
 
 def with_list(text: str, sources: Sequence[CitedSource], language: str | None) -> str:
@@ -43,8 +43,8 @@ def with_list(text: str, sources: Sequence[CitedSource], language: str | None) -
 def without_list(text: str, sources: Sequence[CitedSource]) -> str:
     """The text without the list that `with_list` appended, in any of its languages and with any further lines."""
     for language in _WORDS if sources else ():
-        before, found, more = text.rpartition(f"\n\n{source_list(sources, language)}\n")
-        if found and all(line.startswith("- [") for line in more.splitlines()):
+        before, separator, more = text.rpartition(f"\n\n{source_list(sources, language)}\n")
+        if separator and all(line.startswith("- [") for line in more.splitlines()):
             return before
     return text
 
@@ -64,16 +64,16 @@ def document_sources(lines: Sequence[str], language: str, *, first: int = 1, hea
     """Documents and their places, one per line, numbered like pages and listed below them; "" if there are none."""
     if not lines:
         return ""
-    told = "\n".join(f"- [{number}] {_plain(line)}" for number, line in enumerate(lines, start=first))
-    return f"## {_WORDS.get(language[:2], _WORDS['en'])[0]}\n\n{told}" if heading else told
+    entries = "\n".join(f"- [{number}] {_plain(line)}" for number, line in enumerate(lines, start=first))
+    return f"## {_WORDS.get(language[:2], _WORDS['en'])[0]}\n\n{entries}" if heading else entries
 
 
 def without_document_sources(text: str) -> tuple[str, dict[int, str]]:
     """Return a text without the list of documents at its end, and that list's lines by number."""
-    before, found, below = text.rstrip().rpartition("\n\n## ")
-    heading, _, listed = below.partition("\n\n")
-    lines = [_NUMBERED.fullmatch(line) for line in listed.splitlines()]
-    if not found or heading not in {words[0] for words in _WORDS.values()} or not lines or not all(lines):
+    before, separator, below = text.rstrip().rpartition("\n\n## ")
+    heading, _, entries = below.partition("\n\n")
+    lines = [_NUMBERED.fullmatch(line) for line in entries.splitlines()]
+    if not separator or heading not in {words[0] for words in _WORDS.values()} or not lines or not all(lines):
         return text, {}
     return before, {int(line[1]): _UNESCAPED.sub(r"\1", line[2]) for line in lines if line}
 
@@ -82,7 +82,7 @@ def _plain(text: str) -> str:
     return _SIGNS.sub(r"\\\1", " ".join(text.split()))
 
 
-def _told(page: WebPage, fetched: str) -> str:
+def _entry(page: WebPage, fetched: str) -> str:
     """Title, address and day; the title is escaped, so that markup in it remains text."""
     title = _plain(page.title)
     address = page.url.replace("<", "%3C").replace(">", "%3E")

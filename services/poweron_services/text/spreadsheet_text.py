@@ -42,12 +42,12 @@ def csv_as_text(text: str) -> str:
         return text
     if not any(begins_formula(cell) for row in rows for cell in row):
         return text
-    written = io.StringIO(newline="")
-    written.write(start)
+    buffer = io.StringIO(newline="")
+    buffer.write(start)
     ending = "\r\n" if "\r\n" in text else "\n"
-    writer = csv.writer(written, delimiter=delimiter, lineterminator=ending)
+    writer = csv.writer(buffer, delimiter=delimiter, lineterminator=ending)
     writer.writerows([as_text(cell) for cell in row] for row in rows)
-    return written.getvalue()
+    return buffer.getvalue()
 
 
 def _delimiter(text: str) -> str:

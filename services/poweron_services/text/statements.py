@@ -17,10 +17,12 @@ MOST_QUOTES: Final = 4_000  # of one paragraph
 _FIRST_QUOTE: Final = 0xE100  # each quote is replaced by one character, followed by its final punctuation
 _ENDS: Final = ".!?\u2026"
 _HIDDEN: Final = re.compile(f"([\ue100-\uf8ff])[{_ENDS}]?")
-_QUOTED: Final = re.compile(r"“([^“”]+)”|„([^„“”]+)[“”]|«([^«»]+)»|»([^«»]+)«|「([^「」]+)」|\"([^\"]+)\"", re.DOTALL)
+_QUOTATION: Final = re.compile(
+    r"“([^“”]+)”|„([^„“”]+)[“”]|«([^«»]+)»|»([^«»]+)«|「([^「」]+)」|\"([^\"]+)\"", re.DOTALL
+)
 _MARK: Final = re.compile(MARK)
 _MARKS: Final = re.compile(rf"(?:\s*{MARK})+")
-_DEFINED: Final = re.compile(rf"\s*{MARK}:\s")  # a list of sources that a model wrote itself
+_DEFINITION: Final = re.compile(rf"\s*{MARK}:\s")  # a list of sources that a model wrote itself
 _LEADING: Final = re.compile(rf"\s*(?:{MARK}\s*)+")
 _END_WITH_MARKS: Final = re.compile(rf"[.!?\u2026\u3002][\"”“»«」]?(?:\s*{MARK})+[ \t]+(?=[^\sa-z\[])")
 
@@ -43,17 +45,19 @@ class Statement:
 
 def statements(text: str, mime_type: str = "text/markdown", *, language: str = "en") -> list[Statement]:
     """Return the statements of an answer that cite at least one number."""
-    found: list[Statement] = []
-    told: Statement | None = None  # the statement that introduces the block quote after it
+    result: list[Statement] = []
+    introduction: Statement | None = None  # the statement that introduces the block quote after it
     for block in _blocks(text, mime_type):
-        if block.is_quote and told is not None and not _MARK.search(block.text):
-            found[-1] = replace(told, quotes=(*told.quotes, Quote(_plain(block.text), told.numbers)))
-            told = None
+        if block.is_quote and introduction is not None and not _MARK.search(block.text):
+            result[-1] = replace(
+                introduction, quotes=(*introduction.quotes, Quote(_plain(block.text), introduction.numbers))
+            )
+            introduction = None
             continue
-        cut = list(_statements(block, language))
-        found += [each for each in cut if each.numbers]
-        told = cut[-1] if cut and cut[-1].numbers and cut[-1].text.endswith(":") else None
-    return found
+        group = list(_statements(block, language))
+        result += [statement for statement in group if statement.numbers]
+        introduction = group[-1] if group and group[-1].numbers and group[-1].text.endswith(":") else None
+    return result
 
 
 def _blocks(text: str, mime_type: str) -> Iterable[Block]:
@@ -86,69 +90,69 @@ def _strings(value: object) -> Iterator[str]:
 
 
 def _statements(block: Block, language: str) -> Iterator[Statement]:
-    if _DEFINED.match(block.text):
+    if _DEFINITION.match(block.text):
         return
     if not _MARK.search(block.text):
         yield Statement(_plain(block.text), (), ())
         return
     quotes: list[str] = []
 
-    def kept(found: re.Match[str]) -> str:
+    def hide(match: re.Match[str]) -> str:
         """Replace a quote by one character and its final punctuation, so that no sentence ends inside it."""
-        inside = next(filter(None, found.groups()))
+        inside = next(filter(None, match.groups()))
         if len(quotes) >= MOST_QUOTES or not re.search(r"\w", inside) or _MARK.search(inside):
-            return found[0]
+            return match[0]
         quotes.append(inside)
         end = inside[-1] if inside[-1] in _ENDS else ""
-        return f"{found[0][0]}{chr(_FIRST_QUOTE + len(quotes) - 1)}{end}{found[0][-1]}"
+        return f"{match[0][0]}{chr(_FIRST_QUOTE + len(quotes) - 1)}{end}{match[0][-1]}"
 
-    hidden = _QUOTED.sub(kept, block.text)
-    for sentence in [hidden] if block.is_row or block.is_quote else _sentences(hidden, language):
-        found = _quotes(sentence, quotes)
-        if block.is_quote and not found:
-            found = [Quote(_plain(sentence), _numbers(sentence))]
-        yield Statement(_plain(_shown(sentence, quotes)), _numbers(sentence), tuple(found))
+    text = _QUOTATION.sub(hide, block.text)
+    for sentence in [text] if block.is_row or block.is_quote else _sentences(text, language):
+        own_quotes = _quotes(sentence, quotes)
+        if block.is_quote and not own_quotes:
+            own_quotes = [Quote(_plain(sentence), _numbers(sentence))]
+        yield Statement(_plain(_reveal(sentence, quotes)), _numbers(sentence), tuple(own_quotes))
 
 
 def _sentences(text: str, language: str) -> list[str]:
     """Split a text into sentences; citations after a full stop belong to the sentence before it."""
-    found: list[str] = []
+    result: list[str] = []
     for segment in segments(text, language[:2]):
         for part in _split(segment):
             leading = _LEADING.match(part)
-            of_the_last = leading[0] if leading and found and not _MARK.search(found[-1]) else ""
+            of_the_last = leading[0] if leading and result and not _MARK.search(result[-1]) else ""
             if of_the_last:
-                found[-1] += of_the_last
-            found.append(part[len(of_the_last) :])
-    return [part for part in found if part.strip()]
+                result[-1] += of_the_last
+            result.append(part[len(of_the_last) :])
+    return [part for part in result if part.strip()]
 
 
 def _split(segment: str) -> list[str]:
     """Split a segment after citations that follow a full stop."""
-    ends = [found.end() for found in _END_WITH_MARKS.finditer(segment)]
+    ends = [match.end() for match in _END_WITH_MARKS.finditer(segment)]
     return [segment[begin:end] for begin, end in zip([0, *ends], [*ends, len(segment)], strict=True)]
 
 
 def _quotes(sentence: str, quotes: Sequence[str]) -> list[Quote]:
     """The quotes of a sentence, each with the citations that follow it or, if none do, the last ones before it."""
-    groups = [(found.start(), _numbers(found[0])) for found in _MARKS.finditer(sentence)]
-    found: list[Quote] = []
+    groups = [(match.start(), _numbers(match[0])) for match in _MARKS.finditer(sentence)]
+    result: list[Quote] = []
     for place, character in enumerate(sentence):
         number = ord(character) - _FIRST_QUOTE
         if groups and 0 <= number < len(quotes):
             behind = next((numbers for start, numbers in groups if start > place), groups[-1][1])
             text = quotes[number].replace(BRACKET, "[")
-            found.append(Quote(" ".join(text.split()), behind))
-    return found
+            result.append(Quote(" ".join(text.split()), behind))
+    return result
 
 
 def _numbers(text: str) -> tuple[int, ...]:
     return tuple(dict.fromkeys(number for mark in _MARK.findall(text) for number in numbers_of(mark)))
 
 
-def _shown(sentence: str, quotes: Sequence[str]) -> str:
+def _reveal(sentence: str, quotes: Sequence[str]) -> str:
     """Replace the placeholder characters of a sentence by the quotes themselves."""
-    return _HIDDEN.sub(lambda found: quotes[ord(found[1]) - _FIRST_QUOTE], sentence)
+    return _HIDDEN.sub(lambda match: quotes[ord(match[1]) - _FIRST_QUOTE], sentence)
 
 
 def _plain(text: str) -> str:

@@ -33,13 +33,13 @@ def openinference_span(told: ToldSpan, workflow_id: str, texts: Texts) -> Span:
         attributes[TOOL_NAME] = told.span.attributes[gen_ai.TOOL_NAME]
         attributes |= {} if told.given is None else {TOOL_PARAMETERS: told.given}
     if told.call is None:
-        attributes |= _said(INPUT, INPUT_TYPE, told.given) | _said(OUTPUT, OUTPUT_TYPE, told.came)
+        attributes |= _text_attribute(INPUT, INPUT_TYPE, told.given) | _text_attribute(OUTPUT, OUTPUT_TYPE, told.came)
     else:
-        attributes |= _counted(told.call) | _kept(told.call, texts)
+        attributes |= _usage_attributes(told.call) | _text_attributes(told.call, texts)
     return replace(told.span, attributes=attributes)
 
 
-def _counted(call: ModelCall) -> dict[str, Value]:
+def _usage_attributes(call: ModelCall) -> dict[str, Value]:
     return {
         "llm.model_name": call.model,
         "llm.provider": call.provider,
@@ -52,19 +52,19 @@ def _counted(call: ModelCall) -> dict[str, Value]:
     }
 
 
-def _kept(call: ModelCall, texts: Texts) -> dict[str, Value]:
+def _text_attributes(call: ModelCall, texts: Texts) -> dict[str, Value]:
     """Return the prompt and the answer from the content store, or an attribute that says that they were erased."""
-    found: dict[str, Value] = {}
+    attributes: dict[str, Value] = {}
     for ref, value, mime, name in (
         (call.prompt_ref, INPUT, INPUT_TYPE, "poweron.prompt_erased"),
         (call.answer_ref, OUTPUT, OUTPUT_TYPE, "poweron.answer_erased"),
     ):
         if ref is not None:
-            found |= {name: True} if texts[ref] is None else _said(value, mime, texts[ref])
-    return found
+            attributes |= {name: True} if texts[ref] is None else _text_attribute(value, mime, texts[ref])
+    return attributes
 
 
-def _said(value: str, mime: str, text: str | None) -> dict[str, Value]:
+def _text_attribute(value: str, mime: str, text: str | None) -> dict[str, Value]:
     return {} if text is None else {value: text, mime: JSON if _is_json(text) else TEXT}
 
 

@@ -38,24 +38,26 @@ class ToldSpan:
 
 def workflow_spans(history: Sequence[Heard]) -> list[ToldSpan]:
     """Return the spans of a workflow, in the order in which they ended; unfinished work has none."""
-    before, told = Workflow(history[0].workflow.id), list[ToldSpan]()
-    for heard in history:
-        told += _spans_of(before, heard)
-        before = heard.workflow
-    return told
+    before, spans = Workflow(history[0].workflow.id), list[ToldSpan]()
+    for record in history:
+        spans += _spans_of(before, record)
+        before = record.workflow
+    return spans
 
 
-def _spans_of(before: Workflow, heard: Heard) -> Iterator[ToldSpan]:
-    event = heard.event
+def _spans_of(before: Workflow, record: Heard) -> Iterator[ToldSpan]:
+    event = record.event
     if event is None:
         return
     parent = context_of(before.id, _place(event))
-    if heard.verdict == "accepted" and isinstance(event, ActionCompleted):
-        yield from (_try_span(before, heard, event, try_) for try_ in range(1, len(before.step.starts) + 1))
+    if record.verdict == "accepted" and isinstance(event, ActionCompleted):
+        yield from (_try_span(before, record, event, try_) for try_ in range(1, len(before.step.starts) + 1))
         parent = _try_context(before, event.try_)
-    yield from _calls(before, heard, event, parent)
-    if heard.verdict == "accepted":
-        yield from (_ended_span(before, heard, each) for each in ended(before, heard.workflow, heard.recorded))
+    yield from _calls(before, record, event, parent)
+    if record.verdict == "accepted":
+        yield from (
+            _ended_span(before, record, milestone) for milestone in ended(before, record.workflow, record.recorded)
+        )
 
 
 def _place(event: Event) -> tuple[int, int, int, int]:
@@ -64,36 +66,36 @@ def _place(event: Event) -> tuple[int, int, int, int]:
     return (fields.get("round", 1), fields.get("task", 0), fields.get("attempt", 0), fields.get("step", 0))
 
 
-def _ended_span(before: Workflow, heard: Heard, told: Ended) -> ToldSpan:
+def _ended_span(before: Workflow, record: Heard, milestone: Ended) -> ToldSpan:
     """Return the span of a round, an attempt or a step."""
-    made = span(heard.workflow, told)
-    match told.what:
+    milestone_span = span(record.workflow, milestone)
+    match milestone.what:
         case "workflow":
-            given = heard.workflow.current.opening.prompt
-            came = heard.event.message if isinstance(heard.event, RoundEnd) else told.reason
-            return ToldSpan(span=made, kind="AGENT", given=given, came=came)
+            text = record.workflow.current.opening.prompt
+            came = record.event.message if isinstance(record.event, RoundEnd) else milestone.reason
+            return ToldSpan(span=milestone_span, kind="AGENT", given=text, came=came)
         case "task":
-            return ToldSpan(span=made, kind="CHAIN", given=before.task.plan.objective, came=told.reason)
+            return ToldSpan(span=milestone_span, kind="CHAIN", given=before.task.plan.objective, came=milestone.reason)
         case "step":
             selection = before.step.selection
             objective = selection.action_objective if selection else None
-            return ToldSpan(span=made, kind="CHAIN", given=objective, came=told.reason)
+            return ToldSpan(span=milestone_span, kind="CHAIN", given=objective, came=milestone.reason)
 
 
-def _try_span(before: Workflow, heard: Heard, event: ActionCompleted, try_: int) -> ToldSpan:
+def _try_span(before: Workflow, record: Heard, event: ActionCompleted, try_: int) -> ToldSpan:
     """Return the span of one try of an action whose result is known, from this try or from another one."""
     starts, parameters = before.step.starts, before.step.parameters
-    is_ours, is_last = try_ == event.try_, try_ == len(starts)
-    outcome = event.outcome if is_ours else "unknown" if try_ > event.try_ else "crashed"
-    ended_ms = heard.recorded.time_ms if is_ours or is_last else starts[try_].time_ms
-    made = _tool_span(before, try_, ended_ms, outcome)
-    given = None if parameters is None else dumps(parameters.parameters).decode()
-    if not is_ours:
-        return ToldSpan(span=made, kind="TOOL", given=given)
-    documents = [each.document_name for each in event.documents]
+    is_own, is_last = try_ == event.try_, try_ == len(starts)
+    outcome = event.outcome if is_own else "unknown" if try_ > event.try_ else "crashed"
+    ended_ms = record.recorded.time_ms if is_own or is_last else starts[try_].time_ms
+    try_span = _tool_span(before, try_, ended_ms, outcome)
+    text = None if parameters is None else dumps(parameters.parameters).decode()
+    if not is_own:
+        return ToldSpan(span=try_span, kind="TOOL", given=text)
+    documents = [document.document_name for document in event.documents]
     came = dumps({"outcome": outcome, "error": event.error, "documents": documents}).decode()
     failed = None if event.success else event.code or event.outcome
-    return ToldSpan(span=replace(made, failed=failed), kind="TOOL", given=given, came=came)
+    return ToldSpan(span=replace(try_span, failed=failed), kind="TOOL", given=text, came=came)
 
 
 def _try_context(before: Workflow, try_: int) -> Context:
@@ -120,16 +122,16 @@ def _tool_span(before: Workflow, try_: int, ended_ms: int, outcome: str) -> Span
     )
 
 
-def _calls(before: Workflow, heard: Heard, event: Event, parent: Context) -> Iterator[ToldSpan]:
+def _calls(before: Workflow, record: Heard, event: Event, parent: Context) -> Iterator[ToldSpan]:
     """Yield the calls that an event reports, failed ones first; the log has their durations, but no start times."""
     calls: tuple[AnyCall, ...] = (*failed_calls(event), *model_calls(event))
-    began, stage = _beginnings(before, heard, event, calls), stage_of(event)
+    began, stage = _beginnings(before, record, event, calls), stage_of(event)
     for number, (call, began_ms) in enumerate(zip(calls, began, strict=True)):
-        answered = call if isinstance(call, ModelCall) else None
+        answer = call if isinstance(call, ModelCall) else None
         attributes = gen_ai.answer_attributes(call) if isinstance(call, ModelCall) else _of_failure(call)
-        made = Span(
+        call_span = Span(
             name=gen_ai.CHAT,
-            context=derived_context(before.id, "call", heard.recorded.offset, number),
+            context=derived_context(before.id, "call", record.recorded.offset, number),
             parent=parent,
             began_ns=began_ms * MILLISECOND,
             ended_ns=(began_ms + call.duration_ms) * MILLISECOND,
@@ -137,20 +139,20 @@ def _calls(before: Workflow, heard: Heard, event: Event, parent: Context) -> Ite
             attributes={
                 gen_ai.OPERATION: gen_ai.CHAT,
                 "poweron.stage": stage.prompt or stage.name,
-                "poweron.verdict": heard.verdict,
+                "poweron.verdict": record.verdict,
                 **attributes,
             },
-            failed=None if answered else call.code if isinstance(call, FailedCalls) else None,
+            failed=None if answer else call.code if isinstance(call, FailedCalls) else None,
         )
-        yield ToldSpan(span=made, kind="LLM", call=answered)
+        yield ToldSpan(span=call_span, kind="LLM", call=answer)
 
 
-def _beginnings(before: Workflow, heard: Heard, event: Event, calls: Sequence[AnyCall]) -> list[int]:
+def _beginnings(before: Workflow, record: Heard, event: Event, calls: Sequence[AnyCall]) -> list[int]:
     """Estimate start times: one after another up to the event, or from an action's start, in parallel if need be."""
     lengths = [call.duration_ms for call in calls]
-    ended_ms, together = heard.recorded.time_ms, sum(lengths)
+    ended_ms, together = record.recorded.time_ms, sum(lengths)
     first = ended_ms - together
-    if isinstance(event, ActionCompleted) and heard.verdict == "accepted":
+    if isinstance(event, ActionCompleted) and record.verdict == "accepted":
         first = before.step.starts[event.try_ - 1].time_ms
         if first + together > ended_ms:
             return [first] * len(calls)

@@ -29,11 +29,11 @@ async def exported_trace(history: Sequence[Heard], content: ContentStore, form: 
         Unavailable: the content store cannot be reached.
     """
     workflow_id = history[0].workflow.id
-    told = workflow_spans(history)
-    spans: Iterable[Span] = (each.span for each in told)
+    told_spans = workflow_spans(history)
+    spans: Iterable[Span] = (told_span.span for told_span in told_spans)
     if form == "openinference":
-        texts = await _kept_texts(content, workflow_id, told)
-        spans = (openinference_span(each, workflow_id, texts) for each in told)
+        texts = await _texts(content, workflow_id, told_spans)
+        spans = (openinference_span(told_span, workflow_id, texts) for told_span in told_spans)
     resource = {PROJECT: "poweron"} if form == "openinference" else {}
     return dumps(export_request(spans, release=version("poweron-services"), resource=resource))
 
@@ -48,14 +48,14 @@ def is_trace_of(data: bytes, workflow_id: str, form: TraceFormat) -> bool:
     )
 
 
-async def _kept_texts(content: ContentStore, workflow_id: str, told: Iterable[ToldSpan]) -> dict[str, str | None]:
+async def _texts(content: ContentStore, workflow_id: str, told_spans: Iterable[ToldSpan]) -> dict[str, str | None]:
     """Return each prompt and answer by its name in the store; None if it was erased."""
-    calls = [each.call for each in told if each.call is not None]
+    calls = [told_span.call for told_span in told_spans if told_span.call is not None]
     names = dict.fromkeys(name for call in calls for name in (call.prompt_ref, call.answer_ref) if name is not None)
-    return {name: await _kept_text(content, workflow_id, name) for name in names}
+    return {name: await _text(content, workflow_id, name) for name in names}
 
 
-async def _kept_text(content: ContentStore, workflow_id: str, name: str) -> str | None:
+async def _text(content: ContentStore, workflow_id: str, name: str) -> str | None:
     try:
         return (await content.get(workflow_id, name)).decode(errors="replace")
     except MissingContent:
@@ -64,16 +64,16 @@ async def _kept_text(content: ContentStore, workflow_id: str, name: str) -> str 
 
 def export_request(spans: Iterable[Span], *, release: str, resource: Mapping[str, Value]) -> dict[str, Any]:
     """Return the spans as one request to a collector."""
-    named: dict[str, Value] = {"service.name": SCOPE, "service.version": release, **resource}
+    attributes: dict[str, Value] = {"service.name": SCOPE, "service.version": release, **resource}
     scope = {"name": SCOPE, "version": release}
-    scoped = [{"scope": scope, "spans": [_span(each) for each in spans]}]
-    return {"resourceSpans": [{"resource": {"attributes": _attributes(named)}, "scopeSpans": scoped}]}
+    scope_spans = [{"scope": scope, "spans": [_span(span) for span in spans]}]
+    return {"resourceSpans": [{"resource": {"attributes": _attributes(attributes)}, "scopeSpans": scope_spans}]}
 
 
 def _span(span: Span) -> dict[str, Any]:
     attributes = dict(span.attributes) | ({"error.type": span.failed} if span.failed else {})
-    made: dict[str, Any] = {
-        **_named(span.context),
+    result: dict[str, Any] = {
+        **_identity(span.context),
         "flags": span.context.flags,
         "name": span.name,
         "kind": KINDS[span.kind],
@@ -83,13 +83,13 @@ def _span(span: Span) -> dict[str, Any]:
         "status": {"code": ERROR, "message": span.failed} if span.failed else {"code": OK_UNSET},
     }
     if span.parent is not None:
-        made["parentSpanId"] = f"{span.parent.span_id:016x}"
+        result["parentSpanId"] = f"{span.parent.span_id:016x}"
     if span.link is not None:
-        made["links"] = [_named(span.link)]
-    return made
+        result["links"] = [_identity(span.link)]
+    return result
 
 
-def _named(context: Context) -> dict[str, str]:
+def _identity(context: Context) -> dict[str, str]:
     return {"traceId": f"{context.trace_id:032x}", "spanId": f"{context.span_id:016x}"}
 
 

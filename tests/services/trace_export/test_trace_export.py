@@ -206,7 +206,7 @@ def test_our_names_are_those_of_openinference() -> None:
     theirs = {value for name, value in vars(SpanAttributes).items() if name.isupper()}
     assert ours - theirs == {"application/json", "text/plain"}
     assert {OpenInferenceMimeTypeValues.JSON.value, OpenInferenceMimeTypeValues.TEXT.value} == ours - theirs
-    call = openinference._counted(CALL)
+    call = openinference._usage_attributes(CALL)
     assert call.keys() - theirs == set()
 
 

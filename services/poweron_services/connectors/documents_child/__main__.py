@@ -55,16 +55,16 @@ def _answer(name: str, limits: ReadLimits, answers: BinaryIO) -> dict[str, Any]:
     except Unreadable as error:
         return {"unreadable": str(error), "code": error.code}
     except MemoryError:
-        why = "needs more memory than a document may use; hand over a smaller part of it."
-        return {"unreadable": why, "code": "document_too_large"}
+        reason = "needs more memory than a document may use; hand over a smaller part of it."
+        return {"unreadable": reason, "code": "document_too_large"}
     except RecursionError:
-        why = "is nested too deeply to be read; hand over a simpler version of it."
-        return {"unreadable": why, "code": "document_unsafe"}
+        reason = "is nested too deeply to be read; hand over a simpler version of it."
+        return {"unreadable": reason, "code": "document_unsafe"}
 
 
-def _say(answers: BinaryIO, **said: Any) -> None:
+def _say(answers: BinaryIO, **fields: Any) -> None:
     """Write a line and flush it, so that it is not lost if this process dies."""
-    answers.write(json.dumps(said, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
+    answers.write(json.dumps(fields, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
     answers.flush()
 
 

@@ -23,25 +23,25 @@ def check(data: bytes, limits: ReadLimits) -> None:
                 _check_prolog(archive, member)
 
 
-def check_contents(archive: zipfile.ZipFile, packed: int, limits: ReadLimits) -> None:
+def check_contents(archive: zipfile.ZipFile, size: int, limits: ReadLimits) -> None:
     """Refuse zip bombs and paths that lead out of the archive, by its table of contents alone."""
     members = archive.infolist()
-    check_sizes(members, packed, limits)
+    check_sizes(members, size, limits)
     for member in members:
-        if why := why_unsafe(member):
-            raise _refusal(f"its entry {member.filename!r} {why}")
+        if danger := why_unsafe(member):
+            raise _refusal(f"its entry {member.filename!r} {danger}")
 
 
-def check_sizes(members: list[zipfile.ZipInfo], packed: int, limits: ReadLimits) -> None:
-    unpacked = sum(member.file_size for member in members)
+def check_sizes(members: list[zipfile.ZipInfo], size: int, limits: ReadLimits) -> None:
+    unpacked_size = sum(member.file_size for member in members)
     if len(members) > limits.archive_entries:
         raise _refusal(f"it holds {len(members):,} files, more than the {limits.archive_entries:,} that are allowed")
-    if unpacked > limits.archive_bytes:
+    if unpacked_size > limits.archive_bytes:
         raise _refusal(
-            f"it would unpack to {unpacked // MEGABYTE:,} MB, more than {limits.archive_bytes // MEGABYTE} MB"
+            f"it would unpack to {unpacked_size // MEGABYTE:,} MB, more than {limits.archive_bytes // MEGABYTE} MB"
         )
-    if unpacked > MEGABYTE and unpacked > packed * limits.archive_ratio:
-        raise _refusal(f"it would unpack to {unpacked // packed:,} times its size, as no document does")
+    if unpacked_size > MEGABYTE and unpacked_size > size * limits.archive_ratio:
+        raise _refusal(f"it would unpack to {unpacked_size // size:,} times its size, as no document does")
 
 
 def why_unsafe(member: zipfile.ZipInfo) -> str:
@@ -60,5 +60,5 @@ def _check_prolog(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> None:
 
 
 def _refusal(reason: str) -> Unreadable:
-    why = f"was not opened because {reason}; open it in its own program and save it as a new file."
-    return Unreadable(why, "document_unsafe")
+    message = f"was not opened because {reason}; open it in its own program and save it as a new file."
+    return Unreadable(message, "document_unsafe")

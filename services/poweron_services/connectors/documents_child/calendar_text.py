@@ -36,7 +36,7 @@ _LINE: Final = re.compile(
     r'(?P<name>[A-Za-z0-9-]+)(?P<parameters>(?:;[A-Za-z0-9-]+=(?:"[^"]*"|[^";:]*))*):(?P<value>.*)'
 )
 _PARAMETER: Final = re.compile(r';([A-Za-z0-9-]+)=(?:"([^"]*)"|([^";:]*))')
-_ESCAPED: Final = re.compile(r"\\([\\;,nN])")
+_ESCAPE: Final = re.compile(r"\\([\\;,nN])")
 _TIME: Final = re.compile(r"(\d{4})(\d\d)(\d\d)(?:T(\d\d)(\d\d)\d\d(Z?))?")
 _DURATION: Final = re.compile(r"\+?P(?:(\d+)W)?(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:\d+S)?)?")
 _ORDINAL_DAY: Final = re.compile(r"(-?\d+)?([A-Z]{2})")
@@ -52,7 +52,7 @@ class Property:
     @property
     def text(self) -> str:
         """The unescaped value on one line."""
-        plain = _ESCAPED.sub(lambda found: ", " if found[1] in "nN" else found[1], self.value)
+        plain = _ESCAPE.sub(lambda match: ", " if match[1] in "nN" else match[1], self.value)
         return " ".join(plain.split())
 
 
@@ -65,8 +65,8 @@ class Component:
         return next(iter(self.properties.get(name, ())), None)
 
     def text(self, name: str) -> str:
-        found = self.first(name)
-        return found.text if found else ""
+        prop = self.first(name)
+        return prop.text if prop else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +84,12 @@ class Moment:
 
 def read(data: bytes, limits: ReadLimits) -> Iterator[Part]:
     text, notes = decoded(data, limits)
-    found = list(_components(_FOLD.sub("", text).splitlines()))
-    method = next((one.text("METHOD") for one in found if one.kind == "VCALENDAR"), "")
-    events = [one for one in found if one.kind in KINDS]
+    components = list(_components(_FOLD.sub("", text).splitlines()))
+    method = next((component.text("METHOD") for component in components if component.kind == "VCALENDAR"), "")
+    events = [component for component in components if component.kind in KINDS]
     yield Fact("entries", str(len(events)))
     for number, event in enumerate(events, start=1):
-        yield Section(f"{KINDS[event.kind]} {number}", "\n".join(_told(event, method)))
+        yield Section(f"{KINDS[event.kind]} {number}", "\n".join(_event_lines(event, method)))
     yield from notes
 
 
@@ -97,35 +97,38 @@ def _components(lines: Iterable[str]) -> Iterator[Component]:
     """Yield each component when it ends; lines of a nested one, such as an alarm, belong only to that one."""
     inside: list[Component] = []
     for line in lines:
-        found = _LINE.fullmatch(line)
-        if found is None:
+        match = _LINE.fullmatch(line)
+        if match is None:
             continue
-        name, value = found["name"].upper(), found["value"]
+        name, value = match["name"].upper(), match["value"]
         if name == "BEGIN":
             inside.append(Component(value.strip().upper()))
         elif name == "END":
             if inside:
                 yield inside.pop()
         elif inside:
-            parameters = {one[1].upper(): one[2] or one[3] or "" for one in _PARAMETER.finditer(found["parameters"])}
+            parameters = {
+                parameter[1].upper(): parameter[2] or parameter[3] or ""
+                for parameter in _PARAMETER.finditer(match["parameters"])
+            }
             inside[-1].properties.setdefault(name, []).append(Property(value, parameters))
 
 
-def _told(event: Component, method: str) -> Iterator[str]:
+def _event_lines(event: Component, method: str) -> Iterator[str]:
     is_cancelled = "CANCEL" in method.upper() or event.text("STATUS").upper() == "CANCELLED"
     yield f"### {event.text('SUMMARY') or KINDS[event.kind].capitalize()}{' (cancelled)' if is_cancelled else ''}"
-    told = {
+    fields = {
         "When": _when(event),
         "Due": _moment_text(event.first("DUE")),
         "Where": event.text("LOCATION"),
         "Repeats": _repeats(event),
-        "Except on": ", ".join(str(moment) for one in event.properties.get("EXDATE", ()) for moment in _moments(one)),
+        "Except on": ", ".join(str(moment) for prop in event.properties.get("EXDATE", ()) for moment in _moments(prop)),
         "Organizer": _person(event.first("ORGANIZER")),
         "Invited": "; ".join(map(_person, event.properties.get("ATTENDEE", ()))),
         "Link": event.text("URL"),
         "Description": event.text("DESCRIPTION"),
     }
-    yield from (f"- {name}: {text}" for name, text in told.items() if text)
+    yield from (f"- {name}: {text}" for name, text in fields.items() if text)
 
 
 def _when(event: Component) -> str:
@@ -144,32 +147,32 @@ def _when(event: Component) -> str:
     return f"{start} to {f'{end.time:%H:%M}' if end.day == start.day else end}{zone}"
 
 
-def _moment_text(given: Property | None) -> str:
-    moment = _moment(given)
+def _moment_text(prop: Property | None) -> str:
+    moment = _moment(prop)
     return f"{moment} {moment.zone}".strip() if moment else ""
 
 
-def _moment(given: Property | None) -> Moment | None:
-    return next(_moments(given), None) if given else None
+def _moment(prop: Property | None) -> Moment | None:
+    return next(_moments(prop), None) if prop else None
 
 
-def _moments(given: Property) -> Iterator[Moment]:
-    for found in _TIME.finditer(given.value):
-        year, month, day, hour, minute, utc = found.groups()
+def _moments(prop: Property) -> Iterator[Moment]:
+    for match in _TIME.finditer(prop.value):
+        year, month, day, hour, minute, utc = match.groups()
         try:
             time = dt.time(int(hour), int(minute)) if hour else None
             yield Moment(
-                dt.date(int(year), int(month), int(day)), time, "UTC" if utc else given.parameters.get("TZID", "")
+                dt.date(int(year), int(month), int(day)), time, "UTC" if utc else prop.parameters.get("TZID", "")
             )
         except ValueError:
             continue
 
 
 def _after(start: Moment, duration: str) -> Moment | None:
-    found = _DURATION.fullmatch(duration)
-    if found is None:
+    match = _DURATION.fullmatch(duration)
+    if match is None:
         return None
-    weeks, days, hours, minutes = (int(number or 0) for number in found.groups())
+    weeks, days, hours, minutes = (int(number or 0) for number in match.groups())
     length = dt.timedelta(weeks=weeks, days=days, hours=hours, minutes=minutes)
     end = dt.datetime.combine(start.day, start.time or dt.time()) + length
     return Moment(end.date(), end.time() if start.time else None, start.zone)
@@ -177,19 +180,19 @@ def _after(start: Moment, duration: str) -> Moment | None:
 
 def _repeats(event: Component) -> str:
     """Describe the recurrence rule in words, such as "every Thursday, until 1 May 2026" or "every day, 5 times"."""
-    given = event.first("RRULE")
-    rule = dict(part.split("=", 1) for part in given.value.upper().split(";") if "=" in part) if given else {}
+    prop = event.first("RRULE")
+    rule = dict(part.split("=", 1) for part in prop.value.upper().split(";") if "=" in part) if prop else {}
     period = PERIODS.get(rule.get("FREQ", ""))
-    if period is None or given is None:
-        return given.value if given else ""
+    if period is None or prop is None:
+        return prop.value if prop else ""
     days = [_ORDINAL_DAY.fullmatch(day) for day in rule.get("BYDAY", "").split(",")]
-    named = [f"{ORDINALS.get(day[1] or '', '')}{DAYS[day[2]]}" for day in days if day and day[2] in DAYS]
-    every = rule.get("INTERVAL", "1")
-    text = f"every {period}" if every == "1" else f"every {every} {period}s"
-    if named and text == "every week":
-        text = f"every {' and '.join(named)}"
-    elif named:
-        text += f" on {'the ' if any(day and day[1] for day in days) else ''}{' and '.join(named)}"
+    weekdays = [f"{ORDINALS.get(day[1] or '', '')}{DAYS[day[2]]}" for day in days if day and day[2] in DAYS]
+    interval = rule.get("INTERVAL", "1")
+    text = f"every {period}" if interval == "1" else f"every {interval} {period}s"
+    if weekdays and text == "every week":
+        text = f"every {' and '.join(weekdays)}"
+    elif weekdays:
+        text += f" on {'the ' if any(day and day[1] for day in days) else ''}{' and '.join(weekdays)}"
     if rule.get("BYMONTHDAY"):
         text += f" on day {rule['BYMONTHDAY']}"
     if rule.get("BYMONTH", "").isdecimal() and 1 <= int(rule["BYMONTH"]) <= len(MONTHS):
@@ -199,9 +202,9 @@ def _repeats(event: Component) -> str:
     return text + ends
 
 
-def _person(given: Property | None) -> str:
-    if given is None:
+def _person(prop: Property | None) -> str:
+    if prop is None:
         return ""
-    address = re.sub("^mailto:", "", given.text, flags=re.IGNORECASE)
-    name = given.parameters.get("CN", "")
+    address = re.sub("^mailto:", "", prop.text, flags=re.IGNORECASE)
+    name = prop.parameters.get("CN", "")
     return f"{name} <{address}>" if name and name != address else address

@@ -23,7 +23,7 @@ LONGEST_CELL = 1_000_000  # characters
 ROWS = 200  # per section
 QUOTE = '"'
 
-_TOLD = re.compile(r"sep=(.)\r?\n", re.IGNORECASE)  # a line that Excel writes above the table
+_SEPARATOR = re.compile(r"sep=(.)\r?\n", re.IGNORECASE)  # a line that Excel writes above the table
 
 Row = list[str]
 
@@ -32,10 +32,10 @@ def read(data: bytes, _: ReadLimits) -> Iterator[Part]:
     csv.field_size_limit(LONGEST_CELL)
     encoding = text_encodings.found(data)
     sample = _text(data, encoding).read(SAMPLE)
-    told = _TOLD.match(sample)
+    separator = _SEPARATOR.match(sample)
     faults: list[Note] = []
-    rows = _rows(_text(data, encoding), told[1] if told else _delimiter(sample), faults)
-    yield from _sections(rows, skipped=1 if told else 0)
+    rows = _rows(_text(data, encoding), separator[1] if separator else _delimiter(sample), faults)
+    yield from _sections(rows, skipped=1 if separator else 0)
     yield from faults
 
 
@@ -92,31 +92,31 @@ def _row(line: str, delimiter: str, width: int) -> Row:
     if line.count(QUOTE) % 2 == 0:
         return next(csv.reader([line], delimiter=delimiter), [])
     cells = next(csv.reader([line], delimiter=delimiter, quoting=csv.QUOTE_NONE), [])
-    quoted = next((at for at, cell in enumerate(cells) if cell.startswith(QUOTE)), 0)
-    end = quoted + max(0, len(cells) - width) + 1
-    return [*cells[:quoted], delimiter.join(cells[quoted:end]).removeprefix(QUOTE), *cells[end:]]
+    opening = next((at for at, cell in enumerate(cells) if cell.startswith(QUOTE)), 0)
+    end = opening + max(0, len(cells) - width) + 1
+    return [*cells[:opening], delimiter.join(cells[opening:end]).removeprefix(QUOTE), *cells[end:]]
 
 
 def _sections(rows: Iterator[Row], skipped: int) -> Iterator[Section]:
     """Yield one section for a short table, several for a long one."""
     row = sum(1 for _ in islice(rows, skipped)) + 1
-    some, following = _some(rows), _some(rows)
-    header = _header(some)
-    while some:
-        locator = f"rows {row}-{row + len(some) - 1}" if following or row > ROWS else ""
-        yield Section(locator, pipe_table(some if row <= ROWS else [*header, *some], header=bool(header)))
-        row += len(some)
-        some, following = following, _some(rows)
+    block, next_block = _block(rows), _block(rows)
+    header = _header(block)
+    while block:
+        locator = f"rows {row}-{row + len(block) - 1}" if next_block or row > ROWS else ""
+        yield Section(locator, pipe_table(block if row <= ROWS else [*header, *block], header=bool(header)))
+        row += len(block)
+        block, next_block = next_block, _block(rows)
 
 
-def _some(rows: Iterator[Row]) -> list[Row]:
+def _block(rows: Iterator[Row]) -> list[Row]:
     return list(islice(rows, ROWS))
 
 
 def _header(rows: Iterable[Row]) -> list[Row]:
     """The first row, if it names the columns."""
-    filled = [row for row in rows if any(row)]
-    return filled[:1] if first_row_is_header(filled) else []
+    full_rows = [row for row in rows if any(row)]
+    return full_rows[:1] if first_row_is_header(full_rows) else []
 
 
 def _text(data: bytes, encoding: str) -> io.TextIOWrapper:
@@ -131,5 +131,5 @@ def _agreement(sample: str, delimiter: str) -> tuple[int, int]:
     """Return how many rows have the most common number of cells, and that number; the last row may be cut off."""
     rows = list(csv.reader(io.StringIO(sample, newline=""), delimiter=delimiter))
     widths = Counter(len(row) for row in rows[:-1] or rows if row)
-    width, count = max(widths.items(), key=lambda found: (found[0] > 1, found[1]), default=(1, 0))
+    width, count = max(widths.items(), key=lambda entry: (entry[0] > 1, entry[1]), default=(1, 0))
     return (count, width) if width > 1 else (0, 0)

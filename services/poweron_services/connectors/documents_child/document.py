@@ -24,8 +24,8 @@ class Unreadable(Exception):
     `code` is one of the document codes of `poweron_events.codes`, which is not imported here.
     """
 
-    def __init__(self, why: str, code: str) -> None:
-        super().__init__(why)
+    def __init__(self, reason: str, code: str) -> None:
+        super().__init__(reason)
         self.code = code
 
 
@@ -59,8 +59,8 @@ class ExtractedDocument:
         kinds: dict[str, list[str]] = {}
         for kind, place in self.omitted:
             kinds.setdefault(kind, []).append(place)
-        told = "; ".join(f"{kind}{_places(places)}" for kind, places in kinds.items())
-        return replace(self, omitted=(), notes=(*self.notes, f"Not read: {told}.")) if told else self
+        omissions = "; ".join(f"{kind}{_places(places)}" for kind, places in kinds.items())
+        return replace(self, omitted=(), notes=(*self.notes, f"Not read: {omissions}.")) if omissions else self
 
     def markdown(self) -> str:
         mark = " truncated" if self.truncated else ""
@@ -77,6 +77,6 @@ class ExtractedDocument:
 
 
 def _places(places: list[str]) -> str:
-    named = [place for place in places if place]
-    more = [f"and {len(named) - MOST_PLACES} more"] if len(named) > MOST_PLACES else []
-    return f" ({', '.join([*named[:MOST_PLACES], *more])})" if named else ""
+    names = [place for place in places if place]
+    more = [f"and {len(names) - MOST_PLACES} more"] if len(names) > MOST_PLACES else []
+    return f" ({', '.join([*names[:MOST_PLACES], *more])})" if names else ""

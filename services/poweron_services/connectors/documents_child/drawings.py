@@ -21,11 +21,11 @@ def chart_texts(chart: Any) -> Iterator[str]:
     axes = list(filter(None, (_title(axis) for name in _AXES for axis in chart.iter(f"{CHART}{name}"))))
     heading = f"Chart: {title}" if title else ""
     yield from filter(None, [f"{heading} ({', '.join(axes)})" if title and axes else heading or ", ".join(axes)])
-    for categories, some in groupby(chart.iter(f"{CHART}ser"), key=lambda one: _points(one, "cat", "xVal")):
-        told = [(one.findtext(f"{CHART}tx//{CHART}v", ""), _points(one, "val", "yVal")) for one in some]
-        places = sorted(set(categories).union(*(values for _, values in told)))
-        rows = [[categories.get(place, ""), *(values.get(place, "") for _, values in told)] for place in places]
-        yield pipe_table([["", *(name for name, _ in told)], *rows])
+    for categories, group in groupby(chart.iter(f"{CHART}ser"), key=lambda series: _points(series, "cat", "xVal")):
+        columns = [(series.findtext(f"{CHART}tx//{CHART}v", ""), _points(series, "val", "yVal")) for series in group]
+        places = sorted(set(categories).union(*(values for _, values in columns)))
+        rows = [[categories.get(place, ""), *(values.get(place, "") for _, values in columns)] for place in places]
+        yield pipe_table([["", *(name for name, _ in columns)], *rows])
 
 
 def diagram_list(model: Any) -> str:
@@ -43,16 +43,16 @@ def _text(element: Any) -> str:
     """The text of the element's paragraphs, on one line."""
     if element is None:
         return ""
-    paragraphs = ("".join(one.itertext(f"{DRAWING}t")) for one in element.iter(f"{DRAWING}p"))
+    paragraphs = ("".join(paragraph.itertext(f"{DRAWING}t")) for paragraph in element.iter(f"{DRAWING}p"))
     return " ".join(" ".join(paragraphs).split())
 
 
 def _points(series: Any, *kinds: str) -> dict[int, str]:
     """The texts or numbers, keyed by index; of nested categories, the innermost."""
-    found: dict[int, str] = {}
+    points: dict[int, str] = {}
     for point in (point for kind in kinds for point in series.iterfind(f"{CHART}{kind}//{CHART}pt")):
-        found.setdefault(int(point.get("idx")), _number(point.findtext(f"{CHART}v", "")))
-    return found
+        points.setdefault(int(point.get("idx")), _number(point.findtext(f"{CHART}v", "")))
+    return points
 
 
 def _number(text: str) -> str:

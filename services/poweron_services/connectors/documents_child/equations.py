@@ -29,7 +29,7 @@ def _of(parts: Parts, name: str) -> str:
     return linear(parts[name]) if name in parts else ""
 
 
-def _one(parts: Parts, name: str) -> str:
+def _operand(parts: Parts, name: str) -> str:
     """The text of a part, in parentheses if it would otherwise read as several parts."""
     text = _of(parts, name)
     return f"({text})" if not _PLAIN.isdisjoint(text) and not _is_enclosed(text) else text
@@ -43,9 +43,9 @@ def _sum(inner: Parts) -> str:
     """A sum, a product or an integral with its limits."""
     properties = inner.get("naryPr")
     sign = properties.find(f"{MATH}chr") if properties is not None else None
-    shown = sign.get(f"{MATH}val", "∫") if sign is not None else "∫"
-    below, above = _one(inner, "sub"), _one(inner, "sup")
-    return f"{shown}{below and f'_{below}'}{above and f'^{above}'} {_of(inner, 'e')}"
+    symbol = sign.get(f"{MATH}val", "∫") if sign is not None else "∫"
+    below, above = _operand(inner, "sub"), _operand(inner, "sup")
+    return f"{symbol}{below and f'_{below}'}{above and f'^{above}'} {_of(inner, 'e')}"
 
 
 def _between(element: Any, inner: Parts) -> str:
@@ -62,10 +62,10 @@ def _list(element: Any) -> str:
 
 
 _FORMS: Final[Mapping[str, Callable[[Any, Parts], str]]] = {
-    "f": lambda _, inner: f"{_one(inner, 'num')}/{_one(inner, 'den')}",
-    "sSup": lambda _, inner: f"{_one(inner, 'e')}^{_one(inner, 'sup')}",
-    "sSub": lambda _, inner: f"{_one(inner, 'e')}_{_one(inner, 'sub')}",
-    "sSubSup": lambda _, inner: f"{_one(inner, 'e')}_{_one(inner, 'sub')}^{_one(inner, 'sup')}",
+    "f": lambda _, inner: f"{_operand(inner, 'num')}/{_operand(inner, 'den')}",
+    "sSup": lambda _, inner: f"{_operand(inner, 'e')}^{_operand(inner, 'sup')}",
+    "sSub": lambda _, inner: f"{_operand(inner, 'e')}_{_operand(inner, 'sub')}",
+    "sSubSup": lambda _, inner: f"{_operand(inner, 'e')}_{_operand(inner, 'sub')}^{_operand(inner, 'sup')}",
     "rad": lambda _, inner: f"{_of(inner, 'deg')}√({_of(inner, 'e')})",
     "nary": lambda _, inner: _sum(inner),
     "d": _between,

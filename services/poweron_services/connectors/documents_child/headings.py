@@ -38,27 +38,27 @@ def read(data: bytes, limits: ReadLimits) -> Iterator[Part]:
 
 
 def _blocks(lines: list[str]) -> Iterator[OutlineBlock]:
-    kept: list[str] = []
+    paragraph: list[str] = []
     fence = ""
     for line in lines:
-        heading = None if fence else _heading(line, kept)
+        heading = None if fence else _heading(line, paragraph)
         if heading is None:
             fence = _fence(line, fence)
-            kept.append(line)
+            paragraph.append(line)
             continue
-        if any(kept):
-            yield OutlineBlock("\n".join(kept))
-        kept = []
+        if any(paragraph):
+            yield OutlineBlock("\n".join(paragraph))
+        paragraph = []
         yield heading
-    if any(kept):
-        yield OutlineBlock("\n".join(kept))
+    if any(paragraph):
+        yield OutlineBlock("\n".join(paragraph))
 
 
 def _heading(line: str, above: list[str]) -> OutlineBlock | None:
     """The heading in this line, or in the line above if this one underlines it, which is then removed from `above`."""
-    marked = _HEADING.match(line)
-    if marked:
-        return OutlineBlock(marked[2], len(marked[1]))
+    match = _HEADING.match(line)
+    if match:
+        return OutlineBlock(match[2], len(match[1]))
     alone = above and above[-1].strip() and not (len(above) > 1 and above[-2].strip())
     underline = _UNDERLINE.match(line)
     if underline and alone and not above[-1].lstrip().startswith(("|", "-", ">", "*")):

@@ -24,7 +24,7 @@ def read(data: bytes, limits: ReadLimits) -> Iterator[Part]:
         return
     text = plain_text.decoded(data, limits, whole=True)[0]
     try:
-        value = _parsed(text)
+        value = _parse(text)
     except ValueError:
         yield Note("The content is not valid JSON and was read as plain text.")
         yield Section("", text)
@@ -32,14 +32,14 @@ def read(data: bytes, limits: ReadLimits) -> Iterator[Part]:
     yield Section("", "\n".join(lines(value, "")))
 
 
-def _parsed(text: str) -> Any:
+def _parse(text: str) -> Any:
     try:
-        return _loaded(text)
+        return _load(text)
     except json.JSONDecodeError:
-        return [_loaded(line) for line in text.splitlines() if line.strip()]  # one value per line
+        return [_load(line) for line in text.splitlines() if line.strip()]  # one value per line
 
 
-def _loaded(text: str) -> Any:
+def _load(text: str) -> Any:
     """Parse JSON with decimals as strings: a float would lose the last cents of a large sum, and the zero of 12.50."""
     return json.loads(text, parse_float=str)
 

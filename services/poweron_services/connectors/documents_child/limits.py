@@ -47,6 +47,6 @@ def confine(limits: ReadLimits) -> None:
 def cap(kind: int, value: int) -> None:
     """Limit a resource of this process to `value`, or to its hard limit if that is lower."""
     _, hard = resource.getrlimit(kind)
-    allowed = value if hard == resource.RLIM_INFINITY else min(value, hard)
+    limit = value if hard == resource.RLIM_INFINITY else min(value, hard)
     with suppress(ValueError):  # macOS does not limit the address space
-        resource.setrlimit(kind, (allowed, allowed))
+        resource.setrlimit(kind, (limit, limit))

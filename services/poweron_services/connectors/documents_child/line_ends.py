@@ -36,7 +36,7 @@ _BROKEN: Final = re.compile(rf"(?P<before>\S*)[-\u00ad\u2010]{BREAK}(?P<after>\S
 _WORD: Final = re.compile(r"[^\W\d_]+")
 
 
-def _opened() -> dict[str, BinaryIO]:
+def _open_lists() -> dict[str, BinaryIO]:
     """Open the word lists of the package `spellchecker`, without importing it."""
     package = find_spec("spellchecker")
     assert package is not None and package.origin is not None  # noqa: PT018 - one condition
@@ -44,7 +44,7 @@ def _opened() -> dict[str, BinaryIO]:
     return {language: (folder / f"{language}.json.gz").open("rb") for language in LANGUAGES}
 
 
-_LISTS: Final = _opened()
+_LISTS: Final = _open_lists()
 """Opened at import, because this process cannot open files once it reads a document."""
 
 
@@ -60,28 +60,28 @@ def with_break(above: str, below: str) -> str:
 
 def mended(text: str, known: Collection[str]) -> str:
     """Return the text with every mark resolved; `known` are words of the document in lower case."""
-    return _BROKEN.sub(lambda found: _joined(found, known), text) if BREAK in text else text
+    return _BROKEN.sub(lambda match: _join(match, known), text) if BREAK in text else text
 
 
 def words_of(text: str) -> Iterable[str]:
     """Return the words in lower case, with their own hyphens; words broken across lines are left out."""
-    whole = (token for token in text.split() if BREAK not in token)
-    return (found for token in whole for found in re.findall(r"[^\W\d_]+(?:-[^\W\d_]+)*", token.casefold()))
+    tokens = (token for token in text.split() if BREAK not in token)
+    return (word for token in tokens for word in re.findall(r"[^\W\d_]+(?:-[^\W\d_]+)*", token.casefold()))
 
 
-def _joined(found: re.Match[str], known: Collection[str]) -> str:
-    before, after = found["before"], found["after"]
+def _join(match: re.Match[str], known: Collection[str]) -> str:
+    before, after = match["before"], match["after"]
     first, second = (_WORD.findall(before) or [""])[-1], (_WORD.match(after) or [""])[0]
-    if found[0][len(before)] == "\u00ad":
+    if match[0][len(before)] == "\u00ad":
         return before + after
     if second.casefold() in AND:
         return f"{before}- {after}"
     if not second[:1].islower() or len(first) < 2 or _is_code(before):
         return f"{before}-{after}"
-    joined = _is_one_word(
-        first.casefold(), second.casefold(), known, found.string[max(0, found.start() - AROUND) : found.end()]
+    is_one = _is_one_word(
+        first.casefold(), second.casefold(), known, match.string[max(0, match.start() - AROUND) : match.end()]
     )
-    return before + after if joined else f"{before}-{after}"
+    return before + after if is_one else f"{before}-{after}"
 
 
 def _is_code(before: str) -> bool:
@@ -97,19 +97,19 @@ def _is_one_word(first: str, second: str, known: Collection[str], around: str) -
     language = _language(around)
     if language == "de" or language is None:
         return True
-    listed = _listed(language)
-    return first + second in listed or not (first in listed and second in listed)
+    words = _word_list(language)
+    return first + second in words or not (first in words and second in words)
 
 
 def _language(text: str) -> str | None:
     """The language whose common words are most frequent in the text; None if it has none of any language."""
     words = [word.casefold() for word in _WORD.findall(text)]
     counts = {language: sum(word in common for word in words) for language, common in LANGUAGES.items()}
-    language = max(counts, key=lambda each: counts[each])
+    language = max(counts, key=lambda language: counts[language])
     return language if counts[language] else None
 
 
 @cache
-def _listed(language: str) -> frozenset[str]:
+def _word_list(language: str) -> frozenset[str]:
     with gzip.open(_LISTS[language]) as words:
         return frozenset(json.load(words))

@@ -32,13 +32,13 @@ def opened(data: bytes, limits: ReadLimits) -> Iterator[Part | Member]:
     leaves = [leaf for leaf in _leaves(message) if leaf.get_content_type() not in SIGNATURES]
     texts = [leaf for leaf in leaves if _is_text(leaf)]
     plain = [leaf for leaf in texts if leaf.get_content_type() != "text/html"]
-    attached = [leaf for leaf in leaves if leaf not in texts and not _is_ornament(leaf)]
+    attachments = [leaf for leaf in leaves if leaf not in texts and not _is_ornament(leaf)]
     headers = [(name, _header(message, name)) for name in HEADERS]
     yield from (Fact(FACTS[name], value) for name, value in headers if name in FACTS)
-    yield Fact("attachments", str(len(attached)) if attached else "")
+    yield Fact("attachments", str(len(attachments)) if attachments else "")
     yield from text_of_mail(headers, [_text(leaf, limits) for leaf in plain])
     yield from (part for leaf in texts if leaf not in plain for part in webpage.read(_bytes(leaf), limits))
-    for number, leaf in enumerate(attached, start=1):
+    for number, leaf in enumerate(attachments, start=1):
         if leaf.get_content_type() in SEALED:
             yield Note("The mail is encrypted; save it decrypted and hand it over again.", truncated=True)
         else:
@@ -57,19 +57,19 @@ def _leaves(part: Any) -> Iterator[Any]:
         yield part
         return
     leaves = [leaf for inner in part.iter_parts() for leaf in _leaves(inner)]
-    yield from _without_repeated(leaves) if part.get_content_type() == "multipart/alternative" else leaves
+    yield from _without_repetition(leaves) if part.get_content_type() == "multipart/alternative" else leaves
 
 
-def _without_repeated(leaves: list[Any]) -> list[Any]:
+def _without_repetition(leaves: list[Any]) -> list[Any]:
     """Keep the plain text unless it holds little of the HTML: some programs leave it empty or only write an apology."""
     texts = [leaf for leaf in leaves if _is_text(leaf)]
     plain = [leaf for leaf in texts if leaf.get_content_type() == "text/plain" and _bytes(leaf).strip()]
     page = [leaf for leaf in texts if leaf.get_content_type() == "text/html"]
-    said = _words(b" ".join(map(_bytes, plain)))
+    words = _words(b" ".join(map(_bytes, plain)))
     of_page = _words(_TAG.sub(b" ", b" ".join(map(_bytes, page))))
-    is_stub = len(said & of_page) < len(of_page) * SAID
-    kept = page if page and is_stub else plain or texts
-    return [leaf for leaf in leaves if leaf not in texts or leaf in kept]
+    is_stub = len(words & of_page) < len(of_page) * SAID
+    choice = page if page and is_stub else plain or texts
+    return [leaf for leaf in leaves if leaf not in texts or leaf in choice]
 
 
 def _words(text: bytes) -> set[bytes]:
@@ -86,27 +86,27 @@ def _is_text(leaf: Any) -> bool:
 
 def _is_ornament(leaf: Any) -> bool:
     """Return whether the part is a picture shown within the text, such as the sender's logo."""
-    is_shown = bool(leaf["Content-ID"]) and leaf.get_content_disposition() != "attachment"
-    return is_shown and str(leaf.get_content_maintype()) == "image"
+    is_inline = bool(leaf["Content-ID"]) and leaf.get_content_disposition() != "attachment"
+    return is_inline and str(leaf.get_content_maintype()) == "image"
 
 
 def _attachment(leaf: Any, number: int) -> Member:
     path = _file_name(leaf).strip()
     if leaf.get_content_type() == "message/rfc822":
-        return Member("attachment", path or f"{number}.eml", 0, lambda: bytes(_forwarded(leaf)))
+        return Member("attachment", path or f"{number}.eml", 0, lambda: bytes(_inner_message(leaf)))
     return Member("attachment", path or str(number), 0, partial(_bytes, leaf))
 
 
 def _file_name(leaf: Any) -> str:
     raw = next((value for key, value in leaf.raw_items() if key.lower() == "content-disposition"), "")
     if not _SURROGATE.search(raw):
-        return _decoded(leaf.get_filename() or "")
+        return _decode(leaf.get_filename() or "")
     header = EmailMessage()
-    header["Content-Disposition"] = " ".join(_decoded(raw).split())
+    header["Content-Disposition"] = " ".join(_decode(raw).split())
     return header.get_filename() or ""
 
 
-def _forwarded(leaf: Any) -> EmailMessage:
+def _inner_message(leaf: Any) -> EmailMessage:
     message: EmailMessage = leaf.get_payload(0)
     return message
 
@@ -128,14 +128,14 @@ def _header(message: Any, name: str) -> str:
     """Return the decoded header; a damaged one is empty, so that the rest of the mail is still read."""
     raw = next((value for key, value in message.raw_items() if key.lower() == name.lower()), "")
     if _SURROGATE.search(raw):
-        return " ".join(_decoded(raw).split())[:MOST_HEADER]
+        return " ".join(_decode(raw).split())[:MOST_HEADER]
     try:
         return " ".join(str(message[name] or "").split())[:MOST_HEADER]
     except (ValueError, LookupError, TypeError, AttributeError, IndexError):
         return ""
 
 
-def _decoded(text: str) -> str:
+def _decode(text: str) -> str:
     """Decode a header, or a name in it, that is encoded where it must not be, or not encoded where it must be."""
     if _SURROGATE.search(text):
         data = text.encode("ascii", "surrogateescape")

@@ -9,7 +9,7 @@ from poweron_services.connectors.documents_child.member import Member
 from poweron_services.connectors.documents_child.readers import Fact, Part
 
 _BETWEEN = re.compile(rb"(?:\A|\n\r?\n)From [^\r\n]*\r?\n(?=[A-Za-z][A-Za-z0-9-]*:)")
-_QUOTED = re.compile(rb"^>(>*From )", re.MULTILINE)  # an escaped line, which would otherwise begin another mail
+_QUOTE = re.compile(rb"^>(>*From )", re.MULTILINE)  # an escaped line, which would otherwise begin another mail
 
 
 def opened(data: bytes, _: ReadLimits) -> Iterator[Part | Member]:
@@ -21,4 +21,4 @@ def opened(data: bytes, _: ReadLimits) -> Iterator[Part | Member]:
 
 
 def _mail(data: bytes, start: int, end: int) -> bytes:
-    return _QUOTED.sub(rb"\1", data[start:end])
+    return _QUOTE.sub(rb"\1", data[start:end])

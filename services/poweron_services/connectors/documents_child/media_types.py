@@ -121,9 +121,9 @@ def sniff(data: bytes, name: str) -> str:
         return _zip_kind(data)
     if head.startswith(b"\xd0\xcf\x11\xe0"):
         return _ole_kind(data)
-    signed = next((mime for signature, mime in _SIGNATURES.items() if signature.match(head)), None)
-    if signed is not None:
-        return signed
+    media_type = next((mime for signature, mime in _SIGNATURES.items() if signature.match(head)), None)
+    if media_type is not None:
+        return media_type
     if not _is_text(data):
         return UNKNOWN
     kind = _text_kind(without_envelope(head.removeprefix(b"\xef\xbb\xbf")), name)
@@ -186,22 +186,24 @@ def _looks_like_text(head: bytes) -> bool:
 def _text_kind(head: bytes, name: str) -> str:
     if _HTML_START.match(head):
         return HTML
-    named = named_kind(name)
-    if named in {HTML, CSV, TSV, JSON, MARKDOWN}:
-        return named
+    name_kind = named_kind(name)
+    if name_kind in {HTML, CSV, TSV, JSON, MARKDOWN}:
+        return name_kind
     if _CALENDAR_START.match(head):
         return ICS
-    if _is_mail(head, named):
+    if _is_mail(head, name_kind):
         return EML
-    if _XML_START.match(head) and (named == XML or head.lstrip().startswith(b"<?xml")):
+    if _XML_START.match(head) and (name_kind == XML or head.lstrip().startswith(b"<?xml")):
         return XML
     return JSON if _JSON_START.match(head) else TEXT
 
 
-def _is_mail(head: bytes, named: str | None) -> bool:
+def _is_mail(head: bytes, name_kind: str | None) -> bool:
     """Return whether this begins with the headers of a mail; From and Subject alone are also found above letters."""
-    found, at = set(), 0
+    headers, at = set(), 0
     while header := _MAIL_HEADER.match(head, at):
-        found.add(header[0].partition(b":")[0].lower())
+        headers.add(header[0].partition(b":")[0].lower())
         at = header.end()
-    return bool(found & _MAIL_HEADERS) and (named == EML or (len(found) > 2 and bool(found & _MACHINE_HEADERS)))
+    return bool(headers & _MAIL_HEADERS) and (
+        name_kind == EML or (len(headers) > 2 and bool(headers & _MACHINE_HEADERS))
+    )

@@ -85,27 +85,27 @@ class _Opening:
                 yield Note(f"Reading took too long and ended before {part.place}.", truncated=True)
                 return
             else:
-                yield from self._told(part, depth)
+                yield from self._parts_or_note(part, depth)
         if depth == 1 and self.unread > MOST_UNREAD:
             yield Note(f"{self.unread - MOST_UNREAD:,} more of its files could not be read.", truncated=True)
 
-    def _told(self, member: Member, depth: int) -> Iterator[Part]:
+    def _parts_or_note(self, member: Member, depth: int) -> Iterator[Part]:
         """Yield what can be read of a member, and a note with the reason if that is not everything."""
         try:
             yield from self._member(member, depth)
         except Unreadable as error:
-            yield from self._not_read(member, str(error))
+            yield from self._unread_note(member, str(error))
         except MemoryError:
-            yield from self._not_read(member, "needs more memory than is left; hand it over on its own.")
+            yield from self._unread_note(member, "needs more memory than is left; hand it over on its own.")
         except RecursionError:
-            yield from self._not_read(member, "is nested too deeply to be read.")
+            yield from self._unread_note(member, "is nested too deeply to be read.")
         except Exception:  # noqa: BLE001 - the libraries document no end of their errors
-            yield from self._not_read(member, "is damaged or incomplete, so not all of it was read.")
+            yield from self._unread_note(member, "is damaged or incomplete, so not all of it was read.")
 
-    def _not_read(self, member: Member, why: str) -> Iterator[Note]:
+    def _unread_note(self, member: Member, reason: str) -> Iterator[Note]:
         self.unread += 1
         if self.unread <= MOST_UNREAD:
-            yield Note(f"{_at(member.place)} {why}", truncated=True)
+            yield Note(f"{_at(member.place)} {reason}", truncated=True)
 
     def _member(self, member: Member, depth: int) -> Iterator[Part]:
         self._expect_room(member.size)
@@ -119,16 +119,16 @@ class _Opening:
         reader = reader_of(kind, data)
         yield from (Note(f"In {member.place}: {sentence}") for sentence in mismatch(kind, member.name))
         inner = self.parts(data, kind, depth + 1) if kind in CONTAINERS else reader(data, self.limits)
-        pages = read = 0
+        pages = last_page = 0
         for part in inner:
             if isinstance(part, PageCount):
                 pages = part.pages
             elif isinstance(part, PageRead):
-                read = part.page
+                last_page = part.page
             else:
-                yield _placed(part, member.place)
-        if read < pages:
-            yield Note(f"In {member.place}: Only {read:,} of {pages:,} pages were read.", truncated=True)
+                yield _place_part(part, member.place)
+        if last_page < pages:
+            yield Note(f"In {member.place}: Only {last_page:,} of {pages:,} pages were read.", truncated=True)
 
     def _expect_room(self, size: int) -> None:
         if self.unpacked + size > self.limits.archive_bytes:
@@ -136,7 +136,7 @@ class _Opening:
             raise Unreadable(f"would make it more than {most:,} MB in all; hand it over on its own.", "")
 
 
-def _placed(part: Part, place: str) -> Part:
+def _place_part(part: Part, place: str) -> Part:
     match part:
         case Section():
             return Section(_within(place, part.locator), part.text)
@@ -147,9 +147,9 @@ def _placed(part: Part, place: str) -> Part:
         case OmittedPart():
             return OmittedPart(part.kind, _within(place, part.place))
         case Picture():
-            where = _at(_within(place, part.locator))
+            location = _at(_within(place, part.locator))
             return Note(
-                f"{where} is only a picture; to have its text recognised, hand it over on its own.", truncated=True
+                f"{location} is only a picture; to have its text recognised, hand it over on its own.", truncated=True
             )
         case _:
             return part

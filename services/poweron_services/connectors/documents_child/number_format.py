@@ -24,7 +24,7 @@ _TOKEN: Final = re.compile(
     re.DOTALL,
 )
 _CONDITION: Final = re.compile(r"(<=|>=|<>|<|>|=)(-?[\d.]+)$")
-_COMPARED: Final[dict[str, Callable[[float, float], bool]]] = {
+_COMPARISONS: Final[dict[str, Callable[[float, float], bool]]] = {
     "<=": operator.le,
     ">=": operator.ge,
     "<>": operator.ne,
@@ -66,17 +66,17 @@ class FormatSection:
         return [token.text for token in self.tokens if token.kind == "other"] == ["@"]
 
     def takes(self, value: float) -> bool:
-        return self.condition is None or _COMPARED[self.condition[0]](value, self.condition[1])
+        return self.condition is None or _COMPARISONS[self.condition[0]](value, self.condition[1])
 
 
 def formatted(value: float, code: str) -> str:
     """Format a number with a format code; "" is the general format."""
     plain = format(value, ".15g") if abs(value) < MOST_EXACT else str(value)
-    section = _chosen(value, _sections(code))
+    section = _choose_section(value, _sections(code))
     if section is None or abs(value) >= MOST_EXACT or section.has("other"):
         return plain
     if section.has("general"):
-        return _replaced(section, "general", plain)
+        return _replace_tokens(section, "general", plain)
     if section.digits:
         return _with_digits(section, Decimal(plain))
     return section.text or plain
@@ -85,18 +85,18 @@ def formatted(value: float, code: str) -> str:
 def formatted_text(value: str, code: str) -> str:
     """Format a text with a format code, whose last section may be for texts."""
     section = _sections(code)[-1]
-    return _replaced(section, "other", value) if section.is_for_texts else value
+    return _replace_tokens(section, "other", value) if section.is_for_texts else value
 
 
-def _replaced(section: FormatSection, kind: Kind, by: str) -> str:
+def _replace_tokens(section: FormatSection, kind: Kind, by: str) -> str:
     return "".join(by if token.kind == kind else token.text for token in section.tokens).strip()
 
 
 @lru_cache(maxsize=1_000)
 def _sections(code: str) -> tuple[FormatSection, ...]:
     parts: list[FormatSection] = [FormatSection(())]
-    for found in _TOKEN.finditer(code):
-        kind, text = found.lastgroup, found[found.lastgroup] if found.lastgroup else ""
+    for match in _TOKEN.finditer(code):
+        kind, text = match.lastgroup, match[match.lastgroup] if match.lastgroup else ""
         if kind == "literal" and text == ";":
             parts.append(FormatSection(()))
         elif kind == "bracket":
@@ -104,7 +104,7 @@ def _sections(code: str) -> tuple[FormatSection, ...]:
                 parts[-1] = replace(parts[-1], condition=(condition[1], float(condition[2])))
         elif kind is not None:
             parts[-1] = replace(
-                parts[-1], tokens=(*parts[-1].tokens, *_token(kind, text, parts[-1], code[found.end() :]))
+                parts[-1], tokens=(*parts[-1].tokens, *_token(kind, text, parts[-1], code[match.end() :]))
             )
     return tuple(parts)
 
@@ -124,62 +124,62 @@ def _token(kind: str, text: str, before: FormatSection, rest: str) -> Sequence[T
     return [Token(kind, text)]  # type: ignore[arg-type] # the other groups are kinds
 
 
-def _chosen(value: float, sections: Sequence[FormatSection]) -> FormatSection | None:
+def _choose_section(value: float, sections: Sequence[FormatSection]) -> FormatSection | None:
     """Choose the section for the number; a section for negative numbers loses its own sign, because we write one."""
     numeric = [
-        each for each in sections[:3] if "@" not in [token.text for token in each.tokens if token.kind == "other"]
+        section
+        for section in sections[:3]
+        if "@" not in [token.text for token in section.tokens if token.kind == "other"]
     ]
     if not numeric:
         return None
     if any(section.condition for section in numeric):
-        chosen = next((section for section in numeric if section.takes(value)), None)
+        choice = next((section for section in numeric if section.takes(value)), None)
     elif value < 0 and len(numeric) > 1:
-        chosen = numeric[1]
+        choice = numeric[1]
     else:
-        chosen = numeric[2] if value == 0 and len(numeric) > 2 else numeric[0]
-    if chosen is not None and value < 0 and len(numeric) > 1:
-        return replace(chosen, tokens=tuple(_unsigned(token) for token in chosen.tokens))
-    return chosen
+        choice = numeric[2] if value == 0 and len(numeric) > 2 else numeric[0]
+    if choice is not None and value < 0 and len(numeric) > 1:
+        return replace(choice, tokens=tuple(_without_sign(token) for token in choice.tokens))
+    return choice
 
 
-def _unsigned(token: Token) -> Token:
+def _without_sign(token: Token) -> Token:
     return Token(token.kind, token.text.translate(_SIGNS)) if token.kind == "text" else token
 
 
 def _with_digits(section: FormatSection, value: Decimal) -> str:
     points = [place for place, token in enumerate(section.tokens) if token.kind == "point"]
     point = points[0] if points else len(section.tokens)
-    whole = "".join(token.text for token in section.tokens[:point] if token.kind == "digit")
+    integers = "".join(token.text for token in section.tokens[:point] if token.kind == "digit")
     decimals = "".join(token.text for token in section.tokens[point:] if token.kind == "digit")
-    if len(whole) > MOST_DIGITS or len(decimals) > MOST_DIGITS:
+    if len(integers) > MOST_DIGITS or len(decimals) > MOST_DIGITS:
         return f"{value}"
-    scaled = value * 100 ** sum(token.kind == "percent" for token in section.tokens)
-    digits = f"{abs(scaled).quantize(Decimal(1).scaleb(-len(decimals)), context=EXACT):f}"
-    sign = "-" if scaled < 0 and digits.strip("0.") else ""
+    number = value * 100 ** sum(token.kind == "percent" for token in section.tokens)
+    digits = f"{abs(number).quantize(Decimal(1).scaleb(-len(decimals)), context=EXACT):f}"
+    sign = "-" if number < 0 and digits.strip("0.") else ""
     before, _, after = digits.partition(".")
     after = after[: decimals.count("0")] + after[decimals.count("0") :].rstrip("0")
-    least = len(whole) - whole.find("0") if "0" in whole else 1
-    return (
-        f"{sign}{_filled(section.tokens[:point], before.zfill(least))}{_behind(section.tokens[point:], after)}".strip()
-    )
+    least = len(integers) - integers.find("0") if "0" in integers else 1
+    return f"{sign}{_fill(section.tokens[:point], before.zfill(least))}{_behind(section.tokens[point:], after)}".strip()
 
 
-def _filled(tokens: Sequence[Token], digits: str) -> str:
+def _fill(tokens: Sequence[Token], digits: str) -> str:
     """Fill the digits into the places of the tokens, from the right; the first place takes all that remain."""
     places = [place for place, token in enumerate(tokens) if token.kind == "digit"]
     if not places:
         return "".join(token.text for token in tokens) + digits
-    shown: list[str] = []
+    pieces: list[str] = []
     left = digits
     for place in range(len(tokens) - 1, -1, -1):
         token = tokens[place]
         if token.kind != "digit":
-            shown.append(token.text if left or place < places[0] or place > places[-1] else "")
+            pieces.append(token.text if left or place < places[0] or place > places[-1] else "")
             continue
-        taken = left if place == places[0] else left[-1:]
-        left = left[: len(left) - len(taken)]
-        shown.append(taken)
-    return "".join(reversed(shown))
+        piece = left if place == places[0] else left[-1:]
+        left = left[: len(left) - len(piece)]
+        pieces.append(piece)
+    return "".join(reversed(pieces))
 
 
 def _behind(tokens: Sequence[Token], decimals: str) -> str:

@@ -33,12 +33,12 @@ NAMES = {
 
 def office_facts(data: bytes) -> Iterator[Fact]:
     """Yield the metadata of an archive that was checked; damaged parts are skipped, so that the text is still read."""
-    found: dict[str, str] = {}
+    facts: dict[str, str] = {}
     with suppress(etree.XMLSyntaxError, zipfile.BadZipFile), zipfile.ZipFile(io.BytesIO(data)) as archive:
         for part in set(PARTS) & set(archive.namelist()):
             for element in parsed(archive.read(part)).iter():
-                _add(found, element)
-    yield from (Fact(name, found[name]) for name in dict.fromkeys(NAMES.values()) if name in found)
+                _add(facts, element)
+    yield from (Fact(name, facts[name]) for name in dict.fromkeys(NAMES.values()) if name in facts)
 
 
 def parsed(part: bytes) -> Any:
@@ -46,15 +46,15 @@ def parsed(part: bytes) -> Any:
     return etree.fromstring(part, etree.XMLParser(resolve_entities=False, no_network=True))
 
 
-def _add(found: dict[str, str], element: Any) -> None:
+def _add(facts: dict[str, str], element: Any) -> None:
     if not isinstance(element.tag, str):
         return
     name, text = etree.QName(element).localname, (element.text or "").strip()
     pages = element.get("{urn:oasis:names:tc:opendocument:xmlns:meta:1.0}page-count")
     if pages:
-        found.setdefault("pages", pages)
+        facts.setdefault("pages", pages)
     if name in NAMES and text and text != "0":
-        found.setdefault(NAMES[name], _day(text) if name in {"created", "modified", "creation-date", "date"} else text)
+        facts.setdefault(NAMES[name], _day(text) if name in {"created", "modified", "creation-date", "date"} else text)
 
 
 def _day(date: str) -> str:

@@ -63,8 +63,8 @@ def _slides(pages: list[Any], root: Any) -> Iterator[Part]:
     for number, page in enumerate(pages, start=1):
         texts = [block.text for block in _blocks(page)]
         notes = " ".join(block.text for part in page.iter(_NOTES) for block in _blocks(part))
-        told = [*texts, f"Notes: {notes}"] if notes else texts
-        yield Section(f"slide {number}{' (hidden)' if number in hidden else ''}", "\n\n".join(told))
+        parts = [*texts, f"Notes: {notes}"] if notes else texts
+        yield Section(f"slide {number}{' (hidden)' if number in hidden else ''}", "\n\n".join(parts))
 
 
 def _is_unseen(style: Any) -> bool:
@@ -75,20 +75,20 @@ def _blocks(parent: Any) -> Iterator[OutlineBlock]:
     for element in parent:
         if element.tag == _HEADING:
             level = element.get(_q("text:outline-level"), "1")
-            yield from _filled(OutlineBlock(_text(element), int(level) if level.isdecimal() else 1))
+            yield from _block_with_text(OutlineBlock(_text(element), int(level) if level.isdecimal() else 1))
         elif element.tag == _PARAGRAPH:
-            yield from _filled(OutlineBlock(_text(element)))
+            yield from _block_with_text(OutlineBlock(_text(element)))
             for frame in element.iter(_FRAME):
                 yield from _blocks(frame)
         elif element.tag == _LIST:
-            yield from _filled(OutlineBlock("\n".join(_items(element))))
+            yield from _block_with_text(OutlineBlock("\n".join(_items(element))))
         elif element.tag == _TABLE:
-            yield from _filled(OutlineBlock(_table(element)))
+            yield from _block_with_text(OutlineBlock(_table(element)))
         elif element.tag not in _ASIDE and isinstance(element.tag, str):
             yield from _blocks(element)
 
 
-def _filled(block: OutlineBlock) -> Iterator[OutlineBlock]:
+def _block_with_text(block: OutlineBlock) -> Iterator[OutlineBlock]:
     if block.text:
         yield block
 
@@ -104,7 +104,7 @@ def _items(items: Any, indent: str = "") -> Iterator[str]:
 
 def _table(table: Any) -> str:
     rows = [
-        [one for cell in row.iterchildren(_CELL) for one in _cells(cell)]
+        [copy for cell in row.iterchildren(_CELL) for copy in _cells(cell)]
         for row in table.iter(_ROW)
         if next(row.iterancestors(_TABLE), None) is table
     ]
@@ -115,8 +115,8 @@ def _table(table: Any) -> str:
 def _cells(cell: Any) -> list[Cell]:
     """The cell, as many times as the file repeats it."""
     text = " ".join(" ".join(block.text.split()) for block in _blocks(cell))
-    one = Cell(text, _count(cell, "table:number-columns-spanned"), _count(cell, "table:number-rows-spanned"))
-    return [one] * _count(cell, "table:number-columns-repeated")
+    content = Cell(text, _count(cell, "table:number-columns-spanned"), _count(cell, "table:number-rows-spanned"))
+    return [content] * _count(cell, "table:number-columns-repeated")
 
 
 def _count(element: Any, name: str) -> int:
@@ -148,18 +148,18 @@ def _margins(styles: Any) -> Iterator[Section]:
     if styles is None:
         return
     for name in ("header", "footer"):
-        found = [block.text for part in styles.iter(_q(f"style:{name}")) for block in _blocks(part)]
-        yield Section(f"section page {name}", "\n".join(dict.fromkeys(found)))
+        texts = [block.text for part in styles.iter(_q(f"style:{name}")) for block in _blocks(part)]
+        yield Section(f"section page {name}", "\n".join(dict.fromkeys(texts)))
 
 
 def _asides(root: Any) -> Iterator[Section]:
-    told = {
+    lines_by_name = {
         "Footnotes": [_note(note) for note in root.iter(_NOTE) if note.get(_q("text:note-class")) != "endnote"],
         "Endnotes": [_note(note) for note in root.iter(_NOTE) if note.get(_q("text:note-class")) == "endnote"],
-        "Comments": [f"- {_who(comment)}: {_inside(comment)}" for comment in root.iter(_COMMENT)],
+        "Comments": [f"- {_author(comment)}: {_inside(comment)}" for comment in root.iter(_COMMENT)],
         "Tracked changes": list(_changes(root)),
     }
-    for name, lines in told.items():
+    for name, lines in lines_by_name.items():
         yield Section(f"section {name}", "\n".join(lines))
 
 
@@ -174,14 +174,16 @@ def _changes(root: Any) -> Iterator[str]:
         number = region.get(_q("text:id")) or region.get("{http://www.w3.org/XML/1998/namespace}id")
         for change in region:
             if change.tag == _q("text:deletion"):
-                yield f"- {_who(change)} deleted “{_inside(change)}”"
+                yield f"- {_author(change)} deleted “{_inside(change)}”"
             elif change.tag == _q("text:insertion"):
-                yield f"- {_who(change)} inserted “{_inserted(root, number)}”"
+                yield f"- {_author(change)} inserted “{_insertion(root, number)}”"
 
 
-def _inserted(root: Any, number: str | None) -> str:
+def _insertion(root: Any, number: str | None) -> str:
     """The text from the start mark of the change to its end mark, or to the end of the element with the start mark."""
-    start = next((one for one in root.iter(_q("text:change-start")) if one.get(_q("text:change-id")) == number), None)
+    start = next(
+        (mark for mark in root.iter(_q("text:change-start")) if mark.get(_q("text:change-id")) == number), None
+    )
     if start is None:
         return ""
     texts = [start.tail or ""]
@@ -192,7 +194,7 @@ def _inserted(root: Any, number: str | None) -> str:
     return " ".join("".join(texts).split())
 
 
-def _who(element: Any) -> str:
+def _author(element: Any) -> str:
     author = element.findtext(f".//{_DUBLIN}creator") or "somebody"
     day = (element.findtext(f".//{_DUBLIN}date") or "").partition("T")[0]
     return f"{author} ({day})" if day else author

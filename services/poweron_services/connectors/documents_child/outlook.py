@@ -20,26 +20,26 @@ LOADED = (email.parser,)
 def opened(data: bytes, limits: ReadLimits) -> Iterator[Part | Member]:
     message = Message.load(data)
     headers = _headers(message)
-    attached = message.attachments
+    attachments = message.attachments
     yield from (Fact(name, headers[header]) for name, header in (("title", "Subject"), ("author", "From")))
     yield Fact("created", headers["Date"])
-    yield Fact("attachments", str(len(attached)) if attached else "")
+    yield Fact("attachments", str(len(attachments)) if attachments else "")
     body, html = message.body, message.html_body
     yield from text_of_mail(list(headers.items()), [body] if body else [])
     if html and not body:
         yield from webpage.read(html.encode(), limits)
     if not body and not html:
         yield Note("The message holds no text of a kind that can be read.")
-    for number, attachment in enumerate(attached, start=1):
+    for number, attachment in enumerate(attachments, start=1):
         yield Member("attachment", attachment.file_name or str(number), 0, partial(_content, attachment))
 
 
 def _headers(message: Any) -> dict[str, str]:
-    sent = message.sent_date
+    moment = message.sent_date
     return {
         "From": message.sender or "",
         "To": ", ".join(f"{to.name} <{to.email_address}>" for to in message.recipients),
-        "Date": sent.isoformat(" ", "minutes") if sent else "",
+        "Date": moment.isoformat(" ", "minutes") if moment else "",
         "Subject": message.subject,
     }
 

@@ -89,12 +89,12 @@ class _Grid:
 
     def take(self, line: Line) -> None:
         for cell in line.cells:
-            touched = [column for column in self.columns if column.overlap(cell) > 0]
-            if not touched:
+            overlaps = [column for column in self.columns if column.overlap(cell) > 0]
+            if not overlaps:
                 self.columns.append(Column(cell.x0, cell.x1))
-            elif len(touched) == 1:
-                touched[0].x0 = min(touched[0].x0, cell.x0)
-                touched[0].x1 = max(touched[0].x1, cell.x1)
+            elif len(overlaps) == 1:
+                overlaps[0].x0 = min(overlaps[0].x0, cell.x0)
+                overlaps[0].x1 = max(overlaps[0].x1, cell.x1)
             elif len(line.cells) > 1:
                 self.spanning += 1
 
@@ -104,16 +104,16 @@ class _Grid:
 
     def fits(self, line: Line) -> bool:
         """Return whether each cell has a column of its own; up to half of the cells may span several columns."""
-        touched = [
+        overlaps = [
             [index for index, column in enumerate(self.columns) if column.overlap(cell) > 0] for cell in line.cells
         ]
-        alone = [columns[0] for columns in touched if len(columns) == 1]
-        return len(set(alone)) == len(alone) and sum(len(columns) > 1 for columns in touched) * 2 <= len(touched)
+        alone = [columns[0] for columns in overlaps if len(columns) == 1]
+        return len(set(alone)) == len(alone) and sum(len(columns) > 1 for columns in overlaps) * 2 <= len(overlaps)
 
     def starts_a_later_column(self, cell: Piece) -> bool:
         first = min(column.x0 for column in self.columns)
-        touched = [column for column in self.columns if column.overlap(cell) > 0]
-        return bool(touched) and touched[0].x0 > first and (len(touched) == 1 or abs(touched[0].x0 - cell.x0) < 2)
+        overlaps = [column for column in self.columns if column.overlap(cell) > 0]
+        return bool(overlaps) and overlaps[0].x0 > first and (len(overlaps) == 1 or abs(overlaps[0].x0 - cell.x0) < 2)
 
     def row(self, line: Line) -> list[str]:
         columns = sorted(self.columns, key=lambda column: column.x0)
@@ -131,7 +131,7 @@ def blocks(words: Sequence[Piece]) -> Iterator[str]:
 
 def lines_of(words: Sequence[Piece]) -> list[Line]:
     """Return the lines from top to bottom; words of a line that are close together are joined into cells."""
-    return [Line(tuple(_joined(line))) for line in _lines(words)]
+    return [Line(tuple(_join_cells(line))) for line in _lines(words)]
 
 
 def _column_blocks(cells: Sequence[Piece]) -> Iterator[str]:
@@ -156,7 +156,7 @@ def _lines(pieces: Sequence[Piece]) -> list[list[Piece]]:
     return [sorted(line, key=lambda piece: piece.x0) for line in lines]
 
 
-def _joined(line: Sequence[Piece]) -> list[Piece]:
+def _join_cells(line: Sequence[Piece]) -> list[Piece]:
     cells: list[list[Piece]] = []
     right, height = -math.inf, 0.0
     for word in line:
@@ -212,9 +212,9 @@ def _are_pages(left: Sequence[Piece], right: Sequence[Piece]) -> bool:
     sides = [_lines(left), _lines(right)]
     if not all(_is_prose([_cell(line) for line in lines]) for lines in sides):
         return False
-    fewer, more = sorted(sides, key=len)
-    heights = {round(line[0].top) for line in more}
-    return sum(round(line[0].top) in heights for line in fewer) < SAME_LINES * len(fewer)
+    shorter, longer = sorted(sides, key=len)
+    heights = {round(line[0].top) for line in longer}
+    return sum(round(line[0].top) in heights for line in shorter) < SAME_LINES * len(shorter)
 
 
 def _bands(cells: Sequence[Piece], gutter: float) -> Iterator[tuple[float, float]]:
@@ -350,25 +350,25 @@ def _pitch(rows: Sequence[Line]) -> float:
 
 def _table_text(lines: Sequence[Line]) -> str:
     grid = _grid(lines)
-    rows = _unwrapped(lines, [grid.row(line) for line in lines])
+    rows = _unwrap(lines, [grid.row(line) for line in lines])
     pairs = _side_by_side(rows)
     if pairs:
         return "\n\n".join(pipe_table(half, header=False) for half in pairs)
     return pipe_table(rows, header=looks_like_header(rows))
 
 
-def _unwrapped(lines: Sequence[Line], rows: list[list[str]]) -> list[list[str]]:
+def _unwrap(lines: Sequence[Line], rows: list[list[str]]) -> list[list[str]]:
     """Join rows that continue in the next line, which is closer than the next row would be."""
     gaps = [_gap(above, line) for above, line in pairwise(lines)]
     between = [gap for gap, row in zip(gaps, rows[1:], strict=True) if row[0]]
     closer = median(between) * WRAPPED if between else 0
-    whole = [rows[0]]
+    result = [rows[0]]
     for gap, row in zip(gaps, rows[1:], strict=True):
-        if not row[0] and gap < closer and all(whole[-1][place] for place, cell in enumerate(row) if cell):
-            whole[-1] = [with_break(above, cell).strip() for above, cell in zip(whole[-1], row, strict=True)]
+        if not row[0] and gap < closer and all(result[-1][place] for place, cell in enumerate(row) if cell):
+            result[-1] = [with_break(above, cell).strip() for above, cell in zip(result[-1], row, strict=True)]
         else:
-            whole.append(row)
-    return whole
+            result.append(row)
+    return result
 
 
 def _side_by_side(rows: list[list[str]]) -> list[list[list[str]]]:
@@ -395,16 +395,18 @@ def in_reading_order(texts: Sequence[str]) -> list[str]:
     Texts of a right-to-left script are reversed; left-to-right texts among them, such as a name in Latin letters,
     are not.
     """
-    shown = " ".join(texts)
-    if shown.isascii() or not _FROM_RIGHT.search(shown):
+    line_text = " ".join(texts)
+    if line_text.isascii() or not _FROM_RIGHT.search(line_text):
         return list(texts)
     sides = _sides(texts)
     ends = [side for side in sides if side is not None]
-    whole = ends.count(True) > ends.count(False) or (ends[0] and ends[-1])
+    is_from_right = ends.count(True) > ends.count(False) or (ends[0] and ends[-1])
     line = list(zip(texts, sides, strict=True))
-    runs = groupby(line[::-1] if whole else line, key=lambda one: one[1] is not None and one[1] != whole)
-    found = [text for turned, run in runs for text, _ in (list(run)[::-1] if turned else run)]
-    return [_AT_THE_LEFT.sub(r"\2\1", text) for text in found] if whole else found
+    runs = groupby(
+        line[::-1] if is_from_right else line, key=lambda entry: entry[1] is not None and entry[1] != is_from_right
+    )
+    ordered = [text for is_turned, run in runs for text, _ in (list(run)[::-1] if is_turned else run)]
+    return [_AT_THE_LEFT.sub(r"\2\1", text) for text in ordered] if is_from_right else ordered
 
 
 def _sides(texts: Sequence[str]) -> list[bool | None]:

@@ -47,10 +47,10 @@ def _pages(data: bytes, pages: list[int]) -> Iterator[bytes]:
         page = document[number - 1]
         width, height = page.get_size()
         scale = min(DOTS_PER_INCH / POINTS_PER_INCH, (MOST_PIXELS / (width * height)) ** 0.5)
-        packed = io.BytesIO()
-        page.render(scale=scale, grayscale=True).to_pil().save(packed, "PNG", compress_level=1)
+        buffer = io.BytesIO()
+        page.render(scale=scale, grayscale=True).to_pil().save(buffer, "PNG", compress_level=1)
         page.close()
-        yield packed.getvalue()
+        yield buffer.getvalue()
 
 
 def _smaller(data: bytes) -> bytes:
@@ -62,9 +62,9 @@ def _smaller(data: bytes) -> bytes:
         scale = (MOST_PIXELS / (width * height)) ** 0.5
         size = (max(1, int(width * scale)), max(1, int(height * scale)))
         image.draft("L", size)  # a JPEG is not even decoded at its full size
-        packed = io.BytesIO()
-        image.convert("L").resize(size, reducing_gap=2.0).save(packed, "PNG", compress_level=1)
-        return packed.getvalue()
+        buffer = io.BytesIO()
+        image.convert("L").resize(size, reducing_gap=2.0).save(buffer, "PNG", compress_level=1)
+        return buffer.getvalue()
     return b""
 
 

@@ -30,33 +30,33 @@ class Drawn:
     """The area that its images cover, in square points."""
 
 
-def drawn(page: Any, turned: int) -> Drawn:
-    """Return the rules and images of a page, in the coordinates of the page after `turned` quarter turns."""
-    found = Drawn()
-    for thing, matrix in _things(page.raw, raw.FPDFPage_CountObjects, raw.FPDFPage_GetObject, AS_IT_IS, DEEPEST):
-        kind = raw.FPDFPageObj_GetType(thing)
+def drawn(page: Any, quarters: int) -> Drawn:
+    """Return the rules and images of a page, in the coordinates of the page after `quarters` quarter turns."""
+    result = Drawn()
+    for item, matrix in _page_objects(page.raw, raw.FPDFPage_CountObjects, raw.FPDFPage_GetObject, AS_IT_IS, DEEPEST):
+        kind = raw.FPDFPageObj_GetType(item)
         if kind == raw.FPDF_PAGEOBJ_IMAGE:
-            a, b, c, d, _, _ = _times(_matrix(thing), matrix)
-            found.images += 1
-            found.pictured += abs(a * d - b * c)
-        elif kind == raw.FPDF_PAGEOBJ_PATH and len(found.edges) <= MOST_RULES:
-            found.edges += _edges(thing, matrix, turned)
-    if len(found.edges) > MOST_RULES:
-        found.edges = []
-    return found
+            a, b, c, d, _, _ = _times(_matrix(item), matrix)
+            result.images += 1
+            result.pictured += abs(a * d - b * c)
+        elif kind == raw.FPDF_PAGEOBJ_PATH and len(result.edges) <= MOST_RULES:
+            result.edges += _edges(item, matrix, quarters)
+    if len(result.edges) > MOST_RULES:
+        result.edges = []
+    return result
 
 
-def _things(holder: Any, count: Any, get: Any, matrix: Matrix, depth: int) -> Iterator[tuple[Any, Matrix]]:
+def _page_objects(holder: Any, count: Any, get: Any, matrix: Matrix, depth: int) -> Iterator[tuple[Any, Matrix]]:
     for index in range(count(holder)):
-        thing = get(holder, index)
-        if raw.FPDFPageObj_GetType(thing) != raw.FPDF_PAGEOBJ_FORM:
-            yield thing, matrix
+        item = get(holder, index)
+        if raw.FPDFPageObj_GetType(item) != raw.FPDF_PAGEOBJ_FORM:
+            yield item, matrix
         elif depth:
-            inner = _times(_matrix(thing), matrix)
-            yield from _things(thing, raw.FPDFFormObj_CountObjects, raw.FPDFFormObj_GetObject, inner, depth - 1)
+            inner = _times(_matrix(item), matrix)
+            yield from _page_objects(item, raw.FPDFFormObj_CountObjects, raw.FPDFFormObj_GetObject, inner, depth - 1)
 
 
-def _edges(path: Any, matrix: Matrix, turned: int) -> Iterator[Edge]:
+def _edges(path: Any, matrix: Matrix, quarters: int) -> Iterator[Edge]:
     """Yield the straight lines of a path; the two long sides of a thin box are so close that they count as one."""
     corners = raw.FPDFPath_CountSegments(path)
     if not 1 < corners <= MOST_CORNERS or not _is_painted(path):
@@ -69,15 +69,15 @@ def _edges(path: Any, matrix: Matrix, turned: int) -> Iterator[Edge]:
         if kind == raw.FPDF_SEGMENT_MOVETO:
             first = point
         elif kind == raw.FPDF_SEGMENT_LINETO:
-            yield from _edge(last, point, turned)
+            yield from _edge(last, point, quarters)
         if raw.FPDFPathSegment_GetClose(segment):
-            yield from _edge(point, first, turned)
+            yield from _edge(point, first, quarters)
         last = point
 
 
-def _edge(start: tuple[float, float], end: tuple[float, float], turned: int) -> Iterator[Edge]:
+def _edge(start: tuple[float, float], end: tuple[float, float], quarters: int) -> Iterator[Edge]:
     (left, right), (bottom, above) = sorted((start[0], end[0])), sorted((start[1], end[1]))
-    x0, x1, top, bottom = placed((left, right, bottom, above), turned)
+    x0, x1, top, bottom = placed((left, right, bottom, above), quarters)
     width, height = x1 - x0, bottom - top
     if min(width, height) <= STRAIGHT < max(width, height):
         if width > height:
@@ -108,10 +108,10 @@ def _point(segment: Any, matrix: Matrix) -> tuple[float, float]:
     return a * x.value + c * y.value + e, b * x.value + d * y.value + f
 
 
-def _matrix(thing: Any) -> Matrix:
-    found = raw.FS_MATRIX()
-    raw.FPDFPageObj_GetMatrix(thing, found)
-    return found.a, found.b, found.c, found.d, found.e, found.f
+def _matrix(item: Any) -> Matrix:
+    values = raw.FS_MATRIX()
+    raw.FPDFPageObj_GetMatrix(item, values)
+    return values.a, values.b, values.c, values.d, values.e, values.f
 
 
 def _times(inner: Matrix, outer: Matrix) -> Matrix:

@@ -77,16 +77,16 @@ class _Letters:
         """Return whether a letter is adjacent on either side: some scripts are written from right to left."""
         left, right, bottom, top = box
         height = min(top - bottom, self.top - self.bottom)
-        shared = min(top, self.top) - max(bottom, self.bottom)
+        overlap = min(top, self.top) - max(bottom, self.bottom)
         gap = max(left, self.left) - min(right, self.right)
-        return shared > height / 2 and gap <= WORD_GAP * height
+        return overlap > height / 2 and gap <= WORD_GAP * height
 
     def is_below_or_above(self, box: Box) -> bool:
         """Return whether a letter is close below or above."""
         left, right, bottom, top = box
         width = min(self.right - self.left, right - left)
-        shared = min(self.right, right) - max(self.left, left)
-        return shared > width / 2 and max(self.bottom, bottom) - min(self.top, top) <= WORD_GAP * width
+        overlap = min(self.right, right) - max(self.left, left)
+        return overlap > width / 2 and max(self.bottom, bottom) - min(self.top, top) <= WORD_GAP * width
 
 
 def words(page: Any) -> tuple[dict[int, list[Piece]], bool]:
@@ -96,20 +96,20 @@ def words(page: Any) -> tuple[dict[int, list[Piece]], bool]:
     """
     text_page = page.get_textpage()
     seen: dict[int, dict[str, set[tuple[int, int]]]] = {}
-    found: dict[int, list[Piece]] = {}
-    for word in _joined(text_page.raw):
+    pieces: dict[int, list[Piece]] = {}
+    for word in _join_letters(text_page.raw):
         piece = Piece(*placed((word.left, word.right, word.bottom, word.top), word.quarter), word.text)
         if not _is_again(piece, seen.setdefault(word.quarter, {})):
-            found.setdefault(word.quarter, []).append(piece)
-    are_all = bool(raw.FPDFText_CountChars(text_page.raw) <= MOST_LETTERS)
+            pieces.setdefault(word.quarter, []).append(piece)
+    is_complete = bool(raw.FPDFText_CountChars(text_page.raw) <= MOST_LETTERS)
     text_page.close()
-    return found, are_all
+    return pieces, is_complete
 
 
-def placed(box: Box, turned: int) -> Box:
-    """Return left, right, top and bottom, measured from the top, on the page after `turned` quarter turns."""
+def placed(box: Box, quarters: int) -> Box:
+    """Return left, right, top and bottom, measured from the top, on the page after `quarters` quarter turns."""
     left, right, bottom, top = box
-    match turned:
+    match quarters:
         case 1:
             return bottom, top, left, right
         case 2:
@@ -120,7 +120,7 @@ def placed(box: Box, turned: int) -> Box:
             return left, right, -top, -bottom
 
 
-def _joined(text_page: Any) -> Iterator[_Letters]:
+def _join_letters(text_page: Any) -> Iterator[_Letters]:
     word: _Letters | None = None
     for index, letter, box in _letters(text_page):
         if word is not None and letter and word.takes_next(letter, box):
@@ -138,19 +138,19 @@ def _joined(text_page: Any) -> Iterator[_Letters]:
 
 def _letters(text_page: Any) -> Iterator[tuple[int, str, Box]]:
     """Yield the index, letter and box of each character; the letter is empty for white space between words."""
-    code_of, box_of, is_made_up = raw.FPDFText_GetUnicode, raw.FPDFText_GetLooseCharBox, raw.FPDFText_IsGenerated
-    found = raw.FS_RECTF()
-    reference = ctypes.byref(found)
+    code_of, box_of, is_generated = raw.FPDFText_GetUnicode, raw.FPDFText_GetLooseCharBox, raw.FPDFText_IsGenerated
+    rectangle = raw.FS_RECTF()
+    reference = ctypes.byref(rectangle)
     for index in range(min(raw.FPDFText_CountChars(text_page), MOST_LETTERS)):
         code = code_of(text_page, index)
         if code > SPACE and code != HARD_SPACE:
             box_of(text_page, index, reference)
             letter = _sign(text_page, index, code) if code in FONT_SIGNS else chr(code)
-            yield index, letter, (found.left, found.right, found.bottom, found.top)
+            yield index, letter, (rectangle.left, rectangle.right, rectangle.bottom, rectangle.top)
         elif code == HYPHEN:
             box_of(text_page, index, reference)
-            yield index, "-", (found.left, found.right, found.bottom, found.top)
-        elif code != SPACE or is_made_up(text_page, index) != 1:
+            yield index, "-", (rectangle.left, rectangle.right, rectangle.bottom, rectangle.top)
+        elif code != SPACE or is_generated(text_page, index) != 1:
             yield index, "", (0, 0, 0, 0)
 
 

@@ -45,7 +45,7 @@ Box = tuple[float, float, float, float]
 def read(data: bytes, limits: ReadLimits) -> Iterator[Part]:
     """Yield the pages that the limits name, as many as time allows; the caller asks again for the remaining ones."""
     until = time.monotonic() + min(limits.wall_seconds, limits.cpu_seconds) * PAGES_SHARE
-    document = _opened(data)
+    document = _open(data)
     yield PageCount(len(document))
     if limits.first_page == 1:
         yield from pdf_facts(document.get_metadata_dict(), len(document))
@@ -57,7 +57,7 @@ def read(data: bytes, limits: ReadLimits) -> Iterator[Part]:
             break
 
 
-def _opened(data: bytes) -> Any:
+def _open(data: bytes) -> Any:
     try:
         return pypdfium2.PdfDocument(data)
     except pypdfium2.PdfiumError as error:
@@ -78,29 +78,29 @@ def _page(document: Any, number: int, known: set[str]) -> Iterator[Part]:
         yield Note(f"Page {number} is damaged; its text could not be read.", truncated=True)
         return
     yield from _links(document, page)
-    page = _filled_in(document, page, number)
-    turned = page.get_rotation() // 90
-    found = drawn(page, turned)
-    pieces, are_all = words(page)
-    texts = [_page_text(pieces.pop(turned, []), found.edges)]
-    texts += [_page_text(some, drawn(page, quarter).edges) for quarter, some in sorted(pieces.items())]
+    page = _flatten(document, page, number)
+    quarters = page.get_rotation() // 90
+    drawings = drawn(page, quarters)
+    pieces, is_complete = words(page)
+    texts = [_page_text(pieces.pop(quarters, []), drawings.edges)]
+    texts += [_page_text(others, drawn(page, quarter).edges) for quarter, others in sorted(pieces.items())]
     text = "\n\n".join(filter(None, texts))
     known.update(words_of(text))
     text = mended(text, known)
     paper = math.prod(page.get_size())
-    is_picture = found.pictured > MOSTLY * paper
+    is_picture = drawings.pictured > MOSTLY * paper
     page.close()
-    if not are_all:
+    if not is_complete:
         yield Note(f"Of page {number} only the first {MOST_LETTERS:,} characters were read.", truncated=True)
     if text:
         yield Section(f"page {number}", text)
-    if found.images and (not text or (is_picture and "\n" not in text and len(text.split()) <= FEW_WORDS)):
+    if drawings.images and (not text or (is_picture and "\n" not in text and len(text.split()) <= FEW_WORDS)):
         yield Picture(f"page {number}")
-    elif found.pictured > SHOWN * paper and not (is_picture and len(text.split()) > FEW_WORDS):
+    elif drawings.pictured > SHOWN * paper and not (is_picture and len(text.split()) > FEW_WORDS):
         yield OmittedPart("pictures", f"page {number}")
 
 
-def _filled_in(document: Any, page: Any, number: int) -> Any:
+def _flatten(document: Any, page: Any, number: int) -> Any:
     """Return the page with its form entries and annotations made part of its content."""
     if not raw.FPDFPage_GetAnnotCount(page.raw):
         return page
@@ -123,21 +123,21 @@ def _links(document: Any, page: Any) -> Iterator[Link]:
 
 
 def _page_text(pieces: list[Piece], edges: list[Edge]) -> str:
-    tables = [(table.bbox, text) for table in _ruled(edges) if (text := _ruled_table(table, pieces))]
+    tables = [(table.bbox, text) for table in _find_tables(edges) if (text := _ruled_table(table, pieces))]
     free = [piece for piece in pieces if not any(_inside(piece, box) for box, _ in tables)]
-    return "\n\n".join(_interleaved(free, tables))
+    return "\n\n".join(_interleave(free, tables))
 
 
-def _ruled(edges: list[Edge]) -> list[Any]:
+def _find_tables(edges: list[Edge]) -> list[Any]:
     """Find the tables that rules form; pdfplumber needs nothing of a page but its edges."""
     page: Any = SimpleNamespace(edges=edges)
     return TableFinder(page).tables if len(edges) >= FEWEST_RULES else []
 
 
-def _interleaved(words: list[Piece], tables: list[tuple[Box, str]]) -> list[str]:
+def _interleave(words: list[Piece], tables: list[tuple[Box, str]]) -> list[str]:
     """Insert each ruled table where it begins; the words between two tables are laid out on their own."""
     texts: list[str] = []
-    for box, table in sorted(tables, key=lambda placed: placed[0][1]):
+    for box, table in sorted(tables, key=lambda entry: entry[0][1]):
         texts += blocks([word for word in words if word.bottom <= box[1] + 2])
         words = [word for word in words if word.bottom > box[1] + 2]
         texts.append(table)
@@ -149,8 +149,8 @@ def _ruled_table(table: Any, words: list[Piece]) -> str:
     frame = table.bbox
     inside = sorted((word for word in words if _inside(word, frame)), key=_middle)
     rows = [_row(row, inside) for row in table.rows]
-    filled = [sum(bool(cell) for cell in row) for row in rows]
-    if len(rows) < 2 or sum(count > 1 for count in filled) * 2 < len(rows) or any(None in row for row in rows):
+    counts = [sum(bool(cell) for cell in row) for row in rows]
+    if len(rows) < 2 or sum(count > 1 for count in counts) * 2 < len(rows) or any(None in row for row in rows):
         return ""
     texts = [[cell or "" for cell in row] for row in rows]
     return pipe_table(texts, header=looks_like_header(texts))

@@ -21,7 +21,7 @@ def pdf_facts(about: Mapping[str, Any], pages: int) -> Iterator[Fact]:
         if isinstance(value, str) and value.strip("() ").lower() not in {"", "anonymous", "untitled", "unspecified"}:
             yield Fact(name, value)
     for key, name in DATES.items():
-        found = _DATE.match(str(about.get(key) or ""))
-        if found:
-            yield Fact(name, "-".join(found.groups()))
+        match = _DATE.match(str(about.get(key) or ""))
+        if match:
+            yield Fact(name, "-".join(match.groups()))
     yield Fact("pages", str(pages))

@@ -56,9 +56,9 @@ def _exif(image: Any) -> Iterator[Fact]:
     """Yield the tags of the camera or program; damaged ones are skipped, so that the picture is still used."""
     try:
         tags = image.getexif()
-        named = {ExifTags.TAGS.get(tag): value for tag, value in {**tags, **tags.get_ifd(EXIF_DETAILS)}.items()}
+        values = {ExifTags.TAGS.get(tag): value for tag, value in {**tags, **tags.get_ifd(EXIF_DETAILS)}.items()}
     except MemoryError:
         raise
     except Exception:  # noqa: BLE001 - the library documents no end of its errors
         return
-    yield from (Fact(fact, str(named[tag])) for tag, fact in EXIF_FACTS.items() if isinstance(named.get(tag), str))
+    yield from (Fact(fact, str(values[tag])) for tag, fact in EXIF_FACTS.items() if isinstance(values.get(tag), str))

@@ -39,8 +39,8 @@ def looks_like_header(rows: Sequence[Row]) -> bool:
     if len(rows) < 2 or len(rows[0]) < 2:
         return False
     first = [cell.strip() for cell in rows[0]]
-    named = [cell for cell in first if cell]
-    if len(named) < len(first) - 1 or not first[-1] or not all(map(_is_name, named)):
+    names = [cell for cell in first if cell]
+    if len(names) < len(first) - 1 or not first[-1] or not all(map(_is_name, names)):
         return False
     return len(first) > 2 or sum(_has_digit(row[-1]) for row in rows[1:]) * 2 > len(rows) - 1
 
@@ -60,8 +60,8 @@ def _cell(cell: str) -> str:
 def _rectangular(rows: list[list[str]]) -> list[list[str]]:
     width = max((len(row) for row in rows), default=0)
     full = [row + [""] * (width - len(row)) for row in rows]
-    used = [index for index in range(width) if any(row[index] for row in full)]
-    return [[row[index] for index in used] for row in full]
+    columns = [index for index in range(width) if any(row[index] for row in full)]
+    return [[row[index] for index in columns] for row in full]
 
 
 def _line(row: Row) -> str:

@@ -65,11 +65,11 @@ def _lines(first: int, last: int) -> str:
 
 
 def _tidy(text: str) -> str:
-    whole = "\n\n".join(map(_mended, _EMPTY_LINES.split(text)))
-    return mended(whole, frozenset(words_of(whole))) if BREAK in whole else whole
+    full_text = "\n\n".join(map(_unwrap, _EMPTY_LINES.split(text)))
+    return mended(full_text, frozenset(words_of(full_text))) if BREAK in full_text else full_text
 
 
-def _mended(paragraph: str) -> str:
+def _unwrap(paragraph: str) -> str:
     """Remove the line breaks of a paragraph that only a margin caused."""
     lines = paragraph.split("\n")
     margin = max(map(len, lines))

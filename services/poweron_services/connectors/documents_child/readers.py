@@ -151,7 +151,7 @@ OLD_OFFICE = {
 }
 """Types that cannot be read, with their name and the format to save them in instead."""
 
-_UNWANTED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u2060\ud800-\udfff\ufeff\ufffe\uffff]")
+_UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u2060\ud800-\udfff\ufeff\ufffe\uffff]")
 _BLANK_LINES = re.compile(r"\n[ \t]*\n\s*\n")
 
 
@@ -164,9 +164,9 @@ def reader_of(kind: str, data: bytes) -> Reader:
             "document_protected",
         )
     if kind in OLD_OFFICE:
-        what, newer = OLD_OFFICE[kind]
+        format_name, newer = OLD_OFFICE[kind]
         raise Unreadable(
-            f"is {what}, which cannot be read; save it as {newer} or PDF and hand that over.",
+            f"is {format_name}, which cannot be read; save it as {newer} or PDF and hand that over.",
             "document_format_unknown",
         )
     if kind not in READERS:
@@ -188,15 +188,15 @@ def read(parts: Iterable[Part], kind: str, name: str, limits: ReadLimits, tell: 
     The sections are passed to `tell`, and are not in the document that is returned.
     """
     deadline = time.monotonic() + limits.wall_seconds * READING_SHARE
-    told = 0
+    section_count = 0
 
-    def counted(part: Told) -> None:
-        nonlocal told
-        told += isinstance(part, Section)
+    def count_and_tell(part: Told) -> None:
+        nonlocal section_count
+        section_count += isinstance(part, Section)
         tell(part)
 
     try:
-        document = collect(parts, limits, deadline, counted)
+        document = collect(parts, limits, deadline, count_and_tell)
     except (Unreadable, MemoryError, RecursionError):
         raise
     except Exception as error:
@@ -205,10 +205,10 @@ def read(parts: Iterable[Part], kind: str, name: str, limits: ReadLimits, tell: 
             f"open it in its own program, save it again and hand over the new file.",
             "document_damaged",
         ) from error
-    if not told and not document.pictures:
+    if not section_count and not document.pictures:
         raise Unreadable(without_text(document.notes), "document_without_text")
     notes = (*mismatch(kind, name), *document.notes)
-    return replace(document, name=" ".join(_UNWANTED.sub("", name).split()), mime_type=kind, notes=notes)
+    return replace(document, name=" ".join(_UNPRINTABLE.sub("", name).split()), mime_type=kind, notes=notes)
 
 
 def collect(parts: Iterable[Part], limits: ReadLimits, deadline: float, tell: Tell | None = None) -> ExtractedDocument:
@@ -216,10 +216,10 @@ def collect(parts: Iterable[Part], limits: ReadLimits, deadline: float, tell: Te
 
     With `tell`, the sections are passed on to it and not kept here.
     """
-    kept: list[Told] = []
-    tell = tell or kept.append
+    parts_told: list[Told] = []
+    tell = tell or parts_told.append
     notes: list[Note] = []
-    found = 0
+    section_count = 0
     links: dict[str, None] = {}
     about: list[Fact | Picture | OmittedPart] = []
     left = limits.characters
@@ -239,10 +239,10 @@ def collect(parts: Iterable[Part], limits: ReadLimits, deadline: float, tell: Te
             continue
         text = clean(part.text)
         if text:
-            found += 1
+            section_count += 1
             tell(Section(" ".join(clean(part.locator).split()), text[:left]))
         left -= len(text)
-        if found >= limits.sections:
+        if section_count >= limits.sections:
             notes.append(Note(f"Only the first {limits.sections:,} parts were read.", truncated=True))
             break
         if left < 0:
@@ -254,23 +254,23 @@ def collect(parts: Iterable[Part], limits: ReadLimits, deadline: float, tell: Te
     return ExtractedDocument(
         name="",
         mime_type="",
-        sections=tuple(part for part in kept if isinstance(part, Section)),
+        sections=tuple(part for part in parts_told if isinstance(part, Section)),
         truncated=any(note.truncated for note in notes),
         notes=tuple(dict.fromkeys(note.sentence for note in notes)),
         links=tuple(links),
-        metadata=tuple(_told(about)),
+        metadata=tuple(_metadata(about)),
         pictures=tuple(dict.fromkeys(part.locator for part in about if isinstance(part, Picture))),
         omitted=tuple(dict.fromkeys((part.kind, part.place) for part in about if isinstance(part, OmittedPart))),
     )
 
 
-def _told(about: Iterable[Fact | Picture | OmittedPart]) -> list[tuple[str, str]]:
+def _metadata(about: Iterable[Fact | Picture | OmittedPart]) -> list[tuple[str, str]]:
     """The facts that have a name and a value, deduplicated."""
-    facts = ((_one_line(fact.name), _one_line(fact.value)) for fact in about if isinstance(fact, Fact))
+    facts = ((_line(fact.name), _line(fact.value)) for fact in about if isinstance(fact, Fact))
     return list(dict.fromkeys(fact for fact in facts if all(fact)))[:MOST_FACTS]
 
 
-def _one_line(text: str) -> str:
+def _line(text: str) -> str:
     return " ".join(clean(text).split())[:LONGEST_FACT]
 
 
@@ -286,13 +286,13 @@ def without_text(notes: tuple[str, ...]) -> str:
 
 
 def mismatch(kind: str, name: str) -> list[str]:
-    named = media_types.named_kind(name)
-    if named in {None, kind}:
+    name_kind = media_types.named_kind(name)
+    if name_kind in {None, kind}:
         return []
     return [f"The name {name!r} does not fit the content, which is {WORDS_FOR[kind]} and was read as such."]
 
 
 def clean(text: str) -> str:
     """Remove characters that are not text, normalise line ends, and reduce blank lines to one."""
-    plain = _UNWANTED.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
+    plain = _UNPRINTABLE.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
     return _BLANK_LINES.sub("\n\n", plain).strip()

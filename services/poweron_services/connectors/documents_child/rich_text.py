@@ -22,27 +22,27 @@ _DATE = re.compile(r"\\creatim\\yr(\d{4})\\mo(\d{1,2})\\dy(\d{1,2})")
 
 def read(data: bytes, limits: ReadLimits) -> Iterator[Part]:
     most = limits.whole_text * WHOLE_TEXTS
-    written = data[:most].decode("cp1252", "replace")
+    source = data[:most].decode("cp1252", "replace")
     if len(data) > most:
         yield Note(f"Only the first {most:,} of {len(data):,} bytes were read.", truncated=True)
-    yield from _facts(written[:HEAD])
-    yield Section("", "\n\n".join(_blocks(_text(written).splitlines())))
-    yield from (OmittedPart(kind) for mark, kind in UNREAD.items() if mark in written)
+    yield from _facts(source[:HEAD])
+    yield Section("", "\n\n".join(_blocks(_text(source).splitlines())))
+    yield from (OmittedPart(kind) for mark, kind in UNREAD.items() if mark in source)
 
 
-def _text(written: str) -> str:
-    text: str = striprtf.rtf_to_text(written, errors="replace")  # type: ignore[no-untyped-call] # it has no types
+def _text(source: str) -> str:
+    text: str = striprtf.rtf_to_text(source, errors="replace")  # type: ignore[no-untyped-call] # it has no types
     return text
 
 
 def _facts(head: str) -> Iterator[Fact]:
     for name in FACTS:
-        found = re.search(rf"{{\\{name} ([^{{}}]*)}}", head)
-        if found:
-            yield Fact(name, _text(rf"{{\rtf1 {found[1]}}}"))
-    created = _DATE.search(head)
-    if created:
-        yield Fact("created", "-".join(part.zfill(2) for part in created.groups()))
+        match = re.search(rf"{{\\{name} ([^{{}}]*)}}", head)
+        if match:
+            yield Fact(name, _text(rf"{{\rtf1 {match[1]}}}"))
+    moment = _DATE.search(head)
+    if moment:
+        yield Fact("created", "-".join(part.zfill(2) for part in moment.groups()))
 
 
 def _blocks(lines: list[str]) -> Iterator[str]:

@@ -79,13 +79,13 @@ def _filter(machine: int, calls: list[int]) -> list[tuple[int, int, int, int]]:
 
 def give_up_rights() -> list[Right]:
     """Drop all privileges, irreversibly; return those that cannot be dropped on this system."""
-    kept: list[Right] = []
+    remaining: list[Right] = []
     for right, give_up in RIGHTS.items():
         try:
             give_up()
         except (AttributeError, KeyError, OSError):  # no such call, no such user, or forbidden
-            kept.append(right)
-    return kept
+            remaining.append(right)
+    return remaining
 
 
 def _become_nobody() -> None:

@@ -61,10 +61,10 @@ def sheet_blocks(rows: Iterable[SheetRow]) -> Iterator[str]:
 def _blocks(rows: Iterable[SheetRow]) -> Iterator[Rows]:
     """Yield blocks of rows without a gap; a row of column names belongs to the rows below, even across a gap."""
     names: list[SheetRow] = []
-    for filled, some in groupby(rows, key=lambda row: any(row.cells)):
-        if not filled:
+    for has_text, group in groupby(rows, key=lambda row: any(row.cells)):
+        if not has_text:
             continue
-        block = list(some)
+        block = list(group)
         if names and block[0].is_single:
             yield names
             names = []
@@ -80,18 +80,18 @@ def _blocks(rows: Iterable[SheetRow]) -> Iterator[Rows]:
 
 def _side_by_side(block: Rows) -> list[Rows]:
     """Split a block at empty columns into tables that each have their own column and row names."""
-    used = sorted({column for row in block for column in row.filled})
-    gaps = [(left, right) for left, right in pairwise(used) if right - left > 1]
+    columns = sorted({column for row in block for column in row.filled})
+    gaps = [(left, right) for left, right in pairwise(columns) if right - left > 1]
     for left, right in gaps[:MOST_GAPS]:
-        first, second = (_within(block, range(left + 1)), _within(block, range(right, used[-1] + 1)))
+        first, second = (_within(block, range(left + 1)), _within(block, range(right, columns[-1] + 1)))
         if _is_table(first) and _is_table(second):
             return [first, *_side_by_side(second)]
     return [block]
 
 
 def _within(block: Rows, columns: range) -> Rows:
-    kept = [row._replace(cells=[cell if at in columns else "" for at, cell in enumerate(row.cells)]) for row in block]
-    return [row for row in kept if any(row.cells)]
+    parts = [row._replace(cells=[cell if at in columns else "" for at, cell in enumerate(row.cells)]) for row in block]
+    return [row for row in parts if any(row.cells)]
 
 
 def _is_table(rows: Rows) -> bool:
@@ -114,29 +114,31 @@ def _table(rows: Rows, above: list[str]) -> tuple[list[str], list[str]]:
     texts = [row.only for row in rows[: len(rows) - len(body)]]
     if not body:
         return texts, above
-    names, body = _named(body, above, is_new=bool(texts))
+    names, body = _column_names(body, above, is_new=bool(texts))
     sections = _sections(body)
     width = max(len(names), *(len(row.cells) for row in body)) if body else len(names)
-    told = [
+    full_rows = [
         [*row.cells, *[""] * (width - len(row.cells)), section]
         for row, section in zip(body, sections, strict=True)
         if section is not None
     ]
     head = [[*names, *[""] * (width - len(names)), SECTION if any(sections) else ""]] if names else []
-    return [*texts, pipe_table([*head, *told], header=bool(head and told))], names
+    return [*texts, pipe_table([*head, *full_rows], header=bool(head and full_rows))], names
 
 
-def _named(rows: Rows, above: list[str], *, is_new: bool) -> tuple[list[str], Rows]:
+def _column_names(rows: Rows, above: list[str], *, is_new: bool) -> tuple[list[str], Rows]:
     """Return the column names, from the first rows or from above, and the other rows; `is_new` if there is a title."""
     first = rows[0]
     columns = {column for row in rows for column in row.filled}
-    named = {column for column, name in enumerate(above) if name}
-    is_below = columns == named and not is_new if first_row_is_header([first.cells] * 2) else columns <= named
+    named_columns = {column for column, name in enumerate(above) if name}
+    is_below = (
+        columns == named_columns and not is_new if first_row_is_header([first.cells] * 2) else columns <= named_columns
+    )
     if is_below and not _is_header(rows, strict=True):
         return (above, rows[1:] if first.cells == above else rows)
     is_double = len(rows) > FEWEST and _is_group_row(first, rows[1])
     if is_double and _is_header(rows[1:], strict=first.filled != rows[1].filled):
-        return _joined(first, rows[1]), rows[2:]
+        return _join_names(first, rows[1]), rows[2:]
     if _is_header(rows, strict=False):
         return first.cells, rows[1:]
     return [], rows
@@ -162,7 +164,7 @@ def _is_group_row(first: SheetRow, second: SheetRow) -> bool:
     return has_all and (repeats or gaps) and not is_again
 
 
-def _joined(first: SheetRow, second: SheetRow) -> list[str]:
+def _join_names(first: SheetRow, second: SheetRow) -> list[str]:
     """Join the names of two rows; a group extends to the next group."""
     names: list[str] = []
     group = ""
@@ -178,8 +180,10 @@ def _sections(body: Rows) -> list[str | None]:
     alone = [
         row.is_single and not is_number(row.only) and not following.is_single for row, following in pairwise(body)
     ] + [False] * bool(body)
-    marked = [is_one and (row.is_marked or row.only.endswith(":")) for is_one, row in zip(alone, body, strict=True)]
-    names = marked if any(marked) else alone if alone[:1] == [True] else [False] * len(body)
+    is_title = [
+        is_alone and (row.is_marked or row.only.endswith(":")) for is_alone, row in zip(alone, body, strict=True)
+    ]
+    names = is_title if any(is_title) else alone if alone[:1] == [True] else [False] * len(body)
     sections: list[str | None] = []
     section = ""
     for is_name, row in zip(names, body, strict=True):
@@ -205,8 +209,8 @@ def spread(rows: Sequence[Sequence[Cell]]) -> list[list[str]]:
             while (line, column) in places:
                 column += 1
             columns = min(cell.columns, MOST_SPAN)
-            covered = min(max(cell.rows, 1), MOST_SPAN, len(rows) - line)
-            _fill(places, cell.text, range(line, line + covered), column, 1 if columns >= width > 1 else columns)
+            height = min(max(cell.rows, 1), MOST_SPAN, len(rows) - line)
+            _fill(places, cell.text, range(line, line + height), column, 1 if columns >= width > 1 else columns)
             column += columns
     widest = max((column for _, column in places), default=-1) + 1
     return [[places.get((line, column), "") for column in range(widest)] for line in range(len(rows))]

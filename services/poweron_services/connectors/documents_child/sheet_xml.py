@@ -74,18 +74,18 @@ class Workbook:
         path = self._paths.get(name, "")
         if path not in self._names or self._archive.getinfo(path).file_size > LARGEST:
             return SheetDetails()
-        told = SheetDetails()
+        details = SheetDetails()
         with self._archive.open(path) as part, suppress(etree.XMLSyntaxError):
-            told = self._details(part)
+            details = self._details(part)
         with suppress(etree.XMLSyntaxError, KeyError):
             beside = self._beside(path)
-            told.comments = self._comments(beside)
-            told.unread = self._drawn(beside)
-        return told
+            details.comments = self._comments(beside)
+            details.unread = self._drawing_kinds(beside)
+        return details
 
     def _sheet_paths(self) -> dict[str, str]:
         relations = parsed(self._archive.read("xl/_rels/workbook.xml.rels"))
-        targets = {one.get("Id"): one.get("Target", "") for one in relations}
+        targets = {relation.get("Id"): relation.get("Target", "") for relation in relations}
         workbook = parsed(self._archive.read("xl/workbook.xml"))
         settings = workbook.find(f"{MAIN}calcPr")
         self._is_to_calculate = settings is not None and settings.get("fullCalcOnLoad") in {"1", "true"}
@@ -94,47 +94,47 @@ class Workbook:
 
     def _cell_styles(self) -> list[Style]:
         styles = parsed(self._archive.read("xl/styles.xml"))
-        own = {one.get("numFmtId"): one.get("formatCode", "") for one in styles.iter(f"{MAIN}numFmt")}
-        codes = {**BUILT_IN, **own}
+        own_codes = {element.get("numFmtId"): element.get("formatCode", "") for element in styles.iter(f"{MAIN}numFmt")}
+        codes = {**BUILT_IN, **own_codes}
         fonts = enumerate(styles.iterfind(f"{MAIN}fonts/{MAIN}font"))
         bold = {str(number) for number, font in fonts if _is_on(font.find(f"{MAIN}b"))}
         cells = styles.iterfind(f"{MAIN}cellXfs/{MAIN}xf")
         return [Style(codes.get(cell.get("numFmtId"), ""), cell.get("fontId") in bold) for cell in cells]
 
     def _details(self, part: Any) -> SheetDetails:
-        told = SheetDetails()
+        details = SheetDetails()
         for _, cell in etree.iterparse(part, tag=f"{MAIN}c", resolve_entities=False, no_network=True):
-            self._note(told, cell)
+            self._note(details, cell)
             cell.clear()
             while cell.getprevious() is not None:
                 del cell.getparent()[0]
-        return told
+        return details
 
-    def _note(self, told: SheetDetails, cell: Any) -> None:
+    def _note(self, details: SheetDetails, cell: Any) -> None:
         place = _place(cell.get("r", ""))
         if place is None:
             return
         value, formula = cell.findtext(f"{MAIN}v"), cell.find(f"{MAIN}f")
         if cell.get("t") == "e":
-            told.texts[place] = value or ""
+            details.texts[place] = value or ""
         elif formula is not None and (not value or (self._is_to_calculate and value == "0")):
-            told.uncalculated += 1
-            told.texts[place] = f"={formula.text or NOT_CALCULATED}"
+            details.uncalculated += 1
+            details.texts[place] = f"={formula.text or NOT_CALCULATED}"
         style = _nth(self._styles, cell.get("s", "0"), Style())
         if style.code and value is not None:
-            told.formats[place] = style.code
+            details.formats[place] = style.code
         if style.is_bold:
-            told.bold.add(place)
+            details.bold.add(place)
 
     def _beside(self, path: str) -> dict[str, str]:
         """The paths of the parts that belong to the sheet, keyed by kind."""
         folder, _, name = path.rpartition("/")
         relations = parsed(self._archive.read(f"{folder}/_rels/{name}.rels"))
         return {
-            one.get("Type", "").rpartition("/")[2]: posixpath.normpath(
-                posixpath.join(folder, one.get("Target", ""))
+            relation.get("Type", "").rpartition("/")[2]: posixpath.normpath(
+                posixpath.join(folder, relation.get("Target", ""))
             ).removeprefix("/")
-            for one in relations
+            for relation in relations
         }
 
     def _comments(self, beside: dict[str, str]) -> list[str]:
@@ -143,7 +143,7 @@ class Workbook:
             return self._threads(beside["threadedComment"])
         return self._notes(beside["comments"]) if "comments" in beside else []
 
-    def _drawn(self, beside: dict[str, str]) -> list[str]:
+    def _drawing_kinds(self, beside: dict[str, str]) -> list[str]:
         if "drawing" not in beside:
             return []
         drawing = parsed(self._archive.read(beside["drawing"]))
@@ -154,32 +154,40 @@ class Workbook:
         part = parsed(self._archive.read(path))
         authors = [author.text or "" for author in part.iter(f"{MAIN}author")]
         return [
-            _comment(one.get("ref", ""), _nth(authors, one.get("authorId", ""), ""), "".join(one.itertext(f"{MAIN}t")))
-            for one in part.iter(f"{MAIN}comment")
+            _comment(
+                comment.get("ref", ""),
+                _nth(authors, comment.get("authorId", ""), ""),
+                "".join(comment.itertext(f"{MAIN}t")),
+            )
+            for comment in part.iter(f"{MAIN}comment")
         ]
 
     def _threads(self, path: str) -> list[str]:
         people: dict[str, str] = {}
         for name in self._names:
             if name.startswith("xl/persons/"):
-                people |= {one.get("id", ""): one.get("displayName", "") for one in parsed(self._archive.read(name))}
+                people |= {
+                    person.get("id", ""): person.get("displayName", "") for person in parsed(self._archive.read(name))
+                }
         return [
-            _comment(one.get("ref", ""), people.get(one.get("personId", ""), ""), one.findtext("{*}text") or "")
-            for one in parsed(self._archive.read(path))
+            _comment(
+                comment.get("ref", ""), people.get(comment.get("personId", ""), ""), comment.findtext("{*}text") or ""
+            )
+            for comment in parsed(self._archive.read(path))
         ]
 
 
 def _comment(place: str, author: str, text: str) -> str:
-    said = " ".join(text.removeprefix(f"{author}:").split())
-    return f"- Comment on {place}{author and f' by {author}'}: {said}"
+    words = " ".join(text.removeprefix(f"{author}:").split())
+    return f"- Comment on {place}{author and f' by {author}'}: {words}"
 
 
 def _is_on(mark: Any) -> bool:
     return mark is not None and mark.get("val", "1") not in {"0", "false"}
 
 
-def _nth(things: Sequence[Thing], number: str, other: Thing) -> Thing:
-    return things[int(number)] if number.isdecimal() and int(number) < len(things) else other
+def _nth(items: Sequence[Thing], number: str, other: Thing) -> Thing:
+    return items[int(number)] if number.isdecimal() and int(number) < len(items) else other
 
 
 def _path(target: str) -> str:
@@ -187,10 +195,10 @@ def _path(target: str) -> str:
 
 
 def _place(reference: str) -> Place | None:
-    found = _PLACE.match(reference)
-    if found is None:
+    match = _PLACE.match(reference)
+    if match is None:
         return None
     column = 0
-    for letter in found[1]:
+    for letter in match[1]:
         column = column * 26 + ord(letter) - 64
-    return int(found[2]) - 1, column - 1
+    return int(match[2]) - 1, column - 1

@@ -38,7 +38,7 @@ def read(data: bytes, limits: ReadLimits) -> Iterator[Part]:
         texts = [*_texts(slide), *_comments(slide.part, authors)]
         locator = f"slide {number}{' (hidden)' if number in hidden else ''}"
         yield Section(locator, "\n\n".join(texts))
-        yield from (OmittedPart(kind, locator) for shape in _flat(slide.shapes) if (kind := _unread_kind(shape)))
+        yield from (OmittedPart(kind, locator) for shape in _flat(slide.shapes) if (kind := _omission(shape)))
 
 
 def _is_hidden(slide: Any) -> bool:
@@ -57,24 +57,26 @@ def _unfold(slide: Any) -> None:
 def _authors(presentation: Any) -> dict[str, str]:
     """The names of the authors of comments, keyed by id."""
     parts = [
-        one.target_part for one in presentation.rels.values() if one.reltype.endswith(("/commentAuthors", "/authors"))
+        relation.target_part
+        for relation in presentation.rels.values()
+        if relation.reltype.endswith(("/commentAuthors", "/authors"))
     ]
     return {author.get("id", ""): author.get("name", "") for part in parts for author in parsed(part.blob)}
 
 
 def _comments(slide: Any, authors: dict[str, str]) -> Iterator[str]:
     """Yield the comments and their replies, in the format of older or newer files."""
-    for part in (one.target_part for one in slide.rels.values() if one.reltype.endswith("/comments")):
+    for part in (relation.target_part for relation in slide.rels.values() if relation.reltype.endswith("/comments")):
         for comment in parsed(part.blob).iter("{*}cm", "{*}reply"):
-            own = [child for child in comment if child.tag.rpartition("}")[2] in {"text", "txBody"}]
-            text = " ".join("".join(each for child in own for each in child.itertext()).split())
+            children = [child for child in comment if child.tag.rpartition("}")[2] in {"text", "txBody"}]
+            text = " ".join("".join(piece for child in children for piece in child.itertext()).split())
             author = authors.get(comment.get("authorId", ""), "")
             yield f"- Comment{author and f' by {author}'}: {text}"
 
 
 def _texts(slide: Any) -> Iterator[str]:
     title = slide.shapes.title
-    heading = "" if title is None else " ".join(_whole_text(title.text_frame).split())
+    heading = "" if title is None else " ".join(_full_text(title.text_frame).split())
     if heading:
         yield f"### {heading}"
     for shape in _flat(slide.shapes):
@@ -106,7 +108,7 @@ def _shape(shape: Any) -> Iterator[str]:
         yield "\n".join(_lines(shape.text_frame))
 
 
-def _unread_kind(shape: Any) -> str:
+def _omission(shape: Any) -> str:
     """The kind of the shape if nothing of it is read, else empty."""
     match shape.shape_type:
         case MSO_SHAPE_TYPE.PICTURE | MSO_SHAPE_TYPE.LINKED_PICTURE:
@@ -121,15 +123,15 @@ def _unread_kind(shape: Any) -> str:
 
 def _diagram(shape: Any) -> Any:
     """The data of the diagram that the shape shows, or None."""
-    found = next(shape._element.iter(f"{DIAGRAM}relIds"), None)  # noqa: SLF001 - no public way to it
-    name = found.get(qn("r:dm")) if found is not None else None
+    element = next(shape._element.iter(f"{DIAGRAM}relIds"), None)  # noqa: SLF001 - no public way to it
+    name = element.get(qn("r:dm")) if element is not None else None
     return parsed(shape.part.related_part(name).blob) if name in shape.part.rels else None
 
 
 def _table(table: Any) -> str:
     rows = [
         [
-            Cell(_whole_text(cell.text_frame), cell.span_width, cell.span_height)
+            Cell(_full_text(cell.text_frame), cell.span_width, cell.span_height)
             for cell in row.cells
             if not cell.is_spanned
         ]
@@ -140,12 +142,12 @@ def _table(table: Any) -> str:
 
 def _lines(frame: Any) -> Iterator[str]:
     paragraphs = [(paragraph.level, _text(paragraph).strip()) for paragraph in frame.paragraphs]
-    filled = [(level, text) for level, text in paragraphs if text]
-    for level, text in filled:
-        yield f"{'  ' * level}- {text}" if len(filled) > 1 else text
+    lines = [(level, text) for level, text in paragraphs if text]
+    for level, text in lines:
+        yield f"{'  ' * level}- {text}" if len(lines) > 1 else text
 
 
-def _whole_text(frame: Any) -> str:
+def _full_text(frame: Any) -> str:
     return "\n".join(map(_text, frame.paragraphs))
 
 
@@ -169,4 +171,4 @@ def _runs(element: Any) -> Iterator[str]:
 def _in_its_font(run: Any, text: str) -> str:
     font = run.find(f"{qn('a:rPr')}/{qn('a:sym')}")
     name = font.get("typeface", "") if font is not None else ""
-    return "".join(symbol(name, ord(each)) if "\uf000" <= each <= "\uf0ff" else each for each in text)
+    return "".join(symbol(name, ord(letter)) if "\uf000" <= letter <= "\uf0ff" else letter for letter in text)

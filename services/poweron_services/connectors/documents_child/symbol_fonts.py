@@ -71,4 +71,4 @@ def symbol(font: str, code: int) -> str:
 
 def symbols(font: str, text: str) -> str:
     """Convert a text in a symbol font; white space stays as it is."""
-    return "".join(each if each.isspace() else symbol(font, ord(each)) for each in text)
+    return "".join(letter if letter.isspace() else symbol(font, ord(letter)) for letter in text)

@@ -69,8 +69,8 @@ def load_all() -> None:
 
 def named(page: bytes) -> str | None:
     """Return the encoding that HTML or XML declares; None if it declares none or begins with a byte order mark."""
-    found = _CHARSET.search(page[:_HEAD])
-    return (found[1] or found[2]).decode() if found and not page.startswith((*_MARKS, codecs.BOM_UTF8)) else None
+    match = _CHARSET.search(page[:_HEAD])
+    return (match[1] or match[2]).decode() if match and not page.startswith((*_MARKS, codecs.BOM_UTF8)) else None
 
 
 def found(text: bytes) -> str:
@@ -81,16 +81,16 @@ def found(text: bytes) -> str:
     fault = _not_utf8(text)
     if fault is None:
         return "utf-8-sig"
-    cut_in_a_character = fault >= len(text) - 3
-    return "utf-8" if cut_in_a_character else _guessed(text[:SAMPLE])
+    ends_in_character = fault >= len(text) - 3
+    return "utf-8" if ends_in_character else _guess(text[:SAMPLE])
 
 
 def wide(text: bytes) -> str | None:
     """Detect UTF-16 and UTF-32, by the byte order mark or by the positions of zero bytes; None for other encodings."""
-    marked = next((encoding for mark, encoding in _MARKS.items() if text.startswith(mark)), None)
+    encoding_of_mark = next((encoding for mark, encoding in _MARKS.items() if text.startswith(mark)), None)
     head = text[:_HEAD]
-    if marked or not head:
-        return marked
+    if encoding_of_mark or not head:
+        return encoding_of_mark
     shares = [head[side::2].count(0) / len(head) for side in (0, 1)]
     for share, other, encoding in ((shares[1], shares[0], "utf-16-le"), (shares[0], shares[1], "utf-16-be")):
         if share >= WIDE_SHARE and other == 0:
@@ -110,7 +110,7 @@ def _not_utf8(data: bytes) -> int | None:
     return None
 
 
-def _guessed(sample: bytes) -> str:
+def _guess(sample: bytes) -> str:
     from charset_normalizer import from_bytes  # noqa: PLC0415 - `load` has imported it
 
     best = from_bytes(sample, cp_isolation=COMMON_ENCODINGS).best()
@@ -119,7 +119,7 @@ def _guessed(sample: bytes) -> str:
 
 def refined(sample: bytes, encoding: str) -> str:
     """Return the Latin encoding that fits best if `encoding` is one of them, else `encoding` itself."""
-    return max(ENCODINGS, key=lambda one: _fitness(sample, one)) if encoding in ENCODINGS else encoding
+    return max(ENCODINGS, key=lambda candidate: _fitness(sample, candidate)) if encoding in ENCODINGS else encoding
 
 
 def _fitness(sample: bytes, encoding: str) -> float:

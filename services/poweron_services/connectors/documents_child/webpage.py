@@ -29,13 +29,13 @@ AGREE = re.compile(
     re.IGNORECASE,
 )
 COOKIES = re.compile(r"\bcookies?\b", re.IGNORECASE)
-_WHOLE = {"html", "body", "main", "article"}
+_WHOLE_PAGE = {"html", "body", "main", "article"}
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _NOISE = {
     *("script", "style", "noscript", "template", "svg", "math", "iframe", "object", "canvas", "audio", "video"),
     *("nav", "button", "select", "input", "textarea", "dialog", "menu", "head", "map", "link", "meta"),
 }
-_SHOWN = {None, "until-found"}
+_VISIBLE = {None, "until-found"}
 """Values of the attribute `hidden` with which users can still find a text; None means that the attribute is missing."""
 _NOISY_ROLES = {"navigation", "banner", "contentinfo", "search", "menu", "menubar", "dialog", "alertdialog"}
 _NOISY_NAME = re.compile(
@@ -53,7 +53,7 @@ def read(data: bytes, limits: ReadLimits) -> Iterator[Part]:
     parser = lxml.html.HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True)
     root = lxml.html.document_fromstring(text.encode(), parser=parser)
     drop_consent(root)
-    yield from sections(_titled(root, main_blocks(root)))
+    yield from sections(_with_title(root, main_blocks(root)))
     yield from notes
     if is_too_deep(parser):
         yield Note(NESTED_TOO_DEEPLY, truncated=True)
@@ -71,11 +71,16 @@ def main_blocks(root: Any) -> list[OutlineBlock]:
 
 def drop_consent(root: Any) -> None:
     """Remove requests for consent to cookies: the smallest element with both the question and the button."""
-    for button in (each for each in root.xpath(BUTTONS) if AGREE.search(label(each))):
-        asking = next((part for part in button.iterancestors() if COOKIES.search(part.text_content())), None)
-        if asking is None or asking.tag in _WHOLE or asking.getparent() is None or asking.find(".//h1") is not None:
+    for button in (button for button in root.xpath(BUTTONS) if AGREE.search(label(button))):
+        request = next((part for part in button.iterancestors() if COOKIES.search(part.text_content())), None)
+        if (
+            request is None
+            or request.tag in _WHOLE_PAGE
+            or request.getparent() is None
+            or request.find(".//h1") is not None
+        ):
             continue
-        asking.drop_tree()
+        request.drop_tree()
 
 
 def label(button: Any) -> str:
@@ -90,7 +95,7 @@ def _text(data: bytes, limits: ReadLimits) -> tuple[str, list[Note]]:
         return decoded(data, limits)
 
 
-def _titled(root: Any, blocks: list[OutlineBlock]) -> list[OutlineBlock]:
+def _with_title(root: Any, blocks: list[OutlineBlock]) -> list[OutlineBlock]:
     """Put the title of the page before the blocks, unless the first heading says the same."""
     title = " ".join((root.findtext(".//title") or "").split())
     first = next((block.text for block in blocks if block.level), "")
@@ -100,9 +105,9 @@ def _titled(root: Any, blocks: list[OutlineBlock]) -> list[OutlineBlock]:
 def _main(root: Any) -> Any:
     """The element that the page itself marks as its main part, if it holds most of the text; else the body."""
     body = root.find("body") if root.find("body") is not None else root
-    whole = len(body.text_content())
+    length = len(body.text_content())
     for part in (*body.iterfind(".//main"), *body.iterfind(".//article")):
-        if len(part.text_content()) > whole * MAIN_SHARE:
+        if len(part.text_content()) > length * MAIN_SHARE:
             return part
     return body
 
@@ -168,13 +173,13 @@ def _spread(row: list[Any]) -> list[str]:
 
 
 def _items(items: Any, indent: str = "") -> Iterator[str]:
-    numbered = items.tag == "ol"
+    is_numbered = items.tag == "ol"
     for number, item in enumerate(items.iterchildren("li"), start=1):
-        nested = [child for child in item if child.tag in {"ul", "ol"}]
-        text = " ".join("".join(_inline_parts(item, nested)).split())
+        inner_lists = [child for child in item if child.tag in {"ul", "ol"}]
+        text = " ".join("".join(_inline_parts(item, inner_lists)).split())
         if text:
-            yield f"{indent}{f'{number}.' if numbered else '-'} {text}"
-        for inner in nested:
+            yield f"{indent}{f'{number}.' if is_numbered else '-'} {text}"
+        for inner in inner_lists:
             yield from _items(inner, indent + "  ")
 
 
@@ -188,9 +193,9 @@ def _is_menu(items: Any) -> bool:
     entries = list(items.iter("li"))
     if len(entries) < MENU_ENTRIES:
         return False
-    linked = sum(len(_flat(link).split()) <= NAME_WORDS for link in items.iter("a"))
+    link_count = sum(len(_flat(link).split()) <= NAME_WORDS for link in items.iter("a"))
     in_links = sum(len(_flat(link)) for link in items.iter("a"))
-    return linked >= len(entries) and in_links >= len(_flat(items)) * 0.9
+    return link_count >= len(entries) and in_links >= len(_flat(items)) * 0.9
 
 
 def _paragraph(loose: list[str]) -> Iterator[OutlineBlock]:
@@ -222,11 +227,11 @@ def _is_inline(element: Any) -> bool:
 
 
 def _is_noise(element: Any) -> bool:
-    if not isinstance(element.tag, str) or element.tag in _NOISE or element.get("hidden") not in _SHOWN:
+    if not isinstance(element.tag, str) or element.tag in _NOISE or element.get("hidden") not in _VISIBLE:
         return True
     if element.get("role") in _NOISY_ROLES or element.get("aria-hidden") == "true" or "display:none" in _style(element):
         return True
-    return element.tag not in _WHOLE and any(
+    return element.tag not in _WHOLE_PAGE and any(
         _NOISY_NAME.search(element.get(name, "").lower()) for name in ("class", "id")
     )
 

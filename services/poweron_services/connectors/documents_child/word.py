@@ -50,7 +50,9 @@ def read(data: bytes, limits: ReadLimits) -> Iterator[Part]:
     yield from _margins(document)
     yield from _asides(document)
     yield from (
-        Link(one.target_ref) for one in document.part.rels.values() if one.reltype == RELATIONSHIP_TYPE.HYPERLINK
+        Link(relation.target_ref)
+        for relation in document.part.rels.values()
+        if relation.reltype == RELATIONSHIP_TYPE.HYPERLINK
     )
 
 
@@ -70,9 +72,9 @@ def _level(style: Any) -> int:
     """The level of headings in this style; 0 if it is not a heading style."""
     if style.name is None:
         return 0
-    named = _HEADING_NAME.match(style.name)
-    if named:
-        return int(named[1]) + HEADING - 1
+    match = _HEADING_NAME.match(style.name)
+    if match:
+        return int(match[1]) + HEADING - 1
     return TITLE if style.name.lower() == "title" else 0
 
 
@@ -132,14 +134,14 @@ class _Blocks:
 
     def _drawings(self, element: Any) -> Iterator[OutlineBlock]:
         """Yield the charts and diagrams; other drawings are not read, only recorded as omitted."""
-        kinds = {kind for tag, kind in UNREAD.items() for found in element.iter(tag) if not _is_removed(found)}
+        kinds = {kind for tag, kind in UNREAD.items() for drawing in element.iter(tag) if not _is_removed(drawing)}
         self.omitted |= dict.fromkeys(OmittedPart(kind, self._section) for kind in sorted(kinds))
-        for found in element.iter(f"{CHART}chart", f"{DIAGRAM}relIds"):
-            name = found.get(qn("r:id" if found.tag.startswith(CHART) else "r:dm"))
-            if name not in self._part.rels or _is_removed(found):
+        for drawing in element.iter(f"{CHART}chart", f"{DIAGRAM}relIds"):
+            name = drawing.get(qn("r:id" if drawing.tag.startswith(CHART) else "r:dm"))
+            if name not in self._part.rels or _is_removed(drawing):
                 continue
             part = parsed(self._part.related_parts[name].blob)
-            if found.tag.startswith(CHART):
+            if drawing.tag.startswith(CHART):
                 yield from map(OutlineBlock, chart_texts(part))
             elif text := diagram_list(part):
                 yield OutlineBlock(text)
@@ -175,8 +177,8 @@ class _Blocks:
 def _in_one_line(rows: list[list[str]]) -> str:
     """Write a table within a cell on one line, each value with its label."""
     if all(map(all, rows)) and first_row_is_header(rows) and len(rows[0]) > LABELLED:
-        told = [[f"{name}: {cell}" for name, cell in zip(rows[0], row, strict=True)] for row in rows[1:]]
-        return "; ".join(", ".join(cells) for cells in told)
+        labelled = [[f"{name}: {cell}" for name, cell in zip(rows[0], row, strict=True)] for row in rows[1:]]
+        return "; ".join(", ".join(cells) for cells in labelled)
     return "; ".join(
         ": ".join(filter(None, row)) if len(row) == LABELLED else ", ".join(filter(None, row)) for row in rows
     )
@@ -193,18 +195,18 @@ def _own(parent: Any, tag: str, table: Any) -> list[Any]:
 
 def _spanning(rows: list[list[tuple[str, int, bool]]]) -> list[list[Cell]]:
     """Repeat the text of a cell in its parts in the rows below, because Word stores it only once."""
-    told: list[list[Cell]] = []
+    result: list[list[Cell]] = []
     above: dict[int, str] = {}
     for row in rows:
         column, cells, texts = 0, [], {}
         for text, columns, goes_on in row:
-            shown = above.get(column, "") if goes_on else text
-            cells.append(Cell(shown, columns))
-            texts[column] = shown
+            content = above.get(column, "") if goes_on else text
+            cells.append(Cell(content, columns))
+            texts[column] = content
             column += columns
         above = texts
-        told.append(cells)
-    return told
+        result.append(cells)
+    return result
 
 
 def _margins(document: Any) -> Iterator[Section]:
@@ -230,7 +232,7 @@ def _margin_texts(margin: Any) -> list[str]:
 
 def _has_even_pages(document: Any) -> bool:
     """Return whether even pages have their own headers and footers. Without settings, the library would open a file."""
-    settings = any(one.reltype == RELATIONSHIP_TYPE.SETTINGS for one in document.part.rels.values())
+    settings = any(relation.reltype == RELATIONSHIP_TYPE.SETTINGS for relation in document.part.rels.values())
     return settings and bool(document.settings.odd_and_even_pages_header_footer)
 
 
@@ -241,11 +243,11 @@ def _asides(document: Any) -> Iterator[Section]:
         for relation in document.part.rels.values()
         if not relation.is_external and relation.reltype.endswith(("/footnotes", "/endnotes", "/comments"))
     }
-    told = {
+    lines_by_name = {
         "Footnotes": notes(parts["footnotes"], "") if "footnotes" in parts else [],
         "Endnotes": notes(parts["endnotes"], "e") if "endnotes" in parts else [],
         "Comments": comments(parts["comments"], body) if "comments" in parts else [],
         "Tracked changes": changes([body, *parts.values()]),
     }
-    for name, lines in told.items():
+    for name, lines in lines_by_name.items():
         yield Section(f"section {name}", "\n".join(lines))

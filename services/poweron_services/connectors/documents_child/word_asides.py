@@ -21,35 +21,35 @@ _PARAGRAPH = qn("w:p")
 
 def notes(part: Any, mark: str) -> list[str]:
     """Return the footnotes or endnotes, each with its mark in the text; Word's separators among them are left out."""
-    kept = [note for note in part if isinstance(note.tag, str) and note.get(qn("w:type")) is None]
-    texts = [(note.get(qn("w:id"), ""), _text(note)) for note in kept]
+    own_notes = [note for note in part if isinstance(note.tag, str) and note.get(qn("w:type")) is None]
+    texts = [(note.get(qn("w:id"), ""), _text(note)) for note in own_notes]
     return [f"[^{mark}{number}]: {text}" for number, text in texts if text]
 
 
 def comments(part: Any, body: Any) -> list[str]:
-    about = _commented(body)
+    about = _comment_texts(body)
     return [
-        f"- {_who(comment)}{_quoted(about.get(comment.get(qn('w:id')), ''))}: {_text(comment)}"
+        f"- {_author(comment)}{_quote(about.get(comment.get(qn('w:id')), ''))}: {_text(comment)}"
         for comment in part.iter(qn("w:comment"))
     ]
 
 
 def changes(parts: Sequence[Any]) -> list[str]:
     """Return the insertions and deletions with their authors and paragraphs."""
-    found = [change for part in parts for change in part.iter(*CHANGES)][:MOST_CHANGES]
-    told = ((change, " ".join(runs_text(change, removed=True).split())) for change in found)
-    return [f"- {_who(change)} {CHANGES[change.tag]} “{text}”{_place(change)}" for change, text in told if text]
+    elements = [change for part in parts for change in part.iter(*CHANGES)][:MOST_CHANGES]
+    texts = ((change, " ".join(runs_text(change, removed=True).split())) for change in elements)
+    return [f"- {_author(change)} {CHANGES[change.tag]} “{text}”{_place(change)}" for change, text in texts if text]
 
 
-def _commented(body: Any) -> dict[str, str]:
+def _comment_texts(body: Any) -> dict[str, str]:
     """The texts that comments refer to, keyed by the number of the comment."""
     texts: dict[str, list[str]] = {}
     open_now: set[str] = set()
     for element in body.iter(qn("w:commentRangeStart"), qn("w:commentRangeEnd"), qn("w:t")):
         number = element.get(qn("w:id"), "")
         if element.tag == qn("w:t"):
-            for one in open_now:
-                texts[one].append(element.text or "")
+            for reference in open_now:
+                texts[reference].append(element.text or "")
         elif element.tag == qn("w:commentRangeStart"):
             open_now.add(number)
             texts.setdefault(number, [])
@@ -58,13 +58,13 @@ def _commented(body: Any) -> dict[str, str]:
     return {number: " ".join("".join(parts).split()) for number, parts in texts.items()}
 
 
-def _who(element: Any) -> str:
+def _author(element: Any) -> str:
     author = element.get(qn("w:author")) or "somebody"
     day = element.get(qn("w:date"), "").partition("T")[0]
     return f"{author} ({day})" if day else author
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return f" on “{_short(text)}”" if text else ""
 
 

@@ -61,7 +61,7 @@ class Numbers:
     """Counts through a document: call `of` once for each paragraph, in order."""
 
     def __init__(self, document: Any) -> None:
-        parts = {one.reltype: one for one in document.part.rels.values() if not one.is_external}
+        parts = {relation.reltype: relation for relation in document.part.rels.values() if not relation.is_external}
         self._lists: dict[str, _List] = {}
         self._instances: dict[str, _Instance] = {}
         self._styles: dict[str, tuple[str | None, str | None, str]] = {}
@@ -81,106 +81,115 @@ class Numbers:
             return ""
         if levels[level].written in ("bullet", "none"):
             return BULLET if levels[level].written == "bullet" else ""
-        counts = self._counted(number or "", instance, level, levels)
-        return _PLACE.sub(lambda found: _shown(levels, counts, int(found[1]) - 1, levels[level]), levels[level].text)
+        counts = self._count(number or "", instance, level, levels)
+        return _PLACE.sub(
+            lambda match: _level_number(levels, counts, int(match[1]) - 1, levels[level]), levels[level].text
+        )
 
     def _place(self, paragraph: Any) -> tuple[str | None, int]:
         """The instance and the level that the paragraph names, or its style, or a style that this one is based on."""
         properties = paragraph.find(qn("w:pPr"))
-        number, level = _named(properties)
+        number, level = _list_reference(properties)
         style = properties.find(qn("w:pStyle")) if properties is not None else None
         name = style.get(qn("w:val"), "") if style is not None else ""
-        own_style, seen = name, set[str]()
-        while number is None and name in self._styles and name not in seen:
-            seen.add(name)
-            number, of_style, based_on = self._styles[name]
+        list_style, visited = name, set[str]()
+        while number is None and name in self._styles and name not in visited:
+            visited.add(name)
+            number, of_style, base = self._styles[name]
             level = of_style if level is None else level
-            name, own_style = (based_on, own_style) if number is None else (name, name)
+            name, list_style = (base, list_style) if number is None else (name, name)
         if level is None and number in self._instances:
             levels = self._lists[self._instances[number].list_id].levels
-            level = next((str(at) for at, one in levels.items() if one.style and one.style == own_style), None)
+            level = next(
+                (str(at) for at, definition in levels.items() if definition.style and definition.style == list_style),
+                None,
+            )
         return number, int(level) if level and level.isdecimal() else 0
 
-    def _counted(self, number: str, instance: _Instance, level: int, levels: dict[int, Level]) -> dict[int, int]:
+    def _count(self, number: str, instance: _Instance, level: int, levels: dict[int, Level]) -> dict[int, int]:
         """Count the paragraph, and return the counts of its list."""
-        found = self._lists[instance.list_id]
-        if number not in found.begun:
-            found.begun.add(number)
-            found.counts |= {at: start - 1 for at, start in instance.starts.items()}
-        found.counts[level] = found.counts.get(level, levels[level].start - 1) + 1
+        list_state = self._lists[instance.list_id]
+        if number not in list_state.begun:
+            list_state.begun.add(number)
+            list_state.counts |= {at: start - 1 for at, start in instance.starts.items()}
+        list_state.counts[level] = list_state.counts.get(level, levels[level].start - 1) + 1
         for below in range(level + 1, LEVELS):
             after = levels[below].restarts_after if below in levels else None
             if after is None or (after > 0 and level < after):
-                found.counts.pop(below, None)
-        return found.counts
+                list_state.counts.pop(below, None)
+        return list_state.counts
 
     def _read_styles(self, part: Any) -> None:
         for style in parsed(part.blob).iter(qn("w:style")):
-            number, level = _named(style.find(qn("w:pPr")))
+            number, level = _list_reference(style.find(qn("w:pPr")))
             self._styles[style.get(qn("w:styleId"), "")] = (number, level, _value(style, "w:basedOn"))
 
     def _read_lists(self, numbering: Any) -> None:
         links = {}
-        for one in numbering.iter(qn("w:abstractNum")):
-            name = one.get(qn("w:abstractNumId"), "")
-            self._lists[name] = _List(_levels(one.iterfind(qn("w:lvl"))))
-            links[name] = _value(one, "w:numStyleLink")
-        for one in numbering.iter(qn("w:num")):
-            overrides = list(one.iterfind(qn("w:lvlOverride")))
-            starts = {int(each.get(qn("w:ilvl"), "0")): _value(each, "w:startOverride") for each in overrides}
-            self._instances[one.get(qn("w:numId"), "")] = _Instance(
-                _value(one, "w:abstractNumId"),
+        for element in numbering.iter(qn("w:abstractNum")):
+            name = element.get(qn("w:abstractNumId"), "")
+            self._lists[name] = _List(_levels(element.iterfind(qn("w:lvl"))))
+            links[name] = _value(element, "w:numStyleLink")
+        for element in numbering.iter(qn("w:num")):
+            overrides = list(element.iterfind(qn("w:lvlOverride")))
+            starts = {
+                int(override.get(qn("w:ilvl"), "0")): _value(override, "w:startOverride") for override in overrides
+            }
+            self._instances[element.get(qn("w:numId"), "")] = _Instance(
+                _value(element, "w:abstractNumId"),
                 {at: int(start) for at, start in starts.items() if start.isdecimal()},
-                _levels(level for each in overrides for level in each.iterfind(qn("w:lvl"))),
+                _levels(level for override in overrides for level in override.iterfind(qn("w:lvl"))),
             )
-        self._instances = {name: one for name, one in self._instances.items() if one.list_id in self._lists}
+        self._instances = {
+            name: instance for name, instance in self._instances.items() if instance.list_id in self._lists
+        }
         for name, style in links.items():  # a list that is defined by a list style
-            described = self._instances.get(self._styles.get(style, (None, None, ""))[0] or "")
-            if described is not None:
-                self._lists[name].levels = self._lists[described.list_id].levels
+            instance = self._instances.get(self._styles.get(style, (None, None, ""))[0] or "")
+            if instance is not None:
+                self._lists[name].levels = self._lists[instance.list_id].levels
 
 
-def _named(properties: Any) -> tuple[str | None, str | None]:
+def _list_reference(properties: Any) -> tuple[str | None, str | None]:
     numbers = properties.find(qn("w:numPr")) if properties is not None else None
     return (None, None) if numbers is None else (_value(numbers, "w:numId") or None, _value(numbers, "w:ilvl") or None)
 
 
-def _levels(found: Iterable[Any]) -> dict[int, Level]:
+def _levels(elements: Iterable[Any]) -> dict[int, Level]:
     return {
-        int(one.get(qn("w:ilvl"), "0")): Level(
-            start=_int(_value(one, "w:start"), 1),
-            written=_value(one, "w:numFmt") or "decimal",
-            text=_value(one, "w:lvlText"),
-            style=_value(one, "w:pStyle"),
-            is_legal=one.find(qn("w:isLgl")) is not None,
-            restarts_after=_int(_value(one, "w:lvlRestart"), None),
+        int(element.get(qn("w:ilvl"), "0")): Level(
+            start=_int(_value(element, "w:start"), 1),
+            written=_value(element, "w:numFmt") or "decimal",
+            text=_value(element, "w:lvlText"),
+            style=_value(element, "w:pStyle"),
+            is_legal=element.find(qn("w:isLgl")) is not None,
+            restarts_after=_int(_value(element, "w:lvlRestart"), None),
         )
-        for one in found
-        if one.get(qn("w:ilvl"), "0").isdecimal()
+        for element in elements
+        if element.get(qn("w:ilvl"), "0").isdecimal()
     }
 
 
-def _shown(levels: dict[int, Level], counts: dict[int, int], at: int, of: Level) -> str:
+def _level_number(levels: dict[int, Level], counts: dict[int, int], at: int, of: Level) -> str:
     """The number of a level, as the text of the level `of` shows it."""
     level = levels.get(at, Level())
     number = counts.get(at, level.start)
     return str(number) if of.is_legal else written(number, level.written)
 
 
-def written(number: int, how: str) -> str:
+def written(number: int, number_format: str) -> str:
     """Write a number in a format of Word, or in digits if the format is another one."""
     if not 0 < number <= HIGHEST:
         return str(number)
-    match how:
+    match number_format:
         case "lowerLetter" | "upperLetter":
             letters = chr(ord("a") + (number - 1) % 26) * ((number - 1) // 26 + 1)
-            return letters.upper() if how == "upperLetter" else letters
+            return letters.upper() if number_format == "upperLetter" else letters
         case "lowerRoman" | "upperRoman":
             text, left = "", number
             for value, letters in _ROMAN:
                 text += letters * (left // value)
                 left %= value
-            return text.upper() if how == "upperRoman" else text
+            return text.upper() if number_format == "upperRoman" else text
         case "decimalZero":
             return f"{number:02}"
         case "none":
@@ -190,8 +199,8 @@ def written(number: int, how: str) -> str:
 
 
 def _value(element: Any, tag: str) -> str:
-    found = element.find(qn(tag))
-    return "" if found is None else str(found.get(qn("w:val"), ""))
+    child = element.find(qn(tag))
+    return "" if child is None else str(child.get(qn("w:val"), ""))
 
 
 def _int(text: str, other: int | None) -> Any:

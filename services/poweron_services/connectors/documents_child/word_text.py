@@ -25,7 +25,7 @@ _WORD = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _WORD_14 = "{http://schemas.microsoft.com/office/word/2010/wordml}"
 _CHECK_BOX = f"{_WORD_14}checkbox"
 _HEX = re.compile(r"[0-9A-Fa-f]{1,6}")
-_SHOWN_BREAK = qn("w:lastRenderedPageBreak")  # where a page ended when Word saved the file
+_RENDERED_BREAK = qn("w:lastRenderedPageBreak")  # where a page ended when Word saved the file
 
 
 def runs_text(element: Any, *, removed: bool = False) -> str:
@@ -35,14 +35,14 @@ def runs_text(element: Any, *, removed: bool = False) -> str:
 
 def has_shown_breaks(body: Any) -> bool:
     """Return whether Word recorded where pages ended: then it recorded every break, including manual ones."""
-    return next(body.iter(_SHOWN_BREAK), None) is not None
+    return next(body.iter(_RENDERED_BREAK), None) is not None
 
 
 def page_breaks(element: Any, *, shown: bool) -> int:
     """Return how many pages end in the element."""
     if shown:
-        return sum(1 for _ in element.iter(_SHOWN_BREAK))
-    return sum(one.get(qn("w:type")) == "page" for one in element.iter(qn("w:br")))
+        return sum(1 for _ in element.iter(_RENDERED_BREAK))
+    return sum(line_break.get(qn("w:type")) == "page" for line_break in element.iter(qn("w:br")))
 
 
 def _runs(element: Any, *, removed: bool) -> Iterator[str]:
@@ -61,7 +61,7 @@ def _runs(element: Any, *, removed: bool) -> Iterator[str]:
         elif child.tag == qn("w:fldChar"):
             yield from _form_field(child)
         elif child.tag == qn("w:sdt") and (box := child.find(f"{qn('w:sdtPr')}/{_CHECK_BOX}")) is not None:
-            yield _ticked(box.find(f"{_WORD_14}checked"), _WORD_14)
+            yield _tick(box.find(f"{_WORD_14}checked"), _WORD_14)
         elif (removed or child.tag not in REMOVED) and child.tag != qn("w:txbxContent"):
             yield from _runs(child, removed=removed)
 
@@ -76,17 +76,17 @@ def _form_field(begin: Any) -> Iterator[str]:
     """Yield what a form field shows besides text: whether its box is ticked, or the choice from its list."""
     box = begin.find(f"{qn('w:ffData')}/{qn('w:checkBox')}")
     if box is not None:
-        checked = box.find(qn("w:checked"))
-        yield _ticked(box.find(qn("w:default")) if checked is None else checked, _WORD)
+        state = box.find(qn("w:checked"))
+        yield _tick(box.find(qn("w:default")) if state is None else state, _WORD)
     choices = begin.find(f"{qn('w:ffData')}/{qn('w:ddList')}")
     if choices is not None:
-        chosen = next(
+        choice = next(
             (choices.find(qn(tag)) for tag in ("w:result", "w:default") if choices.find(qn(tag)) is not None), None
         )
-        number = chosen.get(qn("w:val"), "0") if chosen is not None else "0"
+        number = choice.get(qn("w:val"), "0") if choice is not None else "0"
         entries = [entry.get(qn("w:val"), "") for entry in choices.iterfind(qn("w:listEntry"))]
         yield entries[int(number)] if number.isdecimal() and int(number) < len(entries) else ""
 
 
-def _ticked(mark: Any, namespace: str) -> str:
+def _tick(mark: Any, namespace: str) -> str:
     return EMPTY if mark is None or mark.get(f"{namespace}val", "1") in {"0", "false", "off"} else TICKED

@@ -27,25 +27,25 @@ def read(data: bytes, limits: ReadLimits) -> Iterator[Part]:
         check(data, limits)
         yield from office_facts(data)
         details = Workbook(data)
-    workbook = _opened(data)
+    workbook = _open(data)
     sheets = [sheet for sheet in workbook.sheets_metadata if sheet.typ == SheetTypeEnum.WorkSheet]
     yield Fact("sheets", str(len(sheets)))
-    yield Fact("hidden sheets", ", ".join(sheet.name for sheet in sheets if _hidden(sheet)))
+    yield Fact("hidden sheets", ", ".join(sheet.name for sheet in sheets if _visibility(sheet)))
     yield from (
         OmittedPart("charts", f"sheet {sheet.name}")
         for sheet in workbook.sheets_metadata
         if sheet.typ == SheetTypeEnum.ChartSheet
     )
     for sheet in sheets:
-        told = details.sheet(sheet.name) if details else SheetDetails()
-        locator = f"sheet {sheet.name}{_hidden(sheet)}"
-        rows = _Capped(_rows(workbook.get_sheet_by_name(sheet.name), told), limits.whole_text)
-        yield Section(locator, "\n\n".join([*sheet_blocks(rows), *told.comments]))
-        yield from (OmittedPart(kind, locator) for kind in told.unread)
+        sheet_details = details.sheet(sheet.name) if details else SheetDetails()
+        locator = f"sheet {sheet.name}{_visibility(sheet)}"
+        rows = _Capped(_rows(workbook.get_sheet_by_name(sheet.name), sheet_details), limits.whole_text)
+        yield Section(locator, "\n\n".join([*sheet_blocks(rows), *sheet_details.comments]))
+        yield from (OmittedPart(kind, locator) for kind in sheet_details.unread)
         if rows.cut:
             yield Note(f"Of {locator} only the first {rows.read:,} rows were read.", truncated=True)
-        if told.uncalculated:
-            formulas = "a formula" if told.uncalculated == 1 else f"{told.uncalculated:,} formulas"
+        if sheet_details.uncalculated:
+            formulas = "a formula" if sheet_details.uncalculated == 1 else f"{sheet_details.uncalculated:,} formulas"
             yield Note(
                 f"Sheet {sheet.name!r} holds {formulas} without a value, for no program has calculated it yet; "
                 f"open it in one, save it and hand it over again.",
@@ -53,11 +53,11 @@ def read(data: bytes, limits: ReadLimits) -> Iterator[Part]:
             )
 
 
-def _hidden(sheet: Any) -> str:
-    return next((told for visible, told in HIDDEN if sheet.visible == visible), "")
+def _visibility(sheet: Any) -> str:
+    return next((words for visible, words in HIDDEN if sheet.visible == visible), "")
 
 
-def _opened(data: bytes) -> Any:
+def _open(data: bytes) -> Any:
     try:
         return CalamineWorkbook.from_filelike(io.BytesIO(data))
     except PasswordError as error:
@@ -68,19 +68,23 @@ def _opened(data: bytes) -> Any:
         ) from error
 
 
-def _rows(sheet: Any, told: SheetDetails) -> Iterator[SheetRow]:
+def _rows(sheet: Any, details: SheetDetails) -> Iterator[SheetRow]:
     """Yield the texts of the cells, that of a merged cell in each place that it covers."""
     _, left = sheet.start or (0, 0)
     _, right = sheet.end or (0, 0)
-    merged = _Merged(sheet.merged_cell_ranges or [], left, right)
+    merged_cells = _Merged(sheet.merged_cell_ranges or [], left, right)
     for line, row in enumerate(sheet.iter_rows()):
         cells = [
-            told.texts.get((line, left + column)) or cell_text(cell, told.formats.get((line, left + column), ""))
+            details.texts.get((line, left + column)) or cell_text(cell, details.formats.get((line, left + column), ""))
             for column, cell in enumerate(row)
         ]
         first = next((column for column, cell in enumerate(cells) if cell), 0)
-        is_bold = (line, left + first) in told.bold
-        yield SheetRow(cells, is_marked=True) if merged.is_alone(line, cells) else merged.filled(line, cells, is_bold)
+        is_bold = (line, left + first) in details.bold
+        yield (
+            SheetRow(cells, is_marked=True)
+            if merged_cells.is_alone(line, cells)
+            else merged_cells.filled(line, cells, is_bold)
+        )
 
 
 class _Merged:
@@ -98,15 +102,15 @@ class _Merged:
 
     def is_alone(self, line: int, cells: list[str]) -> bool:
         """Return whether a cell over several columns is all that the row holds, so that it appears once."""
-        filled = [column for column, cell in enumerate(cells) if cell]
+        columns = [column for column, cell in enumerate(cells) if cell]
         return any(
-            [first] == filled and last > first and bottom == line
+            [first] == columns and last > first and bottom == line
             for first, last, bottom in self._beginning.get(line, [])
         )
 
     def filled(self, line: int, cells: list[str], is_marked: bool) -> SheetRow:
         """Return the row with the texts of merged cells in each place that they cover."""
-        self._open = [merged for merged in self._open if merged[2] >= line]
+        self._open = [entry for entry in self._open if entry[2] >= line]
         for first, last, bottom in self._beginning.get(line, []):
             if 0 <= first < len(cells):
                 self._open.append((first, last, bottom, cells[first]))

@@ -23,7 +23,7 @@ def read(data: bytes, limits: ReadLimits) -> Iterator[Part]:
         yield Note("The XML is too long to be taken apart and was read as plain text.")
         yield from plain_text.read(data, limits)
         return
-    root = _parsed(_text(data, limits))
+    root = _parse(_text(data, limits))
     yield Section("", "\n".join(lines({root.name: root.value()})))
 
 
@@ -34,7 +34,7 @@ def _text(data: bytes, limits: ReadLimits) -> str:
         return plain_text.decoded(data, limits, whole=True)[0]
 
 
-def _parsed(text: str) -> "_Element":
+def _parse(text: str) -> "_Element":
     tree = _Tree()
     parser = DefusedXMLParser(target=tree)
     try:
@@ -61,18 +61,18 @@ class _Element:
         if not elements or any(isinstance(part, str) and part.strip() for part in self.content):
             text = " ".join(self.text().split())
             return self._leaf(text)
-        found: dict[str, list[Any]] = {}
+        members: dict[str, list[Any]] = {}
         for element in elements:
-            found.setdefault(element.name, []).append(element.value())
-        inner = {name: values if len(values) > 1 else values[0] for name, values in found.items()}
+            members.setdefault(element.name, []).append(element.value())
+        inner = {name: values if len(values) > 1 else values[0] for name, values in members.items()}
         return {**self.attributes, **inner}
 
     def _leaf(self, text: str) -> Any:
         """Return the text, followed by its unit, as the element's own value besides its other attributes."""
         units = {name: value for name, value in self.attributes.items() if text and name.casefold() in UNITS}
-        others = {name: value for name, value in self.attributes.items() if name not in units}
-        told = " ".join([text, *units.values()])
-        return {**({ITSELF: told} if text else {}), **others} if others else told
+        attributes = {name: value for name, value in self.attributes.items() if name not in units}
+        content = " ".join([text, *units.values()])
+        return {**({ITSELF: content} if text else {}), **attributes} if attributes else content
 
     def text(self) -> str:
         return "".join(part if isinstance(part, str) else part.text() for part in self.content)

@@ -25,8 +25,8 @@ def opened(data: bytes, limits: ReadLimits) -> Iterator[Part | Member]:
 
 
 def _content(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
-    if why := why_unsafe(info):
-        raise Unreadable(f"was left out, since it {why}; pack it again without that.", "document_unsafe")
+    if danger := why_unsafe(info):
+        raise Unreadable(f"was left out, since it {danger}; pack it again without that.", "document_unsafe")
     if info.flag_bits & ENCRYPTED:
         raise Unreadable(
             "is protected with a password, so nothing of it can be read; pack it without one.", "document_protected"

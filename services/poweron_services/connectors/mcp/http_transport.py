@@ -79,7 +79,7 @@ class _Guarded(httpx2.AsyncHTTPTransport):
             self._traffic.answer = f"No connection to it could be made: {str(error)[:MAX_TOLD]}."
             raise
         if request.method == "POST":
-            self._traffic.answer = _told(response)
+            self._traffic.answer = _answer_text(response)
         if request.method == "POST" and _is_no_answer(request, response):
             await response.aclose()
             raise _NoAnswer(f"status {response.status_code}")
@@ -90,10 +90,10 @@ class _Guarded(httpx2.AsyncHTTPTransport):
         return response
 
 
-def _told(response: httpx2.Response) -> str:
+def _answer_text(response: httpx2.Response) -> str:
     kind = "".join(filter(str.isprintable, response.headers.get("Content-Type", "").partition(";")[0]))[:MAX_TOLD]
-    described = f"status {response.status_code}" + (f" ({kind})" if kind else "")
-    return f"It answered with {described}, but not as a server of MCP does."
+    answer = f"status {response.status_code}" + (f" ({kind})" if kind else "")
+    return f"It answered with {answer}, but not as a server of MCP does."
 
 
 def _is_no_answer(request: httpx2.Request, response: httpx2.Response) -> bool:

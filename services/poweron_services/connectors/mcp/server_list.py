@@ -103,17 +103,17 @@ class _Entry(BaseModel):
 
     @field_validator("type", mode="before")
     @classmethod
-    def _is_spoken(cls, spoken: Any) -> Any:
-        if spoken == "sse":
+    def _is_spoken(cls, transport: Any) -> Any:
+        if transport == "sse":
             raise ValueError("the transport `sse` is not spoken; name the server's address of streamable HTTP")
-        return spoken
+        return transport
 
     @field_validator("args", "command", "cwd", "url")
     @classmethod
-    def _has_no_zero_byte(cls, said: Any) -> Any:
-        if "\0" in "".join(said or ""):
+    def _has_no_zero_byte(cls, value: Any) -> Any:
+        if "\0" in "".join(value or ""):
             raise ValueError("a zero byte must not stand in it")
-        return said
+        return value
 
 
 def read_servers(path: Path, environment: Mapping[str, str]) -> tuple[ToolServerEntry, ...]:
@@ -122,7 +122,11 @@ def read_servers(path: Path, environment: Mapping[str, str]) -> tuple[ToolServer
     Raises:
         Refused: the file is unusable; the message names the entry but none of its values.
     """
-    entries = [_read(name, said, environment) for name, said in _named(path).items() if not _is_disabled(said)]
+    entries = [
+        _read_entry(name, entry_value, environment)
+        for name, entry_value in _servers(path).items()
+        if not _is_disabled(entry_value)
+    ]
     by_method: dict[str, str] = {}
     for entry in entries:
         if entry.method in OURS:
@@ -139,18 +143,18 @@ def secrets_of(servers: Iterable[ToolServerEntry]) -> tuple[str, ...]:
 
 def configured_places_of(servers: Iterable[ToolServerEntry]) -> dict[str, frozenset[str]]:
     """The command-line arguments of each server, such as folders, by the method of its actions."""
-    return {server.method: frozenset(_handed_to(server.place)) for server in servers}
+    return {server.method: frozenset(_arguments(server.place)) for server in servers}
 
 
-def _handed_to(place: StdioServer | HttpServer) -> Iterator[str]:
+def _arguments(place: StdioServer | HttpServer) -> Iterator[str]:
     if isinstance(place, StdioServer):
         for argument in place.args:
             yield from (argument, argument.partition("=")[2] or argument)
 
 
-def _named(path: Path) -> dict[str, Any]:
-    said = _parsed(path, _written(path))
-    servers = said.get("mcpServers") if isinstance(said, dict) else None
+def _servers(path: Path) -> dict[str, Any]:
+    content = _parse(path, _file_content(path))
+    servers = content.get("mcpServers") if isinstance(content, dict) else None
     if not isinstance(servers, dict):
         raise _no_list(path)
     if len(servers) > MAX_SERVERS:
@@ -158,33 +162,33 @@ def _named(path: Path) -> dict[str, Any]:
     return servers
 
 
-def _written(path: Path) -> bytes:
+def _file_content(path: Path) -> bytes:
     try:
         if (path := path.expanduser()).exists() and not (path.is_file() or path.is_dir()):
             raise _no_list(path, "It is no file.")
         with path.open("rb") as file:
-            written = file.read(MAX_BYTES + 1)
+            content = file.read(MAX_BYTES + 1)
     except (OSError, ValueError, RuntimeError) as error:
-        why = getattr(error, "strerror", None) or error
-        raise Refused(f"{SETTING}: {str(path)!r} cannot be read: {why}.") from error
-    if len(written) > MAX_BYTES:
+        reason = getattr(error, "strerror", None) or error
+        raise Refused(f"{SETTING}: {str(path)!r} cannot be read: {reason}.") from error
+    if len(content) > MAX_BYTES:
         raise _no_list(path, f"It has more than {MAX_BYTES:,} bytes.")
-    return written.removeprefix(BOM_UTF8)
+    return content.removeprefix(BOM_UTF8)
 
 
-def _parsed(path: Path, written: bytes) -> Any:
+def _parse(path: Path, content: bytes) -> Any:
     try:
-        orjson.loads(written)  # it reports the position of an error well, and limits the nesting depth
-        return json.loads(written, object_pairs_hook=_said_once)
+        orjson.loads(content)  # it reports the position of an error well, and limits the nesting depth
+        return json.loads(content, object_pairs_hook=_without_repetition)
     except orjson.JSONDecodeError as error:
         raise _no_list(path, f"It is no JSON: {error.msg}, line {error.lineno}, column {error.colno}.") from None
-    except _SaidTwice as error:
+    except _DuplicateName as error:
         raise Refused(f"{SETTING}: {str(path)!r} says {error.name[:100]!r} twice in one object; say it once.") from None
     except (ValueError, RecursionError):
         raise _no_list(path) from None
 
 
-class _SaidTwice(Exception):
+class _DuplicateName(Exception):
     """Two values of one object have the same name, so it is unclear which one is meant."""
 
     def __init__(self, name: str) -> None:
@@ -192,73 +196,77 @@ class _SaidTwice(Exception):
         self.name = name
 
 
-def _said_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    said: dict[str, Any] = {}
+def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result: dict[str, Any] = {}
     for name, value in pairs:
-        if name in said:
-            raise _SaidTwice(name)
-        said[name] = value
-    return said
+        if name in result:
+            raise _DuplicateName(name)
+        result[name] = value
+    return result
 
 
-def _no_list(path: Path, why: str = "") -> Refused:
-    return Refused(f"{SETTING}: {str(path)!r} is no list of servers; write it like {FORM}. {why}".strip())
+def _no_list(path: Path, detail: str = "") -> Refused:
+    return Refused(f"{SETTING}: {str(path)!r} is no list of servers; write it like {FORM}. {detail}".strip())
 
 
-def _is_disabled(said: Any) -> bool:
-    return isinstance(said, dict) and said.get("disabled") is True
+def _is_disabled(value: Any) -> bool:
+    return isinstance(value, dict) and value.get("disabled") is True
 
 
-def _read(name: str, said: Any, environment: Mapping[str, str]) -> ToolServerEntry:
+def _read_entry(name: str, value: Any, environment: Mapping[str, str]) -> ToolServerEntry:
     if not name.strip():
         raise _wrong(name, "it has no name; give it one")
-    if not isinstance(said, dict):
+    if not isinstance(value, dict):
         raise _wrong(name, "what its name stands for must be an object")
     try:
-        entry = _Entry.model_validate(said)
+        entry = _Entry.model_validate(value)
     except ValidationError as error:
         raise _wrong(name, explain(error)) from None  # the error holds the input, which may be secret
     if (entry.command is None) == (entry.url is None):
         raise _wrong(name, "it must have either a `command` or a `url`")
-    filled = _Filled(name, environment)
-    place = _stdio(entry, filled) if entry.command is not None else _http(entry, filled)
-    secrets = tuple(map(SecretStr, filled.secrets))
+    substitution = _Substitution(name, environment)
+    place = _stdio(entry, substitution) if entry.command is not None else _http(entry, substitution)
+    secrets = tuple(map(SecretStr, substitution.secrets))
     return ToolServerEntry(name, place, entry.poweron.trust, entry.poweron.timeout, secrets)
 
 
-def _stdio(entry: _Entry, filled: "_Filled") -> StdioServer:
+def _stdio(entry: _Entry, substitution: "_Substitution") -> StdioServer:
     if any(not variable or {*variable} & {"=", "\0"} for variable in entry.env):
-        raise _wrong(filled.name, "the name of a variable in `env` is empty, or has a character that none can have")
+        raise _wrong(
+            substitution.name, "the name of a variable in `env` is empty, or has a character that none can have"
+        )
     if any("\0" in value for value in entry.env.values()):
-        raise _wrong(filled.name, "a zero byte must not stand in `env`")
-    inherited = {name: SecretStr(filled.environment[name]) for name in INHERITED if name in filled.environment}
+        raise _wrong(substitution.name, "a zero byte must not stand in `env`")
+    variables = {
+        name: SecretStr(substitution.environment[name]) for name in INHERITED if name in substitution.environment
+    }
     return StdioServer(
-        command=filled.text(entry.command or ""),
-        args=tuple(map(filled.text, entry.args)),
-        env={**inherited, **filled.secret(entry.env)},
-        folder=entry.cwd and filled.text(entry.cwd),
+        command=substitution.text(entry.command or ""),
+        args=tuple(map(substitution.text, entry.args)),
+        env={**variables, **substitution.secret(entry.env)},
+        folder=entry.cwd and substitution.text(entry.cwd),
     )
 
 
-def _http(entry: _Entry, filled: "_Filled") -> HttpServer:
-    headers = filled.secret(entry.headers)
+def _http(entry: _Entry, substitution: "_Substitution") -> HttpServer:
+    headers = substitution.secret(entry.headers)
     if not all(map(_HEADER.fullmatch, headers)):
-        raise _wrong(filled.name, "the name of a header is empty, or has a character that none can have")
+        raise _wrong(substitution.name, "the name of a header is empty, or has a character that none can have")
     for value in headers.values():
         if not value.get_secret_value().isprintable() or not value.get_secret_value().isascii():
-            raise _wrong(filled.name, "a header must be printable ASCII")
-    url = filled.text(entry.url or "")
+            raise _wrong(substitution.name, "a header must be printable ASCII")
+    url = substitution.text(entry.url or "")
     if "?" in url:
-        filled.secrets.append(url)  # its query is usually a key
+        substitution.secrets.append(url)  # its query is usually a key
     try:
         WebAddress.of(url)
     except Refused:
-        why = "its `url` must be an address that begins with http:// or https://, and names no user"
-        raise _wrong(filled.name, f"{why}; a key belongs in `headers`") from None
+        problem = "its `url` must be an address that begins with http:// or https://, and names no user"
+        raise _wrong(substitution.name, f"{problem}; a key belongs in `headers`") from None
     return HttpServer(url, headers)
 
 
-class _Filled:
+class _Substitution:
     """Expands environment variables in the texts of one entry and collects the secrets among them."""
 
     def __init__(self, name: str, environment: Mapping[str, str]) -> None:
@@ -266,16 +274,16 @@ class _Filled:
         self.environment = environment
         self.secrets: list[str] = []
 
-    def text(self, written: str) -> str:
-        return _VARIABLE.sub(self._value, written)
+    def text(self, template: str) -> str:
+        return _VARIABLE.sub(self._value, template)
 
-    def secret(self, written: Mapping[str, str]) -> dict[str, SecretStr]:
-        values = {name: self.text(value) for name, value in written.items()}
+    def secret(self, templates: Mapping[str, str]) -> dict[str, SecretStr]:
+        values = {name: self.text(value) for name, value in templates.items()}
         self.secrets.extend(values.values())
         return {name: SecretStr(value) for name, value in values.items()}
 
-    def _value(self, found: re.Match[str]) -> str:
-        variable, default = found[1], found[2]
+    def _value(self, match: re.Match[str]) -> str:
+        variable, default = match[1], match[2]
         if variable in self.environment:
             if variable not in HARMLESS:
                 self.secrets.append(self.environment[variable])
@@ -285,5 +293,5 @@ class _Filled:
         return default
 
 
-def _wrong(name: str, why: str) -> Refused:
-    return Refused(f"{SETTING}: the server {name[:100]!r} cannot be used: {why}.")
+def _wrong(name: str, problem: str) -> Refused:
+    return Refused(f"{SETTING}: the server {name[:100]!r} cannot be used: {problem}.")

@@ -68,16 +68,16 @@ async def _start(server: StdioServer) -> Process:
             start_new_session=True,
         )
     except (OSError, ValueError) as error:
-        raise Unavailable(_why_not_started(server, error), code="tool_server_unavailable") from error
+        raise Unavailable(_start_failure(server, error), code="tool_server_unavailable") from error
 
 
-def _why_not_started(server: StdioServer, error: Exception) -> str:
+def _start_failure(server: StdioServer, error: Exception) -> str:
     if server.folder is not None and not os.path.isdir(server.folder):  # noqa: PTH112 - as the system takes it
         return f"The folder {server.folder[:MAX_NAMED]!r} (`cwd`) in which to start it is not there."
-    why = getattr(error, "strerror", None) or "it is no command"
-    told = f"The program {server.command[:MAX_NAMED]!r} could not be started: {why}."
+    reason = getattr(error, "strerror", None) or "it is no command"
+    sentence = f"The program {server.command[:MAX_NAMED]!r} could not be started: {reason}."
     parts = server.command.split()
-    return f"{told} What stands behind the first word belongs in `args`." if len(parts) > 1 else told
+    return f"{sentence} What stands behind the first word belongs in `args`." if len(parts) > 1 else sentence
 
 
 async def _read(child: Process, to: MemoryObjectSendStream[Incoming], traffic: Traffic) -> None:
@@ -86,11 +86,11 @@ async def _read(child: Process, to: MemoryObjectSendStream[Incoming], traffic: T
     async with to:
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
             while line := await _line(stdout, traffic):
-                parsed = _parsed(line)
-                if isinstance(parsed, Exception):
+                message = _parse(line)
+                if isinstance(message, Exception):
                     traffic.says(line)
-                await to.send(parsed)
-        if traffic.code != "tool_result_too_large" and await _ended(child, EXITS_WITHIN):
+                await to.send(message)
+        if traffic.code != "tool_result_too_large" and await _has_ended(child, EXITS_WITHIN):
             traffic.exit_code = child.returncode
 
 
@@ -105,7 +105,7 @@ async def _line(stdout: asyncio.StreamReader, traffic: Traffic) -> bytes:
     return b""
 
 
-def _parsed(line: bytes) -> Incoming:
+def _parse(line: bytes) -> Incoming:
     try:
         return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
     except ValueError as error:
@@ -121,9 +121,9 @@ async def _write(child: Process, source: MemoryObjectReceiveStream[SessionMessag
     assert stdin is not None
     async with source:
         async for message in source:
-            written = message.message.model_dump_json(by_alias=True, exclude_unset=True)
+            text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
             with suppress(OSError, RuntimeError):
-                stdin.write(written.encode(errors="replace") + b"\n")
+                stdin.write(text.encode(errors="replace") + b"\n")
                 await stdin.drain()
 
 
@@ -131,24 +131,24 @@ async def _listen(child: Process, traffic: Traffic) -> None:
     """Drain its standard error, so that it never blocks on a full pipe, and keep the last part."""
     stderr = child.stderr
     assert stderr is not None
-    while said := await stderr.read(CHUNK):
-        traffic.says(said)
+    while chunk := await stderr.read(CHUNK):
+        traffic.says(chunk)
 
 
 async def _end(child: Process) -> None:
     """Close its input, terminate its process group if it does not exit, then kill the group: no process is left."""
     assert child.stdin is not None
     child.stdin.close()
-    if not await _ended(child):
+    if not await _has_ended(child):
         _signal(child, signal.SIGTERM)
-        await _ended(child)
+        await _has_ended(child)
     _signal(child, signal.SIGKILL)  # also kills processes that it started and left running
-    await _ended(child)
+    await _has_ended(child)
     child._transport.close()  # type: ignore[attr-defined] # noqa: SLF001 - else an unread pipe stays open
     await anyio.lowlevel.checkpoint()
 
 
-async def _ended(child: Process, within: float = ENDS_WITHIN) -> bool:
+async def _has_ended(child: Process, within: float = ENDS_WITHIN) -> bool:
     with anyio.move_on_after(within):
         while child.returncode is None:  # noqa: ASYNC110 - `wait` waits for the pipes too, which a grandchild may hold
             await anyio.sleep(0.01)

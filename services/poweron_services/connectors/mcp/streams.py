@@ -47,9 +47,9 @@ class Traffic:
     _requests: int = 0
     _progress: float = 0.0
 
-    def says(self, said: bytes) -> None:
+    def says(self, output: bytes) -> None:
         """Append diagnostic output and keep its end."""
-        self.said = (self.said + said[-MAX_SAID:])[-MAX_SAID:]
+        self.said = (self.said + output[-MAX_SAID:])[-MAX_SAID:]
 
     def lets_in(self, message: Incoming) -> bool:
         """Return whether to pass the message on, and count it."""

@@ -46,7 +46,7 @@ class KnownTools:
 
     def remember_first(self, server: str, tools: Sequence[ToolDescription]) -> tuple[ToolDescription, ...]:
         """Record the tools as approved and return them. If another process was first, return what it recorded."""
-        with self._locked():
+        with self._lock():
             known = self._read()
             if server not in known.servers:
                 self._write(known, server, tools)
@@ -54,10 +54,10 @@ class KnownTools:
 
     def approve(self, server: str, tools: Iterable[ToolDescription]) -> None:
         """Replace the approved tools of the server."""
-        with self._locked():
+        with self._lock():
             self._write(self._read(), server, tools)
 
-    def _locked(self) -> FileLock:
+    def _lock(self) -> FileLock:
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         return FileLock(f"{self._path}.lock", timeout=10)
 
@@ -67,15 +67,17 @@ class KnownTools:
         except FileNotFoundError:
             return _Known()
         except (OSError, ValidationError) as error:
-            where = str(self._path)
-            raise Refused(f"{where!r} says which tools are approved, and cannot be read; mend or remove it.") from error
+            path = str(self._path)
+            raise Refused(f"{path!r} says which tools are approved, and cannot be read; mend or remove it.") from error
 
     def _write(self, known: _Known, server: str, tools: Iterable[ToolDescription]) -> None:
         servers = {**known.servers, server: tuple(tools)}
-        written = dumps({"servers": {name: [tool.written for tool in held] for name, held in servers.items()}})
+        content = dumps(
+            {"servers": {name: [tool.written for tool in server_tools] for name, server_tools in servers.items()}}
+        )
         beside = self._path.with_suffix(".new")
         with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, OWNER_ONLY), "wb") as file:
-            file.write(written)
+            file.write(content)
             file.flush()
             os.fsync(file.fileno())
         beside.replace(self._path)

@@ -33,28 +33,28 @@ async def approved_tools(servers: Sequence[ToolServer], known: KnownTools) -> li
 
     A server whose tools are not known yet is asked for them. One that does not answer is skipped with a warning.
     """
-    described = await asyncio.gather(*(_described(server, known) for server in servers))
+    descriptions = await asyncio.gather(*(_descriptions(server, known) for server in servers))
     return [
         tool
-        for server, tools in zip(servers, described, strict=True)
-        for tool in _named(server, {each.name: each for each in tools})
+        for server, tools in zip(servers, descriptions, strict=True)
+        for tool in _with_names(server, {description.name: description for description in tools})
     ]
 
 
-async def _described(server: ToolServer, known: KnownTools) -> Sequence[ToolDescription]:
-    if (approved := known.of(server.entry.name)) is not None:
-        return approved
+async def _descriptions(server: ToolServer, known: KnownTools) -> Sequence[ToolDescription]:
+    if (descriptions := known.of(server.entry.name)) is not None:
+        return descriptions
     try:
-        offered = await server.tools()
+        offers = await server.tools()
     except Unavailable as error:
         log.warning("tool_server_unavailable", server=server.entry.name, error=str(error), detail=error.detail)
         return ()
-    return known.remember_first(server.entry.name, [*offered.values()])
+    return known.remember_first(server.entry.name, [*offers.values()])
 
 
-def _named(server: ToolServer, described: Mapping[str, ToolDescription]) -> Iterator[ApprovedTool]:
-    names = with_own_names(server.entry.name, described)
-    for tool in sorted(described.keys() - {*names.values()}):
-        why = "Another tool of the server has the same name as an action."
-        log.warning("action_left_out", action=tool, source=server.entry.name, error=why)
-    yield from (ApprovedTool(action, described[tool], server) for action, tool in names.items())
+def _with_names(server: ToolServer, descriptions: Mapping[str, ToolDescription]) -> Iterator[ApprovedTool]:
+    names = with_own_names(server.entry.name, descriptions)
+    for tool in sorted(descriptions.keys() - {*names.values()}):
+        reason = "Another tool of the server has the same name as an action."
+        log.warning("action_left_out", action=tool, source=server.entry.name, error=reason)
+    yield from (ApprovedTool(action, descriptions[tool], server) for action, tool in names.items())

@@ -36,7 +36,7 @@ async def open_tools(
     """
     entries = read_servers(file, environment)
     async with tool_servers(entries, WebSettings.of(settings)) as servers:
-        approved = await approved_tools(servers, KnownTools.of_home(settings.home))
+        tools = await approved_tools(servers, KnownTools.of_home(settings.home))
         yield OpenedTools(
-            tuple(entry.method for entry in entries), approved, secrets_of(entries), configured_places_of(entries)
+            tuple(entry.method for entry in entries), tools, secrets_of(entries), configured_places_of(entries)
         )

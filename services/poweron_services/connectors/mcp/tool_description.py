@@ -43,7 +43,7 @@ class ToolDescription(BaseModel):
     annotations: dict[str, Any] = Field(default_factory=dict)
 
     @model_validator(mode="after")
-    def _can_be_written(self) -> Self:
+    def _check_json(self) -> Self:
         try:
             dumps(self.written)
         except TypeError as error:  # a number is too large, or the nesting too deep
@@ -83,8 +83,8 @@ def what_changed(now: ToolDescription | None, before: ToolDescription) -> str:
     """Say what changed since an earlier description, as part of a sentence."""
     if now is None:
         return "the server does not offer it any more"
-    said = [PARTS[part] for part in now.changes(before)] or ["its name"]
-    return f"{' and '.join([', '.join(said[:-1]), said[-1]] if said[:-1] else said)} changed"
+    parts = [PARTS[part] for part in now.changes(before)] or ["its name"]
+    return f"{' and '.join([', '.join(parts[:-1]), parts[-1]] if parts[:-1] else parts)} changed"
 
 
 def leave_out_unreadable(message: Any, version: str) -> dict[str, str]:
@@ -92,29 +92,29 @@ def leave_out_unreadable(message: Any, version: str) -> dict[str, str]:
 
     If the list has more than `MAX_TOOLS` tools, one extra tool is kept, so the caller can tell that there are more.
     """
-    listed = message.result if isinstance(message, JSONRPCResponse) else {}
-    if not isinstance(listed.get("tools"), list):
+    content = message.result if isinstance(message, JSONRPCResponse) else {}
+    if not isinstance(content.get("tools"), list):
         return {}
-    tools = listed["tools"] = listed["tools"][: MAX_TOOLS + 1]
-    if not (wrong := _problems(listed, version)):
+    tools = content["tools"] = content["tools"][: MAX_TOOLS + 1]
+    if not (wrong := _problems(content, version)):
         return {}
-    listed["tools"] = [tool for number, tool in enumerate(tools) if number not in wrong]
-    return {_name(tools[number], number): why for number, why in wrong.items()}
+    content["tools"] = [tool for number, tool in enumerate(tools) if number not in wrong]
+    return {_name(tools[number], number): reason for number, reason in wrong.items()}
 
 
-def _problems(listed: dict[str, Any], version: str) -> dict[int, str]:
+def _problems(content: dict[str, Any], version: str) -> dict[int, str]:
     """The problem with each invalid tool, by its position in the list."""
     try:
-        validate_server_result(METHOD, version, listed)
-        ListToolsResult.model_validate(listed)
+        validate_server_result(METHOD, version, content)
+        ListToolsResult.model_validate(content)
     except ValidationError as error:
-        found: dict[int, str] = {}
+        problems: dict[int, str] = {}
         for problem in error.errors(include_url=False, include_input=False):
             match problem["loc"]:
                 case ("tools", int(number), *place):
-                    told = worded(place, problem["type"], problem.get("ctx", {}))
-                    found.setdefault(number, told or f"{named(place)} is not as the protocol wants it")
-        return found
+                    sentence = worded(place, problem["type"], problem.get("ctx", {}))
+                    problems.setdefault(number, sentence or f"{named(place)} is not as the protocol wants it")
+        return problems
     except (KeyError, ValueError):  # the SDK has no schema for this protocol version
         return {}
     return {}
@@ -127,15 +127,15 @@ def _name(tool: Any, number: int) -> str:
 
 def method_of(server: str) -> str:
     """The method of a server's actions: its name with a lower-case first letter and `_` for invalid characters."""
-    fitting = _OTHER.sub("_", server)[:MAX_METHOD]
-    begins = fitting[:1].lower()
-    return begins + fitting[1:] if begins.isalpha() else f"s{fitting}"
+    name = _OTHER.sub("_", server)[:MAX_METHOD]
+    begins = name[:1].lower()
+    return begins + name[1:] if begins.isalpha() else f"s{name}"
 
 
 def action_of(server: str, tool: str) -> str:
     """The name of the action that a tool becomes. It is deterministic, but two tools may get the same name."""
-    fitting = _OTHER.sub("_", tool)
-    name = fitting if fitting[:1].isalpha() else f"t{fitting}"
+    fragment = _OTHER.sub("_", tool)
+    name = fragment if fragment[:1].isalpha() else f"t{fragment}"
     return f"{method_of(server)}.{name}"[:MAX_NAME]
 
 
@@ -144,7 +144,7 @@ def with_own_names(server: str, tools: Iterable[str]) -> dict[str, str]:
 
     If several tools get the same name, the one whose name needed no change wins, otherwise the first.
     """
-    named: dict[str, str] = {}
+    result: dict[str, str] = {}
     for tool in sorted(tools, key=lambda name: action_of(server, name) != f"{method_of(server)}.{name}"):
-        named.setdefault(action_of(server, tool), tool)
-    return named
+        result.setdefault(action_of(server, tool), tool)
+    return result

@@ -71,7 +71,7 @@ class ToolServer:
         Raises:
             Unavailable: the server cannot be asked; the message says why.
         """
-        return (await self._asked())[1]
+        return (await self._ask())[1]
 
     async def call(
         self, tool: ToolDescription, arguments: Mapping[str, JsonValue], on_progress: "OnProgress"
@@ -83,65 +83,65 @@ class ToolServer:
             Unavailable: it is unknown whether the tool ran.
             MCPError: the server answered with an error.
         """
-        session = await self._checked(tool)  # call over this session only: another might offer a different tool
+        session = await self._check(tool)  # call over this session only: another might offer a different tool
         before = session.unasked
         try:
             result = await session.call(tool.name, arguments, on_progress)
         except Unavailable as error:
-            raise Unavailable(f"{self._named}: {error}", code=error.code) from error
+            raise Unavailable(f"{self._label}: {error}", code=error.code) from error
         return result, session.unasked - before
 
-    async def _checked(self, tool: ToolDescription) -> "ToolSession":
+    async def _check(self, tool: ToolDescription) -> "ToolSession":
         """The connection, after checking that the server still offers exactly this tool."""
         try:
-            session, offered = await self._asked()
+            session, offers = await self._ask()
         except Unavailable as error:
             raise NotCalled(str(error), code=error.code, detail=error.detail) from error
-        now = offered.get(tool.name)
+        now = offers.get(tool.name)
         if now is None or now.digest != tool.digest:
-            why = f"{tool.name!r} of {self._named} was not called: {what_changed(now, tool)} since it was approved."
-            raise NotCalled(why, code="tool_changed")
+            reason = f"{tool.name!r} of {self._label} was not called: {what_changed(now, tool)} since it was approved."
+            raise NotCalled(reason, code="tool_changed")
         return session
 
     @property
-    def _named(self) -> str:
+    def _label(self) -> str:
         return f"The server {self.entry.name!r}"
 
-    async def _asked(self) -> "tuple[ToolSession, Mapping[str, ToolDescription]]":
+    async def _ask(self) -> "tuple[ToolSession, Mapping[str, ToolDescription]]":
         """The connection and the tools offered over it. Reconnects once if an existing connection turns out dead.
 
         Raises:
             Unavailable: the server cannot be asked.
         """
         before = self._session
-        session = await self._connected()
+        session = await self._connect()
         try:
-            return session, await self._told(session)
+            return session, await self._list_tools(session)
         except Unavailable:
             session.end()
             if before is None or before is not self._session:
                 raise
-        session = await self._connected()
-        return session, await self._told(session)
+        session = await self._connect()
+        return session, await self._list_tools(session)
 
-    async def _told(self, session: "ToolSession") -> Mapping[str, ToolDescription]:
+    async def _list_tools(self, session: "ToolSession") -> Mapping[str, ToolDescription]:
         try:
             async with asyncio.timeout(self.entry.timeout):
-                offered = self.redaction.redacted_in(await session.tools())
+                offers = self.redaction.redacted_in(await session.tools())
         except TimeoutError:
             raise self._unavailable("It did not tell its tools in time.") from None
         except Unavailable as error:
             raise self._unavailable(str(error)) from error
-        self._tell_left_out(session.left_out)
-        return offered
+        self._log_left_out(session.left_out)
+        return offers
 
-    def _tell_left_out(self, left_out: Mapping[str, str]) -> None:
-        for tool in (name for name in left_out if name not in self._left_out):
-            action, why = self.redaction.redacted(tool), self.redaction.redacted(left_out[tool])
-            log.warning("action_left_out", action=action, source=self.entry.name, error=why)
-        self._left_out.update(left_out)
+    def _log_left_out(self, problems: Mapping[str, str]) -> None:
+        for tool in (name for name in problems if name not in self._left_out):
+            action, reason = self.redaction.redacted(tool), self.redaction.redacted(problems[tool])
+            log.warning("action_left_out", action=action, source=self.entry.name, error=reason)
+        self._left_out.update(problems)
 
-    async def _connected(self) -> "ToolSession":
+    async def _connect(self) -> "ToolSession":
         """The connection, started if there is none. If a caller stops waiting, the pending start serves the next."""
         async with self._one_start:
             if self._session is None or _is_over(self._session):
@@ -190,28 +190,28 @@ class ToolServer:
         except BaseException as error:  # noqa: BLE001 - any failure of a server ends its connection and nothing else
             traffic.ended.set()
             if not ready.done():
-                ready.set_exception(self._not_started(error, traffic))
+                ready.set_exception(self._start_error(error, traffic))
                 ready.exception()  # mark it as retrieved: the caller may be gone
                 return
         log.info("tool_server_ended", server=self.entry.name)
 
-    def _not_started(self, error: BaseException, traffic: "Traffic") -> Unavailable:
+    def _start_error(self, error: BaseException, traffic: "Traffic") -> Unavailable:
         first = _first(error)
-        said = redacted(" ".join(traffic.said.decode(errors="replace").split())[-MAX_SAID:])
+        output = redacted(" ".join(traffic.said.decode(errors="replace").split())[-MAX_SAID:])
         detail = first.detail if isinstance(first, PowerOnError) else ""
         if isinstance(first, PowerOnError) and first.code == "address_refused":
             return self._unavailable(NOT_LET, kind=NotLet)
-        return self._unavailable(_why_not_started(first, self.entry, traffic), detail or said)
+        return self._unavailable(_start_failure(first, self.entry, traffic), detail or output)
 
-    def _unavailable(self, why: str, detail: str = "", kind: type[Unavailable] = Unavailable) -> Unavailable:
-        sentence = self.redaction.redacted(f"{self._named} cannot be used. {why}")
+    def _unavailable(self, reason: str, detail: str = "", kind: type[Unavailable] = Unavailable) -> Unavailable:
+        sentence = self.redaction.redacted(f"{self._label} cannot be used. {reason}")
         return kind(sentence, code="tool_server_unavailable", detail=self.redaction.redacted(detail))
 
 
-def _why_not_started(error: BaseException, entry: ToolServerEntry, traffic: "Traffic") -> str:
+def _start_failure(error: BaseException, entry: ToolServerEntry, traffic: "Traffic") -> str:
     if isinstance(error, TimeoutError):
-        what = "answer" if isinstance(entry.place, HttpServer) else "start"
-        return f"It did not {what} within {entry.timeout:g} s."
+        verb = "answer" if isinstance(entry.place, HttpServer) else "start"
+        return f"It did not {verb} within {entry.timeout:g} s."
     if isinstance(error, PowerOnError):
         return str(error)
     if traffic.answer:

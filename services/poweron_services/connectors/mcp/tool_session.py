@@ -77,31 +77,31 @@ class ToolSession:
             ConnectionEnded: the server no longer answers.
             Unavailable: its answer cannot be read.
         """
-        found: dict[str, ToolDescription] = {}
+        tools: dict[str, ToolDescription] = {}
         self.left_out = self._traffic.unreadable = {}
         cursor: str | None = None
         for _ in range(MAX_PAGES):
-            page = await self._listed(cursor)
-            for tool in page.tools[: MAX_TOOLS - len(found)]:
-                self._take(tool, found)
+            page = await self._list(cursor)
+            for tool in page.tools[: MAX_TOOLS - len(tools)]:
+                self._take(tool, tools)
             cursor = page.next_cursor
-            if len(found) >= MAX_TOOLS and (cursor is not None or page.tools[-1].name not in found):
+            if len(tools) >= MAX_TOOLS and (cursor is not None or page.tools[-1].name not in tools):
                 self.left_out[f"all after the first {MAX_TOOLS}"] = "No more tools are used of one server."
-            if cursor is None or len(found) >= MAX_TOOLS:
+            if cursor is None or len(tools) >= MAX_TOOLS:
                 break
-        return found
+        return tools
 
-    def _take(self, tool: Tool, found: dict[str, ToolDescription]) -> None:
-        if tool.name in found:
+    def _take(self, tool: Tool, tools: dict[str, ToolDescription]) -> None:
+        if tool.name in tools:
             self.left_out[tool.name] = "The server has two tools of this name; the first one is taken."
             return
-        described = tool.model_dump(by_alias=True, mode="json", exclude_none=True)
+        fields = tool.model_dump(by_alias=True, mode="json", exclude_none=True)
         try:
-            found[tool.name] = ToolDescription.model_validate(described)
+            tools[tool.name] = ToolDescription.model_validate(fields)
         except ValidationError as error:
             self.left_out[tool.name] = explain(error)
 
-    async def _listed(self, cursor: str | None) -> ListToolsResult:
+    async def _list(self, cursor: str | None) -> ListToolsResult:
         try:
             return await self._session.list_tools(params=PaginatedRequestParams(cursor=cursor))
         except MCPError as error:
@@ -144,24 +144,24 @@ async def tool_session(entry: ToolServerEntry, web: WebSettings, traffic: Traffi
     """Start the server, or connect to it, and negotiate the protocol."""
     logging.getLogger("mcp").setLevel(logging.CRITICAL)  # its log lines contain untrusted text
     us = Implementation(name="poweron", version=version("poweron-services"))
-    async with Client(_let_in(_opened(entry, web, traffic), traffic), cache=None, client_info=us) as client:
+    async with Client(_filter(_open(entry, web, traffic), traffic), cache=None, client_info=us) as client:
         traffic.version = client.protocol_version
         yield ToolSession(client.session, traffic)
 
 
-def _opened(entry: ToolServerEntry, web: WebSettings, traffic: Traffic) -> AbstractAsyncContextManager[Any]:
+def _open(entry: ToolServerEntry, web: WebSettings, traffic: Traffic) -> AbstractAsyncContextManager[Any]:
     if isinstance(entry.place, StdioServer):
         return stdio_streams(entry.place, traffic)
     return http_streams(entry.place, web, traffic)
 
 
 @asynccontextmanager
-async def _let_in(transport: AbstractAsyncContextManager[Any], traffic: Traffic) -> AsyncGenerator[Any, None]:
+async def _filter(transport: AbstractAsyncContextManager[Any], traffic: Traffic) -> AsyncGenerator[Any, None]:
     """The transport's streams, with the incoming one filtered by `let_in`."""
     async with transport as (source, outgoing):
-        passed_on, incoming = anyio.create_memory_object_stream[Incoming](0)
-        async with passed_on, incoming, anyio.create_task_group() as tasks:
-            tasks.start_soon(let_in, source, passed_on, traffic)
+        accepted, incoming = anyio.create_memory_object_stream[Incoming](0)
+        async with accepted, incoming, anyio.create_task_group() as tasks:
+            tasks.start_soon(let_in, source, accepted, traffic)
             try:
                 yield incoming, outgoing
             finally:

@@ -27,8 +27,8 @@ def main(limits: ReadLimits) -> None:
 
     preload.load()
     _say(answers, {"rights_kept": give_up_rights()})
-    while asked := _part(sys.stdin.buffer):
-        _say(answers, _answer(PageQuestion(**json.loads(asked)), _part(sys.stdin.buffer), limits))
+    while question := _part(sys.stdin.buffer):
+        _say(answers, _answer(PageQuestion(**json.loads(question)), _part(sys.stdin.buffer), limits))
 
 
 def _answer(question: PageQuestion, data: bytes, limits: ReadLimits) -> dict[str, Any]:
@@ -52,8 +52,8 @@ def _part(stream: BinaryIO) -> bytes:
 
 
 def _say(answers: BinaryIO, answer: dict[str, Any]) -> None:
-    said = json.dumps(answer, ensure_ascii=False).encode("utf-8", "replace")
-    answers.write(len(said).to_bytes(LENGTH) + said)
+    content = json.dumps(answer, ensure_ascii=False).encode("utf-8", "replace")
+    answers.write(len(content).to_bytes(LENGTH) + content)
     answers.flush()
 
 

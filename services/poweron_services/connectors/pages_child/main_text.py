@@ -25,13 +25,13 @@ HEADINGS = ("h1", "h2", "h3")
 _LIST_OR_TABLE = re.compile(r"(?:\| |- |1\. )")
 _WORD = re.compile(r"\w+")
 _ENDS = re.compile(r"[ \t]+$", re.MULTILINE)
-_ESCAPED = re.compile(r"\\([*_`~\[\]<>+.)-])")  # these would also end up inside quotations
+_ESCAPE = re.compile(r"\\([*_`~\[\]<>+.)-])")  # these would also end up inside quotations
 
 
 def main_text(root: Any, question: PageQuestion) -> str:
     """Return the main text of a parsed page. The page is not modified unless it has too many elements."""
     if has_many_elements(root):
-        return _written(main_blocks(_without_frame(root)), question.text_format)
+        return _render(main_blocks(_without_frame(root)), question.text_format)
     page = copy(root)
     lxml.etree.strip_tags(page, *EMPHASIS)
     drop_consent(page)
@@ -43,7 +43,7 @@ def main_text(root: Any, question: PageQuestion) -> str:
     blocks = main_blocks(_without_frame(page))
     is_short = sum(len(block.text) for block in blocks) < FEW
     if is_short or not text or (question.depth == "advanced" and _lacks(text, blocks)):
-        return _written(blocks, question.text_format)
+        return _render(blocks, question.text_format)
     return text
 
 
@@ -53,7 +53,7 @@ def has_many_elements(root: Any) -> bool:
 
 
 def _text_by_trafilatura(page: Any, question: PageQuestion) -> str:
-    found = trafilatura.bare_extraction(
+    extract = trafilatura.bare_extraction(
         page,
         url=question.url,
         fast=True,
@@ -62,10 +62,10 @@ def _text_by_trafilatura(page: Any, question: PageQuestion) -> str:
         include_tables=True,
         include_formatting=question.text_format == "markdown",
     )
-    if found is None or isinstance(found, dict):
+    if extract is None or isinstance(extract, dict):
         return ""
-    text = _ENDS.sub("", found.text or "")
-    return _ESCAPED.sub(r"\1", text) if question.text_format == "markdown" else text
+    text = _ENDS.sub("", extract.text or "")
+    return _ESCAPE.sub(r"\1", text) if question.text_format == "markdown" else text
 
 
 def _open(page: Any) -> None:
@@ -106,6 +106,6 @@ def _words(text: str) -> str:
     return f" {' '.join(_WORD.findall(text))} "
 
 
-def _written(blocks: list[OutlineBlock], text_format: TextFormat) -> str:
+def _render(blocks: list[OutlineBlock], text_format: TextFormat) -> str:
     marks = text_format == "markdown"
     return "\n\n".join(f"{'#' * block.level} {block.text}" if marks and block.level else block.text for block in blocks)

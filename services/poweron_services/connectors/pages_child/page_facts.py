@@ -42,10 +42,10 @@ def origin(root: Any, url: str) -> PageOrigin:
     for paragraph in [paragraph for paragraph in about.iter("p") if len(paragraph.text_content()) > LONG]:
         paragraph.drop_tree()
     try:
-        found = trafilatura.extract_metadata(about, url, {"original_date": True, "extensive_search": False})
+        facts = trafilatura.extract_metadata(about, url, {"original_date": True, "extensive_search": False})
     except Exception:  # noqa: BLE001 - a page's metadata may break the library: its text is read all the same
         return PageOrigin(title_of(root))
-    return PageOrigin(found.title or "", found.author or "", found.date)
+    return PageOrigin(facts.title or "", facts.author or "", facts.date)
 
 
 def title_of(root: Any) -> str:
@@ -55,17 +55,17 @@ def title_of(root: Any) -> str:
 def language(root: Any) -> str | None:
     """The language that the page declares, such as `en`; the declaration may be wrong."""
     for path in _LANGUAGES:
-        for said in root.xpath(path):
-            found = _LANGUAGE.match(said.strip().lower())
-            if found:
-                return found[0]
+        for value in root.xpath(path):
+            match = _LANGUAGE.match(value.strip().lower())
+            if match:
+                return match[0]
     return None
 
 
 def canonical_url(root: Any, url: str) -> str | None:
     for path in _CANONICAL:
-        for said in root.xpath(path):
-            address = _address(said, url)
+        for value in root.xpath(path):
+            address = _address(value, url)
             if address:
                 return address
     return None
@@ -73,30 +73,30 @@ def canonical_url(root: Any, url: str) -> str | None:
 
 def links(root: Any, url: str) -> list[LinkedPage]:
     """List each address once, without its fragment; links in the page's own text come before those in its menus."""
-    base = next((_address(said, url) for said in root.xpath(".//base/@href")), None) or url
-    found: dict[str, LinkedPage] = {}
-    for said, element in islice(_linking(root).items(), LOOKED_AT):
-        address = _address(said, base).partition("#")[0]
-        if address and len(found) < LINKS:
-            found.setdefault(address, LinkedPage(address, " ".join(clean(element.text_content()).split())[:LINK_TEXT]))
-    return list(found.values())
+    base = next((_address(reference, url) for reference in root.xpath(".//base/@href")), None) or url
+    pages: dict[str, LinkedPage] = {}
+    for reference, element in islice(_linking(root).items(), LOOKED_AT):
+        address = _address(reference, base).partition("#")[0]
+        if address and len(pages) < LINKS:
+            pages.setdefault(address, LinkedPage(address, " ".join(clean(element.text_content()).split())[:LINK_TEXT]))
+    return list(pages.values())
 
 
 def _linking(root: Any) -> dict[str, Any]:
     """The first element of each link, by its address as written."""
     around = {link for tag in _AROUND for part in root.iter(tag) for link in part.iter("a", "area")}
-    found: dict[str, Any] = {}
+    elements: dict[str, Any] = {}
     for is_around in (False, True):
         for element in root.iter("a", "area"):
             if (element in around) is is_around and element.get("href"):
-                found.setdefault(element.get("href"), element)
-    return found
+                elements.setdefault(element.get("href"), element)
+    return elements
 
 
-def _address(said: str, base: str) -> str:
+def _address(reference: str, base: str) -> str:
     """The absolute address; empty if it is not a web address or is far too long."""
     try:
-        address = str(ada_url.URL(said, base=base).href)
+        address = str(ada_url.URL(reference, base=base).href)
     except ValueError:
         return ""
     return address if address.startswith(("https://", "http://")) and len(address) <= ADDRESS else ""

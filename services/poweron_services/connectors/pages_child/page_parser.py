@@ -35,7 +35,7 @@ from poweron_services.connectors.pages_child.page_facts import (
 
 LITTLE = 600  # characters; a page with at least this much text has no obstacle
 VERY_LITTLE, NEXT_TO_NOTHING = 200, 12
-_SCRIPT_WANTED = re.compile(
+_SCRIPT_REQUEST = re.compile(
     r"(?:enable|requires?|needs?|turn on|activate|without|allow|aktivier\w*|activez|activer|active|habilit\w*)"
     r"[^.!?]{0,60}\bjava ?script|\bjava ?script\b[^.!?]{0,60}"
     r"(?:enabled?|required|disabled|turned on|necessary|aktivier\w*|deaktiviert|activé\w*|désactivé\w*|habilitad\w*)"
@@ -69,17 +69,17 @@ def read(data: bytes, question: PageQuestion, limits: ReadLimits) -> Page:
     html = decoded(data, question.charset).encode("utf-8", "replace")
     if len(html) > MOST:
         notes.append(f"Only the first {MOST:,} of {len(html):,} bytes of the page were read.")
-    root, parser = _parsed(html[:MOST])
+    root, parser = _parse(html[:MOST])
     facts = PageOrigin(title_of(root)) if has_many_elements(root) else origin(root, question.url)
     text = clean(main_text(root, question))
-    found = links(root, question.url)
+    pages = links(root, question.url)
     obstacle = obstacle_of(root, text)
-    is_cut = is_too_deep(parser)
-    if not text and not found and obstacle is None:
-        raise Unreadable("holds no text.", "document_unsafe" if is_cut else "document_without_text")
+    is_truncated = is_too_deep(parser)
+    if not text and not pages and obstacle is None:
+        raise Unreadable("holds no text.", "document_unsafe" if is_truncated else "document_without_text")
     if len(text) > limits.characters:
         notes.append(f"The text was cut off after {limits.characters:,} characters.")
-    if is_cut:
+    if is_truncated:
         notes.append(NESTED_TOO_DEEPLY)
     return Page(
         text=text[: limits.characters],
@@ -88,14 +88,14 @@ def read(data: bytes, question: PageQuestion, limits: ReadLimits) -> Page:
         published=facts.published,
         language=language(root),
         canonical_url=canonical_url(root, question.url),
-        links=tuple(found),
+        links=tuple(pages),
         truncated=bool(notes),
         notes=tuple(notes),
         obstacle=obstacle,
     )
 
 
-def _parsed(html: bytes) -> tuple[Any, Any]:
+def _parse(html: bytes) -> tuple[Any, Any]:
     parser = lxml.html.HTMLParser(
         encoding="utf-8", remove_comments=True, remove_pis=True, collect_ids=False, default_doctype=False
     )
@@ -111,47 +111,47 @@ def _line(text: str) -> str:
 
 def decoded(data: bytes, charset: str) -> str:
     """Decode a page. This never fails: bytes that cannot be decoded become replacement characters."""
-    for encoding in _named(data, charset):
+    for encoding in _declared_encodings(data, charset):
         text = data.decode(encoding, "replace")
         if text.count("\ufffd") * WRONG <= len(text):
             return text
     return data.decode(text_encodings.found(data), "replace")
 
 
-def _named(data: bytes, charset: str) -> Iterator[str]:
+def _declared_encodings(data: bytes, charset: str) -> Iterator[str]:
     """The encodings that the page or its server declares."""
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF8)):
         yield text_encodings.found(data)
     for name in (charset, text_encodings.named(data)):
-        encoding = _known(name or "")
+        encoding = _codec_name(name or "")
         if encoding:
             yield encoding
 
 
-def _known(name: str) -> str:
+def _codec_name(name: str) -> str:
     try:
         b" ".decode(name, "replace")  # some codecs are not text encodings
     except (LookupError, ValueError):  # ValueError: the name has a null character
         return ""
-    known = codecs.lookup(name).name
-    return AS_BROWSERS_DO.get(known, known)
+    codec = codecs.lookup(name).name
+    return AS_BROWSERS_DO.get(codec, codec)
 
 
 def obstacle_of(root: Any, text: str) -> Obstacle | None:
     """Return the obstacle of a page, if any; `text` is its main text."""
     if len(text) >= LITTLE:
         return None
-    seen = " ".join(" ".join(root.xpath(f".//text()[not(ancestor::*[{_UNSEEN}])]")).split())
+    visible_text = " ".join(" ".join(root.xpath(f".//text()[not(ancestor::*[{_UNSEEN}])]")).split())
     if root.xpath(".//input[@type='password']"):
         return "login"
-    if COOKIES.search(text or seen) and any(map(AGREE.search, map(label, root.xpath(BUTTONS)))):
+    if COOKIES.search(text or visible_text) and any(map(AGREE.search, map(label, root.xpath(BUTTONS)))):
         return "consent"
-    return "javascript" if _needs_script(root, seen) else None
+    return "javascript" if _needs_script(root, visible_text) else None
 
 
-def _needs_script(root: Any, seen: str) -> bool:
+def _needs_script(root: Any, visible_text: str) -> bool:
     if not root.xpath(_PROGRAMS):
         return False
     without = " ".join(part.text_content() for part in root.iter("noscript"))
-    is_empty = len(seen) < NEXT_TO_NOTHING or (len(seen) < VERY_LITTLE and bool(root.xpath(_EMPTY)))
-    return is_empty or bool(_SCRIPT_WANTED.search(f"{without} {seen}"))
+    is_empty = len(visible_text) < NEXT_TO_NOTHING or (len(visible_text) < VERY_LITTLE and bool(root.xpath(_EMPTY)))
+    return is_empty or bool(_SCRIPT_REQUEST.search(f"{without} {visible_text}"))

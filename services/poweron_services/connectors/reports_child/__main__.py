@@ -33,8 +33,8 @@ def main(limits: ReadLimits, formats: list[str]) -> None:
 
     report = composed(_draft(json.loads(sys.stdin.buffer.read())))
     for name, write in writers.items():
-        told, data = _written(name, write, report)
-        _say(answers, told, data)
+        outcome, data = _write_file(name, write, report)
+        _say(answers, outcome, data)
     answers.close()
     os._exit(0)  # skip all cleanup: once the answers are sent, nothing here is needed
 
@@ -46,7 +46,7 @@ def _writers(formats: list[str]) -> Mapping[str, Write]:
     return format_writers.writers(formats)
 
 
-def _written(name: str, write: Write, report: Report) -> tuple[dict[str, Any], bytes]:
+def _write_file(name: str, write: Write, report: Report) -> tuple[dict[str, Any], bytes]:
     """Write a file, or report why there is none. An error in one format must not affect the next."""
     try:
         data, unshown = write(report)
@@ -59,15 +59,15 @@ def _written(name: str, write: Write, report: Report) -> tuple[dict[str, Any], b
     return {"format": name, "unshown": unshown}, data
 
 
-def _draft(said: dict[str, Any]) -> Draft:
+def _draft(values: dict[str, Any]) -> Draft:
     known = {field.name for field in fields(Draft)}
-    parts = tuple(Part(**part) for part in said.pop("parts"))
-    return Draft(parts=parts, **{name: value for name, value in said.items() if name in known})
+    parts = tuple(Part(**part) for part in values.pop("parts"))
+    return Draft(parts=parts, **{name: value for name, value in values.items() if name in known})
 
 
-def _say(answers: BinaryIO, told: dict[str, Any], data: bytes) -> None:
-    said = json.dumps(told).encode()
-    answers.write(len(said).to_bytes(LENGTH) + said + len(data).to_bytes(LENGTH) + data)
+def _say(answers: BinaryIO, outcome: dict[str, Any], data: bytes) -> None:
+    header = json.dumps(outcome).encode()
+    answers.write(len(header).to_bytes(LENGTH) + header + len(data).to_bytes(LENGTH) + data)
     answers.flush()
 
 

@@ -36,28 +36,28 @@ _FORBIDDEN: Final = re.compile(r"[\[\]:*?/\\']")
 
 def workbook(report: Report) -> bytes:
     """Write a workbook with a sheet for each table; it is empty if the report has none."""
-    written = io.BytesIO()
+    buffer = io.BytesIO()
     options = {"in_memory": True, "strings_to_formulas": False, "strings_to_urls": False, "strings_to_numbers": False}
-    book = xlsxwriter.Workbook(written, options)
-    created = datetime.fromisoformat(report.day or "1980-01-01").replace(tzinfo=UTC)
+    book = xlsxwriter.Workbook(buffer, options)
+    moment = datetime.fromisoformat(report.day or "1980-01-01").replace(tzinfo=UTC)
     book.set_properties(
         {
             "title": report.title,
             "author": report.author,
             "keywords": ", ".join(report.keywords),
-            "created": created.replace(tzinfo=None),
+            "created": moment.replace(tzinfo=None),
         }
     )
     formats = _Formats(book)
-    taken: set[str] = set()
+    names: set[str] = set()
     for number, (name, table) in enumerate(report.tables, start=1):
-        sheet = book.add_worksheet(_name(name, number, taken))
+        sheet = book.add_worksheet(_name(name, number, names))
         if report.right_to_left:
             sheet.right_to_left()
         _fill(sheet, table, formats)
         _lay_out(sheet, table)
     book.close()
-    return written.getvalue()
+    return buffer.getvalue()
 
 
 class _Formats:
@@ -133,8 +133,8 @@ def _write_text(sheet: Worksheet, place: tuple[int, int], cell: str, formats: _F
 
 def _text_format(cell: str, formats: _Formats) -> Format:
     """The format of a text cell. Text that begins like a formula stays text when a user edits it."""
-    more = {"quote_prefix": True, "num_format": "@"} if begins_formula(cell) else {}
-    return formats(text_wrap=len(cell) > WIDEST, **more)
+    options = {"quote_prefix": True, "num_format": "@"} if begins_formula(cell) else {}
+    return formats(text_wrap=len(cell) > WIDEST, **options)
 
 
 def _shape(value: Number, *, grouped: bool) -> str:
@@ -148,12 +148,12 @@ def _shape(value: Number, *, grouped: bool) -> str:
     return f"{unit}{space}{digits}" if value.unit_first else f"{digits}{f' {unit}' if unit else ''}"
 
 
-def _name(name: str, number: int, taken: set[str]) -> str:
+def _name(name: str, number: int, names: set[str]) -> str:
     """A valid sheet name that no other sheet has."""
     bare = _FORBIDDEN.sub(" ", name).strip() or "ReportTable"
     for tail in ("", f" ({number})"):
-        found = f"{bare[: MOST_NAME - len(tail)].strip()}{tail}"
-        if found.casefold() not in taken and found.casefold() != "history":
+        candidate = f"{bare[: MOST_NAME - len(tail)].strip()}{tail}"
+        if candidate.casefold() not in names and candidate.casefold() != "history":
             break
-    taken.add(found.casefold())
-    return found
+    names.add(candidate.casefold())
+    return candidate

@@ -12,7 +12,7 @@ SAMPLE = Draft("-", "en", (Part("-", "written", "| a | b |\n| --- | --- |\n| - |
 
 def writers(formats: Sequence[str]) -> Mapping[str, Write]:
     """Load the writers of these formats, in this order; modules of other formats are not loaded."""
-    return {name: _LOADED[name]() for name in formats}
+    return {name: _LOADERS[name]() for name in formats}
 
 
 def _markdown() -> Write:
@@ -48,7 +48,7 @@ def _xlsx() -> Write:
     return lambda report: (workbook(report) if report.tables else b"", "")
 
 
-_LOADED: Mapping[str, Callable[[], Write]] = {
+_LOADERS: Mapping[str, Callable[[], Write]] = {
     "markdown": _markdown,
     "html": _html,
     "docx": _docx,

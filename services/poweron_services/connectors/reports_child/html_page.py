@@ -129,7 +129,7 @@ def html(report: Report) -> str:
         str(body),
         tags=TAGS,
         attributes=ATTRIBUTES,
-        attribute_filter=_filtered,
+        attribute_filter=_filter,
         url_schemes=SCHEMES,
         link_rel="noopener noreferrer",
     )
@@ -142,14 +142,14 @@ def _contents(report: Report) -> Iterator[Markup]:
     if not report.contents:
         return
     entries = Markup("").join(
-        Markup('<li><a href="#{}">{}</a></li>').format(one.anchor, "".join(run.text for run in one.runs))
-        for one in report.headings
+        Markup('<li><a href="#{}">{}</a></li>').format(heading.anchor, "".join(run.text for run in heading.runs))
+        for heading in report.headings
     )
     yield Markup('<nav aria-label="{0}"><p>{0}</p><ul>{1}</ul></nav>').format(report.contents, entries)
 
 
-def _blocks(found: Iterable[Block]) -> Iterator[Markup]:
-    for block in found:
+def _blocks(content: Iterable[Block]) -> Iterator[Markup]:
+    for block in content:
         match block:
             case Heading():
                 tag = f"h{min(6, block.level + 1)}"
@@ -200,11 +200,11 @@ def _row(row: tuple[Runs, ...], table: ReportTable) -> Markup:
 
 
 def _cells(tag: str, cells: tuple[Runs, ...], table: ReportTable, more: str = "", first: int = 0) -> Markup:
-    shown = Markup("")
+    result = Markup("")
     for column, cell in enumerate(cells, start=first):
         side = Markup(' class="number"') if table.aligned[column] == "end" else Markup("")
-        shown += Markup(f"<{tag}{more}{side}>{{}}</{tag}>").format(_text(cell))
-    return shown
+        result += Markup(f"<{tag}{more}{side}>{{}}</{tag}>").format(_text(cell))
+    return result
 
 
 def _text(runs: Runs) -> Markup:
@@ -216,12 +216,12 @@ def _run(run: Run) -> Markup:
         return Markup('<img src="{}" alt="{}">').format(run.picture, run.text)
     text = Markup("<br>").join(escape(line) for line in run.text.split("\n"))
     marks = {"code": run.monospace, "strong": run.bold, "em": run.italic, "s": run.strike}
-    for tag in (tag for tag, wanted in marks.items() if wanted):
+    for tag in (tag for tag, is_set in marks.items() if is_set):
         text = Markup(f"<{tag}>{{}}</{tag}>").format(text)
     return Markup('<a href="{}">{}</a>').format(run.link, text) if run.link else text
 
 
-def _filtered(tag: str, attribute: str, value: str) -> str | None:
+def _filter(tag: str, attribute: str, value: str) -> str | None:
     """Allow only embedded pictures, and links only within the page, to the web and to mailboxes."""
     if (tag, attribute) == ("img", "src"):
         return value if value.startswith((*PICTURES, FIGURE)) else None

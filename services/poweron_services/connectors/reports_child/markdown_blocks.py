@@ -61,14 +61,14 @@ def _table(node: SyntaxTreeNode) -> ReportTable:
     head, *bodies = node.children
     header = tuple(_inline(cell, " ") for cell in head.children[0].children)
     rows = [tuple(_inline(cell, " ") for cell in row.children) for body in bodies for row in body.children]
-    aligned: tuple[Align, ...] = tuple(
+    alignment: tuple[Align, ...] = tuple(
         "end" if "right" in str(cell.attrs.get("style", "")) else "start" for cell in head.children[0].children
     )
-    return ReportTable(header if any(header) else (), tuple(rows), aligned)
+    return ReportTable(header if any(header) else (), tuple(rows), alignment)
 
 
 def _inline(node: SyntaxTreeNode, line_end: str) -> Runs:
-    return _joined(run for child in node.children for run in _runs(child, Run(""), line_end))
+    return _merge(run for child in node.children for run in _runs(child, Run(""), line_end))
 
 
 def _runs(node: SyntaxTreeNode, style: Run, line_end: str) -> Iterator[Run]:
@@ -98,12 +98,12 @@ def _runs(node: SyntaxTreeNode, style: Run, line_end: str) -> Iterator[Run]:
             yield from _runs(child, style, line_end)
 
 
-def _joined(runs: Iterator[Run]) -> Runs:
+def _merge(runs: Iterator[Run]) -> Runs:
     """Merge adjacent runs of the same style and drop empty ones."""
-    found: list[Run] = []
+    result: list[Run] = []
     for run in runs:
-        if found and not run.picture and replace(found[-1], text=run.text) == run:
-            found[-1] = replace(run, text=found[-1].text + run.text)
+        if result and not run.picture and replace(result[-1], text=run.text) == run:
+            result[-1] = replace(run, text=result[-1].text + run.text)
         elif run.text or run.picture:
-            found.append(run)
-    return tuple(found)
+            result.append(run)
+    return tuple(result)

@@ -24,19 +24,21 @@ _BEGINS_BLOCK: Final = re.compile(r"^(\s*\d*)(?=[#>+=-]|(?<=\d)[.)](?:\s|$))")
 
 def markdown(report: Report) -> str:
     """Write the whole report."""
-    pieces = [f"# {_escaped(report.title)}"]
+    pieces = [f"# {_escape(report.title)}"]
     if report.cover:
-        pieces.append("\\\n".join(map(_escaped, report.cover)))
+        pieces.append("\\\n".join(map(_escape, report.cover)))
     if report.contents:
-        shown = (f"{'  ' * (one.level - 1)}- {_text(_bare(one.runs), one_line=True)}" for one in report.headings)
-        pieces.append(f"**{report.contents}**\n\n" + "\n".join(shown))
+        entries = (
+            f"{'  ' * (heading.level - 1)}- {_text(_bare(heading.runs), one_line=True)}" for heading in report.headings
+        )
+        pieces.append(f"**{report.contents}**\n\n" + "\n".join(entries))
     pieces += _blocks(report.blocks)
     text = "\n\n".join(pieces)
     return f"{text}\n\n{report.sources_text.strip()}\n" if report.sources_text.strip() else f"{text}\n"
 
 
-def _blocks(found: Iterable[Block]) -> Iterator[str]:
-    for block in found:
+def _blocks(content: Iterable[Block]) -> Iterator[str]:
+    for block in content:
         match block:
             case Heading():
                 yield f"{'#' * min(6, block.level + 1)} {_text(block.runs, one_line=True)}"
@@ -52,8 +54,8 @@ def _blocks(found: Iterable[Block]) -> Iterator[str]:
             case ReportTable():
                 yield _table(block)
             case Figure():
-                alt = _escaped(block.alt).replace("\\]:", "]:")  # not at a line start, so it defines no link
-                yield f"*{_escaped(block.caption)}.* {alt}"
+                alt = _escape(block.alt).replace("\\]:", "]:")  # not at a line start, so it defines no link
+                yield f"*{_escape(block.caption)}.* {alt}"
 
 
 def _listing(listing: Listing) -> str:
@@ -74,14 +76,14 @@ def _table(table: ReportTable) -> str:
         f"{'-' * (width - 1)}:" if side == "end" else "-" * width
         for width, side in zip(widths, table.aligned, strict=True)
     ]
-    told = [
+    cells = [
         [
             cell.rjust(width) if side == "end" else cell.ljust(width)
             for cell, width, side in zip(row, widths, table.aligned, strict=True)
         ]
         for row in rows
     ]
-    return "\n".join(f"| {' | '.join(row)} |" for row in (told[0], rule, *told[1:]))
+    return "\n".join(f"| {' | '.join(row)} |" for row in (cells[0], rule, *cells[1:]))
 
 
 def _bare(runs: Runs) -> Runs:
@@ -103,17 +105,17 @@ def _run(run: Run) -> str:
     if run.literal:
         return re.sub(r"([\[\]])", r"\\\1", run.text)
     if run.picture:
-        return f"![{_escaped(run.text)}](<{run.picture}>)"
+        return f"![{_escape(run.text)}](<{run.picture}>)"
     bare = run.text.strip()
     if not bare:
-        return _escaped(run.text)
+        return _escape(run.text)
     before, after = run.text.split(bare[0], 1)[0], run.text[len(run.text.rstrip()) :]
     mark = ("**" if run.bold else "") + ("*" if run.italic else "") + ("~~" if run.strike else "")
-    text = f"{mark}{_escaped(bare)}{mark[::-1]}"
+    text = f"{mark}{_escape(bare)}{mark[::-1]}"
     if run.link:
         text = f"<{run.link}>" if run.link == bare else f"[{text}](<{run.link.replace('>', '%3E')}>)"
-    return f"{_escaped(before)}{text}{_escaped(after)}"
+    return f"{_escape(before)}{text}{_escape(after)}"
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return _SIGNS.sub(r"\\\1", text).replace("\n", "\\\n")

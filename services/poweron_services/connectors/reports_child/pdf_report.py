@@ -46,38 +46,38 @@ class Typesetter:
 
     def pdf(self, report: Report) -> tuple[bytes, str]:
         """Write the PDF; also return the characters in the report that no font can show."""
-        said = orjson.dumps(_data(report, self._drawn)).decode()
-        unknown = self._unknown(said)
+        content = orjson.dumps(_data(report, self._draw)).decode()
+        unknown = self._unknown(content)
         if unknown:
-            said = re.sub(f"[{re.escape(unknown)}]", UNSHOWN, said)
-        return self._compile(self._template, {"report": said}, report.day), unknown
+            content = re.sub(f"[{re.escape(unknown)}]", UNSHOWN, content)
+        return self._compile(self._template, {"report": content}, report.day), unknown
 
-    def _drawn(self, svg: str) -> str:
+    def _draw(self, svg: str) -> str:
         """The figure for a PDF; it is converted to a picture if it has letters that join, such as Arabic ones."""
         if _PLAIN.fullmatch(svg):
             return svg
         box = re.search(r'viewBox="[^"]*" width="(\d+)" height="(\d+)"', svg)
         assert box is not None
         image = f"data:image/png;base64,{b64encode(self.picture(svg)).decode()}"
-        shown = f'<image width="{box[1]}" height="{box[2]}" href="{image}"/>'
-        return f'<svg xmlns="http://www.w3.org/2000/svg" {box[0]}>{shown}</svg>'
+        element = f'<image width="{box[1]}" height="{box[2]}" href="{image}"/>'
+        return f'<svg xmlns="http://www.w3.org/2000/svg" {box[0]}>{element}</svg>'
 
     def picture(self, svg: str) -> bytes:
         """Render a figure as PNG."""
-        made = self._typst.compile(input=_PICTURE, format="png", ppi=160, sys_inputs={"svg": svg})
-        return made if isinstance(made, bytes) else (made or [b""])[0]
+        output = self._typst.compile(input=_PICTURE, format="png", ppi=160, sys_inputs={"svg": svg})
+        return output if isinstance(output, bytes) else (output or [b""])[0]
 
     def _compile(self, source: bytes, inputs: dict[str, str], day: str = "") -> bytes:
         moment = datetime.fromisoformat(day).replace(tzinfo=UTC) if day else datetime.fromtimestamp(0, UTC)
-        made = self._typst.compile(
+        output = self._typst.compile(
             input=source, format="pdf", sys_inputs=inputs, pdf_standards=["a-2a", "ua-1"], timestamp=moment
         )
-        assert isinstance(made, bytes)
-        return made
+        assert isinstance(output, bytes)
+        return output
 
-    def _unknown(self, said: str) -> str:
+    def _unknown(self, text: str) -> str:
         """The characters of a text that no font has."""
-        return "".join(sorted(self._unshown("".join(sorted({sign for sign in said if not _PLAIN.fullmatch(sign)})))))
+        return "".join(sorted(self._unshown("".join(sorted({sign for sign in text if not _PLAIN.fullmatch(sign)})))))
 
     def _unshown(self, signs: str) -> Iterator[str]:
         if not signs or self._can_show(signs):
@@ -97,7 +97,7 @@ class Typesetter:
         return True
 
 
-def _data(report: Report, drawn: Callable[[str], str]) -> dict[str, Any]:
+def _data(report: Report, draw: Callable[[str], str]) -> dict[str, Any]:
     language, _, region = report.language.partition("-")
     is_known = re.fullmatch("[A-Za-z]{2,3}", language) is not None
     return {
@@ -109,25 +109,25 @@ def _data(report: Report, drawn: Callable[[str], str]) -> dict[str, Any]:
         "lang": language.lower() if is_known else "en",
         "region": region.upper() if re.fullmatch("[A-Za-z]{2}", region) else None,
         "right_to_left": report.right_to_left,
-        "blocks": list(_blocks(report.blocks, drawn)),
-        "sources": list(_blocks(report.sources, drawn)),
+        "blocks": list(_blocks(report.blocks, draw)),
+        "sources": list(_blocks(report.sources, draw)),
     }
 
 
-def _blocks(found: Iterable[Block], drawn: Callable[[str], str]) -> Iterator[dict[str, Any]]:
-    for block in found:
+def _blocks(content: Iterable[Block], draw: Callable[[str], str]) -> Iterator[dict[str, Any]]:
+    for block in content:
         if isinstance(block, ReportTable):
             yield from map(_table, beside(block, MOST_ROOM))
         elif isinstance(block, Figure):
-            yield asdict(block) | {"svg": drawn(block.svg)}
+            yield asdict(block) | {"svg": draw(block.svg)}
         else:
             yield asdict(block)
 
 
 def _table(table: ReportTable) -> dict[str, Any]:
     """The table with the relative widths of its columns, its font size, and whether its page is in landscape."""
-    needed = least_widths(table)
-    wide = sum(needed) > PORTRAIT_ROOM
+    minimums = least_widths(table)
+    wide = sum(minimums) > PORTRAIT_ROOM
     room = LANDSCAPE_ROOM if wide else PORTRAIT_ROOM
-    size = max(SMALLEST, min(LARGEST, LARGEST * room / sum(needed)))
+    size = max(SMALLEST, min(LARGEST, LARGEST * room / sum(minimums)))
     return asdict(table) | {"widths": good_widths(table, room), "wide": wide, "size": round(size, 1)}

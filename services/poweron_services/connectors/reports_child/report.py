@@ -145,14 +145,14 @@ class Report:
     @property
     def tables(self) -> list[tuple[str, ReportTable]]:
         """The tables, each with the heading above it."""
-        found: list[tuple[str, ReportTable]] = []
+        result: list[tuple[str, ReportTable]] = []
         under = self.title
         for block in self.blocks:
             if isinstance(block, Heading):
                 under = text_of(block.runs)
             elif isinstance(block, ReportTable):
-                found.append((under, block))
-        return found
+                result.append((under, block))
+        return result
 
 
 def text_of(runs: Iterable[Run]) -> str:

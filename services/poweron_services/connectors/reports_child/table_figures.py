@@ -62,7 +62,7 @@ class _Chart:
 
     @property
     def known(self) -> list[Decimal]:
-        return [value for one in self.series for value in one.values if value is not None]
+        return [value for series in self.series for value in series.values if value is not None]
 
 
 def figure_of(table: ReportTable, under: str, language: str, number: int) -> Figure | None:
@@ -71,13 +71,13 @@ def figure_of(table: ReportTable, under: str, language: str, number: int) -> Fig
     if chart is None:
         return None
     kind = word("line" if chart.is_time else "bars", language)
-    told = "; ".join(f"{one.name}: {_listed(chart.labels, one)}" for one in chart.series)
+    data = "; ".join(f"{series.name}: {_values_text(chart.labels, series)}" for series in chart.series)
     caption = f"{word('figure', language)} {number}: {under}" if under else f"{word('figure', language)} {number}"
     svg = _lines(chart) if chart.is_time else _bars(chart, mirrored=language.partition("-")[0] in RIGHT_TO_LEFT)
-    return Figure(svg, word("of", language, what=kind, data=told), caption)
+    return Figure(svg, word("of", language, what=kind, data=data), caption)
 
 
-def _listed(labels: Sequence[str], series: _Series) -> str:
+def _values_text(labels: Sequence[str], series: _Series) -> str:
     return ", ".join(f"{label} {cell}" for label, cell in zip(labels, series.cells, strict=True) if cell)
 
 
@@ -93,41 +93,43 @@ def _chart(table: ReportTable) -> _Chart | None:
         return None
     if not columns or not all(labels) or len(set(labels)) < len(labels):
         return None
-    found = _comparable(rows, columns)
-    if found is None:
+    columns_of_numbers = _comparable(rows, columns)
+    if columns_of_numbers is None:
         return None
     names = [header[column] for column in columns]
     if all(map(_TIME.fullmatch, names)) and len(columns) > 2 and not all(map(_TIME.fullmatch, labels)):
-        turned = [[numbers[row] for numbers in found] for row in range(len(rows))]
+        series = [[numbers[row] for numbers in columns_of_numbers] for row in range(len(rows))]
         texts = [[row[column] for column in columns] for row in rows]
-        return _seen(tuple(names), labels, turned, texts, is_time=True)
+        return _readable_chart(tuple(names), labels, series, texts, is_time=True)
     texts = [[row[column] for row in rows] for column in columns]
-    return _seen(labels, names, found, texts, is_time=all(map(_TIME.fullmatch, labels)) and len(labels) > 2)
+    return _readable_chart(
+        labels, names, columns_of_numbers, texts, is_time=all(map(_TIME.fullmatch, labels)) and len(labels) > 2
+    )
 
 
 def _comparable(rows: Sequence[Sequence[str]], columns: Sequence[int]) -> list[list[Number | None]] | None:
     """The numbers of the columns; None if they have several units or a cell holds anything else."""
     hint = decimal_mark([row[column] for row in rows for column in columns])
-    found = [column_numbers([row[column] for row in rows], hint) for column in columns]
-    units = {number.unit for numbers in found for number in numbers if number is not None}
-    told = [row[column] for column in columns for row in rows if row[column] not in ("", "-", "\u2013", "\u2014")]
-    known = sum(number is not None for numbers in found for number in numbers)
-    complete = all(any(number is not None for number in numbers) for numbers in found)
-    return found if len(units) == 1 and known == len(told) and complete else None
+    series = [column_numbers([row[column] for row in rows], hint) for column in columns]
+    units = {number.unit for numbers in series for number in numbers if number is not None}
+    texts = [row[column] for column in columns for row in rows if row[column] not in ("", "-", "\u2013", "\u2014")]
+    known = sum(number is not None for numbers in series for number in numbers)
+    complete = all(any(number is not None for number in numbers) for numbers in series)
+    return series if len(units) == 1 and known == len(texts) and complete else None
 
 
-def _seen(
+def _readable_chart(
     labels: tuple[str, ...],
     names: Sequence[str],
-    found: Sequence[Sequence[Number | None]],
+    columns: Sequence[Sequence[Number | None]],
     texts: Sequence[Sequence[str]],
     *,
     is_time: bool,
 ) -> _Chart | None:
     """The chart, or None if it would be too full or too uneven to read."""
     series = tuple(
-        _Series(name, tuple(one.value if one else None for one in numbers), tuple(cells))
-        for name, numbers, cells in zip(names, found, texts, strict=True)
+        _Series(name, tuple(number.value if number else None for number in numbers), tuple(cells))
+        for name, numbers, cells in zip(names, columns, texts, strict=True)
     )
     chart = _Chart(labels, series, is_time)
     sizes = [abs(value) for value in chart.known if value]
@@ -143,24 +145,24 @@ def _bars(chart: _Chart, *, mirrored: bool) -> str:
     zero = LABEL_WIDTH + (VALUE_WIDTH if low else 0) + float(-low / (high - low)) * room
     block = BAR * len(chart.series) + GAP
     top = TOP if len(chart.series) > 1 else 8
-    drawn = _legend(chart) if len(chart.series) > 1 else []
+    elements = _legend(chart) if len(chart.series) > 1 else []
     for place, label in enumerate(chart.labels):
         y = top + place * block
         middle = y + BAR * len(chart.series) / 2 + 4
-        drawn.append(_text(LABEL_WIDTH - 10, middle, _short(label), "end", mirrored=mirrored))
+        elements.append(_text(LABEL_WIDTH - 10, middle, _short(label), "end", mirrored=mirrored))
         for index, series in enumerate(chart.series):
             value = series.values[place]
             if value is None:
                 continue
             length = float(value / (high - low)) * room
             x, row = min(zero, zero + length), y + index * BAR
-            drawn.append(_rect(x, row, abs(length), BAR - 3, index, mirrored=mirrored))
+            elements.append(_rect(x, row, abs(length), BAR - 3, index, mirrored=mirrored))
             end, anchor = (zero + length + 6, "start") if value >= 0 else (zero + length - 6, "end")
-            drawn.append(_text(end, row + 11, series.cells[place], anchor, mirrored=mirrored))
+            elements.append(_text(end, row + 11, series.cells[place], anchor, mirrored=mirrored))
     height = top + len(chart.labels) * block
     across = f"{_at(zero, mirrored):.1f}"
     axis = f'<line x1="{across}" y1="{top - 4}" x2="{across}" y2="{height - GAP + 2}" stroke="#52606d"/>'
-    return _svg(height, [*drawn, axis])
+    return _svg(height, [*elements, axis])
 
 
 def _lines(chart: _Chart) -> str:
@@ -172,35 +174,35 @@ def _lines(chart: _Chart) -> str:
         return left + place * step, bottom - float((value - low) / ((high - low) or 1)) * HEIGHT
 
     base = at(0, Decimal(0))[1]
-    drawn = [*_legend(chart), f'<line x1="{left}" y1="{base:.1f}" x2="{right}" y2="{base:.1f}" stroke="#52606d"/>']
-    every = -(-len(chart.labels) // 8)
-    named = range(0, len(chart.labels), every)
-    drawn += [_text(left + place * step, bottom + 20, _short(chart.labels[place]), "middle") for place in named]
+    elements = [*_legend(chart), f'<line x1="{left}" y1="{base:.1f}" x2="{right}" y2="{base:.1f}" stroke="#52606d"/>']
+    step_size = -(-len(chart.labels) // 8)
+    places = range(0, len(chart.labels), step_size)
+    elements += [_text(left + place * step, bottom + 20, _short(chart.labels[place]), "middle") for place in places]
     ends: list[float] = []
     for index, series in enumerate(chart.series):
         points = [at(place, value) for place, value in enumerate(series.values) if value is not None]
         colour = COLOURS[index]
         path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
-        drawn.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
-        drawn += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}"/>' for x, y in points]
+        elements.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
+        elements += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}"/>' for x, y in points]
         x, y = points[-1]
         last = [cell for cell, value in zip(series.cells, series.values, strict=True) if value is not None][-1]
         if all(abs(y - other) >= 12 for other in ends):
-            drawn.append(_text(x + 8, y + 4, last, "start"))
+            elements.append(_text(x + 8, y + 4, last, "start"))
             ends.append(y)
-    return _svg(bottom + 30, drawn)
+    return _svg(bottom + 30, elements)
 
 
 def _legend(chart: _Chart) -> list[str]:
     """The legend above the figure, which says what each colour means."""
-    drawn: list[str] = []
+    elements: list[str] = []
     widths = [26 + 7 * len(_short(series.name)) for series in chart.series]
     starts = [sum(widths[:index]) for index in range(len(widths))]
     squeeze = min(1.0, (WIDTH - 10) / (sum(widths) or 1))
     for index, (series, start) in enumerate(zip(chart.series, starts, strict=True)):
-        drawn.append(f'<rect x="{start * squeeze:.1f}" y="4" width="11" height="11" fill="{COLOURS[index]}"/>')
-        drawn.append(_text(start * squeeze + 16, 14, _short(series.name), "start"))
-    return drawn
+        elements.append(f'<rect x="{start * squeeze:.1f}" y="4" width="11" height="11" fill="{COLOURS[index]}"/>')
+        elements.append(_text(start * squeeze + 16, 14, _short(series.name), "start"))
+    return elements
 
 
 def _at(x: float, mirrored: bool) -> float:
@@ -221,7 +223,7 @@ def _short(text: str) -> str:
     return text if len(text) <= MOST_LABEL else f"{text[: MOST_LABEL - 1].rstrip()}…"
 
 
-def _svg(height: float, drawn: Sequence[str]) -> str:
+def _svg(height: float, elements: Sequence[str]) -> str:
     box = f'viewBox="0 0 {WIDTH} {height:.0f}" width="{WIDTH}" height="{height:.0f}"'
     style = f'font-family="{FONT}" font-size="12" fill="#1f2933"'
-    return f'<svg xmlns="http://www.w3.org/2000/svg" {box} {style}>{"".join(drawn)}</svg>'
+    return f'<svg xmlns="http://www.w3.org/2000/svg" {box} {style}>{"".join(elements)}</svg>'

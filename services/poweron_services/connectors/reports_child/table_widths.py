@@ -27,27 +27,27 @@ def good_widths(table: ReportTable, most: int) -> list[float]:
     """
     rows = [row for row in (table.header, *table.rows) if row]
     texts = [max((len(text_of(row[column])) for row in rows), default=1) for column in range(table.columns)]
-    needed = [min(WIDE_LETTERS * least, MOST_WIDTH) for least in least_widths(table)]
-    wished = [max(0.0, min(text, MOST_WIDTH) - least) for text, least in zip(texts, needed, strict=True)]
-    left = max(0.0, most - sum(needed))
-    share = min(1.0, left / sum(wished)) if any(wished) else 0.0
-    return [least + wish * share for least, wish in zip(needed, wished, strict=True)]
+    minimums = [min(WIDE_LETTERS * least, MOST_WIDTH) for least in least_widths(table)]
+    wishes = [max(0.0, min(text, MOST_WIDTH) - least) for text, least in zip(texts, minimums, strict=True)]
+    left = max(0.0, most - sum(minimums))
+    share = min(1.0, left / sum(wishes)) if any(wishes) else 0.0
+    return [least + wish * share for least, wish in zip(minimums, wishes, strict=True)]
 
 
 def beside(table: ReportTable, most: int) -> Iterator[ReportTable]:
     """Split the table into pieces of at most `most` characters; each repeats the column that names the rows."""
-    needed = least_widths(table)
+    minimums = least_widths(table)
     pieces: list[list[int]] = [[]]
-    room = most - needed[0]
+    room = most - minimums[0]
     for column in range(1, table.columns):
-        if pieces[-1] and sum(needed[one] for one in pieces[-1]) + needed[column] > room:
+        if pieces[-1] and sum(minimums[index] for index in pieces[-1]) + minimums[column] > room:
             pieces.append([])
         pieces[-1].append(column)
     if len(pieces) == 1:
         yield table
         return
     for piece in pieces:
-        kept = [0, *piece]
-        header = tuple(table.header[column] for column in kept) if table.header else ()
-        rows = tuple(tuple(row[column] for column in kept) for row in table.rows)
-        yield ReportTable(header, rows, tuple(table.aligned[column] for column in kept))
+        columns = [0, *piece]
+        header = tuple(table.header[column] for column in columns) if table.header else ()
+        rows = tuple(tuple(row[column] for column in columns) for row in table.rows)
+        yield ReportTable(header, rows, tuple(table.aligned[column] for column in columns))

@@ -69,9 +69,9 @@ class WordWriter:
             self._paragraph((Run(" · ".join(report.cover)),), "Subtitle")
         self._contents(report)
         self._blocks((*report.blocks, *report.sources))
-        written = io.BytesIO()
-        self._document.save(written)
-        return _without_clock(written)
+        buffer = io.BytesIO()
+        self._document.save(buffer)
+        return _without_clock(buffer)
 
     def _style(self) -> None:
         styles, section = self._document.styles, self._document.sections[0]
@@ -113,7 +113,7 @@ class WordWriter:
             language.set(qn(name), report.language)
         if self._rtl:
             self._document.sections[0]._sectPr.insert_element_before(OxmlElement("w:bidi"), "w:rtlGutter", "w:docGrid")
-        self._directed(self._footer, end=True)
+        self._direct(self._footer, end=True)
         self._footer.add_run(f"{report.title[:120]}   ")
         _field(self._footer, "PAGE")
         self._footer.add_run(" / ")
@@ -130,16 +130,16 @@ class WordWriter:
         for entry in report.headings:
             lines.append(line := self._paragraph((), f"TOC {entry.level}"))
             if len(lines) == 1:
-                _marked(line, "begin", ' TOC \\o "1-2" \\h \\z \\u ')
-            self._linked(line, (Run(text_of(entry.runs)),), anchor=entry.anchor)
-        _marked(lines[-1], "end")
+                _mark(line, "begin", ' TOC \\o "1-2" \\h \\z \\u ')
+            self._link(line, (Run(text_of(entry.runs)),), anchor=entry.anchor)
+        _mark(lines[-1], "end")
         lines[-1].paragraph_format.space_after = Pt(12)
 
-    def _blocks(self, found: Iterable[Block], style: str = "Normal", depth: int = 0) -> None:
-        for block in found:
+    def _blocks(self, content: Iterable[Block], style: str = "Normal", depth: int = 0) -> None:
+        for block in content:
             match block:
                 case Heading():
-                    self._bookmarked(self._paragraph(block.runs, f"Heading {block.level}"), block.anchor)
+                    self._bookmark(self._paragraph(block.runs, f"Heading {block.level}"), block.anchor)
                 case Paragraph():
                     self._paragraph(block.runs, style)
                 case Listing():
@@ -174,30 +174,30 @@ class WordWriter:
 
     def _piece(self, table: ReportTable) -> None:
         rows = [row for row in (table.header, *table.rows) if row]
-        made = self._document.add_table(rows=len(rows), cols=table.columns)
-        made.autofit = False
+        grid = self._document.add_table(rows=len(rows), cols=table.columns)
+        grid.autofit = False
         if self._rtl:
-            made.table_direction = WD_TABLE_DIRECTION.RTL
+            grid.table_direction = WD_TABLE_DIRECTION.RTL
         size = max(SMALLEST, min(LARGEST, LARGEST * ROOM / sum(least_widths(table))))
-        wanted = good_widths(table, ROOM)
-        widths = [Cm(TEXT_WIDTH * width / sum(wanted)) for width in wanted]
-        for column, width in zip(made.columns, widths, strict=True):
+        shares = good_widths(table, ROOM)
+        widths = [Cm(TEXT_WIDTH * width / sum(shares)) for width in shares]
+        for column, width in zip(grid.columns, widths, strict=True):
             column.width = width
-        _look(made._tbl.tblPr, header=bool(table.header))
-        for number, (line, row) in enumerate(zip(list(made._tbl.tr_lst), rows, strict=True)):
+        _look(grid._tbl.tblPr, header=bool(table.header))
+        for number, (line, row) in enumerate(zip(list(grid._tbl.tr_lst), rows, strict=True)):
             is_header = bool(table.header) and number == 0
             _element(line.get_or_add_trPr(), "w:cantSplit")
             if is_header:
                 _element(line.get_or_add_trPr(), "w:tblHeader")
             for column, (cell, runs) in enumerate(zip(line.tc_lst, row, strict=True)):
                 cell.width = widths[column]
-                _drawn(cell, header=is_header)
+                _draw(cell, header=is_header)
                 self._cell(cell, runs, size, header=is_header, end=table.aligned[column] == "end")
         self._paragraph((), "Normal").paragraph_format.space_after = Pt(2)
 
     def _cell(self, cell: Any, runs: Runs, size: float, *, header: bool, end: bool) -> None:
         line = WordParagraph(cell.p_lst[0], self._document._body)
-        self._filled(line, runs, size=size)
+        self._fill(line, runs, size=size)
         for run in line.runs if header else ():
             run.bold = run.font.cs_bold = True
             run.font.color.rgb = WHITE
@@ -205,7 +205,7 @@ class WordWriter:
         if self._rtl and end and not header:  # a sign comes before its number in every language
             line.alignment = WD_ALIGN_PARAGRAPH.LEFT
         else:
-            self._directed(line, end=end)
+            self._direct(line, end=end)
 
     def _figure(self, figure: Figure) -> None:
         line = self._document.add_paragraph()
@@ -218,34 +218,34 @@ class WordWriter:
 
     def _paragraph(self, runs: Runs, style: str) -> WordParagraph:
         line: WordParagraph = self._document.add_paragraph(style=style)
-        self._filled(line, runs)
-        self._directed(line)
+        self._fill(line, runs)
+        self._direct(line)
         return line
 
-    def _filled(self, line: WordParagraph, runs: Runs, size: float | None = None) -> None:
+    def _fill(self, line: WordParagraph, runs: Runs, size: float | None = None) -> None:
         for run in runs:
             if run.link:
-                self._linked(line, (run,), address=run.link, size=size)
+                self._link(line, (run,), address=run.link, size=size)
             else:
-                self._written(line, run, size)
+                self._write(line, run, size)
 
-    def _written(self, line: WordParagraph, run: Run, size: float | None = None) -> Any:
-        made = line.add_run()
+    def _write(self, line: WordParagraph, run: Run, size: float | None = None) -> Any:
+        result = line.add_run()
         for number, text in enumerate(run.text.split("\n")):
             if number:
-                made.add_break()
-            made.add_text(text)
-        made.bold, made.italic, made.font.strike = run.bold or None, run.italic or None, run.strike or None
+                result.add_break()
+            result.add_text(text)
+        result.bold, result.italic, result.font.strike = run.bold or None, run.italic or None, run.strike or None
         if run.monospace:
-            made.font.name = "Consolas"
+            result.font.name = "Consolas"
         if size:
-            _sized(made.font, size)
+            _set_size(result.font, size)
         if self._rtl:
-            made.font.rtl = True
-            made.font.cs_bold, made.font.cs_italic = made.bold, made.italic
-        return made
+            result.font.rtl = True
+            result.font.cs_bold, result.font.cs_italic = result.bold, result.italic
+        return result
 
-    def _linked(
+    def _link(
         self,
         line: WordParagraph,
         runs: Sequence[Run],
@@ -260,12 +260,12 @@ class WordWriter:
         else:
             link.set(qn("w:anchor"), anchor)
         for run in runs:
-            made = self._written(line, run, size)
-            made.font.color.rgb = ACCENT
-            link.append(made._r)
+            word_run = self._write(line, run, size)
+            word_run.font.color.rgb = ACCENT
+            link.append(word_run._r)
         line._p.append(link)
 
-    def _bookmarked(self, line: WordParagraph, name: str) -> None:
+    def _bookmark(self, line: WordParagraph, name: str) -> None:
         number = str(len(self._document.element.body))
         for tag in ("w:bookmarkStart", "w:bookmarkEnd"):
             mark = OxmlElement(tag)
@@ -274,7 +274,7 @@ class WordWriter:
                 mark.set(qn("w:name"), name)
             line._p.append(mark)
 
-    def _directed(self, line: WordParagraph, *, end: bool = False) -> None:
+    def _direct(self, line: WordParagraph, *, end: bool = False) -> None:
         """Set the line to right-to-left if the report is; `end` aligns it with the side where lines end."""
         if self._rtl:
             line._p.get_or_add_pPr().insert_element_before(OxmlElement("w:bidi"), *BEHIND_BIDI)
@@ -282,7 +282,7 @@ class WordWriter:
             line.alignment = WD_ALIGN_PARAGRAPH.RIGHT
 
 
-def _sized(font: Any, size: float) -> None:
+def _set_size(font: Any, size: float) -> None:
     """Set the size of all letters, both Latin ones and those that join, such as Arabic."""
     font.size = Pt(size)
     latin = font._element.rPr.find(qn("w:sz"))
@@ -293,20 +293,20 @@ def _sized(font: Any, size: float) -> None:
     latin.addnext(joining)
 
 
-def _without_clock(written: io.BytesIO) -> bytes:
+def _without_clock(document: io.BytesIO) -> bytes:
     """Repack the file with fixed timestamps, so that the same report always gives the same bytes."""
-    packed = io.BytesIO()
-    with ZipFile(written) as before, ZipFile(packed, "w", ZIP_DEFLATED) as after:
+    buffer = io.BytesIO()
+    with ZipFile(document) as before, ZipFile(buffer, "w", ZIP_DEFLATED) as after:
         for name in before.namelist():
             entry = ZipInfo(name, NO_TIME)
             entry.compress_type = ZIP_DEFLATED
             after.writestr(entry, before.read(name))
-    return packed.getvalue()
+    return buffer.getvalue()
 
 
 def _font(style: Any, size: float, colour: RGBColor) -> None:
     style.font.color.rgb, style.font.name = colour, FONT
-    _sized(style.font, size)
+    _set_size(style.font, size)
     properties = style.element.get_or_add_rPr()
     for spacing in properties.findall(qn("w:spacing")):  # letter spacing would separate letters that join
         properties.remove(spacing)
@@ -319,21 +319,21 @@ def _font(style: Any, size: float, colour: RGBColor) -> None:
 
 
 def _element(parent: Any, tag: str) -> Any:
-    made = OxmlElement(tag)
-    parent.append(made)
-    return made
+    element = OxmlElement(tag)
+    parent.append(element)
+    return element
 
 
-def _drawn(cell: Any, *, header: bool) -> None:
+def _draw(cell: Any, *, header: bool) -> None:
     """Add a line below the cell and, in a header, a background for its white letters."""
     properties = cell.get_or_add_tcPr()
     below = _element(_element(properties, "w:tcBorders"), "w:bottom")
     for name, value in {"val": "single", "sz": "4", "space": "0", "color": "D9E2EC"}.items():
         below.set(qn(f"w:{name}"), value)
     if header:
-        ground = _element(properties, "w:shd")
+        background = _element(properties, "w:shd")
         for name, value in {"val": "clear", "color": "auto", "fill": str(ACCENT)}.items():
-            ground.set(qn(f"w:{name}"), value)
+            background.set(qn(f"w:{name}"), value)
 
 
 def _look(properties: Any, *, header: bool) -> None:
@@ -346,18 +346,18 @@ def _look(properties: Any, *, header: bool) -> None:
 
 def _field(line: WordParagraph, code: str) -> None:
     """Add a number that is computed by the program that shows the document."""
-    _marked(line, "begin", code)
-    _marked(line, "end")
+    _mark(line, "begin", code)
+    _mark(line, "end")
 
 
-def _marked(line: WordParagraph, kind: str, code: str = "") -> None:
+def _mark(line: WordParagraph, kind: str, code: str = "") -> None:
     """Add the mark that begins a field, with its code, or the one that ends it; the last result is between them."""
     marks = ["w:fldChar", "w:instrText", "w:fldChar"] if code else ["w:fldChar"]
-    for tag, of_kind in zip(marks, (kind, "", "separate"), strict=False):
+    for tag, mark_kind in zip(marks, (kind, "", "separate"), strict=False):
         mark = OxmlElement(tag)
         if tag == "w:instrText":
             mark.text = code
             mark.set(qn("xml:space"), "preserve")
         else:
-            mark.set(qn("w:fldCharType"), of_kind)
+            mark.set(qn("w:fldCharType"), mark_kind)
         line.add_run()._r.append(mark)

@@ -44,15 +44,15 @@ _WORDS: Final[dict[str, dict[str, str]]] = {
 
 def word(name: str, language: str, /, **values: object) -> str:
     """Return a fixed word or phrase in a language."""
-    spoken = language.partition("-")[0].casefold()
-    return _WORDS.get(spoken, _WORDS["en"])[name].format(**values)
+    code = language.partition("-")[0].casefold()
+    return _WORDS.get(code, _WORDS["en"])[name].format(**values)
 
 
 def date(day: str, language: str) -> str:
     """Format a day such as `2025-03-14` for a language; it stays unchanged if the language is not supported."""
-    spoken = language.partition("-")[0].casefold()
-    if spoken not in _MONTHS or not day:
+    code = language.partition("-")[0].casefold()
+    if code not in _MONTHS or not day:
         return day
     year, month, number = day.split("-")
-    name = _MONTHS[spoken].split()[int(month) - 1]
-    return _DATES[spoken].format(day=int(number), month=name, year=year)
+    name = _MONTHS[code].split()[int(month) - 1]
+    return _DATES[code].format(day=int(number), month=name, year=year)

@@ -74,50 +74,50 @@ class Brave:
         hits: list[SearchHit] = []
         for page in range(-(-query.max_results // AT_ONCE)):
             try:
-                found = await self._page(query, page)
+                page_hits = await self._page(query, page)
             except EngineFailed:
                 if not hits:
                     raise
                 return hits, ["The search engine gave a part of its results only."]
-            hits += found
-            if len(found) < AT_ONCE:
+            hits += page_hits
+            if len(page_hits) < AT_ONCE:
                 break
         return hits, []
 
     async def _page(self, query: SearchQuery, page: int) -> list[SearchHit]:
         news = query.topic == "news"
-        said = await self._api.get(f"/res/v1/{'news' if news else 'web'}/search", _asked(query, page))
-        told = inside(said, "results") if news else inside(said, "web", "results")
-        return [_hit(one) for one in readable(_Result, told)]
+        answer = await self._api.get(f"/res/v1/{'news' if news else 'web'}/search", _parameters(query, page))
+        results = inside(answer, "results") if news else inside(answer, "web", "results")
+        return [_as_hit(result) for result in readable(_Result, results)]
 
 
-def _asked(query: SearchQuery, page: int) -> dict[str, str | int]:
+def _parameters(query: SearchQuery, page: int) -> dict[str, str | int]:
     question = " ".join(query.query.split()[:MOST_WORDS])
-    asked: dict[str, str | int] = {
+    parameters: dict[str, str | int] = {
         "q": within_domains(question, query.include_domains, longest=LONGEST),
         "count": AT_ONCE if query.max_results > AT_ONCE else max(query.max_results, 1),
         "offset": page,
         "text_decorations": "false",
     }
     if query.topic != "news":
-        asked["result_filter"] = "web"
+        parameters["result_filter"] = "web"
     if query.time_range is not None:
-        asked["freshness"] = _FRESHNESS[query.time_range]
+        parameters["freshness"] = _FRESHNESS[query.time_range]
     if (language := _language(query.language)) is not None:
-        asked["search_lang"] = language
-    return asked
+        parameters["search_lang"] = language
+    return parameters
 
 
 def _language(tag: str | None) -> str | None:
     """Brave's name for the language, or None if it does not support it."""
     if tag is None:
         return None
-    whole = tag.lower()
-    names = [_OTHERWISE.get(name, name) for name in (whole, whole.partition("-")[0])]
+    full_tag = tag.lower()
+    names = [_OTHERWISE.get(name, name) for name in (full_tag, full_tag.partition("-")[0])]
     return next((name for name in names if name in _LANGUAGES), None)
 
 
-def _hit(result: _Result) -> SearchHit:
+def _as_hit(result: _Result) -> SearchHit:
     return SearchHit(
         url=result.url,
         title=result.title or "",

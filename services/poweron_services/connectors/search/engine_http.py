@@ -32,7 +32,7 @@ _STATUSES: Final[Mapping[int, Code]] = {
     433: "search_quota",
     504: "search_timeout",
 }
-_UNREACHED: Final[Mapping[Code, Code]] = {"page_timeout": "search_timeout"}
+_FAILURE_CODES: Final[Mapping[Code, Code]] = {"page_timeout": "search_timeout"}
 _MEANING: Final[Mapping[Code, str]] = {
     "search_busy": "{} is asked too often.",
     "search_quota": "The account at {} has used up what it may search.",
@@ -42,7 +42,7 @@ _MEANING: Final[Mapping[Code, str]] = {
 }
 _DATE: Final = re.compile(r"\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])")
 
-_Read = TypeVar("_Read", bound=BaseModel)
+_Result = TypeVar("_Result", bound=BaseModel)
 
 
 class EngineFailed(Refused):
@@ -65,95 +65,95 @@ class EngineApi:
     codes: Mapping[str, Code] = field(default_factory=dict)
     """Our codes for the error codes in its answers; they override the meaning of the HTTP status."""
 
-    async def get(self, path: str, asked: Mapping[str, str | int]) -> dict[str, Any]:
+    async def get(self, path: str, parameters: Mapping[str, str | int]) -> dict[str, Any]:
         """Send a GET request with the parameters in the URL.
 
         Raises:
             EngineFailed: there is no usable answer.
         """
-        url = f"{self.place.rstrip('/')}{path}?{urlencode(asked)}"
+        url = f"{self.place.rstrip('/')}{path}?{urlencode(parameters)}"
         try:
             answer = await self.client.get(url, headers={"accept": "application/json", **self.headers})
         except Refused as error:
-            raise self._unreached(error) from None
-        return self._answered(answer)
+            raise self._connection_failure(error) from None
+        return self._body(answer)
 
-    async def post(self, path: str, asked: Mapping[str, Any]) -> dict[str, Any]:
+    async def post(self, path: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
         """Send a POST request with JSON; raises as `get` does."""
         headers = {"accept": "application/json", "content-type": "application/json", **self.headers}
         try:
             url = f"{self.place.rstrip('/')}{path}"
-            answer = await self.client.post(url, content=orjson.dumps(asked), headers=headers)
+            answer = await self.client.post(url, content=orjson.dumps(parameters), headers=headers)
         except Refused as error:
-            raise self._unreached(error) from None
-        return self._answered(answer)
+            raise self._connection_failure(error) from None
+        return self._body(answer)
 
     def fail(self, code: Code, detail: str) -> NoReturn:
         """Raise `EngineFailed`; `detail` is for the log."""
-        raise EngineFailed(_MEANING[code].format(self.name), code=code, detail=self._scrubbed(detail))
+        raise EngineFailed(_MEANING[code].format(self.name), code=code, detail=self._scrub(detail))
 
-    def _unreached(self, error: Refused) -> EngineFailed:
-        code = _UNREACHED.get(error.code, "search_failed")
-        detail = self._scrubbed(f"{error} {error.detail}")
+    def _connection_failure(self, error: Refused) -> EngineFailed:
+        code = _FAILURE_CODES.get(error.code, "search_failed")
+        detail = self._scrub(f"{error} {error.detail}")
         return EngineFailed(_MEANING[code].format(self.name), code=code, detail=detail)
 
-    def _answered(self, answer: WebResponse) -> dict[str, Any]:
-        said = None if answer.truncated else _json(self._without_key(answer.body))
+    def _body(self, answer: WebResponse) -> dict[str, Any]:
+        body = None if answer.truncated else _json(self._without_key(answer.body))
         if answer.status != 200:
-            self.fail(self._meaning(answer.status, said), f"{answer.status}: {_told(said)}")
-        if not isinstance(said, dict):
+            self.fail(self._meaning(answer.status, body), f"{answer.status}: {_error_text(body)}")
+        if not isinstance(body, dict):
             self.fail("search_failed", "What it answered is no JSON, or longer than what is read.")
-        return said
+        return body
 
-    def _meaning(self, status: int, said: object) -> Code:
-        error = said.get("error") if isinstance(said, dict) else None
-        named = error.get("code") if isinstance(error, dict) else None
-        return self.codes.get(str(named)) or _STATUSES.get(status, "search_failed")
+    def _meaning(self, status: int, body: object) -> Code:
+        error = body.get("error") if isinstance(body, dict) else None
+        error_code = error.get("code") if isinstance(error, dict) else None
+        return self.codes.get(str(error_code)) or _STATUSES.get(status, "search_failed")
 
     def _without_key(self, body: bytes) -> bytes:
         """Replace our key in an engine's answer, which may repeat it; otherwise it could appear in the results."""
         key = self.key.get_secret_value().encode() if self.key else b""
         return body.replace(key, HIDDEN.encode()) if len(key) >= SHORTEST_KEY else body
 
-    def _scrubbed(self, text: str) -> str:
-        hidden = self._without_key(text.encode(errors="replace")).decode(errors="replace")
-        return " ".join(redacted(hidden).split())[:MAX_SAID]
+    def _scrub(self, text: str) -> str:
+        safe_text = self._without_key(text.encode(errors="replace")).decode(errors="replace")
+        return " ".join(redacted(safe_text).split())[:MAX_SAID]
 
 
-def readable(kind: type[_Read], told: object) -> list[_Read]:
+def readable(kind: type[_Result], items: object) -> list[_Result]:
     """Parse a list of results as `kind`; skip items that do not validate."""
-    found = []
-    for one in told if isinstance(told, list) else []:
+    results = []
+    for item in items if isinstance(items, list) else []:
         try:
-            found.append(kind.model_validate(one))
+            results.append(kind.model_validate(item))
         except ValidationError:
             continue
-    return found
+    return results
 
 
-def inside(said: object, *names: str) -> object:
+def inside(value: object, *names: str) -> object:
     """Return the value under these nested names, or None if there is none."""
     for name in names:
-        said = said.get(name) if isinstance(said, dict) else None
-    return said
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
 
 
-def day(told: str | None) -> str | None:
+def day(text: str | None) -> str | None:
     """Parse a date in the formats that engines use and return its day, or None if it is not a date."""
-    if not told:
+    if not text:
         return None
-    if found := _DATE.match(told):
-        return found[0]
+    if match := _DATE.match(text):
+        return match[0]
     try:
-        return parsedate_to_datetime(told).date().isoformat()
+        return parsedate_to_datetime(text).date().isoformat()
     except (ValueError, OverflowError):
         return None
 
 
 def within_domains(question: str, domains: Sequence[str], *, longest: int) -> str:
     """Add operators that limit the question to domains, unless it gets too long: hits are filtered later anyway."""
-    limited = f"{question} {' OR '.join(f'site:{domain}' for domain in domains)}"
-    return limited if domains and len(limited) <= longest else question
+    query = f"{question} {' OR '.join(f'site:{domain}' for domain in domains)}"
+    return query if domains and len(query) <= longest else question
 
 
 def _json(body: bytes) -> object:
@@ -163,9 +163,9 @@ def _json(body: bytes) -> object:
         return None
 
 
-def _told(said: object) -> str:
+def _error_text(value: object) -> str:
     """Extract an engine's error message from the objects that wrap it."""
     for _ in range(4):
-        if isinstance(said, dict):
-            said = next((said[name] for name in ("error", "detail", "message", "code") if name in said), "")
-    return said if isinstance(said, str) else ""
+        if isinstance(value, dict):
+            value = next((value[name] for name in ("error", "detail", "message", "code") if name in value), "")
+    return value if isinstance(value, str) else ""

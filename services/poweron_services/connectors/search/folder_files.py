@@ -56,13 +56,13 @@ class FolderFile:
 
 def folder_files(folder: Path) -> tuple[FolderFile, ...]:
     """List the pages of a folder by path, without hidden or oversized files and links that lead out of the folder."""
-    whole = folder.resolve()
-    found = []
-    for path in sorted(_visible(whole)):
+    root = folder.resolve()
+    files = []
+    for path in sorted(_visible(root)):
         state = path.stat()
         if state.st_size <= MAX_BYTES:
-            found.append(FolderFile(path, _address(whole, path), (state.st_mtime_ns, state.st_size)))
-    return tuple(found)
+            files.append(FolderFile(path, _address(root, path), (state.st_mtime_ns, state.st_size)))
+    return tuple(files)
 
 
 def page_key(url: str) -> str:
@@ -78,8 +78,8 @@ def page_key(url: str) -> str:
 def _visible(folder: Path) -> Iterator[Path]:
     count = 0
     for path in folder.rglob("*"):
-        hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
-        if hidden or path.suffix.lower() not in MEDIA_TYPES or path.name == "robots.txt" or not path.is_file():
+        is_hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
+        if is_hidden or path.suffix.lower() not in MEDIA_TYPES or path.name == "robots.txt" or not path.is_file():
             continue
         if path.resolve().is_relative_to(folder):
             yield path

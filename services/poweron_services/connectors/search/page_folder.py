@@ -73,23 +73,23 @@ class PageFolder:
 
         Raises `Refused` if the folder no longer exists.
         """
-        library = await self._opened()
-        found = await asyncio.to_thread(library.index.best, query.query)
-        hits, notes = self._of_time([_hit(library, one) for one in _each_once(library, found)], query)
+        library = await self._open()
+        matches = await asyncio.to_thread(library.index.best, query.query)
+        hits, notes = self._of_time([_as_hit(library, match) for match in _without_duplicates(library, matches)], query)
         if query.include_answer:
             notes.append("A search in a folder gives no answer of its own.")
         return tidied(SearchResults("folder", tuple(hits), notes=tuple(notes)), query)
 
     async def page(self, url: str) -> FolderAnswer | None:
         """Return the page at this address, or None if its host is not in the folder, so the web must be asked."""
-        library = self._library or await self._opened()
-        host, found = _place(library, url)
-        body = None if found is None else await asyncio.to_thread(_bytes, library.files[found[0]])
-        if found is not None and body is not None:
-            return FolderAnswer(found[1], 200, {"content-type": library.files[found[0]].media_type}, body)
-        return FolderAnswer(url, 404, {}, b"") if found is not None or host in library.hosts else None
+        library = self._library or await self._open()
+        host, place = _place(library, url)
+        body = None if place is None else await asyncio.to_thread(_bytes, library.files[place[0]])
+        if place is not None and body is not None:
+            return FolderAnswer(place[1], 200, {"content-type": library.files[place[0]].media_type}, body)
+        return FolderAnswer(url, 404, {}, b"") if place is not None or host in library.hosts else None
 
-    async def _opened(self) -> _Library:
+    async def _open(self) -> _Library:
         async with self._opening:
             files = await asyncio.to_thread(_files, self.folder)
             if self._library is None or self._library.files != files:
@@ -103,9 +103,9 @@ class PageFolder:
         if query.time_range is None:
             return hits, []
         first = (self.today() - dt.timedelta(days=DAYS[query.time_range])).isoformat()
-        kept = [hit for hit in hits if hit.published is None or hit.published >= first]
-        undated = sum(hit.published is None for hit in kept)
-        return kept, ["Pages that say no date are among the results."] if undated else []
+        hits_in_range = [hit for hit in hits if hit.published is None or hit.published >= first]
+        undated = sum(hit.published is None for hit in hits_in_range)
+        return hits_in_range, ["Pages that say no date are among the results."] if undated else []
 
 
 def _files(folder: Path) -> tuple[FolderFile, ...]:
@@ -139,12 +139,12 @@ async def _page(file: FolderFile, read: ReadPage) -> FolderPage:
         return FolderPage(title_of(blocks, name), blocks)
     page = FetchedPage(file.url, file.url, 200, {"content-type": file.media_type}, data, "", "", "")
     try:
-        said = await read(page, depth="advanced", text_format="text")
+        text = await read(page, depth="advanced", text_format="text")
     except Refused as error:
         log.warning("search_page_unreadable", name=name, error=str(error))
         return FolderPage(name)
-    blocks = blocks_of(said.text)
-    return FolderPage(said.title or title_of(blocks, name), blocks, said.language, said.published, said.canonical_url)
+    blocks = blocks_of(text.text)
+    return FolderPage(text.title or title_of(blocks, name), blocks, text.language, text.published, text.canonical_url)
 
 
 def _library(files: tuple[FolderFile, ...], pages: tuple[FolderPage, ...]) -> _Library:
@@ -162,10 +162,10 @@ def _own_address(file: FolderFile, page: FolderPage, lying: Mapping[str, int]) -
     try:
         url = urljoin(file.url, (page.canonical or "").strip())
         parts = urlsplit(url)
-        host, own = parts.hostname or "", urlsplit(file.url).hostname or ""
+        host, own_host = parts.hostname or "", urlsplit(file.url).hostname or ""
     except ValueError:
         return file.url
-    is_own = host.removeprefix("www.") == own.removeprefix("www.")
+    is_own = host.removeprefix("www.") == own_host.removeprefix("www.")
     is_address = parts.scheme in {"http", "https"} and bool(host)
     return url if is_address and (is_own or page_key(url) in lying) else file.url
 
@@ -176,30 +176,30 @@ def _place(library: _Library, url: str) -> tuple[str, tuple[int, str] | None]:
         host, key = urlsplit(url).hostname or "", page_key(url)
     except ValueError:
         return "", None
-    for each in (key, f"{key}/"):
-        if each in library.lying:
-            number = library.lying[each]
+    for variant in (key, f"{key}/"):
+        if variant in library.lying:
+            number = library.lying[variant]
             return host, (number, library.files[number].url)
     number = library.saying.get(key, -1)
     return host, None if number < 0 else (number, library.addresses[number])
 
 
-def _each_once(library: _Library, found: Iterable[Found]) -> Iterable[Found]:
+def _without_duplicates(library: _Library, matches: Iterable[Found]) -> Iterable[Found]:
     """Keep the best of all pages with the same address."""
-    seen: set[str] = set()
-    for one in found:
-        key = page_key(library.addresses[one.page])
-        if key not in seen:
-            seen.add(key)
-            yield one
+    keys: set[str] = set()
+    for match in matches:
+        key = page_key(library.addresses[match.page])
+        if key not in keys:
+            keys.add(key)
+            yield match
 
 
-def _hit(library: _Library, found: Found) -> SearchHit:
-    page = library.pages[found.page]
+def _as_hit(library: _Library, match: Found) -> SearchHit:
+    page = library.pages[match.page]
     return SearchHit(
-        url=library.addresses[found.page],
-        title=page.title or library.files[found.page].path.name,
-        snippet=found.passage,
+        url=library.addresses[match.page],
+        title=page.title or library.files[match.page].path.name,
+        snippet=match.passage,
         published=page.published,
         language=page.language,
         raw_content=page.text,

@@ -50,7 +50,7 @@ class PassageIndex:
         self._tantivy = tantivy
         languages = [_language(page) for page in pages]
         self._analyzers = {language: self._analyzer(language) for language in sorted(set(languages))}
-        self._index, self._schema = self._opened()
+        self._index, self._schema = self._open()
         self._passages: list[tuple[int, str]] = []
         self._write(pages, languages)
 
@@ -61,9 +61,9 @@ class PassageIndex:
         for score, address in searcher.search(self._query(question), limit=MOST_PASSAGES).hits:
             page, passage = self._passages[searcher.doc(address)["number"][0]]
             by_page.setdefault(page, []).append((score, passage))
-        found = [_of_page(page, scored) for page, scored in by_page.items()]
-        found.sort(key=lambda one: (-one.score, one.page))
-        return [one for one in found if one.score >= found[0].score * LEAST]
+        pages = [_of_page(page, scored) for page, scored in by_page.items()]
+        pages.sort(key=lambda candidate: (-candidate.score, candidate.page))
+        return [candidate for candidate in pages if candidate.score >= pages[0].score * LEAST]
 
     def _analyzer(self, language: str) -> Any:
         simple = self._tantivy.TextAnalyzerBuilder(self._tantivy.Tokenizer.simple())
@@ -74,7 +74,7 @@ class PassageIndex:
             builder = builder.filter(filters.stopword(name)).filter(filters.stemmer(name))
         return builder.filter(filters.ascii_fold()).build()
 
-    def _opened(self) -> tuple[Any, Any]:
+    def _open(self) -> tuple[Any, Any]:
         builder = self._tantivy.SchemaBuilder()
         builder.add_integer_field("number", stored=True)
         for language in self._analyzers:
@@ -101,31 +101,31 @@ class PassageIndex:
 
     def _query(self, question: str) -> Any:
         query, should = self._tantivy.Query, self._tantivy.Occur.Should
-        asked = []
+        clauses = []
         for language, analyzer in self._analyzers.items():
             for word in dict.fromkeys(analyzer.analyze(question)):
                 title = query.term_query(self._schema, f"title_{language}", word, "freq")
-                asked.append((should, query.boost_query(title, TITLE)))
-                asked.append((should, query.term_query(self._schema, f"text_{language}", word, "freq")))
-        return query.boolean_query(asked)
+                clauses.append((should, query.boost_query(title, TITLE)))
+                clauses.append((should, query.term_query(self._schema, f"text_{language}", word, "freq")))
+        return query.boolean_query(clauses)
 
 
 def passages(blocks: Sequence[str]) -> Iterator[str]:
     """Split the text at block ends into passages of a few sentences; a page without text yields one empty passage."""
-    gathered: list[str] = []
+    group: list[str] = []
     for block in blocks:
-        gathered.append(block)
-        if sum(map(len, gathered)) >= PASSAGE:
-            yield "\n".join(gathered)
-            gathered.clear()
-    if gathered or not blocks:
-        yield "\n".join(gathered)
+        group.append(block)
+        if sum(map(len, group)) >= PASSAGE:
+            yield "\n".join(group)
+            group.clear()
+    if group or not blocks:
+        yield "\n".join(group)
 
 
 def _of_page(page: int, scored: Sequence[tuple[float, str]]) -> Found:
-    ordered = sorted(scored, key=lambda one: -one[0])
-    score = sum(weight * each for weight, (each, _) in zip(FURTHER, ordered, strict=False))
-    return Found(page, score, ordered[0][1])
+    ranking = sorted(scored, key=lambda entry: -entry[0])
+    score = sum(weight * value for weight, (value, _) in zip(FURTHER, ranking, strict=False))
+    return Found(page, score, ranking[0][1])
 
 
 def _language(page: FolderPage) -> str:

@@ -25,10 +25,10 @@ def tidied(results: SearchResults, query: SearchQuery) -> SearchResults:
     If no hit is in the requested language, all are kept and a note says so: what users ask in one language is often
     published only in another.
     """
-    usable = [_bounded(hit, query) for hit in results.hits if _is_address(hit.url)]
+    usable = [_limit(hit, query) for hit in results.hits if _is_address(hit.url)]
     within = [hit for hit in usable if _is_within(host_of(hit.url), query)]
-    spoken, notes = _in_language(_once(within), query.language)
-    hits = [replace(hit, title=hit.title or host_of(hit.url)) for hit in spoken[: query.max_results]]
+    in_language, notes = _in_language(_once(within), query.language)
+    hits = [replace(hit, title=hit.title or host_of(hit.url)) for hit in in_language[: query.max_results]]
     return replace(
         results,
         hits=tuple(hits),
@@ -48,7 +48,7 @@ def canonical(url: str) -> str:
     This drops `www.`, tracking parameters and the fragment, unless the fragment names a page, as in `#!/prices`.
     """
     parts = urlsplit(url)
-    asked = [
+    parameters = [
         (name, value)
         for name, value in parse_qsl(parts.query, keep_blank_values=True)
         if not _TRACKING.fullmatch(name.lower())
@@ -56,7 +56,7 @@ def canonical(url: str) -> str:
     path = _INDEX.sub("", "/".join(quote(unquote_to_bytes(part), safe="") for part in parts.path.split("/")))
     port = "" if parts.port in (None, 80, 443) else f":{parts.port}"
     page = f"#{parts.fragment}" if parts.fragment.startswith(("!", "/")) else ""
-    return f"{host_of(url).removeprefix('www.')}{port}{path}?{urlencode(sorted(asked))}{page}"
+    return f"{host_of(url).removeprefix('www.')}{port}{path}?{urlencode(sorted(parameters))}{page}"
 
 
 def _is_address(url: str) -> bool:
@@ -76,8 +76,8 @@ def _is_address(url: str) -> bool:
 
 
 def _is_within(host: str, query: SearchQuery) -> bool:
-    included = not query.include_domains or _is_under(host, query.include_domains)
-    return included and not _is_under(host, query.exclude_domains)
+    is_included = not query.include_domains or _is_under(host, query.include_domains)
+    return is_included and not _is_under(host, query.exclude_domains)
 
 
 def _is_under(host: str, domains: Iterable[str]) -> bool:
@@ -86,14 +86,14 @@ def _is_under(host: str, domains: Iterable[str]) -> bool:
 
 def _once(hits: Iterable[SearchHit]) -> list[SearchHit]:
     """Keep each page once, at the position of its best hit; fields missing there are filled from the other hits."""
-    kept: dict[str, SearchHit] = {}
+    hits_by_key: dict[str, SearchHit] = {}
     for hit in hits:
         key = canonical(hit.url)
-        kept[key] = _merged(kept[key], hit) if key in kept else hit
-    return list(kept.values())
+        hits_by_key[key] = _merge(hits_by_key[key], hit) if key in hits_by_key else hit
+    return list(hits_by_key.values())
 
 
-def _merged(best: SearchHit, other: SearchHit) -> SearchHit:
+def _merge(best: SearchHit, other: SearchHit) -> SearchHit:
     return replace(
         best,
         title=best.title or other.title,
@@ -107,15 +107,15 @@ def _merged(best: SearchHit, other: SearchHit) -> SearchHit:
 def _in_language(hits: Sequence[SearchHit], language: str | None) -> tuple[Sequence[SearchHit], tuple[str, ...]]:
     if language is None or not hits:
         return hits, ()
-    wanted = _primary(language)
-    kept = [hit for hit in hits if _language_of(hit) in {wanted, None}]
-    left_out = len(hits) - len(kept)
-    if not left_out:
+    code = _primary(language)
+    matches = [hit for hit in hits if _language_of(hit) in {code, None}]
+    count = len(hits) - len(matches)
+    if not count:
         return hits, ()
-    if not kept:
+    if not matches:
         return hits, (f"No page in the language {language!r} was found; these are in other languages.",)
-    pages = "1 page in another language was" if left_out == 1 else f"{left_out} pages in other languages were"
-    return kept, (f"{pages} left out.",)
+    pages = "1 page in another language was" if count == 1 else f"{count} pages in other languages were"
+    return matches, (f"{pages} left out.",)
 
 
 def _language_of(hit: SearchHit) -> str | None:
@@ -127,7 +127,7 @@ def _primary(language: str) -> str:
     return re.split("[-_]", language.lower(), maxsplit=1)[0]
 
 
-def _bounded(hit: SearchHit, query: SearchQuery) -> SearchHit:
+def _limit(hit: SearchHit, query: SearchQuery) -> SearchHit:
     return replace(
         hit,
         title=_plain(hit.title, LONGEST_TITLE),

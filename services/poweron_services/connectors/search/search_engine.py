@@ -41,7 +41,7 @@ async def open_search(settings: Settings, keys: SearchKeys) -> AsyncGenerator[Se
     elif engine == "folder":
         yield _folder(Path(place))
     else:
-        async with _asked(engine, *_access(engine, place, keys), settings) as search:
+        async with _open_api(engine, *_access(engine, place, keys), settings) as search:
             yield SearchEngine(engine, search)
 
 
@@ -70,13 +70,13 @@ def _access(engine: str, place: str, keys: SearchKeys) -> tuple[str, SecretStr |
 
 def _key(key: SecretStr | None, name: str, variable: str) -> SecretStr:
     if key is None:
-        said = f"POWERON_SEARCH names {name}: set {variable} to your key."
-        raise Refused(said, code="search_misconfigured")
+        sentence = f"POWERON_SEARCH names {name}: set {variable} to your key."
+        raise Refused(sentence, code="search_misconfigured")
     return key
 
 
 @asynccontextmanager
-async def _asked(engine: str, place: str, key: SecretStr | None, settings: Settings) -> AsyncGenerator[Search, None]:
+async def _open_api(engine: str, place: str, key: SecretStr | None, settings: Settings) -> AsyncGenerator[Search, None]:
     """Open an engine with an API. The imports are local because they are slow."""
     from poweron_services.connectors.search.brave import Brave  # noqa: PLC0415
     from poweron_services.connectors.search.searxng import SearXNG  # noqa: PLC0415

@@ -27,16 +27,16 @@ class Tavily:
         self._api = EngineApi("Tavily", place, client, key, {"authorization": f"Bearer {key.get_secret_value()}"})
 
     async def search(self, query: SearchQuery) -> SearchResults:
-        said = await self._api.post("/search", _asked(query))
-        hits = tuple(_hit(one) for one in readable(_Result, said.get("results")))
-        answer = inside(said, "answer")
+        body = await self._api.post("/search", _parameters(query))
+        hits = tuple(_as_hit(result) for result in readable(_Result, body.get("results")))
+        answer = inside(body, "answer")
         notes = [f"The search engine finds at most {MOST} pages at once."] if query.max_results > MOST else []
-        told = answer if isinstance(answer, str) else ""
-        return tidied(SearchResults("tavily", hits, told, tuple(notes)), query)
+        answer_text = answer if isinstance(answer, str) else ""
+        return tidied(SearchResults("tavily", hits, answer_text, tuple(notes)), query)
 
 
-def _asked(query: SearchQuery) -> dict[str, Any]:
-    asked: dict[str, Any] = {
+def _parameters(query: SearchQuery) -> dict[str, Any]:
+    parameters: dict[str, Any] = {
         "query": query.query,
         "max_results": min(query.max_results, MOST),
         "search_depth": query.search_depth,
@@ -46,10 +46,10 @@ def _asked(query: SearchQuery) -> dict[str, Any]:
         "include_domains": list(query.include_domains),
         "exclude_domains": list(query.exclude_domains),
     }
-    return asked if query.time_range is None else {**asked, "time_range": query.time_range}
+    return parameters if query.time_range is None else {**parameters, "time_range": query.time_range}
 
 
-def _hit(result: _Result) -> SearchHit:
+def _as_hit(result: _Result) -> SearchHit:
     return SearchHit(
         url=result.url,
         title=result.title or "",

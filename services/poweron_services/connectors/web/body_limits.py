@@ -38,23 +38,23 @@ async def read_body(chunks: AsyncIterable[bytes], headers: Mapping[str, str], *,
         Refused: the body is too large (`page_too_large`) or cannot be decompressed (`page_unavailable`).
     """
     partly = _is_text(headers)
-    if not partly and _announced(headers) > limit:
-        raise too_large(host, f"it announced {_announced(headers)} bytes, {limit} are read")
-    unpacking = _unpacking(headers.get("content-encoding", ""), host)
-    content, sent = bytearray(), 0
+    if not partly and _content_length(headers) > limit:
+        raise too_large(host, f"it announced {_content_length(headers)} bytes, {limit} are read")
+    decompression = _decompression(headers.get("content-encoding", ""), host)
+    content, size = bytearray(), 0
     async for chunk in _in_turns(chunks):
-        sent += len(chunk)
-        for piece in _unpacked(unpacking, chunk, host):
+        size += len(chunk)
+        for piece in _unpack(decompression, chunk, host):
             content += piece
-            if len(content) > max(ANY_RATIO, MAX_RATIO * sent):
+            if len(content) > max(ANY_RATIO, MAX_RATIO * size):
                 raise too_large(host, f"it unpacks to more than {MAX_RATIO} times of what is sent")
             if len(content) > limit:
                 break
-        if max(sent, len(content)) > limit:
+        if max(size, len(content)) > limit:
             if not partly:
                 raise too_large(host, f"more than {limit} bytes were sent")
             return Body(bytes(content[:limit]), truncated=True)
-    if not unpacking.complete:
+    if not decompression.complete:
         raise broken_off(host, "the compressed body has no end")
     return Body(bytes(content))
 
@@ -143,14 +143,14 @@ class _Layers:
         return all(layer.complete for layer in self._layers)
 
     def pieces(self, chunk: bytes) -> Iterator[bytes]:
-        yield from self._unpacked(chunk, self._layers)
+        yield from self._unpack(chunk, self._layers)
 
-    def _unpacked(self, chunk: bytes, layers: Sequence[_Unpacking]) -> Iterator[bytes]:
+    def _unpack(self, chunk: bytes, layers: Sequence[_Unpacking]) -> Iterator[bytes]:
         if not layers:
             yield chunk
             return
         for piece in filter(None, layers[0].pieces(chunk)):
-            yield from self._unpacked(piece, layers[1:])
+            yield from self._unpack(piece, layers[1:])
 
 
 CODINGS: Final[Mapping[str, Callable[[], _Unpacking]]] = {"gzip": _Gzipped, "x-gzip": _Gzipped, "deflate": _Deflated}
@@ -158,23 +158,23 @@ NO_CODING: Final = frozenset({"", "identity", "none", "binary", "8bit", "utf-8"}
 MOST_CODINGS: Final = 3
 
 
-def _unpacking(said: str, host: str) -> _Unpacking:
+def _decompression(header: str, host: str) -> _Unpacking:
     """The decompression for a Content-Encoding header, which lists codings in the order of their application.
 
     Values that are not codings are ignored, because some servers send them.
     """
-    codings = [coding for part in said.split(",") if (coding := part.strip().lower()) not in NO_CODING]
+    codings = [coding for part in header.split(",") if (coding := part.strip().lower()) not in NO_CODING]
     if len(codings) > MOST_CODINGS or not set(codings) <= CODINGS.keys():
         raise broken_off(host, "the body is packed as nobody asked for")
     layers = [CODINGS[coding]() for coding in reversed(codings)]
     return layers[0] if len(layers) == 1 else _Layers(layers)
 
 
-def _unpacked(unpacking: _Unpacking, chunk: bytes, host: str) -> Iterator[bytes]:
+def _unpack(decompression: _Unpacking, chunk: bytes, host: str) -> Iterator[bytes]:
     if not chunk:  # an HTTP/2 frame may be empty
         return
     try:
-        yield from unpacking.pieces(chunk)
+        yield from decompression.pieces(chunk)
     except zlib.error as error:
         raise broken_off(host, f"the body cannot be unpacked: {error}") from error
 
@@ -184,6 +184,6 @@ def _is_text(headers: Mapping[str, str]) -> bool:
     return media_type.startswith("text/") or media_type in TEXTS
 
 
-def _announced(headers: Mapping[str, str]) -> int:
+def _content_length(headers: Mapping[str, str]) -> int:
     length = headers.get("content-length", "")
     return int(length) if length.isdecimal() and len(length) <= MAX_DIGITS else 0

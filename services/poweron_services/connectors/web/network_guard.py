@@ -23,7 +23,7 @@ READ_AT_ONCE: Final = 4_096  # bytes, after which other tasks can run
 Resolve = Callable[[str, int], Awaitable[list[str]]]
 """Returns the IP addresses of a host; raises `OSError` if there are none."""
 
-_LEFT: ContextVar[list[int] | None] = ContextVar("left", default=None)
+_BYTES_LEFT: ContextVar[list[int] | None] = ContextVar("left", default=None)
 
 
 class BodyTooLarge(Exception):
@@ -36,11 +36,11 @@ def reading_at_most(size: int) -> Generator[None, None, None]:
 
     The limit does not apply to HTTP/2: its requests share a connection, so their bytes cannot be distinguished.
     """
-    token = _LEFT.set([size])
+    token = _BYTES_LEFT.set([size])
     try:
         yield
     finally:
-        _LEFT.reset(token)
+        _BYTES_LEFT.reset(token)
 
 
 class SystemResolver:
@@ -57,8 +57,8 @@ class SystemResolver:
 
 
 def _look_up(host: str, port: int) -> list[str]:
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(address[0]) for *_, address in found))
+    results = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(address[0]) for *_, address in results))
 
 
 class GuardedNetwork(httpcore2.AsyncNetworkBackend):
@@ -93,11 +93,11 @@ class GuardedNetwork(httpcore2.AsyncNetworkBackend):
         if _is_ip(host):
             return self._rules.check_ip(host, port, [host])
         try:
-            found = await self._resolve(host, port)
+            addresses = await self._resolve(host, port)
         except (OSError, UnicodeError) as error:
             detail = f"Looking up {host} failed: {error}."
             raise Refused(f"There is no host named {host}.", code="page_unavailable", detail=detail) from error
-        return self._rules.check_ip(host, port, found)
+        return self._rules.check_ip(host, port, addresses)
 
 
 def _is_ip(host: str) -> bool:
@@ -113,12 +113,12 @@ class _BoundedStream(httpcore2.AsyncNetworkStream):
 
     def __init__(self, stream: httpcore2.AsyncNetworkStream) -> None:
         self._stream = stream
-        encrypted: ssl.SSLObject | None = stream.get_extra_info("ssl_object")
-        self._shared = encrypted is not None and encrypted.selected_alpn_protocol() == "h2"
+        tls: ssl.SSLObject | None = stream.get_extra_info("ssl_object")
+        self._shared = tls is not None and tls.selected_alpn_protocol() == "h2"
 
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         data = await self._stream.read(min(max_bytes, READ_AT_ONCE), timeout)
-        if (left := _LEFT.get()) is not None and not self._shared:
+        if (left := _BYTES_LEFT.get()) is not None and not self._shared:
             left[0] -= len(data)
             if left[0] < 0:
                 raise BodyTooLarge("more bytes were sent than may stand beside a body")

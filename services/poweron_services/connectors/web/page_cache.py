@@ -131,27 +131,25 @@ class KeptPages:
         """
         address, time_left = WebAddress.of(url), _TimeLeft(self._client.timeout)
         for _ in range(MAX_REDIRECTS + 1):
-            ask = partial(self._asked, reader, address, time_left)
-            said = await self._answers.answer(reader, address.url, ask)
-            if "redirect" not in said:
-                body = await self._content.get(reader.workflow_id, said["content"])
-                return FetchedPage(requested=url, body=body, **said)
-            address = WebAddress.of(said["redirect"])
+            ask = partial(self._ask, reader, address, time_left)
+            answer = await self._answers.answer(reader, address.url, ask)
+            if "redirect" not in answer:
+                body = await self._content.get(reader.workflow_id, answer["content"])
+                return FetchedPage(requested=url, body=body, **answer)
+            address = WebAddress.of(answer["redirect"])
         raise endless(address)
 
-    async def _asked(
-        self, reader: Reader, address: WebAddress, time_left: "_TimeLeft", before: Answer | None
-    ) -> Answer:
+    async def _ask(self, reader: Reader, address: WebAddress, time_left: "_TimeLeft", before: Answer | None) -> Answer:
         """Ask the address now; return its page, or the target of its redirect."""
         response = await self._response(reader, address, _validators(before), time_left)
         if response.status == NOT_MODIFIED and before is not None:
             return before
-        if (following := redirected(response)) is not None:
-            return {"redirect": following.url}
+        if (target := redirected(response)) is not None:
+            return {"redirect": target.url}
         _check_status(response)
-        if (following := refreshed(response)) is not None:
-            return {"redirect": following.url}
-        return await self._kept(reader, response)
+        if (target := refreshed(response)) is not None:
+            return {"redirect": target.url}
+        return await self._store(reader, response)
 
     async def _response(
         self, reader: Reader, address: WebAddress, headers: Mapping[str, str], time_left: "_TimeLeft"
@@ -184,13 +182,13 @@ class KeptPages:
         return response
 
     def _retry_after(self, response: WebResponse) -> float | None:
-        said = response.headers.get("retry-after")
-        if response.status not in BUSY or said is None:
+        header = response.headers.get("retry-after")
+        if response.status not in BUSY or header is None:
             return None
-        if said.isdecimal():
-            return float(said[:9])
+        if header.isdecimal():
+            return float(header[:9])
         try:
-            return max(0.0, parsedate_to_datetime(said).timestamp() - self._now())
+            return max(0.0, parsedate_to_datetime(header).timestamp() - self._now())
         except (ValueError, OverflowError):
             return None
 
@@ -200,28 +198,28 @@ class KeptPages:
             return known
 
         async def ask(_: Answer | None) -> Answer:
-            response = await self._patiently(partial(self._rules_said, place))
+            response = await self._patiently(partial(self._request_rules, place))
             check_rules(address, response.status)
-            return await self._kept(reader, response)
+            return await self._store(reader, response)
 
-        said = await self._rules_kept.answer(reader, place.url, ask)
-        body = await self._content.get(reader.workflow_id, said["content"])
+        answer = await self._rules_kept.answer(reader, place.url, ask)
+        body = await self._content.get(reader.workflow_id, answer["content"])
         if len(self._rules) >= MAX_RULES:
             self._rules.clear()
-        self._rules[reader, place.url] = await RobotRules.of(said["status"], body)
+        self._rules[reader, place.url] = await RobotRules.of(answer["status"], body)
         return self._rules[reader, place.url]
 
-    async def _rules_said(self, place: WebAddress) -> WebResponse:
+    async def _request_rules(self, place: WebAddress) -> WebResponse:
         """Request the rules of a host, with redirects to any host."""
-        async with AsyncExitStack() as held:
+        async with AsyncExitStack() as turn_stack:
 
             async def before_hop(address: WebAddress) -> None:
-                await held.aclose()
-                await held.enter_async_context(self._turns.turn(address))
+                await turn_stack.aclose()
+                await turn_stack.enter_async_context(self._turns.turn(address))
 
             return await self._client.get(place.url, max_bytes=MAX_BYTES, before_hop=before_hop)
 
-    async def _kept(self, reader: Reader, response: WebResponse) -> Answer:
+    async def _store(self, reader: Reader, response: WebResponse) -> Answer:
         moment = datetime.fromtimestamp(self._now(), UTC)
         return {
             "url": response.url,
@@ -252,8 +250,8 @@ class _TimeLeft:
 def _validators(before: Answer | None) -> dict[str, str]:
     """The request headers that let a server answer that the page has not changed."""
     headers: Mapping[str, Any] = before.get("headers", {}) if before else {}
-    asked = {"if-none-match": headers.get("etag"), "if-modified-since": headers.get("last-modified")}
-    return {name: value for name, value in asked.items() if value}
+    values = {"if-none-match": headers.get("etag"), "if-modified-since": headers.get("last-modified")}
+    return {name: value for name, value in values.items() if value}
 
 
 def _check_status(response: WebResponse) -> None:
@@ -266,15 +264,15 @@ def _check_status(response: WebResponse) -> None:
 
 def refreshed(response: WebResponse) -> WebAddress | None:
     """Return the address on the same host to which the page refreshes, or None if it has content or stays in place."""
-    found = _REFRESH.search(response.body) if len(response.body) <= LONGEST else None
-    if found is None or int(found["seconds"]) > SOON or not response.headers.get("content-type", "html").count("html"):
+    match = _REFRESH.search(response.body) if len(response.body) <= LONGEST else None
+    if match is None or int(match["seconds"]) > SOON or not response.headers.get("content-type", "html").count("html"):
         return None
     if len(b" ".join(_UNSEEN.sub(b" ", response.body).split())) > SAYS_NOTHING:
         return None
     address = WebAddress.of(response.url)
     try:
-        following = address.joined(found["address"].decode("utf-8", "replace").replace("&amp;", "&"))
+        target = address.joined(match["address"].decode("utf-8", "replace").replace("&amp;", "&"))
     except Refused:
         return None
-    is_same = (following.host, following.scheme) == (address.host, address.scheme)
-    return following if is_same and following.url != address.url else None
+    is_same_host = (target.host, target.scheme) == (address.host, address.scheme)
+    return target if is_same_host and target.url != address.url else None

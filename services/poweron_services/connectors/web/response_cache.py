@@ -45,7 +45,7 @@ class FetchRefusal(BaseModel):
     detail: str
 
 
-class _Kept(BaseModel):
+class _Entry(BaseModel):
     """The stored result of a question."""
 
     model_config = ConfigDict(frozen=True)
@@ -78,35 +78,35 @@ class KeptAnswers:
             Unavailable: the content store cannot be reached.
         """
         async with self._asking.setdefault((reader.workflow_id, question), asyncio.Lock()):
-            own = f"{reader.step} {question}"
-            if (first := await self._kept(reader, own)) is not None:
+            own_question = f"{reader.step} {question}"
+            if (first := await self._stored(reader, own_question)) is not None:
                 return first.given()
-            before = await self._kept(reader, question)
+            before = await self._stored(reader, question)
             if before is not None and 0 <= self._now() - before.at < FRESH:
-                await self._keep(reader, own, before)
+                await self._keep(reader, own_question, before)
                 return before.given()
-            kept = await self._asked(reader, own, ask, before.answer if before else None)
-            await self._keep(reader, question, kept)
-            return kept.given()
+            entry = await self._ask(reader, own_question, ask, before.answer if before else None)
+            await self._keep(reader, question, entry)
+            return entry.given()
 
-    async def _asked(self, reader: Reader, own: str, ask: Ask, before: Answer | None) -> _Kept:
+    async def _ask(self, reader: Reader, own_question: str, ask: Ask, before: Answer | None) -> _Entry:
         try:
             answer = await ask(before)
         except Refused as error:
             refusal = FetchRefusal(sentence=str(error), code=error.code, detail=error.detail)
-            await self._keep(reader, own, _Kept(at=self._now(), refusal=refusal))
+            await self._keep(reader, own_question, _Entry(at=self._now(), refusal=refusal))
             raise
-        kept = _Kept(at=self._now(), answer=answer)
-        await self._keep(reader, own, kept)
-        return kept
+        entry = _Entry(at=self._now(), answer=answer)
+        await self._keep(reader, own_question, entry)
+        return entry
 
-    async def _kept(self, reader: Reader, question: str) -> _Kept | None:
-        stored = await self._content.recall(reader.workflow_id, self._kind, question.encode())
+    async def _stored(self, reader: Reader, question: str) -> _Entry | None:
+        content = await self._content.recall(reader.workflow_id, self._kind, question.encode())
         try:
-            return None if stored is None else _Kept.model_validate_json(stored)
+            return None if content is None else _Entry.model_validate_json(content)
         except ValidationError:  # written by another release
             return None
 
-    async def _keep(self, reader: Reader, question: str, kept: _Kept) -> None:
-        written = orjson.dumps(kept.model_dump(mode="json"))
-        await self._content.remember(reader.workflow_id, self._kind, question.encode(), written)
+    async def _keep(self, reader: Reader, question: str, entry: _Entry) -> None:
+        content = orjson.dumps(entry.model_dump(mode="json"))
+        await self._content.remember(reader.workflow_id, self._kind, question.encode(), content)

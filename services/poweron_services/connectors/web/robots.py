@@ -27,8 +27,8 @@ class RobotRules:
     @classmethod
     async def of(cls, status: int, body: bytes) -> "RobotRules":
         """Parse the rules in an answer. If there are none, everything is allowed."""
-        said = body.decode("utf-8", errors="replace") if status < 400 else ""
-        return cls(await asyncio.to_thread(Protego.parse, said))
+        text = body.decode("utf-8", errors="replace") if status < 400 else ""
+        return cls(await asyncio.to_thread(Protego.parse, text))
 
     def check(self, address: WebAddress) -> None:
         """Check that the rules allow the address.
@@ -42,9 +42,9 @@ class RobotRules:
     def slow_down(self, address: WebAddress, turns: HostTurns) -> None:
         """Apply the pauses between requests that the rules require."""
         rate = self.parsed.request_rate(ROBOT)
-        wanted = self.parsed.crawl_delay(ROBOT) or (rate.seconds / rate.requests if rate and rate.requests else 0.0)
-        if wanted:
-            turns.slow_down(address, wanted)
+        pause = self.parsed.crawl_delay(ROBOT) or (rate.seconds / rate.requests if rate and rate.requests else 0.0)
+        if pause:
+            turns.slow_down(address, pause)
 
 
 def check_rules(address: WebAddress, status: int) -> None:

@@ -59,7 +59,7 @@ class WebAddress:
         scheme = url.protocol.removesuffix(":")
         port = int(url.port or PORTS[scheme])
         target = url.pathname + url.search
-        origin = f"{scheme}://{_written(host)}" + (f":{port}" if port != PORTS[scheme] else "")
+        origin = f"{scheme}://{_host_text(host)}" + (f":{port}" if port != PORTS[scheme] else "")
         return cls(url=origin + target, scheme=scheme, host=host, port=port, target=target)
 
     def joined(self, location: str) -> "WebAddress":
@@ -87,7 +87,7 @@ class WebAddress:
     @property
     def authority(self) -> str:
         """Host and port as sent to a server; the default port is omitted."""
-        return _written(self.host) + (f":{self.port}" if self.port != PORTS[self.scheme] else "")
+        return _host_text(self.host) + (f":{self.port}" if self.port != PORTS[self.scheme] else "")
 
 
 def refused(detail: str) -> Refused:
@@ -106,5 +106,5 @@ def _ip(host: str) -> IPv4Address | IPv6Address | None:
         return None
 
 
-def _written(host: str) -> str:
+def _host_text(host: str) -> str:
     return f"[{host}]" if ":" in host else host

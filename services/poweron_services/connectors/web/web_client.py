@@ -83,20 +83,20 @@ class WebClient:
             Refused: the address is not allowed (`address_refused`), or the request failed (`page_unavailable`,
                 `page_timeout`, `page_too_large`). An error status is not a failure.
         """
-        address, sent = WebAddress.of(url), _lower(headers)
+        address, own_headers = WebAddress.of(url), _lower(headers)
         left = self._settings.timeout
         for _ in range(MAX_REDIRECTS + 1):
             self._rules.check(address)
             if before_hop is not None:
                 await before_hop(address)
-            started = asyncio.get_running_loop().time()
-            response = await self._ask("GET", address, sent, timeout=left, max_bytes=max_bytes)
-            left -= asyncio.get_running_loop().time() - started
-            if (following := redirected(response)) is None:
+            start = asyncio.get_running_loop().time()
+            response = await self._ask("GET", address, own_headers, timeout=left, max_bytes=max_bytes)
+            left -= asyncio.get_running_loop().time() - start
+            if (target := redirected(response)) is None:
                 return response
-            before, address = address, following
+            before, address = address, target
             if before.origin != address.origin:
-                sent = {name: value for name, value in sent.items() if name in FOR_EVERYBODY}
+                own_headers = {name: value for name, value in own_headers.items() if name in FOR_EVERYBODY}
         raise endless(address)
 
     async def get_once(
@@ -153,8 +153,8 @@ class WebClient:
         self, method: Method, address: WebAddress, headers: dict[str, str], content: bytes | None, limit: int
     ) -> WebResponse:
         url = httpcore2.URL(scheme=address.scheme, host=address.host, port=address.port, target=address.target)
-        sent = headers | self._own_headers(address, headers)
-        async with self._pool.stream(method, url, headers=list(sent.items()), content=content) as answer:
+        all_headers = headers | self._own_headers(address, headers)
+        async with self._pool.stream(method, url, headers=list(all_headers.items()), content=content) as answer:
             return await _response(address, answer, limit)
 
     def _own_headers(self, address: WebAddress, headers: dict[str, str]) -> dict[str, str]:
@@ -227,20 +227,20 @@ async def _skip(chunks: AsyncIterable[bytes]) -> None:
 
 
 def _readable(headers: list[tuple[bytes, bytes]]) -> dict[str, str]:
-    found: dict[str, str] = {}
+    result: dict[str, str] = {}
     for raw_name, raw_value in headers:
         name, value = _text(raw_name).lower(), _text(raw_value)
         if name != "set-cookie":
-            found[name] = f"{found[name]}, {value}" if name in found else value
-    return found
+            result[name] = f"{result[name]}, {value}" if name in result else value
+    return result
 
 
 def _text(raw: bytes) -> str:
     try:
-        said = raw.decode()
+        text = raw.decode()
     except UnicodeDecodeError:
-        said = raw.decode("latin-1")
-    return "".join(character for character in said if character.isprintable()).strip()
+        text = raw.decode("latin-1")
+    return "".join(character for character in text if character.isprintable()).strip()
 
 
 def redirected(response: WebResponse) -> WebAddress | None:

@@ -81,33 +81,33 @@ class WebRules:
         """
         if (address.host, address.port) == self.engine:
             return
-        if _named(self.settings.deny, address.host):
+        if _is_listed(self.settings.deny, address.host):
             raise refused(f"is of {address.host}, which is in the deny list of the settings")
         private = self.private(address.host, address.port)
-        if self.settings.allow and not private and not _named(self.settings.allow, address.host):
+        if self.settings.allow and not private and not _is_listed(self.settings.allow, address.host):
             raise refused(f"is of {address.host}, which is not in the allow list of the settings")
         if not private and address.port not in self.settings.ports:
             raise refused(f"has the port {address.port}, which the settings do not name")
         if address.ip is not None:
             self.check_ip(address.host, address.port, [address.host])
 
-    def check_ip(self, host: str, port: int, found: Sequence[str]) -> list[IPAddress]:
+    def check_ip(self, host: str, port: int, texts: Sequence[str]) -> list[IPAddress]:
         """Return the IP addresses of a host, after checking that connections to all of them are allowed.
 
         Raises:
             Refused: one of them is denied, or in a special range, as when a name is used to reach a private service.
         """
-        addresses = [ip_address(address) for address in found]
+        addresses = [ip_address(address) for address in texts]
         for address in addresses:
-            if (why := self._against(host, port, address)) is not None:
-                raise refused(f"is of {host}, whose IP address {address} is {why}")
+            if (reason := self._against(host, port, address)) is not None:
+                raise refused(f"is of {host}, whose IP address {address} is {reason}")
         return addresses
 
     def _against(self, host: str, port: int, address: IPAddress) -> str | None:
         """Why the host is not allowed at this IP address, or None if it is allowed."""
         if (host, port) == self.engine:
             return None
-        if any(_named(self.settings.deny, str(form)) for form in (address, destination(address))):
+        if any(_is_listed(self.settings.deny, str(form)) for form in (address, destination(address))):
             return "in the deny list of the settings"
         return None if self.private(host, port) else special_range(address)
 
@@ -119,7 +119,7 @@ class WebRules:
         )
 
 
-def _named(patterns: Iterable[HostPattern], host: str) -> bool:
+def _is_listed(patterns: Iterable[HostPattern], host: str) -> bool:
     return any(pattern.names(host) for pattern in patterns)
 
 
@@ -136,7 +136,7 @@ def special_range(address: IPv4Address | IPv6Address) -> str | None:
         return next((name for network, name in V4.items() if address in network), None)
     if address.scope_id is not None:
         return "of one interface"
-    if (carried := destination(address)) != address:
-        return special_range(carried)
-    named = next((name for network, name in V6.items() if address in network), None)
-    return named or (None if address in HANDED_OUT else "not handed out")
+    if (target := destination(address)) != address:
+        return special_range(target)
+    name_of_range = next((name for network, name in V6.items() if address in network), None)
+    return name_of_range or (None if address in HANDED_OUT else "not handed out")

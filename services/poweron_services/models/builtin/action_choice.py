@@ -62,8 +62,8 @@ def select(prompt: SelectionPrompt) -> str:
 
 def fill(prompt: ParametersPrompt) -> str:
     """Set the fields of the schema for which the context has a value."""
-    stated = _stated(prompt.parameters_context)
-    parameters = {field.name: value for field in prompt.fields if (value := _value(field, stated, prompt)) is not None}
+    values = _context_values(prompt.parameters_context)
+    parameters = {field.name: value for field in prompt.fields if (value := _value(field, values, prompt)) is not None}
     return orjson.dumps({"schema": "parameters_v1", "parameters": parameters}).decode()
 
 
@@ -73,19 +73,19 @@ def plan_actions(prompt: ActionsPrompt) -> str:
     A plan ends after an action that lists files: what to read of them is planned once the list is known.
     """
     fields = prompt.shown()
-    told = {name: fields[name] for name in fields if name not in ("max_steps", "place", "first_action")}
-    shown = SelectionPrompt(template=prompt.template, **told, hint=None, steps_left=prompt.max_steps)
-    choices = [_choose(shown)]
+    values = {name: fields[name] for name in fields if name not in ("max_steps", "place", "first_action")}
+    selection = SelectionPrompt(template=prompt.template, **values, hint=None, steps_left=prompt.max_steps)
+    choices = [_choose(selection)]
     if choices[0].action not in WRITING and not lists(choices[0].action) and prompt.max_steps > 1:
         label = f"{prompt.place}_action{prompt.first_action}_{action_label(choices[0].action)}"
-        choices.append(_writing(shown, (list_reference(label),)))
+        choices.append(_writing(selection, (list_reference(label),)))
     actions = tuple(
         ActionAnswer(
             action=choice.action,
             action_objective=choice.action_objective,
             learnings=choice.learnings,
             required_input_documents=choice.required_input_documents,
-            parameters=_stated(choice.parameters_context),
+            parameters=_context_values(choice.parameters_context),
         )
         for choice in choices
     )
@@ -103,11 +103,11 @@ def _choose(prompt: SelectionPrompt) -> SelectionAnswer:
 
 
 def _choice(prompt: SelectionPrompt) -> SelectionAnswer:
-    offered = {line.name for line in prompt.catalog}
+    actions = {line.name for line in prompt.catalog}
     now = max((message.round for message in prompt.history), default=0)
-    if prompt.task_type == "report" and REPORT in offered and (written := _lists(prompt, "process", since=now)):
-        return _report(prompt, written)
-    if EXTRACT in offered and prompt.steps_left != 1 and (unread := _unread(prompt)):
+    if prompt.task_type == "report" and REPORT in actions and (results := _lists(prompt, "process", since=now)):
+        return _report(prompt, results)
+    if EXTRACT in actions and prompt.steps_left != 1 and (unread := _unread(prompt)):
         return _step(prompt, EXTRACT, "Read text and tables of the documents that came with the request.", unread)
     if tool := next_tool(prompt):
         return _step(prompt, tool.action, tool.objective, (), **tool.values)
@@ -115,27 +115,27 @@ def _choice(prompt: SelectionPrompt) -> SelectionAnswer:
     if not tools and (action := next_lookup(prompt)):
         return _lookup(prompt, action)
     has_failed = any(message.action == PROCESS and message.success is False for message in prompt.history)
-    read = () if has_failed else _lists(prompt, "extract", *PAGES, *tools)
-    return _writing(prompt, read or _lists(prompt, None) or _lists(prompt))
+    references = () if has_failed else _lists(prompt, "extract", *PAGES, *tools)
+    return _writing(prompt, references or _lists(prompt, None) or _lists(prompt))
 
 
 def _lookup(prompt: SelectionPrompt, action: str) -> SelectionAnswer:
     """Select a web action and what it looks for."""
     if action == CRAWL:
-        linking = _lists(prompt, None) or _lists(prompt, *PAGES) or _lists(prompt)
-        return _step(prompt, CRAWL, "Read the pages that the documents link to.", linking)
-    why = "as the request asks for it" if has_documents(prompt) else "since no documents were handed over"
-    return _step(prompt, action, f"Look up the answer in the web, {why}.", (), query=query(prompt.user_prompt))
+        references = _lists(prompt, None) or _lists(prompt, *PAGES) or _lists(prompt)
+        return _step(prompt, CRAWL, "Read the pages that the documents link to.", references)
+    reason = "as the request asks for it" if has_documents(prompt) else "since no documents were handed over"
+    return _step(prompt, action, f"Look up the answer in the web, {reason}.", (), query=query(prompt.user_prompt))
 
 
 def _writing(prompt: SelectionPrompt, references: tuple[str, ...]) -> SelectionAnswer:
     """Select the action that writes from what was read, or else any action that is allowed."""
-    offered = {line.name for line in prompt.catalog}
-    if PROCESS in offered or not offered:
+    actions = {line.name for line in prompt.catalog}
+    if PROCESS in actions or not actions:
         return _process(prompt, references)
-    if REPORT in offered and references:
+    if REPORT in actions and references:
         return _report(prompt, references)
-    return _step(prompt, min(offered), "Do what is allowed for this request.", references)
+    return _step(prompt, min(actions), "Do what is allowed for this request.", references)
 
 
 def _process(prompt: SelectionPrompt, references: tuple[str, ...]) -> SelectionAnswer:
@@ -143,8 +143,10 @@ def _process(prompt: SelectionPrompt, references: tuple[str, ...]) -> SelectionA
     formats = [name for name in prompt.expected_formats if name in ("json", "csv")]
     if formats:
         values["expectedDocumentFormats"] = list[JsonValue](formats[:1])
-    how = "Write the result from the text" if formats else "Answer the request from the text"
-    return _step(prompt, PROCESS, f"{how} of the documents, each statement with its source.", references, **values)
+    beginning = "Write the result from the text" if formats else "Answer the request from the text"
+    return _step(
+        prompt, PROCESS, f"{beginning} of the documents, each statement with its source.", references, **values
+    )
 
 
 def _report(prompt: SelectionPrompt, references: tuple[str, ...]) -> SelectionAnswer:
@@ -154,31 +156,31 @@ def _report(prompt: SelectionPrompt, references: tuple[str, ...]) -> SelectionAn
 
 def _unread(prompt: SelectionPrompt) -> tuple[str, ...]:
     """Return the lists of documents that came with a request and that no action has tried to extract since."""
-    tried = [message.round for message in prompt.history if message.action == EXTRACT]
-    read = [_round(label) for label in _labels(prompt) if _is_of(label, "extract")]
-    return _lists(prompt, None, since=max((*tried, *read), default=0) + 1)
+    attempt_rounds = [message.round for message in prompt.history if message.action == EXTRACT]
+    extract_rounds = [_round(label) for label in _labels(prompt) if _is_of(label, "extract")]
+    return _lists(prompt, None, since=max((*attempt_rounds, *extract_rounds), default=0) + 1)
 
 
 def _lists(prompt: SelectionPrompt, *actions: str | None, since: int = 0) -> tuple[str, ...]:
     """Return the lists that the named actions left (None: those of requests); all lists if no action is named."""
-    kept = (one for one in _labels(prompt) if not actions or (_is_of(one, *actions) and _round(one) >= since))
-    return tuple(map(list_reference, kept))
+    labels = (label for label in _labels(prompt) if not actions or (_is_of(label, *actions) and _round(label) >= since))
+    return tuple(map(list_reference, labels))
 
 
 def _labels(prompt: SelectionPrompt) -> Iterable[str]:
     """Return the labels of all documents, newest first; labels of documents missing from the index come last."""
-    named, all_of_them = (line.label for line in prompt.documents), (line.label for line in prompt.lists)
-    return dict.fromkeys(label for label in (*named, *all_of_them) if label)
+    document_labels, list_labels = (line.label for line in prompt.documents), (line.label for line in prompt.lists)
+    return dict.fromkeys(label for label in (*document_labels, *list_labels) if label)
 
 
 def _is_of(label: str, *actions: str | None) -> bool:
-    found = _LABEL.fullmatch(label)
-    return found is not None and found["action"] in actions
+    match = _LABEL.fullmatch(label)
+    return match is not None and match["action"] in actions
 
 
 def _round(label: str) -> int:
-    found = _LABEL.fullmatch(label)
-    return int(found["round"]) if found else 0
+    match = _LABEL.fullmatch(label)
+    return int(match["round"]) if match else 0
 
 
 def _step(
@@ -201,43 +203,43 @@ def _step(
 
 def _context(values: dict[str, JsonValue]) -> str:
     """Write a parameters context; truncate long texts until it fits."""
-    cut = MAX_CONTEXT
+    limit = MAX_CONTEXT
     while True:
-        kept = {name: value[:cut] if isinstance(value, str) else value for name, value in values.items()}
-        written = orjson.dumps(kept).decode() if kept else ""
-        if len(written) <= MAX_CONTEXT:
-            return written
-        cut = cut * 3 // 4
+        short_values = {name: value[:limit] if isinstance(value, str) else value for name, value in values.items()}
+        text = orjson.dumps(short_values).decode() if short_values else ""
+        if len(text) <= MAX_CONTEXT:
+            return text
+        limit = limit * 3 // 4
 
 
-def _stated(context: str) -> dict[str, JsonValue]:
+def _context_values(context: str) -> dict[str, JsonValue]:
     """Parse the values in a parameters context; none if another model wrote it in its own words."""
     try:
-        stated = orjson.loads(context)
+        values = orjson.loads(context)
     except orjson.JSONDecodeError:
         return {}
-    return stated if isinstance(stated, dict) else {}
+    return values if isinstance(values, dict) else {}
 
 
-def _value(wanted: SchemaField, stated: dict[str, JsonValue], prompt: ParametersPrompt) -> JsonValue:
-    if wanted.name in stated:
-        return stated[wanted.name]
-    is_free = wanted.required and wanted.type == "string"
+def _value(field: SchemaField, values: dict[str, JsonValue], prompt: ParametersPrompt) -> JsonValue:
+    if field.name in values:
+        return values[field.name]
+    is_free = field.required and field.type == "string"
     return (prompt.parameters_context.strip() or prompt.action_objective) if is_free else None
 
 
 def report_title(request: str, language: str) -> str:
     """Return the topic of a report: the first sentence of the request, without the instruction and the format."""
-    said = _FORMAT.sub("", _POLITE.sub("", _SENTENCE_END.split(request.strip(), maxsplit=1)[0])).strip(" ,.")
+    topic = _FORMAT.sub("", _POLITE.sub("", _SENTENCE_END.split(request.strip(), maxsplit=1)[0])).strip(" ,.")
     for pattern, phrase in ((_SUM_UP, "summary_of"), (_COMPARE, "comparison_of")):
-        if found := pattern.match(said):
-            return _about(phrase, found["what"], language)[:MAX_TITLE]
-    title = _MAKE.sub("", said)
+        if match := pattern.match(topic):
+            return _about(phrase, match["what"], language)[:MAX_TITLE]
+    title = _MAKE.sub("", topic)
     return (title[:1].upper() + title[1:])[:MAX_TITLE] or "Report"
 
 
-def _about(phrase: str, what: str, language: str) -> str:
+def _about(phrase: str, subject: str, language: str) -> str:
     """Return the title of a summary or a comparison; in German with a colon, since a phrase would change the case."""
     if language == "de":
-        return f"{say(phrase, language, names='').partition(' ')[0]}: {_GERMAN_ARTICLE.sub('', what)}"
-    return say(phrase, language, names=what)
+        return f"{say(phrase, language, names='').partition(' ')[0]}: {_GERMAN_ARTICLE.sub('', subject)}"
+    return say(phrase, language, names=subject)

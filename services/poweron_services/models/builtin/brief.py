@@ -37,56 +37,65 @@ _ASKS: Final = re.compile("[?\uff1f\u061f:]$")
 _DIGIT: Final = re.compile(r"\d")
 
 
-class _Weighed(NamedTuple):
+class _WeightedSentence(NamedTuple):
     passage: Passage
     weight: float
 
 
-def brief(held: Library, topic: frozenset[str], language: str, embedder: Embedder | None = None) -> str:
+def brief(library: Library, topic: frozenset[str], language: str, embedder: Embedder | None = None) -> str:
     """Summarise documents one by one, in 3 to 8 sentences each, plus the main facts of tables and forms.
 
     Args:
-        held: the documents.
+        library: the documents.
         topic: the words of the topic to summarise; empty for all of the content.
         language: the two-letter code of the language of the words.
         embedder: its vectors show which sentences mean the same.
     """
-    documents = [list(found) for _, found in groupby(held.passages, key=lambda one: one.place.document)]
+    documents = [list(group) for _, group in groupby(library.passages, key=lambda passage: passage.place.document)]
     most = MOST if len(documents) == 1 else max(FEWEST, MOST // len(documents))
-    written: list[str] = []
+    paragraphs: list[str] = []
     for passages in documents:
         facts = "" if topic else _facts(passages)
-        chosen = _sentences(passages, topic, most - bool(facts), embedder)
-        tables = _tables(held, passages[0].place.document) if len(chosen) < FEWEST and not topic else []
-        lines = [*filter(None, [facts]), *chosen, *tables]
-        written += [f"**{passages[0].place.document}**"] if len(documents) > 1 and lines else []
-        written += ["\n".join(f"- {line}" for line in lines)] if lines else []
-    return "\n\n".join(written) or say("nothing", language)
+        sentences = _sentences(passages, topic, most - bool(facts), embedder)
+        tables = _tables(library, passages[0].place.document) if len(sentences) < FEWEST and not topic else []
+        lines = [*filter(None, [facts]), *sentences, *tables]
+        paragraphs += [f"**{passages[0].place.document}**"] if len(documents) > 1 and lines else []
+        paragraphs += ["\n".join(f"- {line}" for line in lines)] if lines else []
+    return "\n\n".join(paragraphs) or say("nothing", language)
 
 
 def _sentences(passages: Sequence[Passage], topic: frozenset[str], most: int, embedder: Embedder | None) -> list[str]:
     """Choose the sentences that represent a document, in its order, each with the sentence that continues it."""
-    sentences = _on_topic([one for one in passages if _stands_alone(one)], topic)
+    sentences = _on_topic([passage for passage in passages if _stands_alone(passage)], topic)
     if not sentences:
         return []
-    weighed = _weighed(sentences)
-    is_book = len({one.place for one in sentences}) >= BOOK and len(sentences) >= BOOK_SENTENCES and not topic
+    candidates = _weigh(sentences)
+    is_book = len({sentence.place for sentence in sentences}) >= BOOK and len(sentences) >= BOOK_SENTENCES and not topic
     if is_book:
-        by_section = groupby(weighed, key=lambda one: one.passage.place)
-        chosen = [max(of_one, key=lambda one: one.weight).passage for _, of_one in by_section][:CHAPTERS]
+        by_section = groupby(candidates, key=lambda candidate: candidate.passage.place)
+        selection = [
+            max(section_candidates, key=lambda candidate: candidate.weight).passage
+            for _, section_candidates in by_section
+        ][:CHAPTERS]
     else:
         count = min(most, FEWEST + len(sentences) // SENTENCES_PER, len(sentences))
-        compared = sorted(weighed, key=lambda one: -one.weight)[:MOST_COMPARED]
-        chosen = sorted(_unlike(compared, count, _likeness(compared, embedder)), key=lambda one: one.order)
-    leaning = (one for one in passages if one.kind == "sentence" and one.goes_on and not _ASKS.search(one.value))
-    going_on = {(one.place, one.order): one.value for one in leaning}
-    return [_told(one, going_on.get((one.place, one.order + 1), "")) for one in chosen]
+        heaviest = sorted(candidates, key=lambda candidate: -candidate.weight)[:MOST_COMPARED]
+        selection = sorted(
+            _diverse_passages(heaviest, count, _likeness(heaviest, embedder)), key=lambda passage: passage.order
+        )
+    followers = (
+        passage
+        for passage in passages
+        if passage.kind == "sentence" and passage.goes_on and not _ASKS.search(passage.value)
+    )
+    continuations = {(passage.place, passage.order): passage.value for passage in followers}
+    return [_statement(passage, continuations.get((passage.place, passage.order + 1), "")) for passage in selection]
 
 
 def _on_topic(sentences: list[Passage], topic: frozenset[str]) -> list[Passage]:
     """Keep the sentences that share the most words with the topic, themselves or through their heading."""
-    said = [len(topic & (one.own | one.near)) for one in sentences]
-    return [one for one, count in zip(sentences, said, strict=True) if count == max(said)]
+    counts = [len(topic & (sentence.own | sentence.near)) for sentence in sentences]
+    return [sentence for sentence, count in zip(sentences, counts, strict=True) if count == max(counts)]
 
 
 def _stands_alone(passage: Passage) -> bool:
@@ -106,63 +115,67 @@ def _stands_alone(passage: Passage) -> bool:
     )
 
 
-def _weighed(sentences: Sequence[Passage]) -> list[_Weighed]:
+def _weigh(sentences: Sequence[Passage]) -> list[_WeightedSentence]:
     """Weigh sentences by their share of frequent words, relative to their length."""
-    often = Counter(term for one in sentences for term in one.own)
+    often = Counter(term for sentence in sentences for term in sentence.own)
     seen = set[tuple[SourcePlace, str]]()
-    found = []
-    for one in sentences:
-        said = sum(math.log(1 + often[term]) for term in one.own) / (len(one.own) + 5)
-        is_first = (one.place, one.heading) not in seen
-        seen.add((one.place, one.heading))
-        found.append(_Weighed(one, said + FIRST * is_first + NUMBERED * bool(_DIGIT.search(one.value))))
-    return found
+    candidates = []
+    for sentence in sentences:
+        total = sum(math.log(1 + often[term]) for term in sentence.own) / (len(sentence.own) + 5)
+        is_first = (sentence.place, sentence.heading) not in seen
+        seen.add((sentence.place, sentence.heading))
+        candidates.append(
+            _WeightedSentence(sentence, total + FIRST * is_first + NUMBERED * bool(_DIGIT.search(sentence.value)))
+        )
+    return candidates
 
 
-def _likeness(compared: Sequence[_Weighed], embedder: Embedder | None) -> Callable[[int, int], float]:
+def _likeness(candidates: Sequence[_WeightedSentence], embedder: Embedder | None) -> Callable[[int, int], float]:
     """Return a function that says how alike two of the sentences are, from 0 to 1."""
     if embedder is None:
-        words = [one.passage.own for one in compared]
-        return lambda one, other: len(words[one] & words[other]) / (len(words[one] | words[other]) or 1)
-    vectors: list[Vector] = embedder.passages([one.passage.value for one in compared])
-    least = min(nearness(vectors[0], other) for other in vectors)
-    return lambda one, other: (nearness(vectors[one], vectors[other]) - least) / (1 - least or 1)
+        words = [candidate.passage.own for candidate in candidates]
+        return lambda first, second: len(words[first] & words[second]) / (len(words[first] | words[second]) or 1)
+    vectors: list[Vector] = embedder.passages([candidate.passage.value for candidate in candidates])
+    least = min(nearness(vectors[0], vector) for vector in vectors)
+    return lambda first, second: (nearness(vectors[first], vectors[second]) - least) / (1 - least or 1)
 
 
-def _unlike(compared: Sequence[_Weighed], count: int, likeness: Callable[[int, int], float]) -> list[Passage]:
+def _diverse_passages(
+    candidates: Sequence[_WeightedSentence], count: int, likeness: Callable[[int, int], float]
+) -> list[Passage]:
     """Choose the heaviest sentences that differ most from those already chosen (maximal marginal relevance)."""
-    chosen: list[int] = []
-    left = list(range(len(compared)))
+    picks: list[int] = []
+    left = list(range(len(candidates)))
 
     def worth(at: int) -> float:
-        alike = max((likeness(at, one) for one in chosen), default=0.0)
-        crowd = sum(compared[one].passage.place == compared[at].passage.place for one in chosen)
-        return compared[at].weight - ALIKE * alike - CROWDED * crowd
+        alike = max((likeness(at, pick) for pick in picks), default=0.0)
+        crowd = sum(candidates[pick].passage.place == candidates[at].passage.place for pick in picks)
+        return candidates[at].weight - ALIKE * alike - CROWDED * crowd
 
-    while left and len(chosen) < count:
+    while left and len(picks) < count:
         best = max(left, key=worth)
-        chosen.append(best)
+        picks.append(best)
         left.remove(best)
-    return [compared[at].passage for at in chosen]
+    return [candidates[at].passage for at in picks]
 
 
-def _told(passage: Passage, going_on: str = "") -> str:
-    return f"{' '.join(filter(None, (passage.value, going_on)))} — {passage.place}"
+def _statement(passage: Passage, continuation: str = "") -> str:
+    return f"{' '.join(filter(None, (passage.value, continuation)))} — {passage.place}"
 
 
 def _facts(passages: Sequence[Passage]) -> str:
     """Return the first labels and values of a form, and its total; "" if the document is not a form."""
-    short = [one for one in passages if one.kind == "fact" and len(one.value) <= SHORT_FACT]
+    short = [passage for passage in passages if passage.kind == "fact" and len(passage.value) <= SHORT_FACT]
     if len(short) < FEWEST:
         return ""
-    totals = [one for one in short if is_total(one.label)]
-    told = dict.fromkeys([*short[: FACTS - len(totals[-1:])], *totals[-1:]])
-    return f"{'; '.join(f'{one.label}: {one.value}' for one in told)} — {short[0].place}"
+    totals = [fact for fact in short if is_total(fact.label)]
+    facts = dict.fromkeys([*short[: FACTS - len(totals[-1:])], *totals[-1:]])
+    return f"{'; '.join(f'{fact.label}: {fact.value}' for fact in facts)} — {short[0].place}"
 
 
-def _tables(held: Library, document: str) -> list[str]:
-    tables = [one for one in held.tables if one.place.document == document]
-    return list(map(_of_table, sorted(tables, key=lambda one: -len(one.records))[:FACTS]))
+def _tables(library: Library, document: str) -> list[str]:
+    tables = [table for table in library.tables if table.place.document == document]
+    return list(map(_of_table, sorted(tables, key=lambda table: -len(table.records))[:FACTS]))
 
 
 def _of_table(table: SourceTable) -> str:

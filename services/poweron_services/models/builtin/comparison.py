@@ -36,7 +36,7 @@ class Joined:
     """For each table, the names of the rows that no other table has."""
 
 
-class _Keyed(NamedTuple):
+class _IndexedTable(NamedTuple):
     """A table, its columns by normalised name, and its rows by the normalised name of each."""
 
     table: SourceTable
@@ -105,121 +105,126 @@ class _Document:
             self.places[place.locator] = None
 
 
-def comparison(held: Library, language: str) -> str:
+def comparison(library: Library, language: str) -> str:
     """Return the comparison as markdown; "" if fewer than two documents name an amount."""
-    found = _documents(held)
-    named = [one for one in found if one.amounts]
-    if len(named) < 2:
+    all_documents = _documents(library)
+    with_amounts = [document for document in all_documents if document.amounts]
+    if len(with_amounts) < 2:
         return ""
-    compared = named[:MOST_DOCUMENTS]
-    _leave_notes_out([one.amounts for one in compared])
-    _leave_notes_out([one.facts for one in compared])
-    title = say("comparison_of", language, names=listed([one.name for one in compared], language))
-    shared = _shared([one.amounts for one in compared])
-    written = [f"# {_escaped(title)}", *_totals(compared, language)]
-    left = [_escaped(one.name) for one in found if one not in compared]
-    written += [say("not_compared", language, names=listed(left, language))] if left else []
-    written += _amounts_compared(compared, shared, language)
-    written += _rows_compared(held, compared, language)
-    if facts := _shared([one.facts for one in compared]):
-        written.append(f"## {say('facts', language)}")
-        written += _bounded(_facts(compared, facts, language), language)
+    documents = with_amounts[:MOST_DOCUMENTS]
+    _leave_notes_out([document.amounts for document in documents])
+    _leave_notes_out([document.facts for document in documents])
+    title = say("comparison_of", language, names=listed([document.name for document in documents], language))
+    shared = _common_keys([document.amounts for document in documents])
+    parts = [f"# {_escape(title)}", *_totals(documents, language)]
+    others = [_escape(document.name) for document in all_documents if document not in documents]
+    parts += [say("not_compared", language, names=listed(others, language))] if others else []
+    parts += _amount_sections(documents, shared, language)
+    parts += _row_sections(library, documents, language)
+    if facts := _common_keys([document.facts for document in documents]):
+        parts.append(f"## {say('facts', language)}")
+        parts += _limit_rows(_facts(documents, facts, language), language)
     lines = [
-        ", ".join(filter(None, (one.name, *(place_in(place, language) for place in one.places)))) for one in compared
+        ", ".join(filter(None, (document.name, *(place_in(place, language) for place in document.places))))
+        for document in documents
     ]
-    return "\n\n".join([*written, document_sources(lines, language)])
+    return "\n\n".join([*parts, document_sources(lines, language)])
 
 
-def _amounts_compared(compared: Sequence[_Document], shared: Mapping[str, None], language: str) -> list[str]:
+def _amount_sections(documents: Sequence[_Document], shared: Mapping[str, None], language: str) -> list[str]:
     """Return the amounts side by side, and below them those that only one document names."""
-    found = [say("side_by_side" if shared else "nothing_shared", language)]
+    parts = [say("side_by_side" if shared else "nothing_shared", language)]
     if shared:
-        found.append(f"## {say('amounts', language)}")
-        found += _bounded(_amounts(compared, shared, language), language)
-    for place, one in enumerate(compared, start=1):
-        own = [one.amounts[key] for key in one.amounts if key not in shared]
-        if own:
+        parts.append(f"## {say('amounts', language)}")
+        parts += _limit_rows(_amounts(documents, shared, language), language)
+    for place, document in enumerate(documents, start=1):
+        rows = [document.amounts[key] for key in document.amounts if key not in shared]
+        if rows:
             head = [say("item", language), say("amount", language)]
-            found.append(f"## {say('only_in', language, name=_escaped(one.name))} [{place}]")
-            found += _bounded([head, *own], language)
-    return found
+            parts.append(f"## {say('only_in', language, name=_escape(document.name))} [{place}]")
+            parts += _limit_rows([head, *rows], language)
+    return parts
 
 
-def _joined(held: Library, compared: Sequence[_Document]) -> Joined | None:
+def _best_join(library: Library, documents: Sequence[_Document]) -> Joined | None:
     """Join one table of each document on a column of names; return the join with the most shared rows."""
-    each = [[table for table in held.tables if table.place.document == one.name] for one in compared]
-    most = [sorted(tables, key=lambda table: -len(table.records))[:TABLES_TRIED] for tables in each]
-    if not all(most) or len(most) > MOST_JOINED:
+    document_tables = [
+        [table for table in library.tables if table.place.document == document.name] for document in documents
+    ]
+    candidates = [sorted(tables, key=lambda table: -len(table.records))[:TABLES_TRIED] for tables in document_tables]
+    if not all(candidates) or len(candidates) > MOST_JOINED:
         return None
-    found = (one for tables in product(*most) if (one := joined(tables, _key)) is not None)
-    return max(found, key=lambda one: (one.shared, len(one.columns)), default=None)
+    joins = (join for tables in product(*candidates) if (join := joined(tables, _key)) is not None)
+    return max(joins, key=lambda join: (join.shared, len(join.columns)), default=None)
 
 
-def _rows_compared(held: Library, compared: Sequence[_Document], language: str) -> list[str]:
+def _row_sections(library: Library, documents: Sequence[_Document], language: str) -> list[str]:
     """Return the differences between rows of the same name, except in the column of amounts."""
-    rows = _joined(held, compared)
+    rows = _best_join(library, documents)
     if rows is None or len(rows.columns) < 2:
         return []
-    told = {table.headers[at] for table in held.tables if (at := _amount_column(table)) is not None}
-    differing = [row for row in rows.differing if row[1] not in told]
-    changed = len({row[0] for row in rows.differing})
-    found = [say("rows_shared", language, count=rows.shared, changed=changed, name=_escaped(rows.name))]
-    if differing:
-        two = [say("difference", language)] if len(compared) == 2 else []
-        head = [rows.name, say("column", language), *_headed(compared), *two]
-        found += [f"## {say('differences', language)}", *_bounded([head, *differing], language)]
-    return found
+    amount_headers = {table.headers[at] for table in library.tables if (at := _amount_column(table)) is not None}
+    differences = [row for row in rows.differing if row[1] not in amount_headers]
+    changed_rows = len({row[0] for row in rows.differing})
+    parts = [say("rows_shared", language, count=rows.shared, changed=changed_rows, name=_escape(rows.name))]
+    if differences:
+        two = [say("difference", language)] if len(documents) == 2 else []
+        head = [rows.name, say("column", language), *_headers(documents), *two]
+        parts += [f"## {say('differences', language)}", *_limit_rows([head, *differences], language)]
+    return parts
 
 
-def _bounded(rows: Sequence[Sequence[str]], language: str) -> list[str]:
+def _limit_rows(rows: Sequence[Sequence[str]], language: str) -> list[str]:
     """Return the rows as a table, headed by the first row; rows beyond the limit are only counted."""
     head, *below = rows
     left = len(below) - MOST_ROWS
     return [_table(head, below[:MOST_ROWS]), *([say("more_rows", language, count=left)] if left > 0 else [])]
 
 
-def _leave_notes_out(each: Sequence[dict[str, tuple[str, str]]]) -> None:
+def _leave_notes_out(mappings: Sequence[dict[str, tuple[str, str]]]) -> None:
     """Drop notes in brackets from labels, unless a document would then use one label for two things."""
-    counts = [Counter(_key(_NOTE.sub(" ", label)) for label, _ in one.values()) for one in each]
-    unclear = {key for one in counts for key in one if one[key] > 1} | {""}
-    for one in each:
-        bare = {key: _key(_NOTE.sub(" ", label)) for key, (label, _) in one.items()}
-        named = {key if bare[key] in unclear else bare[key]: value for key, value in one.items()}
-        one.clear()
-        one.update(named)
+    counts = [Counter(_key(_NOTE.sub(" ", label)) for label, _ in mapping.values()) for mapping in mappings]
+    unclear = {key for count in counts for key in count if count[key] > 1} | {""}
+    for mapping in mappings:
+        bare = {key: _key(_NOTE.sub(" ", label)) for key, (label, _) in mapping.items()}
+        result = {key if bare[key] in unclear else bare[key]: value for key, value in mapping.items()}
+        mapping.clear()
+        mapping.update(result)
 
 
-def _totals(compared: Sequence[_Document], language: str) -> list[str]:
+def _totals(documents: Sequence[_Document], language: str) -> list[str]:
     """Return a sentence with the total of each document and their difference; nothing if a document has no total."""
-    if any(TOTAL not in one.amounts for one in compared):
+    if any(TOTAL not in document.amounts for document in documents):
         return []
-    each = [say("total_of", language, amount=one.amounts[TOTAL][1], name=one.name) for one in compared]
-    difference = _difference(compared, TOTAL) if len(compared) == 2 else NOTHING
+    totals = [
+        say("total_of", language, amount=document.amounts[TOTAL][1], name=document.name) for document in documents
+    ]
+    difference = _difference(documents, TOTAL) if len(documents) == 2 else NOTHING
     phrase = "totals" if difference == NOTHING else "totals_differ"
-    said = say(phrase, language, each=listed(each, language), difference=difference)
-    return [f"**{_escaped(said)}**"]
+    sentence = say(phrase, language, each=listed(totals, language), difference=difference)
+    return [f"**{_escape(sentence)}**"]
 
 
-def _documents(held: Library) -> list[_Document]:
-    found: dict[str, _Document] = {
-        section.place.document: _Document(section.place.document) for section in held.sections
+def _documents(library: Library) -> list[_Document]:
+    documents: dict[str, _Document] = {
+        section.place.document: _Document(section.place.document) for section in library.sections
     }
-    for table in filter(_is_of_money, held.tables):
-        _add_rows(found[table.place.document], table)
-    for passage in held.passages:
+    for table in filter(_is_of_money, library.tables):
+        _add_rows(documents[table.place.document], table)
+    for passage in library.passages:
         if passage.kind == "fact" and passage.label:
-            one = found[passage.place.document]
+            document = documents[passage.place.document]
             amount = number(passage.value, ".") or number(passage.value, ",")
             if amount is not None and (amount.unit or _OF_MONEY.search(passage.label)):
-                one.add_amount(passage.label, passage.value, passage.place)
+                document.add_amount(passage.label, passage.value, passage.place)
             elif len(passage.value) <= MOST_FACT:
-                one.add_fact(passage.label, passage.value, passage.place)
-    for table in held.tables:
-        one = found[table.place.document]
-        if not one.amounts or one.counts:
-            one.counts = True
-            _add_rows(one, table)
-    return list(found.values())
+                document.add_fact(passage.label, passage.value, passage.place)
+    for table in library.tables:
+        document = documents[table.place.document]
+        if not document.amounts or document.counts:
+            document.counts = True
+            _add_rows(document, table)
+    return list(documents.values())
 
 
 def _is_of_money(table: SourceTable) -> bool:
@@ -228,7 +233,7 @@ def _is_of_money(table: SourceTable) -> bool:
     return column is not None and _names_money(table, column)
 
 
-def _add_rows(one: _Document, table: SourceTable) -> None:
+def _add_rows(document: _Document, table: SourceTable) -> None:
     """Add the amount of each row that has a name, from the last column of money or numbers."""
     column = _amount_column(table)
     if column is None:
@@ -241,18 +246,18 @@ def _add_rows(one: _Document, table: SourceTable) -> None:
         if name and _says_something(value):
             label = name if _OF_MONEY.search(header) else f"{name}, {header}".strip(", ")
             times[label, value] += 1
-            one.add_amount(label, value, table.place, times[label, value])
+            document.add_amount(label, value, table.place, times[label, value])
 
 
 def _amount_column(table: SourceTable) -> int | None:
     """Return the column with the amounts of the rows: the last column of money, or else of numbers."""
-    found = [column for column in range(1, len(table.headers)) if _is_of_numbers(table, column)]
-    return next(iter([*filter(lambda column: _names_money(table, column), found[::-1]), *found[::-1]]), None)
+    columns = [column for column in range(1, len(table.headers)) if _is_of_numbers(table, column)]
+    return next(iter([*filter(lambda column: _names_money(table, column), columns[::-1]), *columns[::-1]]), None)
 
 
 def _is_of_numbers(table: SourceTable, column: int) -> bool:
-    filled = [record.cells[column] for record in table.records if _says_something(record.cells[column])]
-    return bool(filled) and all(map(_is_number, filled))
+    cells = [record.cells[column] for record in table.records if _says_something(record.cells[column])]
+    return bool(cells) and all(map(_is_number, cells))
 
 
 def _names_money(table: SourceTable, column: int) -> bool:
@@ -270,56 +275,59 @@ def _is_number(cell: str) -> bool:
     return number(cell, ".") is not None or number(cell, ",") is not None
 
 
-def _shared(each: Sequence[Mapping[str, object]]) -> dict[str, None]:
+def _common_keys(mappings: Sequence[Mapping[str, object]]) -> dict[str, None]:
     """Return the keys that at least two of the mappings share, in order of appearance."""
-    times = Counter(key for one in each for key in one)
+    times = Counter(key for mapping in mappings for key in mapping)
     return {key: None for key, count in times.items() if count > 1}
 
 
-def _amounts(compared: Sequence[_Document], keys: Iterable[str], language: str) -> list[list[str]]:
+def _amounts(documents: Sequence[_Document], keys: Iterable[str], language: str) -> list[list[str]]:
     """Return the head and the rows; for two documents, with a column of differences if there are any."""
-    rows = [_row(key, [one.amounts for one in compared]) for key in keys]
-    head = [say("item", language), *_headed(compared)]
-    differences = [_difference(compared, key) for key in keys] if len(compared) == 2 else []
-    if all(one == NOTHING for one in differences):
+    rows = [_row(key, [document.amounts for document in documents]) for key in keys]
+    head = [say("item", language), *_headers(documents)]
+    differences = [_difference(documents, key) for key in keys] if len(documents) == 2 else []
+    if all(difference == NOTHING for difference in differences):
         return [head, *rows]
-    return [[*head, say("difference", language)], *([*row, one] for row, one in zip(rows, differences, strict=True))]
+    return [
+        [*head, say("difference", language)],
+        *([*row, difference] for row, difference in zip(rows, differences, strict=True)),
+    ]
 
 
-def _facts(compared: Sequence[_Document], keys: Iterable[str], language: str) -> list[list[str]]:
-    rows = [_row(key, [one.facts for one in compared]) for key in keys]
-    return [[say("fact", language), *_headed(compared)], *rows]
+def _facts(documents: Sequence[_Document], keys: Iterable[str], language: str) -> list[list[str]]:
+    rows = [_row(key, [document.facts for document in documents]) for key in keys]
+    return [[say("fact", language), *_headers(documents)], *rows]
 
 
-def _row(key: str, told: Sequence[Mapping[str, tuple[str, str]]]) -> list[str]:
+def _row(key: str, mappings: Sequence[Mapping[str, tuple[str, str]]]) -> list[str]:
     """Return a row: a name, then what each document says under it."""
-    label = next(one[key][0] for one in told if key in one)
-    shown = label.capitalize() if label.isupper() and len(label) > MOST_CAPITALS else label
-    return [shown, *(one[key][1] if key in one else NOTHING for one in told)]
+    label = next(mapping[key][0] for mapping in mappings if key in mapping)
+    name = label.capitalize() if label.isupper() and len(label) > MOST_CAPITALS else label
+    return [name, *(mapping[key][1] if key in mapping else NOTHING for mapping in mappings)]
 
 
-def _headed(compared: Sequence[_Document]) -> list[str]:
-    return [f"{_escaped(one.name)} [{place}]" for place, one in enumerate(compared, start=1)]
+def _headers(documents: Sequence[_Document]) -> list[str]:
+    return [f"{_escape(document.name)} [{place}]" for place, document in enumerate(documents, start=1)]
 
 
-def _difference(compared: Sequence[_Document], key: str) -> str:
+def _difference(documents: Sequence[_Document], key: str) -> str:
     """Return the second amount minus the first, in the format of the first; a dash if they cannot be subtracted."""
-    read = [_read(one, key) for one in compared]
-    if any(one is None for one in read) or len({one.unit for one in read if one}) > 1:
+    amounts = [_amount(document, key) for document in documents]
+    if any(amount is None for amount in amounts) or len({amount.unit for amount in amounts if amount}) > 1:
         return NOTHING
-    first, second = (one for one in read if one)
-    marks = [mark for mark in map(_mark, compared) if mark]
+    first, second = (amount for amount in amounts if amount)
+    marks = [mark for mark in map(_mark, documents) if mark]
     difference, decimals = second.value - first.value, max(first.decimals, second.decimals)
     sign = "+" if difference > 0 else ""
     return sign + written(difference, first, decimals, marks[0] if marks else ".")
 
 
-def _read(one: _Document, key: str) -> Number | None:
-    return number(one.amounts[key][1], _mark(one)) if key in one.amounts else None
+def _amount(document: _Document, key: str) -> Number | None:
+    return number(document.amounts[key][1], _mark(document)) if key in document.amounts else None
 
 
-def _mark(one: _Document) -> str | None:
-    return decimal_mark([value for _, value in one.amounts.values()])
+def _mark(document: _Document) -> str | None:
+    return decimal_mark([value for _, value in document.amounts.values()])
 
 
 def is_total(label: str) -> bool:
@@ -334,11 +342,11 @@ def _key(label: str) -> str:
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [head, ["---"] * len(head), *([_escaped(cell) for cell in row] for row in rows)]
+    lines = [head, ["---"] * len(head), *([_escape(cell) for cell in row] for row in rows)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     """Escape the markdown in a text."""
     return _MARKUP.sub(r"\\\1", " ".join(text.split()))
 
@@ -350,28 +358,28 @@ def joined(tables: Sequence[SourceTable], key: Callable[[str], str]) -> Joined |
         tables: at least two.
         key: normalises a name; equal names have equal keys.
     """
-    columns = [{key(header): at for at, header in enumerate(one.headers) if key(header)} for one in tables]
-    common = [name for name in columns[0] if all(name in one for one in columns[1:])]
-    named = [
+    columns = [{key(header): at for at, header in enumerate(table.headers) if key(header)} for table in tables]
+    common = [name for name in columns[0] if all(name in positions for positions in columns[1:])]
+    candidates = [
         name
         for name in common
-        if all(one[name] in table.name_columns for one, table in zip(columns, tables, strict=True))
+        if all(positions[name] in table.name_columns for positions, table in zip(columns, tables, strict=True))
     ]
-    best = max(named, key=lambda name: _matches(tables, columns, name, key), default=None)
+    best = max(candidates, key=lambda name: _matches(tables, columns, name, key), default=None)
     if best is None or len(common) < 2 or not _matches(tables, columns, best, key):
         return None
-    keyed = [_keyed(table, named_at, best, key) for table, named_at in zip(tables, columns, strict=True)]
-    if any(one is None for one in keyed):
+    optional_sides = [_index(table, positions, best, key) for table, positions in zip(tables, columns, strict=True)]
+    if any(side is None for side in optional_sides):
         return None
-    sides = [one for one in keyed if one is not None]
-    shared = [name for name in sides[0].rows if all(name in one.rows for one in sides[1:])]
+    sides = [side for side in optional_sides if side is not None]
+    names = [name for name in sides[0].rows if all(name in side.rows for side in sides[1:])]
     others = [name for name in common if name != best]
     return Joined(
         name=tables[0].headers[columns[0][best]],
         columns=tuple(tables[0].headers[columns[0][name]] for name in others),
-        differing=tuple(row for name in others for row in _differing(sides, best, name, shared)),
-        shared=len(shared),
-        alone=tuple(_alone(one, sides, best) for one in sides),
+        differing=tuple(row for name in others for row in _differences(sides, best, name, names)),
+        shared=len(names),
+        alone=tuple(_alone(side, sides, best) for side in sides),
     )
 
 
@@ -379,41 +387,41 @@ def _matches(
     tables: Sequence[SourceTable], columns: Sequence[dict[str, int]], name: str, key: Callable[[str], str]
 ) -> int:
     """Count the rows that all tables share by this column."""
-    held = [
+    row_names = [
         {key(row.cells[at[name]]) for row in table.records} - {""} for table, at in zip(tables, columns, strict=True)
     ]
-    return len(held[0].intersection(*held[1:]))
+    return len(row_names[0].intersection(*row_names[1:]))
 
 
-def _keyed(table: SourceTable, columns: dict[str, int], name: str, key: Callable[[str], str]) -> _Keyed | None:
+def _index(table: SourceTable, columns: dict[str, int], name: str, key: Callable[[str], str]) -> _IndexedTable | None:
     """Index the rows of a table by name; None if two rows share a name."""
     rows = [(key(row.cells[columns[name]]), row) for row in table.records if key(row.cells[columns[name]])]
-    return _Keyed(table, columns, dict(rows)) if len(dict(rows)) == len(rows) else None
+    return _IndexedTable(table, columns, dict(rows)) if len(dict(rows)) == len(rows) else None
 
 
-def _differing(sides: Sequence[_Keyed], named: str, column: str, shared: Sequence[str]) -> Iterator[Row]:
+def _differences(sides: Sequence[_IndexedTable], name_column: str, column: str, shared: Sequence[str]) -> Iterator[Row]:
     """Yield the cells of a column that differ between tables; numbers are compared by value, not by spelling."""
-    cells = [[one.rows[name].cells[one.columns[column]] for name in shared] for one in sides]
+    cells = [[side.rows[name].cells[side.columns[column]] for name in shared] for side in sides]
     numbers = [column_numbers(column_cells) for column_cells in cells]
     marks = [mark for column_cells in cells if (mark := decimal_mark(column_cells))]
     for at, name in enumerate(shared):
-        told, values = [one[at] for one in cells], [one[at] for one in numbers]
-        known = [one for one in values if one is not None]
-        same = len({one.value for one in known}) == 1 if len(known) == len(told) else len(set(told)) == 1
-        if same:
+        texts, values = [side[at] for side in cells], [side[at] for side in numbers]
+        known = [value for value in values if value is not None]
+        is_same = len({value.value for value in known}) == 1 if len(known) == len(texts) else len(set(texts)) == 1
+        if is_same:
             continue
         first = sides[0]
-        row = [first.rows[name].cells[first.columns[named]], first.table.headers[first.columns[column]], *told]
-        if len(sides) == 2 and len(known) == 2 and len({one.unit for one in known}) == 1:
+        row = [first.rows[name].cells[first.columns[name_column]], first.table.headers[first.columns[column]], *texts]
+        if len(sides) == 2 and len(known) == 2 and len({value.unit for value in known}) == 1:
             change = known[1].value - known[0].value
-            said = written(change, known[0], max(one.decimals for one in known), marks[0] if marks else ".")
-            row.append(f"{'+' if change > 0 else ''}{said}")
+            difference = written(change, known[0], max(value.decimals for value in known), marks[0] if marks else ".")
+            row.append(f"{'+' if change > 0 else ''}{difference}")
         elif len(sides) == 2:
             row.append(NOTHING)
         yield tuple(row)
 
 
-def _alone(one: _Keyed, sides: Sequence[_Keyed], named: str) -> tuple[str, ...]:
-    others = [each for each in sides if each is not one]
-    names = (name for name in one.rows if not any(name in each.rows for each in others))
-    return tuple(one.rows[name].cells[one.columns[named]] for name in names)
+def _alone(side: _IndexedTable, sides: Sequence[_IndexedTable], name_column: str) -> tuple[str, ...]:
+    others = [other for other in sides if other is not side]
+    names = (name for name in side.rows if not any(name in other.rows for other in others))
+    return tuple(side.rows[name].cells[side.columns[name_column]] for name in names)

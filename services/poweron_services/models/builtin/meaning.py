@@ -57,32 +57,36 @@ def ranked(
         words: the share of the question's weight that passages cover by their words; all others cover none.
         passages: the passages of the documents.
     """
-    covered = {id(passage): share for passage, share in words}
-    proposed = _proposed(question, covered, [one for one in passages if may_answer(one)])
-    if not proposed:
+    coverage = {id(passage): share for passage, share in words}
+    candidates = _candidates(question, coverage, [passage for passage in passages if may_answer(passage)])
+    if not candidates:
         return []
-    asked = embedder.question(question)
-    near = [nearness(asked, vector) for vector in embedder.passages([_in_context(one) for one in proposed])]
-    mean = sum(near) / len(near)
-    found = [
-        Ranked(one, value, value - mean, covered.get(id(one), 0.0)) for one, value in zip(proposed, near, strict=True)
+    question_vector = embedder.question(question)
+    scores = [
+        nearness(question_vector, vector)
+        for vector in embedder.passages([_in_context(passage) for passage in candidates])
     ]
-    return sorted(found, key=lambda one: -one.score)
+    mean = sum(scores) / len(scores)
+    ranking = [
+        Ranked(passage, value, value - mean, coverage.get(id(passage), 0.0))
+        for passage, value in zip(candidates, scores, strict=True)
+    ]
+    return sorted(ranking, key=lambda entry: -entry.score)
 
 
-def is_answer(found: Sequence[Ranked], question: str, kind: Kind, language: str) -> bool:
+def is_answer(ranking: Sequence[Ranked], question: str, kind: Kind, language: str) -> bool:
     """Return whether the first passage answers the question; a sentence must be a sure match.
 
     A cell or a labelled value may be just as near to a question about something else of the same person or product, so
     the words decide first. The rules about words are so extensive for English that documents seldom answer a question
     for which they find nothing.
     """
-    first = found[0].passage
+    first = ranking[0].passage
     if kind in TELLTALE and not _holds(first, question, kind):
         return False
-    if first.kind in ("fact", "cell") and (found[0].words >= NAMED or _names_all(first, question)):
+    if first.kind in ("fact", "cell") and (ranking[0].words >= NAMED or _names_all(first, question)):
         return _holds(first, question, kind)
-    return language != "en" and surety(found, question, kind) >= 0
+    return language != "en" and surety(ranking, question, kind) >= 0
 
 
 def _holds(passage: Passage, question: str, kind: Kind) -> bool:
@@ -100,11 +104,13 @@ def _names_all(passage: Passage, question: str) -> bool:
     )
 
 
-def surety(found: Sequence[Ranked], question: str, kind: Kind) -> float:
+def surety(ranking: Sequence[Ranked], question: str, kind: Kind) -> float:
     """Return the log odds that the first passage is an answer; below 0 it may not be one."""
-    first = found[0]
+    first = ranking[0]
     others = (
-        one for one in found[1:] if first.passage.record is None or one.passage.record is not first.passage.record
+        entry
+        for entry in ranking[1:]
+        if first.passage.record is None or entry.passage.record is not first.passage.record
     )
     second = next(others, None)
     lead = first.score - second.score if second else first.score
@@ -116,13 +122,13 @@ def may_answer(passage: Passage) -> bool:
     return passage.kind == "cell" or (passage.is_whole and passage.kind != "row")
 
 
-def _proposed(question: str, covered: Mapping[int, float], passages: Sequence[Passage]) -> Sequence[Passage]:
+def _candidates(question: str, coverage: Mapping[int, float], passages: Sequence[Passage]) -> Sequence[Passage]:
     if len(passages) <= MOST_COMPARED:
         return passages
-    asked = _pieces(question)
+    pieces = _pieces(question)
 
     def shared(passage: Passage) -> float:
-        return covered.get(id(passage), 0.0) + len(asked & _pieces(passage.statement)) / (len(asked) or 1)
+        return coverage.get(id(passage), 0.0) + len(pieces & _pieces(passage.statement)) / (len(pieces) or 1)
 
     return sorted(passages, key=shared, reverse=True)[:MOST_COMPARED]
 

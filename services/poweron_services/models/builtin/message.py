@@ -18,30 +18,36 @@ _REMARK = re.compile(r"^> .*$", re.MULTILINE)  # how `process` marks remarks abo
 def message(prompt: MessagePrompt) -> str:
     """Return the message that the user reads at the end of a round."""
     language = known_language(prompt.language, prompt.user_prompt)
-    done = [result for result in prompt.results if result.status == "success"]
-    all_worked = len(done) == len(prompt.results) and not any(result.failures for result in prompt.results)
-    parts = _done(prompt.user_prompt, done, language, "done" if all_worked else "written") if done else []
+    successes = [result for result in prompt.results if result.status == "success"]
+    all_worked = len(successes) == len(prompt.results) and not any(result.failures for result in prompt.results)
+    parts = (
+        _success_parts(prompt.user_prompt, successes, language, "done" if all_worked else "written")
+        if successes
+        else []
+    )
     for result in prompt.results:
         if result.status != "success":
             reason = (result.summary or result.objective).strip()[:MAX_REASON]
-            parts.append(say("partly_failed" if done else "failed", language, reason=reason))
+            parts.append(say("partly_failed" if successes else "failed", language, reason=reason))
         parts += [say("step_failed", language, failure=failure[:MAX_REASON]) for failure in result.failures]
     return "\n\n".join(part for part in parts if part) or say("nothing", language)
 
 
-def _done(request: str, done: list[TaskResult], language: str, how: Literal["done", "written"]) -> list[str]:
+def _success_parts(
+    request: str, successes: list[TaskResult], language: str, outcome: Literal["done", "written"]
+) -> list[str]:
     """Return what was found; say that a file is done only if nothing failed on the way."""
-    text = done[0].text
+    text = successes[0].text
     if wants_report(request):
         totals = _TOTALS.findall(text)[:1] if wants_comparison(request) else []
-        return [" ".join([say(f"report_{how}", language), *totals]), *_REMARK.findall(text)]
+        return [" ".join([say(f"report_{outcome}", language), *totals]), *_REMARK.findall(text)]
     if wanted_format(request) is not None:
-        return [say(f"file_{how}", language), _cut(text.strip())]
-    texts = dict.fromkeys(result.text.strip() for result in done if result.text.strip() and not result.only_read)
-    return [_cut(one) for one in texts] or [done[-1].summary]
+        return [say(f"file_{outcome}", language), _truncate(text.strip())]
+    texts = dict.fromkeys(result.text.strip() for result in successes if result.text.strip() and not result.only_read)
+    return [_truncate(text) for text in texts] or [successes[-1].summary]
 
 
-def _cut(text: str) -> str:
+def _truncate(text: str) -> str:
     """Truncate a long text, but keep the remarks about the reading of documents."""
     if len(text) <= MAX_TEXT:
         return text

@@ -43,26 +43,28 @@ class BuiltinModel:
         self._embedder = embedder
 
     async def complete(self, prompt: Prompt) -> Completion:
-        shown = str(prompt.render())
+        prompt_text = str(prompt.render())
         embedder = Watched(self._embedder) if self._embedder and isinstance(prompt, ProcessPrompt) else None
         ask = partial(answer, prompt, embedder)
-        text = await asyncio.to_thread(ask) if embedder or len(shown) > BIG else ask()
+        text = await asyncio.to_thread(ask) if embedder or len(prompt_text) > BIG else ask()
         name = f"{MODEL}+{embedder.name}" if embedder and embedder.was_asked else MODEL
-        whole = Completion(text, PROVIDER, name, _tokens(len(shown)), _tokens(len(text)), sent=shown.encode())
-        return _within_allowance(prompt, whole)
+        completion = Completion(
+            text, PROVIDER, name, _tokens(len(prompt_text)), _tokens(len(text)), sent=prompt_text.encode()
+        )
+        return _within_allowance(prompt, completion)
 
 
-def _within_allowance(prompt: Prompt, whole: Completion) -> Completion:
+def _within_allowance(prompt: Prompt, completion: Completion) -> Completion:
     """Return the answer, truncated to what the budgets leave; a truncated answer is a refusal."""
-    most = whole.output_tokens
+    most = completion.output_tokens
     if prompt.allowance is None:
-        return whole
-    longest = prompt.allowance.longest_answer(whole.input_tokens, most, free)
+        return completion
+    longest = prompt.allowance.longest_answer(completion.input_tokens, most, free)
     if longest >= most:
-        return whole
-    cut_off = Refused(f"The answer was cut off after {longest} tokens, what the budget leaves.", code="answer_cut_off")
-    text = whole.text[: longest * CHARACTERS_PER_TOKEN]
-    return replace(whole, text=text, output_tokens=longest, refusal=cut_off, finish_reason="length")
+        return completion
+    refusal = Refused(f"The answer was cut off after {longest} tokens, what the budget leaves.", code="answer_cut_off")
+    text = completion.text[: longest * CHARACTERS_PER_TOKEN]
+    return replace(completion, text=text, output_tokens=longest, refusal=refusal, finish_reason="length")
 
 
 def answer(prompt: Prompt, embedder: Embedder | None = None) -> str:

@@ -59,7 +59,7 @@ def is_open(text: str, day: int, *, of_hours: bool = False) -> bool | None:
     `of_hours` marks text below a heading such as “Opening hours”, where every time is an opening time.
     """
     opened, closed = set[int](), set[int]()
-    for days, says_closed in _said(text, of_hours=of_hours):
+    for days, says_closed in _statements(text, of_hours=of_hours):
         (closed if says_closed else opened).update(days)
     if day in closed:
         return False
@@ -75,17 +75,17 @@ def is_about_opening(text: str) -> bool:
 
 def names_day(text: str, day: int) -> bool:
     """Return whether a text names the day itself."""
-    return any(_number(found[0]) == day for found in _DAY.finditer(text))
+    return any(_number(match[0]) == day for match in _DAY.finditer(text))
 
 
-def _said(text: str, *, of_hours: bool) -> Iterator[tuple[Days, bool]]:
+def _statements(text: str, *, of_hours: bool) -> Iterator[tuple[Days, bool]]:
     """Yield the days that each piece of a text names, and whether it says they are closed."""
-    waiting: Days = frozenset()
+    pending_days: Days = frozenset()
     is_about_opening = of_hours or bool(_OPEN.search(text))
     for piece in _PIECE.split(text):
-        plain, _, but = piece.partition(found[0]) if (found := _BUT.search(piece)) else (piece, "", "")
-        days = (waiting | _days_of(plain)) - _days_of(but)
-        waiting = frozenset()
+        plain, _, but = piece.partition(match[0]) if (match := _BUT.search(piece)) else (piece, "", "")
+        days = (pending_days | _days_of(plain)) - _days_of(but)
+        pending_days = frozenset()
         if _CLOSED.search(plain):
             yield days, True
             yield _days_of(but), False
@@ -93,21 +93,21 @@ def _said(text: str, *, of_hours: bool) -> Iterator[tuple[Days, bool]]:
             yield days, False
             yield _days_of(but), True
         else:
-            waiting = days
-    if waiting and is_about_opening:
-        yield waiting, False
+            pending_days = days
+    if pending_days and is_about_opening:
+        yield pending_days, False
 
 
 def _days_of(text: str) -> Days:
-    found = set[int]()
+    days = set[int]()
     for match in _RANGE.finditer(text):
         first, last = _number(match["first"]), _number(match["last"])
-        found.update((first + step) % 7 for step in range((last - first) % 7 + 1))
-    found.update(_number(match[0]) for match in _DAY.finditer(text))
-    found.update(ALL if _EVERY_DAY.search(text) else ())
-    found.update(WEEKDAYS if _ON_WEEKDAYS.search(text) else ())
-    found.update(ALL - WEEKDAYS if _AT_WEEKENDS.search(text) else ())
-    return frozenset(found)
+        days.update((first + step) % 7 for step in range((last - first) % 7 + 1))
+    days.update(_number(match[0]) for match in _DAY.finditer(text))
+    days.update(ALL if _EVERY_DAY.search(text) else ())
+    days.update(WEEKDAYS if _ON_WEEKDAYS.search(text) else ())
+    days.update(ALL - WEEKDAYS if _AT_WEEKENDS.search(text) else ())
+    return frozenset(days)
 
 
 def _number(name: str) -> int:

@@ -33,18 +33,23 @@ def source(statement: RankedStatement, place: SourcePlace) -> str:
     return quoted(replace(statement, places=(place,))) if place.number else str(place)
 
 
-def digest(held: Library, spoken: str, request: str, language: str) -> str:
+def digest(library: Library, text_language: str, request: str, language: str) -> str:
     """Return what the pages say about a request, page by page; "" if nothing is relevant."""
-    search, about = PageSearch(held, spoken), query(request)
+    search, about = PageSearch(library, text_language), query(request)
     pages: dict[str, list[Passage]] = {}
     for passage in search.telling(without_addresses(about)):
         pages.setdefault(passage.place.source, []).append(passage)
-    written = [
-        "\n\n".join([f"## {_escaped(told[0].place.document)}", "\n".join(f"- {_passage(one)}" for one in _best(told))])
-        for told in pages.values()
+    sections = [
+        "\n\n".join(
+            [
+                f"## {_escape(passages[0].place.document)}",
+                "\n".join(f"- {_passage(passage)}" for passage in _best(passages)),
+            ]
+        )
+        for passages in pages.values()
     ]
-    title = _escaped(" ".join(about.split()))
-    return "\n\n".join([f"# {say('pages_on', language, about=title)}", *written]) if written else ""
+    title = _escape(" ".join(about.split()))
+    return "\n\n".join([f"# {say('pages_on', language, about=title)}", *sections]) if sections else ""
 
 
 def _chains(findings: Sequence[Finding]) -> Iterator[list[Finding]]:
@@ -64,69 +69,73 @@ def _chain(chain: list[Finding], language: str, refusing: str) -> Iterator[str]:
     if not chain[0].statements:
         yield from (_refusal(finding, language, refusing) for finding in chain)
         return
-    said = [_by_source(finding) for finding in chain]
+    page_maps = [_by_source(finding) for finding in chain]
     lines = []
-    for source, place in {source: place for each in said for source, (place, _) in each.items()}.items():
-        quotes = [quote for each in said if source in each for quote in each[source][1]]
-        unsaid = [finding.question for finding, each in zip(chain, said, strict=True) if source not in each]
-        refused = [say("page_not_said", language, question=_shortened(question)) for question in unsaid]
-        lines.append(_of_page(place, [*dict.fromkeys(quotes), *refused]))
+    for source, place in {source: place for page_map in page_maps for source, (place, _) in page_map.items()}.items():
+        quotes = [quote for page_map in page_maps if source in page_map for quote in page_map[source][1]]
+        unsaid = [
+            finding.question for finding, page_map in zip(chain, page_maps, strict=True) if source not in page_map
+        ]
+        refusals = [say("page_not_said", language, question=_shorten(question)) for question in unsaid]
+        lines.append(_of_page(place, [*dict.fromkeys(quotes), *refusals]))
     yield lines[0] if len(lines) == 1 and "\n" not in lines[0] else "\n".join(f"- {line}" for line in lines)
 
 
 def _by_source(finding: Finding) -> dict[str, tuple[SourcePlace, list[str]]]:
     """Return the quotes from each source; words that two pages share are quoted once, with both numbers."""
-    found: dict[str, tuple[SourcePlace, list[str]]] = {}
+    pages: dict[str, tuple[SourcePlace, list[str]]] = {}
     for statement in finding.statements:
         place = statement.places[0]
-        found.setdefault(place.source, (place, []))[1].append(quoted(statement))
-    return found
+        pages.setdefault(place.source, (place, []))[1].append(quoted(statement))
+    return pages
 
 
-def _of_page(place: SourcePlace, said: list[str]) -> str:
-    title = _escaped(place.document)
-    return f"{title}: {said[0]}" if len(said) == 1 else "\n".join([f"{title}:", *(f"  - {one}" for one in said)])
+def _of_page(place: SourcePlace, quotes: list[str]) -> str:
+    title = _escape(place.document)
+    return (
+        f"{title}: {quotes[0]}" if len(quotes) == 1 else "\n".join([f"{title}:", *(f"  - {quote}" for quote in quotes)])
+    )
 
 
 def _refusal(finding: Finding, language: str, phrase: str) -> str:
     """Return the closest quotes, marked as no answer; if nothing is close, a plain refusal."""
-    question = _shortened(finding.question)
+    question = _shorten(finding.question)
     if not finding.closest:
         return say(phrase, language, question=question)
-    close = "\n".join(f"- {_of_page(one.places[0], [quoted(one)])}" for one in finding.closest)
+    close = "\n".join(f"- {_of_page(statement.places[0], [quoted(statement)])}" for statement in finding.closest)
     return f"{say('closest', language, question=question)}\n\n{close}"
 
 
 def quoted(statement: RankedStatement) -> str:
     """Quote a statement with its citations: the number of a page, or the name of a document."""
     words = statement.words or (("", statement.value),)
-    numbers = "".join(dict.fromkeys(_cited(place) for place in statement.places))
-    return f"{', '.join(_labelled(label, text) for label, text in words)}{numbers}"
+    numbers = "".join(dict.fromkeys(_citation(place) for place in statement.places))
+    return f"{', '.join(_labelled_quote(label, text) for label, text in words)}{numbers}"
 
 
 def _passage(passage: Passage) -> str:
     return quoted(RankedStatement(passage.label, passage.value, (passage.place,), passage.words))
 
 
-def _cited(place: SourcePlace) -> str:
-    return f" [{place.number}]" if place.number else f" — {_escaped(str(place))}"
+def _citation(place: SourcePlace) -> str:
+    return f" [{place.number}]" if place.number else f" — {_escape(str(place))}"
 
 
-def _labelled(label: str, text: str) -> str:
-    cut = text if len(text) <= LONGEST else f"{text[:LONGEST].rpartition(' ')[0]} …"
-    quote = f"“{_escaped(cut.translate(_INNER))}”"
-    return f"{_escaped(label)}: {quote}" if label else quote
+def _labelled_quote(label: str, text: str) -> str:
+    short_text = text if len(text) <= LONGEST else f"{text[:LONGEST].rpartition(' ')[0]} …"
+    quote = f"“{_escape(short_text.translate(_INNER))}”"
+    return f"{_escape(label)}: {quote}" if label else quote
 
 
-def _best(told: list[Passage]) -> list[Passage]:
+def _best(passages: list[Passage]) -> list[Passage]:
     """Return the most relevant passages, in page order."""
-    return sorted(told[:MOST_QUOTES], key=lambda one: one.order)
+    return sorted(passages[:MOST_QUOTES], key=lambda passage: passage.order)
 
 
-def _shortened(question: str) -> str:
+def _shorten(question: str) -> str:
     return " ".join(question.split())[:MAX_QUESTION]
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     """Escape a text, so that it is not read as markup or as the number of a source."""
     return _MARKUP.sub(r"\\\1", text)

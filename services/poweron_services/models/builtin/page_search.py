@@ -55,61 +55,67 @@ class PageSearch(PassageSearch):
 
     def findings(self, request: str) -> list[Finding]:
         """Return what the pages say about each question of a request."""
-        found: list[Finding] = []
+        findings: list[Finding] = []
         anchors: list[Passage] = []
         for clause in clauses(without_addresses(request)):
-            goes_on = bool(found) and _ABOUT_IT.search(clause) is not None
-            chosen = self._chosen(clause, anchors if goes_on else None)
-            finding = Finding(clause, merged(chosen, self.language), goes_on=goes_on)
+            goes_on = bool(findings) and _ABOUT_IT.search(clause) is not None
+            candidates = self._select(clause, anchors if goes_on else None)
+            finding = Finding(clause, merged(candidates, self.language), goes_on=goes_on)
             if not goes_on:
-                anchors = [one.passage for one in chosen]
-                closest = () if chosen else self._closest(clause)
+                anchors = [candidate.passage for candidate in candidates]
+                closest = () if candidates else self._closest(clause)
                 finding = replace(finding, closest=closest)
-            found.append(finding)
-        return found
+            findings.append(finding)
+        return findings
 
     def telling(self, about: str) -> list[Passage]:
         """Return the most relevant passages by page, best first; all passages if `about` has no significant word."""
-        question = self._understood(about)
+        question = self._understand(about)
         if not any(term.weight == 1 for term in question.terms):
-            return [one for one in self.library.passages if one.is_whole and not _is_part(one)]
-        told = [one for one in self._covered(question) if one[0].is_whole and self._shares(question, one[0])]
-        least = TELLING * max((coverage for _, coverage in told), default=0.0)
-        kept = [one for one in told if one[1] >= least]
-        ranked = sorted(kept, key=lambda one: (one[0].place.number or 0, one[0].place.source, -one[1]))
-        return list({one.statement: one for one, _ in ranked}.values())
+            return [passage for passage in self.library.passages if passage.is_whole and not _is_part(passage)]
+        matches = [
+            match for match in self._coverages(question) if match[0].is_whole and self._shares(question, match[0])
+        ]
+        least = TELLING * max((coverage for _, coverage in matches), default=0.0)
+        relevant = [match for match in matches if match[1] >= least]
+        ranking = sorted(relevant, key=lambda match: (match[0].place.number or 0, match[0].place.source, -match[1]))
+        return list({passage.statement: passage for passage, _ in ranking}.values())
 
     @staticmethod
     def _shares(question: Question, passage: Passage) -> bool:
         """Return whether a passage shares a significant word with the question and says more than that."""
-        shared = [term for term in question.terms if term.weight == 1 and term.in_(passage.own)]
-        return bool(shared) and bool(passage.own - {term.stem for term in question.terms})
+        terms = [term for term in question.terms if term.weight == 1 and term.in_(passage.own)]
+        return bool(terms) and bool(passage.own - {term.stem for term in question.terms})
 
-    def _chosen(self, clause: str, anchors: Sequence[Passage] | None) -> list[Candidate]:
+    def _select(self, clause: str, anchors: Sequence[Passage] | None) -> list[Candidate]:
         """Return the passages that answer a question; with `anchors`, only those beside one of them."""
-        question = self._asked(clause)
+        question = self._parse(clause)
         if anchors is not None:
-            beside = [one for one in self._candidates(question) if _is_beside(one.passage, anchors)]
-            return _of_each_page(beside, SPREAD + 1)
-        if (asked := opening_days.asked_day(clause)) and (opening := self._opening(question, *asked)):
+            beside = [candidate for candidate in self._candidates(question) if _is_beside(candidate.passage, anchors)]
+            return _best_of_pages(beside, SPREAD + 1)
+        if (day_question := opening_days.asked_day(clause)) and (opening := self._opening(question, *day_question)):
             return opening
         candidates = self._candidates(question)
-        if compared := COMPARED.search(clause):  # a comparison must be in the passage itself
-            candidates = [one for one in candidates if compared[0].casefold() in one.passage.statement.casefold()]
-        return _of_each_page(candidates, SPREAD if _SEVERAL.search(clause) else MARGIN)
+        if comparison := COMPARED.search(clause):  # a comparison must be in the passage itself
+            candidates = [
+                candidate
+                for candidate in candidates
+                if comparison[0].casefold() in candidate.passage.statement.casefold()
+            ]
+        return _best_of_pages(candidates, SPREAD if _SEVERAL.search(clause) else MARGIN)
 
-    def _asked(self, clause: str) -> Question:
+    def _parse(self, clause: str) -> Question:
         """Parse the question; asking for the price of a place also means asking for its admission fee."""
-        question = self._understood(clause)
+        question = self._understand(clause)
         if not question.asks_for_money:
             return question
         fares = _fares(self.language)
         terms = (replace(term, same=term.same | fares) if term.weight < 1 else term for term in question.terms)
         return replace(question, terms=tuple(terms))
 
-    def _covered(self, question: Question) -> Iterator[tuple[Passage, float]]:
+    def _coverages(self, question: Question) -> Iterator[tuple[Passage, float]]:
         """Skip facts that are part of a sentence: a long text before a colon is not a label."""
-        return (one for one in super()._covered(question) if not _is_part(one[0]))
+        return (pair for pair in super()._coverages(question) if not _is_part(pair[0]))
 
     def _answers(self, passage: Passage, question: Question) -> bool:
         if passage.kind == "cell" and not _is_wide(passage):
@@ -124,12 +130,15 @@ class PageSearch(PassageSearch):
         return bool(is_free) or super()._answers(passage, question)
 
     def _candidates(self, question: Question) -> list[Candidate]:
-        found = super()._candidates(question)
+        candidates = super()._candidates(question)
         if not question.asks_for_money:
-            return found
+            return candidates
         fares = _fares(self.language)
-        scored = (replace(one, score=one.score + FARE * bool(one.passage.own & fares)) for one in found)
-        return sorted(scored, key=lambda one: -one.score)
+        scored = (
+            replace(candidate, score=candidate.score + FARE * bool(candidate.passage.own & fares))
+            for candidate in candidates
+        )
+        return sorted(scored, key=lambda candidate: -candidate.score)
 
     def _opening(self, question: Question, day: int, wants_open: bool) -> list[Candidate]:
         """Return what pages say about opening on a day; the plainest passage of each page or row counts."""
@@ -148,8 +157,10 @@ class PageSearch(PassageSearch):
             is_better = unit not in best or rank > best[unit][0]
             if coverage >= ENOUGH and is_better and self._speaks_of(about, passage):
                 best[unit] = rank, Candidate(passage, coverage, coverage)
-        either = _YES_OR_NO.search(question.text)
-        return [one for (_, _, is_open), one in best.values() if either or is_open == wants_open][:MANY]
+        is_yes_or_no = _YES_OR_NO.search(question.text)
+        return [candidate for (_, _, is_open), candidate in best.values() if is_yes_or_no or is_open == wants_open][
+            :MANY
+        ]
 
     def _speaks_of(self, question: Question, passage: Passage) -> bool:
         """Return whether a sentence is about the subject of the question, not about something else on its page."""
@@ -161,22 +172,25 @@ class PageSearch(PassageSearch):
         return subject <= around or any(term.in_(subject) for term in question.terms)
 
 
-def _of_each_page(candidates: Sequence[Candidate], spread: float) -> list[Candidate]:
+def _best_of_pages(candidates: Sequence[Candidate], spread: float) -> list[Candidate]:
     """Return the best of every page whose best is close to the best of all, in the order of the pages."""
     least = candidates[0].score - spread if candidates else 0.0
-    by_page = sorted(candidates, key=lambda one: (one.passage.place.number or 0, one.passage.place.source, -one.score))
-    chosen: list[Candidate] = []
-    for _, group in groupby(by_page, key=lambda one: one.passage.place.source):
-        ranked = [one for one in group if one.score >= least]
-        best = [one for one in ranked if one.score >= ranked[0].score - MARGIN][:MOST]
-        chosen += sorted(best, key=lambda one: one.passage.order)
-    return chosen[:MANY]
+    by_page = sorted(
+        candidates,
+        key=lambda candidate: (candidate.passage.place.number or 0, candidate.passage.place.source, -candidate.score),
+    )
+    selection: list[Candidate] = []
+    for _, group in groupby(by_page, key=lambda candidate: candidate.passage.place.source):
+        relevant = [candidate for candidate in group if candidate.score >= least]
+        best = [candidate for candidate in relevant if candidate.score >= relevant[0].score - MARGIN][:MOST]
+        selection += sorted(best, key=lambda candidate: candidate.passage.order)
+    return selection[:MANY]
 
 
 def _is_beside(passage: Passage, anchors: Sequence[Passage]) -> bool:
     """Return whether a passage is on the page of an anchor or, if an anchor is a table row, in that row."""
-    same_page = [one for one in anchors if one.place.source == passage.place.source]
-    rows = [one.record for one in same_page if one.record is not None]
+    same_page = [anchor for anchor in anchors if anchor.place.source == passage.place.source]
+    rows = [anchor.record for anchor in same_page if anchor.record is not None]
     return any(passage.record is row for row in rows) if rows else bool(same_page)
 
 

@@ -115,100 +115,111 @@ class PassageSearch:
     def findings(self, request: str) -> list[Finding]:
         """Return what the documents say about each question of a request."""
         parts = clauses(request)
-        whole = self._told_by_tables(self._understood(request)) if len(parts) > 1 else None
-        if whole is not None and whole.columns:
-            return [whole]
-        found: list[Finding] = []
+        table_finding = self._table_finding(self._understand(request)) if len(parts) > 1 else None
+        if table_finding is not None and table_finding.columns:
+            return [table_finding]
+        findings: list[Finding] = []
         subject: Question | None = None
         for clause in parts:
-            question = self._understood(clause)
-            found.append(self._finding(question, subject))
+            question = self._understand(clause)
+            findings.append(self._finding(question, subject))
             subject = question if question.names_subject else subject
         if self._embedder is None:
-            return [one if one.statements else replace(one, closest=self._closest(one.question)) for one in found]
-        return [self._by_meaning(one, self._embedder) for one in found]
+            return [
+                finding if finding.statements else replace(finding, closest=self._closest(finding.question))
+                for finding in findings
+            ]
+        return [self._by_meaning(finding, self._embedder) for finding in findings]
 
-    def _by_meaning(self, found: Finding, embedder: Embedder) -> Finding:
+    def _by_meaning(self, finding: Finding, embedder: Embedder) -> Finding:
         """Add the passage that answers the question by meaning if none did by words, or else the closest ones."""
-        if found.statements:
-            return found
-        question = self._understood(found.question)
-        words = list(self._covered(question))
-        near = meaning.ranked(embedder, found.question, words, self.library.passages)
-        spoken = detect(question.text) or self.language
-        closest = [one for one in near[:CLOSEST] if one.cosine >= (embedder.near or 0)]
-        if closest and embedder.near is not None and meaning.is_answer(near, question.text, question.kind, spoken):
-            return replace(found, statements=(_stated(near[0].passage),))
-        return replace(found, closest=tuple(_stated(one.passage) for one in closest))
+        if finding.statements:
+            return finding
+        question = self._understand(finding.question)
+        words = list(self._coverages(question))
+        ranking = meaning.ranked(embedder, finding.question, words, self.library.passages)
+        language = detect(question.text) or self.language
+        closest = [entry for entry in ranking[:CLOSEST] if entry.cosine >= (embedder.near or 0)]
+        if closest and embedder.near is not None and meaning.is_answer(ranking, question.text, question.kind, language):
+            return replace(finding, statements=(_statement(ranking[0].passage),))
+        return replace(finding, closest=tuple(_statement(entry.passage) for entry in closest))
 
     def _finding(self, question: Question, subject: Question | None) -> Finding:
         """Answer one question; a question without a subject is about that of the previous one."""
         if subject is None or question.names_subject:
-            return self._said(question)
-        found = replace(self._said(about(question, subject)), goes_on=True)
-        return self._said(question) if question.is_whole and not found.statements else found
+            return self._direct_finding(question)
+        finding = replace(self._direct_finding(about(question, subject)), goes_on=True)
+        return self._direct_finding(question) if question.is_whole and not finding.statements else finding
 
-    def _said(self, question: Question) -> Finding:
-        by_tables = self._told_by_tables(question)
+    def _direct_finding(self, question: Question) -> Finding:
+        by_tables = self._table_finding(question)
         if by_tables and not by_tables.is_worked_out:
             return by_tables
-        compared = COMPARED.search(question.text)
+        comparison = COMPARED.search(question.text)
         candidates = self._candidates(question)
-        if compared:  # a comparison must be in the passage itself
-            candidates = [one for one in candidates if compared[0].casefold() in one.passage.statement.casefold()]
+        if comparison:  # a comparison must be in the passage itself
+            candidates = [
+                candidate
+                for candidate in candidates
+                if comparison[0].casefold() in candidate.passage.statement.casefold()
+            ]
         if by_tables and not candidates:
             return by_tables
-        chosen, left_out = _together(candidates, question)
-        said = self._continued(merged(chosen, self.language), chosen)
-        return Finding(question.text, said, left_out=left_out)
+        selection, left_out = _together(candidates, question)
+        statements = self._extend(merged(selection, self.language), selection)
+        return Finding(question.text, statements, left_out=left_out)
 
-    def _told_by_tables(self, question: Question) -> Finding | None:
+    def _table_finding(self, question: Question) -> Finding | None:
         """Return what whole tables answer: rows, their number, a total."""
-        told = asked_of_tables(self.library.tables, question)
-        if told is None:
+        answer = asked_of_tables(self.library.tables, question)
+        if answer is None:
             return None
-        if not told.columns:
-            values_ = tuple(RankedStatement(label, value, (told.place,)) for label, value in told.rows)
-            return Finding(question.text, values_, is_worked_out=told.is_worked_out)
-        rows = (RankedStatement("", _in_line(told.columns, row), (told.place,), cells=row) for row in told.rows)
-        return Finding(question.text, tuple(rows), columns=told.columns)
+        if not answer.columns:
+            values_ = tuple(RankedStatement(label, value, (answer.place,)) for label, value in answer.rows)
+            return Finding(question.text, values_, is_worked_out=answer.is_worked_out)
+        rows = (RankedStatement("", _in_line(answer.columns, row), (answer.place,), cells=row) for row in answer.rows)
+        return Finding(question.text, tuple(rows), columns=answer.columns)
 
-    def _continued(
-        self, statements: tuple[RankedStatement, ...], chosen: list[Candidate]
+    def _extend(
+        self, statements: tuple[RankedStatement, ...], candidates: list[Candidate]
     ) -> tuple[RankedStatement, ...]:
         """Extend a short sentence that is the whole answer with the sentence that follows it."""
-        if len(statements) != 1 or chosen[0].passage.kind != "sentence" or len(statements[0].value) > SHORT:
+        if len(statements) != 1 or candidates[0].passage.kind != "sentence" or len(statements[0].value) > SHORT:
             return statements
-        only = chosen[0].passage
+        only = candidates[0].passage
         following = (only.place, only.order + 1, "sentence")
-        after = [one.value for one in self.library.passages if (one.place, one.order, one.kind) == following]
+        after = [
+            passage.value
+            for passage in self.library.passages
+            if (passage.place, passage.order, passage.kind) == following
+        ]
         return (replace(statements[0], value=" ".join([only.value, *after])),)
 
     def _candidates(self, question: Question) -> list[Candidate]:
         """Return the passages that answer the question, best first."""
-        found: list[Candidate] = []
-        for passage, coverage in self._covered(question):
+        candidates: list[Candidate] = []
+        for passage, coverage in self._coverages(question):
             if coverage >= ENOUGH and self._answers(passage, question):
-                found.append(Candidate(passage, coverage, coverage + _credit(passage, question)))
-        return sorted(found, key=lambda one: -one.score)
+                candidates.append(Candidate(passage, coverage, coverage + _credit(passage, question)))
+        return sorted(candidates, key=lambda candidate: -candidate.score)
 
     def _answers(self, passage: Passage, question: Question) -> bool:
         """Return whether a passage that is about the question can be its answer."""
         return _fits(passage, question)
 
-    def _understood(self, clause: str) -> Question:
+    def _understand(self, clause: str) -> Question:
         return understand(clause, self.language)
 
     def _terms(self, text: str) -> frozenset[str]:
         return frozenset(terms(text, self.language))
 
-    def _covered(self, question: Question) -> Iterator[tuple[Passage, float]]:
+    def _coverages(self, question: Question) -> Iterator[tuple[Passage, float]]:
         """Yield the passages that share a word with the question, and the share of its weight that each covers."""
         weights = {term: self._weight(term) for term in question.terms}
-        for one in self.library.passages:
-            tells = question.kind in values.TELLTALE and values.holds(question.kind, one.value, question.text)
-            if tells or any(term.in_(one.own) or term.in_(one.near) for term in question.terms):
-                yield one, self._coverage(one, question, weights)
+        for passage in self.library.passages:
+            tells = question.kind in values.TELLTALE and values.holds(question.kind, passage.value, question.text)
+            if tells or any(term.in_(passage.own) or term.in_(passage.near) for term in question.terms):
+                yield passage, self._coverage(passage, question, weights)
 
     def _coverage(self, passage: Passage, question: Question, weights: Mapping[Term, float]) -> float:
         """Return the share of the question's weight that a passage covers, from 0 to 1."""
@@ -217,10 +228,10 @@ class PassageSearch:
 
     def _weight(self, term: Term) -> float:
         everywhere = len(self.library.passages) + 1
-        seen = max(self._frequency[one] for one in (term.stem, *term.same))
-        if not seen and term.weight < 1:
+        frequency = max(self._frequency[stem] for stem in (term.stem, *term.same))
+        if not frequency and term.weight < 1:
             return 0.0
-        rarity = math.log(1 + everywhere / (1 + seen)) / math.log(1 + everywhere)
+        rarity = math.log(1 + everywhere / (1 + frequency)) / math.log(1 + everywhere)
         return term.weight * (0.5 + 0.5 * rarity)
 
     def _closely(self, term: Term, passage: Passage, question: Question) -> float:
@@ -234,40 +245,42 @@ class PassageSearch:
             (around.alone, alone, alone),
             (around.section, SECTION, SECTION * SAME),
         )
-        best = max(exact if term.stem in said else same * bool(term.same & said) for said, exact, same in levels)
+        best = max(exact if term.stem in stems else same * bool(term.same & stems) for stems, exact, same in levels)
         shows_itself = question.kind in values.TELLTALE and kind_of(term.word) == question.kind
         return max(best, IMPLIED) if shows_itself else best
 
     def _closest(self, text: str) -> tuple[RankedStatement, ...]:
         """Return the passages that cover most of a question and share a significant word with it."""
-        question = self._understood(text)
-        asked = {term.stem for term in question.terms}
+        question = self._understand(text)
+        stems = {term.stem for term in question.terms}
         quotes: dict[str, RankedStatement] = {}
-        taken = Counter[str]()
-        for one, _ in sorted(self._covered(question), key=lambda each: -each[1]):
-            says_more = any(term.weight == 1 and term.in_(one.own) for term in question.terms) and one.own - asked
-            has_room = len(quotes) < CLOSEST and taken[one.place.source] < self.closest_of_each
-            if says_more and one.is_whole and has_room:
-                quote = shorten(one.statement, LONGEST, placeholder=" …")
-                quotes.setdefault(quote, RankedStatement("", quote, (one.place,), one.words))
-                taken[one.place.source] += 1
+        counts = Counter[str]()
+        for passage, _ in sorted(self._coverages(question), key=lambda pair: -pair[1]):
+            says_more = (
+                any(term.weight == 1 and term.in_(passage.own) for term in question.terms) and passage.own - stems
+            )
+            has_room = len(quotes) < CLOSEST and counts[passage.place.source] < self.closest_of_each
+            if says_more and passage.is_whole and has_room:
+                quote = shorten(passage.statement, LONGEST, placeholder=" …")
+                quotes.setdefault(quote, RankedStatement("", quote, (passage.place,), passage.words))
+                counts[passage.place.source] += 1
         return tuple(quotes.values())
 
 
 def _fits(passage: Passage, question: Question) -> bool:
     """Return whether a passage says more than the question and has a value of the kind that it asks for."""
-    said = passage.own
+    words = passage.own
     if passage.kind in ("fact", "cell", "headed"):
-        said = frozenset(terms(passage.value, question.language)) or frozenset({passage.value})
+        words = frozenset(terms(passage.value, question.language)) or frozenset({passage.value})
     if passage.record is not None and not _is_about(passage, question):
         return False
-    if said <= {term.stem for term in question.terms}:
+    if words <= {term.stem for term in question.terms}:
         return False
     if question.asks_to_whom and passage.label.casefold() in SENDER:
         return False
     if question.kind == "done":
         is_short = passage.kind in ("line", "window", "headed")
-        return not is_short and all(term.in_(said) for term in question.terms if term.weight == 1)
+        return not is_short and all(term.in_(words) for term in question.terms if term.weight == 1)
     if question.asks_for_money and not _is_price(passage, question):
         return False
     lasts = not question.asks_how_long or values.LASTS.search(passage.value)
@@ -282,12 +295,12 @@ def _is_about(passage: Passage, question: Question) -> bool:
 
 def _is_price(passage: Passage, question: Question) -> bool:
     """Return whether a passage contains a sum of money, or a plain number under a word for one."""
-    priced = frozenset(one for term in question.terms if term.weight < 1 for one in (term.stem, *term.same))
-    asked = {term.stem for term in question.terms}
-    is_asked = passage.kind == "cell" and bool(passage.label_terms) and passage.label_terms <= asked
+    price_stems = frozenset(stem for term in question.terms if term.weight < 1 for stem in (term.stem, *term.same))
+    stems = {term.stem for term in question.terms}
+    is_asked = passage.kind == "cell" and bool(passage.label_terms) and passage.label_terms <= stems
     lines = passage.value.split(" · ") if passage.kind == "window" else [passage.value]
     has_sum = any(values.MONEY.search(line) and (len(lines) == 1 or ":" not in line) for line in lines)
-    return (has_sum and bool(passage.own & question.said)) or is_asked or bool(passage.label_terms & priced)
+    return (has_sum and bool(passage.own & question.said)) or is_asked or bool(passage.label_terms & price_stems)
 
 
 def _credit(passage: Passage, question: Question) -> float:
@@ -304,16 +317,16 @@ def _credit(passage: Passage, question: Question) -> float:
         credit += LASTING
     if question.kind == "done" and any(term.word in passage.value for term in question.terms):
         credit += 0.15  # "was repaired" rather than "Repair"
-    return credit + _defines(passage, question) + _coded(passage, question)
+    return credit + _defines(passage, question) + _code_bonus(passage, question)
 
 
-def _coded(passage: Passage, question: Question) -> float:
+def _code_bonus(passage: Passage, question: Question) -> float:
     """Return the bonus for a code, such as `KX-4711`, if the question asks for one that it does not contain."""
     if question.kind != "thing" or not _ASKS_FOR_CODE.search(question.text) or passage.kind == "cell":
         return 0.0
     if passage.record and question.said.intersection(terms(" ".join(passage.record.headers), question.language)):
         return 0.0  # the cell below the header is the answer
-    return CODED if any(found[0] not in question.text for found in _CODE.finditer(passage.value)) else 0.0
+    return CODED if any(match[0] not in question.text for match in _CODE.finditer(passage.value)) else 0.0
 
 
 def _defines(passage: Passage, question: Question) -> float:
@@ -331,42 +344,53 @@ def _together(candidates: list[Candidate], question: Question) -> tuple[list[Can
     A candidate close to the best may be the same fact elsewhere, another row, or a value that contradicts it.
     """
     least = candidates[0].score - MARGIN if candidates else 0.0
-    chosen = _rows_or_cells(
-        _said_once([one for one in candidates if one.score >= least or one.says_every_word(question)])
+    selection = _rows_or_cells(
+        _without_repetitions(
+            [candidate for candidate in candidates if candidate.score >= least or candidate.says_every_word(question)]
+        )
     )
     most = MANY_OF_ALL if _ALL.search(question.text) else MANY
-    kept, more = ({one.passage.statement for one in part} for part in (chosen[:most], chosen[most:]))
-    return sorted(chosen[:most], key=lambda one: -round(one.score, 1)), len(more - kept)
+    statements, further = (
+        {candidate.passage.statement for candidate in part} for part in (selection[:most], selection[most:])
+    )
+    return sorted(selection[:most], key=lambda candidate: -round(candidate.score, 1)), len(further - statements)
 
 
-def _said_once(chosen: list[Candidate]) -> list[Candidate]:
+def _without_repetitions(candidates: list[Candidate]) -> list[Candidate]:
     """Drop repetitions: a paragraph that begins with a label is a fact, and each of its sentences is a passage too.
 
     The fact is kept if it answers better than any of its sentences.
     """
     sentences = defaultdict[SourcePlace, list[Candidate]](list)
-    for one in chosen:
-        if one.passage.kind == "sentence":
-            sentences[one.passage.place].append(one)
-    repeated = set[int]()
-    for fact in chosen:
+    for candidate in candidates:
+        if candidate.passage.kind == "sentence":
+            sentences[candidate.passage.place].append(candidate)
+    repetitions = set[int]()
+    for fact in candidates:
         if fact.passage.kind == "fact":
-            held = [one for one in sentences[fact.passage.place] if _is_part(one.passage.value, fact.passage.statement)]
-            best = max((one.score for one in held), default=-math.inf)
-            repeated |= {id(fact)} if best >= fact.score else {id(one) for one in held}
-    return [one for one in chosen if id(one) not in repeated]
+            parts = [
+                candidate
+                for candidate in sentences[fact.passage.place]
+                if _is_part(candidate.passage.value, fact.passage.statement)
+            ]
+            best = max((candidate.score for candidate in parts), default=-math.inf)
+            repetitions |= {id(fact)} if best >= fact.score else {id(candidate) for candidate in parts}
+    return [candidate for candidate in candidates if id(candidate) not in repetitions]
 
 
-def _rows_or_cells(chosen: list[Candidate]) -> list[Candidate]:
+def _rows_or_cells(candidates: list[Candidate]) -> list[Candidate]:
     """Keep either a whole row or the one cell of it that answers, never both."""
-    cells = Counter(id(one.passage.record) for one in chosen if one.passage.kind == "cell")
-    whole = {
-        id(one.passage.record) for one in chosen if one.passage.kind == "row" and cells[id(one.passage.record)] != 1
+    cells = Counter(id(candidate.passage.record) for candidate in candidates if candidate.passage.kind == "cell")
+    whole_rows = {
+        id(candidate.passage.record)
+        for candidate in candidates
+        if candidate.passage.kind == "row" and cells[id(candidate.passage.record)] != 1
     }
     return [
-        one
-        for one in chosen
-        if one.passage.record is None or (one.passage.kind == "row") == (id(one.passage.record) in whole)
+        candidate
+        for candidate in candidates
+        if candidate.passage.record is None
+        or (candidate.passage.kind == "row") == (id(candidate.passage.record) in whole_rows)
     ]
 
 
@@ -374,21 +398,21 @@ def _is_part(text: str, whole: str) -> bool:
     return len(text) < len(whole) and text in whole
 
 
-def merged(chosen: list[Candidate], language: str) -> tuple[RankedStatement, ...]:
+def merged(candidates: list[Candidate], language: str) -> tuple[RankedStatement, ...]:
     """Merge candidates into statements: the same words at two places are one statement with two places."""
-    found: dict[str, RankedStatement] = {}
-    for candidate in chosen:
+    statements: dict[str, RankedStatement] = {}
+    for candidate in candidates:
         label, value = meaning.label_of(candidate.passage), candidate.passage.value
         key = " ".join(terms(f"{label} {value}", language)) or value
-        known = found[key].places if key in found else ()
+        known = statements[key].places if key in statements else ()
         places = tuple(dict.fromkeys([*known, candidate.passage.place]))
-        found[key] = RankedStatement(label, value, places, candidate.passage.words)
-    return tuple(found.values())
+        statements[key] = RankedStatement(label, value, places, candidate.passage.words)
+    return tuple(statements.values())
 
 
 def _in_line(columns: tuple[str, ...], cells: tuple[str, ...]) -> str:
     return "; ".join(f"{name}: {cell}" if name else cell for name, cell in zip(columns, cells, strict=True) if cell)
 
 
-def _stated(passage: Passage) -> RankedStatement:
+def _statement(passage: Passage) -> RankedStatement:
     return RankedStatement(meaning.label_of(passage), passage.value, (passage.place,), passage.words)

@@ -48,7 +48,7 @@ CELL_BORDER = " | "  # as in the markdown of a table
 
 PassageKind = Literal["fact", "cell", "row", "sentence", "line", "window", "headed"]
 
-_LABELLED = re.compile(r"(?P<label>[^\W\d_][^:|]{0,58}?|[^\W\d_])\s*[:\uff1a]\s+(?P<value>\S.*)")
+_LABEL = re.compile(r"(?P<label>[^\W\d_][^:|]{0,58}?|[^\W\d_])\s*[:\uff1a]\s+(?P<value>\S.*)")
 _CURRENCY = r"(?:US\$|[$€£¥]|USD|EUR|CHF)"
 _AMOUNT = re.compile(
     rf"(?P<label>[^\W\d_][^:|,]{{1,50}}?)(?:\s+|(?<=\)))"
@@ -134,40 +134,42 @@ class Library:
         return any(section.place.number for section in self.sections)
 
 
-def library(documents: tuple[SourceText, ...], language: str) -> Library:
+def build_library(documents: tuple[SourceText, ...], language: str) -> Library:
     """Split documents into passages; documents too long to read in full are reported in `readings`."""
-    found = Library()
+    library = Library()
     left = MAX_CHARACTERS
     for document in documents:
-        text, remarked = document.text[:left], sources.reading(document)
+        text, reading = document.text[:left], sources.reading(document)
         if len(text) < len(document.text):
-            remarked = SourceReading(document.name, remarked.notes if remarked else (), in_part=True)
-        found.readings += [remarked] if remarked else []
+            reading = SourceReading(document.name, reading.notes if reading else (), in_part=True)
+        library.readings += [reading] if reading else []
         if text:
-            _add(found, replace(document, text=text), language)
+            _add(library, replace(document, text=text), language)
         left -= len(text)
-    return found
+    return library
 
 
-def _add(found: Library, document: SourceText, language: str) -> None:
+def _add(library: Library, document: SourceText, language: str) -> None:
     sections = sources.sections(document)
-    found.sections += sections
+    library.sections += sections
     titles = _titles(document, sections, language)
-    first = len(found.passages)
-    said: dict[SourcePlace, frozenset[str]] = {}
-    noted = _noted(document.text)
-    written = detect(document.text[:MOST_DETECTED]) or language
+    first = len(library.passages)
+    words_by_place: dict[SourcePlace, frozenset[str]] = {}
+    notes = _note_contexts(document.text)
+    text_language = detect(document.text[:MOST_DETECTED]) or language
     for section in sections:
-        reader = _Reader(section.place, language, titles, noted, order=len(found.passages) - first, written=written)
-        passages = [*islice(reader.read(section), MAX_PASSAGES - len(found.passages))]
-        found.passages += passages
-        found.tables += reader.found
+        reader = _Reader(
+            section.place, language, titles, notes, order=len(library.passages) - first, written=text_language
+        )
+        passages = [*islice(reader.read(section), MAX_PASSAGES - len(library.passages))]
+        library.passages += passages
+        library.tables += reader.found
         words = frozenset(terms(section.place.locator, language))
-        said[section.place] = words.union(*(passage.own for passage in passages))
-    times = Counter(word for words in said.values() for word in words)
-    for place, words in said.items():
-        alone = frozenset(word for word in words if times[word] == 1) if len(said) > 1 else frozenset[str]()
-        found.around[place] = Around(titles, words, alone)
+        words_by_place[section.place] = words.union(*(passage.own for passage in passages))
+    times = Counter(word for words in words_by_place.values() for word in words)
+    for place, words in words_by_place.items():
+        alone = frozenset(word for word in words if times[word] == 1) if len(words_by_place) > 1 else frozenset[str]()
+        library.around[place] = Around(titles, words, alone)
 
 
 def _titles(document: SourceText, sections: list[SourceSection], language: str) -> frozenset[str]:
@@ -180,7 +182,7 @@ def _titles(document: SourceText, sections: list[SourceSection], language: str) 
     return frozenset(term for line in (name, *lines) for term in terms(line, language))
 
 
-def _noted(text: str) -> dict[str, str]:
+def _note_contexts(text: str) -> dict[str, str]:
     """Return the sentence before the mark of each footnote, which is what the footnote is about."""
     marks = _NOTE_MARK.finditer(text)
     return {at["mark"]: _last_sentence(text[max(0, at.start() - MAX_NOTED) : at.start()]) for at in marks}
@@ -220,7 +222,7 @@ class _Reader:
                 yield from self._table(block)
             case "heading":
                 self._under(block.text)
-                yield self._labelled(block.text) or self._line(block.text)
+                yield self._fact(block.text) or self._line(block.text)
                 if body := _body(following):
                     yield self._passage("headed", block.text.rstrip(": "), body)
             case "lines":
@@ -231,7 +233,7 @@ class _Reader:
     def _lines(self, block: SourceBlock) -> Iterator[Passage]:
         lines = block.lines
         for index, line in enumerate(lines):
-            fact = self._labelled(line)
+            fact = self._fact(line)
             yield fact or self._line(line)
             window = lines[index : index + WINDOW + 1]
             if len(window) > 1 and not fact and not _is_whole(line) and max(map(len, window)) <= MAX_WINDOW_LINE:
@@ -239,64 +241,66 @@ class _Reader:
 
     def _line(self, line: str) -> Passage:
         """Return a line without a label; at the start of a document it may name the author or the date."""
-        told = ""
+        term = ""
         is_opening = self.order < OPENING
         if self.signing or (is_opening and line != self.title and _NAMES.fullmatch(line)):
-            told = AUTHOR
+            term = AUTHOR
         elif is_opening and len(line) <= sources.VERSE_LINE and values.holds("date", line[:DATE_WITHIN], ""):
-            told = DATED
-        self.signing = bool(_GREETING.match(line)) or (self.signing and not told)
-        return self._passage("line", "", line, own=f"{line} {told}")
+            term = DATED
+        self.signing = bool(_GREETING.match(line)) or (self.signing and not term)
+        return self._passage("line", "", line, own=f"{line} {term}")
 
     def _prose(self, block: SourceBlock, following: tuple[SourceBlock, ...]) -> Iterator[Passage]:
         if self.order < OPENING and _NAMES.fullmatch(block.text[:1_000]):
             yield self._line(block.text)
             return
-        if fact := self._labelled(block.text):
+        if fact := self._fact(block.text):
             yield fact
-        sentences = [one.strip() for one in segments(block.text, self.written) if one.strip()]
+        sentences = [segment.strip() for segment in segments(block.text, self.written) if segment.strip()]
         if sentences and sentences[-1].endswith(":") and following and following[0].kind == "lines":
             sentences[-1] += f" {_body(following[:1])}"
-        for before, one in zip(["", *sentences], sentences, strict=False):
-            if note := _NOTE.match(one):
-                told = self._passage("sentence", "", one[note.end() :], near=self.noted.get(note["mark"], ""))
-                yield replace(told, heading="")
+        for before, segment in zip(["", *sentences], sentences, strict=False):
+            if note := _NOTE.match(segment):
+                note_passage = self._passage(
+                    "sentence", "", segment[note.end() :], near=self.noted.get(note["mark"], "")
+                )
+                yield replace(note_passage, heading="")
             else:
-                yield self._passage("sentence", "", one, near=before if _GOES_ON.match(one) else "")
+                yield self._passage("sentence", "", segment, near=before if _GOES_ON.match(segment) else "")
 
-    def _labelled(self, line: str) -> Passage | None:
-        match = _LABELLED.fullmatch(line)
+    def _fact(self, line: str) -> Passage | None:
+        match = _LABEL.fullmatch(line)
         if match is None and not _is_whole(line):
             match = _AMOUNT.fullmatch(line)
         if match is None or "://" in line[: len(match["label"]) + 4]:
             return None
         label, value = match["label"].strip(" .-\u2013"), match["value"].strip()
-        told = SENT.get(label.casefold(), "")
-        return self._passage("fact", label, value, own=f"{label} {value} {told}")
+        term = SENT.get(label.casefold(), "")
+        return self._passage("fact", label, value, own=f"{label} {value} {term}")
 
     def _table(self, block: SourceBlock) -> Iterator[Passage]:
         headers, rows = headers_of(block.rows)
         if any(headers):
-            found = records(headers, rows)
-            self.found.append(SourceTable(self.place, tuple(found), self.heading_terms | self.titles))
-            for _, group in groupby(found, key=lambda record: record.group):
+            table_records = records(headers, rows)
+            self.found.append(SourceTable(self.place, tuple(table_records), self.heading_terms | self.titles))
+            for _, group in groupby(table_records, key=lambda record: record.group):
                 together = list(group)
                 shared = " ".join(cell for record in together for cell in record.cells if cell)
                 for record in together:
                     yield from self._record(record, shared)
             return
-        found_pairs = pairs(rows)
-        identity = " ".join(found_pairs[0]) if found_pairs else ""
-        for label, value in found_pairs:
+        facts = pairs(rows)
+        identity = " ".join(facts[0]) if facts else ""
+        for label, value in facts:
             if value:
                 yield self._passage("fact", label, value, near=identity)
 
     def _record(self, record: TableRecord, shared: str) -> Iterator[Passage]:
         if not record.filled:
             return
-        told = "; ".join(f"{header}: {cell}" if header else cell for header, cell in record.filled)
+        text = "; ".join(f"{header}: {cell}" if header else cell for header, cell in record.filled)
         own = " ".join([*(cell for _, cell in record.filled), *record.headers])
-        row = self._passage("row", "", told, own=own, near=shared)
+        row = self._passage("row", "", text, own=own, near=shared)
         yield replace(row, record=record)
         for header, cell in record.filled:
             yield replace(self._passage("cell", header, cell, own=own, near=shared), record=record)

@@ -273,5 +273,5 @@ def listed(names: Sequence[str], language: str) -> str:
 def say(phrase: str, language: str, **values: object) -> str:
     """Return a phrase in the language, or in English if there is no translation."""
     texts = _PHRASES[phrase]
-    own = {**ROMANCE, **MORE}.get(language[:2], {}).get(phrase)
-    return (own or texts.get(language[:2], texts["en"])).format(**values)
+    translation = {**ROMANCE, **MORE}.get(language[:2], {}).get(phrase)
+    return (translation or texts.get(language[:2], texts["en"])).format(**values)

@@ -17,7 +17,7 @@ from poweron_services.models.builtin.brief import brief
 from poweron_services.models.builtin.comparison import comparison
 from poweron_services.models.builtin.page_search import PageSearch
 from poweron_services.models.builtin.passage_search import Finding, PassageSearch, RankedStatement
-from poweron_services.models.builtin.passages import Library, library
+from poweron_services.models.builtin.passages import Library, build_library
 from poweron_services.models.builtin.phrases import say
 from poweron_services.models.builtin.question import understand
 from poweron_services.models.builtin.sources import SourcePlace, bare_text
@@ -62,107 +62,111 @@ def process(prompt: ProcessPrompt, embedder: Embedder | None = None) -> str:
     """
     match prompt.output_format:
         case "text" | "html" if prompt.extent == "part":  # the format applies to the joined answer of all parts
-            return _written(replace(prompt, output_format="markdown"), embedder)
+            return _answer_text(replace(prompt, output_format="markdown"), embedder)
         case "text":
-            return plain_text(_written(replace(prompt, output_format="markdown"), embedder))
+            return plain_text(_answer_text(replace(prompt, output_format="markdown"), embedder))
         case "html":
-            return html(_written(replace(prompt, output_format="markdown"), embedder))
-    return _written(prompt, embedder)
+            return html(_answer_text(replace(prompt, output_format="markdown"), embedder))
+    return _answer_text(prompt, embedder)
 
 
-def _written(prompt: ProcessPrompt, embedder: Embedder | None) -> str:
+def _answer_text(prompt: ProcessPrompt, embedder: Embedder | None) -> str:
     """Return the answer as markdown, JSON or CSV."""
     language = known_language(prompt.language, prompt.ai_prompt)
     if prompt.extent == "answers" and prompt.documents:
         return joined([document.text for document in prompt.documents], prompt.output_format)
-    asked = [Finding(prompt.ai_prompt)]
+    findings = [Finding(prompt.ai_prompt)]
     if prompt.extent == "answers":
-        return _formatted(prompt, asked, _refusal(asked[0], language, "not_said"), [])
+        return _format(prompt, findings, _refusal(findings[0], language, "not_said"), [])
     if not prompt.documents:
-        return _formatted(prompt, asked, say("no_documents", language), [])
-    spoken = language_of(prompt.ai_prompt, prompt.documents[0].text)
-    held = library(one_by_one(prompt.documents), spoken)
-    if held.passages:
-        return _put_together(prompt, held, language, spoken, embedder) or _found(
-            prompt, held, language, spoken, embedder
+        return _format(prompt, findings, say("no_documents", language), [])
+    text_language = language_of(prompt.ai_prompt, prompt.documents[0].text)
+    library = build_library(one_by_one(prompt.documents), text_language)
+    if library.passages:
+        return _whole_documents(prompt, library, language, text_language, embedder) or _search_answer(
+            prompt, library, language, text_language, embedder
         )
     if prompt.extent == "part":
         return NOTHING_SAID
     names = ", ".join(document.name for document in prompt.documents)
-    return _formatted(prompt, asked, say("empty_documents", language, names=names), _remarks(held, language))
+    return _format(prompt, findings, say("empty_documents", language, names=names), _remarks(library, language))
 
 
-def _put_together(
-    prompt: ProcessPrompt, held: Library, language: str, spoken: str, embedder: Embedder | None
+def _whole_documents(
+    prompt: ProcessPrompt, library: Library, language: str, text_language: str, embedder: Embedder | None
 ) -> str | None:
     """Return the documents as a whole: summarised, compared, converted or unchanged; None if there is a question."""
     request = prompt.ai_prompt
     if is_beyond(request):
         return say("beyond", language)
     if prompt.output_format != "markdown" and (wants_conversion(request) or wants_summary(request)):
-        return converted(held, "json" if prompt.output_format == "json" else "csv")
-    if held.has_pages:
-        told = _of_pages(prompt, held, language, spoken)
+        return converted(library, "json" if prompt.output_format == "json" else "csv")
+    if library.has_pages:
+        text = _of_pages(prompt, library, language, text_language)
     else:
-        told = _of_documents(prompt, held, language, spoken, embedder)
-    return _with_remarks(told, _remarks(held, language)) if told else None
+        text = _of_documents(prompt, library, language, text_language, embedder)
+    return _with_remarks(text, _remarks(library, language)) if text else None
 
 
-def _of_pages(prompt: ProcessPrompt, held: Library, language: str, spoken: str) -> str | None:
+def _of_pages(prompt: ProcessPrompt, library: Library, language: str, text_language: str) -> str | None:
     request = prompt.ai_prompt
-    wants_all = wants_summary(request) or asks_for_all(request, spoken)
+    wants_all = wants_summary(request) or asks_for_all(request, text_language)
     return (
-        page_answer.digest(held, spoken, request, language)
+        page_answer.digest(library, text_language, request, language)
         if wants_all and prompt.output_format == "markdown"
         else None
     )
 
 
 def _of_documents(
-    prompt: ProcessPrompt, held: Library, language: str, spoken: str, embedder: Embedder | None
+    prompt: ProcessPrompt, library: Library, language: str, text_language: str, embedder: Embedder | None
 ) -> str | None:
     request = prompt.ai_prompt
     if wants_text(request) and prompt.output_format == "markdown":
         return "\n\n".join(map(bare_text, prompt.documents))
-    if wants_comparison(request) and (compared := comparison(held, language)):
-        return compared
-    if held.tables and "Excel" in wished_formats(request):
-        is_asked = asked_of_tables(held.tables, understand(question_of(request), spoken))
-        return None if is_asked else all_tables(held)
+    if wants_comparison(request) and (text := comparison(library, language)):
+        return text
+    if library.tables and "Excel" in wished_formats(request):
+        table_answer = asked_of_tables(library.tables, understand(question_of(request), text_language))
+        return None if table_answer else all_tables(library)
     if not wants_summary(request):
         return None
     if wants_report(request):
-        return summary(held, language, _topic(held, request, spoken))
-    return brief(held, _topic(held, request, spoken), spoken, embedder)
+        return summary(library, language, _topic(library, request, text_language))
+    return brief(library, _topic(library, request, text_language), text_language, embedder)
 
 
-def _topic(held: Library, request: str, spoken: str) -> frozenset[str]:
+def _topic(library: Library, request: str, text_language: str) -> frozenset[str]:
     """Return the words of the topic of a report or a summary, except those in the titles of the documents."""
-    titles = frozenset[str]().union(*(around.titles for around in held.around.values()))
-    return frozenset(terms(topic_of(request), spoken)) - titles
+    titles = frozenset[str]().union(*(around.titles for around in library.around.values()))
+    return frozenset(terms(topic_of(request), text_language)) - titles
 
 
-def _found(prompt: ProcessPrompt, held: Library, language: str, spoken: str, embedder: Embedder | None) -> str:
+def _search_answer(
+    prompt: ProcessPrompt, library: Library, language: str, text_language: str, embedder: Embedder | None
+) -> str:
     """Return what the documents say about the questions of the prompt."""
-    search = PageSearch(held, spoken) if held.has_pages else PassageSearch(held, spoken, embedder)
+    search = (
+        PageSearch(library, text_language) if library.has_pages else PassageSearch(library, text_language, embedder)
+    )
     by_words = embedder is None
     question = question_of(prompt.ai_prompt)
     try:
         findings = search.findings(question)
     except Unavailable:
-        by_words, findings = True, PassageSearch(held, spoken).findings(question)
+        by_words, findings = True, PassageSearch(library, text_language).findings(question)
     findings = findings or [Finding(prompt.ai_prompt)]
     if prompt.extent == "part" and not any(finding.statements for finding in findings):
         return NOTHING_SAID
-    answer = page_answer.answer if held.has_pages else _answer
-    said = answer(findings, language, _refusing(prompt, held))
-    more = [say("more_say_it", language, count=one.left_out) for one in findings if one.left_out]
-    missed = by_words and not held.has_pages and not all(one.statements for one in findings)
-    alone = [say("words_alone", language)] if missed else []
-    return _formatted(prompt, findings, said, [*more, *alone, *_remarks(held, language)])
+    answer = page_answer.answer if library.has_pages else _answer
+    text = answer(findings, language, _refusal_phrase(prompt, library))
+    more = [say("more_say_it", language, count=finding.left_out) for finding in findings if finding.left_out]
+    has_gaps = by_words and not library.has_pages and not all(finding.statements for finding in findings)
+    alone = [say("words_alone", language)] if has_gaps else []
+    return _format(prompt, findings, text, [*more, *alone, *_remarks(library, language)])
 
 
-def _formatted(prompt: ProcessPrompt, findings: list[Finding], markdown: str, remarks: list[str]) -> str:
+def _format(prompt: ProcessPrompt, findings: list[Finding], markdown: str, remarks: list[str]) -> str:
     if prompt.output_format in ("json", "csv") and len(findings) == 1 and findings[0].columns:
         return _table_as(findings[0], remarks, prompt.output_format)
     if prompt.output_format == "json":
@@ -170,9 +174,14 @@ def _formatted(prompt: ProcessPrompt, findings: list[Finding], markdown: str, re
         return orjson.dumps([_entry(finding) | notes for finding in findings], option=orjson.OPT_INDENT_2).decode()
     if prompt.output_format == "csv":
         rows = [
-            (finding.question, said.label, said.value, "; ".join(page_answer.source(said, one) for one in said.places))
+            (
+                finding.question,
+                statement.label,
+                statement.value,
+                "; ".join(page_answer.source(statement, place) for place in statement.places),
+            )
             for finding in findings
-            for said in finding.statements or (NOTHING,)
+            for statement in finding.statements or (NOTHING,)
         ]
         return as_csv([("question", "label", "answer", "source"), *rows, *(("", "", remark, "") for remark in remarks)])
     return _with_remarks(markdown, remarks)
@@ -180,13 +189,13 @@ def _formatted(prompt: ProcessPrompt, findings: list[Finding], markdown: str, re
 
 def _table_as(finding: Finding, remarks: list[str], output_format: str) -> str:
     """Return the rows of a table as JSON objects, or as CSV rows below their columns."""
-    rows = [said.cells for said in finding.statements]
+    rows = [statement.cells for statement in finding.statements]
     if output_format == "csv":
         return as_csv([finding.columns, *rows, *((remark,) for remark in remarks)])
     names = [name or f"column {number}" for number, name in enumerate(finding.columns, start=1)]
     objects = [dict(zip(names, row, strict=True)) for row in rows]
-    told: object = {"rows": objects, "notes": remarks} if remarks else objects
-    return orjson.dumps(told, option=orjson.OPT_INDENT_2).decode()
+    content: object = {"rows": objects, "notes": remarks} if remarks else objects
+    return orjson.dumps(content, option=orjson.OPT_INDENT_2).decode()
 
 
 def _with_remarks(markdown: str, remarks: list[str]) -> str:
@@ -214,8 +223,8 @@ def _answer(findings: list[Finding], language: str, refusing: str) -> str:
 
 def _table(finding: Finding) -> str:
     """Return the statements as the rows of a table, and their places below it."""
-    rows = [finding.columns, ("---",) * len(finding.columns), *(said.cells for said in finding.statements)]
-    places = dict.fromkeys(place for said in finding.statements for place in said.places)
+    rows = [finding.columns, ("---",) * len(finding.columns), *(statement.cells for statement in finding.statements)]
+    places = dict.fromkeys(place for statement in finding.statements for place in statement.places)
     lines = (" | ".join(cell.replace("|", "\\|") for cell in row) for row in rows)
     return "\n".join(f"| {line} |" for line in lines) + f"\n\n— {'; '.join(map(str, places))}"
 
@@ -226,23 +235,23 @@ def _leans(finding: Finding) -> bool:
 
 
 def _line(statement: RankedStatement) -> str:
-    said = f"**{statement.text}**" if statement.label else f"“{statement.text}”"
-    return f"{said} — {'; '.join(map(str, statement.places))}"
+    quote = f"**{statement.text}**" if statement.label else f"“{statement.text}”"
+    return f"{quote} — {'; '.join(map(str, statement.places))}"
 
 
-def _refusing(prompt: ProcessPrompt, held: Library) -> str:
+def _refusal_phrase(prompt: ProcessPrompt, library: Library) -> str:
     """Return the phrase for no answer; it never denies what was not read or may be in another language."""
     if all(only_names_places(document.text) for document in prompt.documents):
         return "only_listed"
-    asked = detect(prompt.ai_prompt)
-    read = {detect(document.text) for document in prompt.documents}
-    if asked and not read & {asked, None}:
-        return "pages_in_other_language" if held.has_pages else "other_language"
-    if held.has_pages:
+    request_language = detect(prompt.ai_prompt)
+    text_languages = {detect(document.text) for document in prompt.documents}
+    if request_language and not text_languages & {request_language, None}:
+        return "pages_in_other_language" if library.has_pages else "other_language"
+    if library.has_pages:
         return "pages_not_said"
     if prompt.extent == "excerpts":
         return "not_said_in_part"
-    return "not_said_in_part" if any(reading.in_part for reading in held.readings) else "not_said"
+    return "not_said_in_part" if any(reading.in_part for reading in library.readings) else "not_said"
 
 
 def _refusal(finding: Finding, language: str, phrase: str) -> str:
@@ -254,30 +263,39 @@ def _refusal(finding: Finding, language: str, phrase: str) -> str:
     return f"{say('closest', language, question=question)}\n\n{quotes}"
 
 
-def _remarks(held: Library, language: str) -> list[str]:
+def _remarks(library: Library, language: str) -> list[str]:
     """Return what users must know about the reading of the documents, one sentence each."""
-    found: list[str] = []
-    for reading in held.readings:
+    remarks: list[str] = []
+    for reading in library.readings:
         notes = " ".join(reading.notes[:MAX_NOTES]) or say("cut_off", language)
         phrase = "read_in_part" if reading.in_part else "read_with_notes"
-        found.append(say(phrase, language, name=reading.document, notes=notes))
-    return found
+        remarks.append(say(phrase, language, name=reading.document, notes=notes))
+    return remarks
 
 
 def _entry(finding: Finding) -> dict[str, object]:
     answers = [
-        {"label": said.label, "answer": said.value, "sources": [_source(said, place) for place in said.places]}
-        for said in finding.statements
+        {
+            "label": statement.label,
+            "answer": statement.value,
+            "sources": [_source(statement, place) for place in statement.places],
+        }
+        for statement in finding.statements
     ]
     entry: dict[str, object] = {"question": finding.question, "answered": bool(answers), "answers": answers}
     if answers:
         return entry
-    return entry | {"closest": [{"quote": one.value, "source": _source(one, one.places[0])} for one in finding.closest]}
+    return entry | {
+        "closest": [
+            {"quote": statement.value, "source": _source(statement, statement.places[0])}
+            for statement in finding.closest
+        ]
+    }
 
 
-def _source(said: RankedStatement, place: SourcePlace) -> dict[str, object]:
+def _source(statement: RankedStatement, place: SourcePlace) -> dict[str, object]:
     """Return the place of a statement as JSON; for a web page, also its words and number."""
-    return place.as_object() | ({"quote": page_answer.source(said, place)} if place.number else {})
+    return place.as_object() | ({"quote": page_answer.source(statement, place)} if place.number else {})
 
 
 def one_by_one(documents: Iterable[SourceText]) -> tuple[SourceText, ...]:
@@ -286,12 +304,12 @@ def one_by_one(documents: Iterable[SourceText]) -> tuple[SourceText, ...]:
 
 
 def _files(document: SourceText) -> Iterator[SourceText]:
-    found = [*_PATH.finditer(document.text)] if document.number is None else []
-    if not found:
+    matches = [*_PATH.finditer(document.text)] if document.number is None else []
+    if not matches:
         yield document
         return
-    ends = [*(each.start() for each in found[1:]), len(document.text)]
-    for path, end in zip(found, ends, strict=True):
+    ends = [*(match.start() for match in matches[1:]), len(document.text)]
+    for path, end in zip(matches, ends, strict=True):
         name = re.split(r"[/\\]", path["path"])[-1]
         text = _RULE.sub("", document.text[path.end() : end]).strip()
         if text:
@@ -306,19 +324,19 @@ def joined(answers: Sequence[str], output_format: OutputFormat) -> str:
         return as_csv(_rows(answers))
     first_title = next((text.split("\n", 1)[0] for text in answers if text.startswith("# ")), None)
     paragraphs = (part for text in answers for part in text.split("\n\n"))
-    kept = [part for part in dict.fromkeys(map(str.strip, paragraphs)) if part and not part.startswith("# ")]
-    remarks = [part for part in kept if part.startswith("> ")]
-    told = [part for part in kept if not part.startswith("> ")]
-    return "\n\n".join([*([first_title] if first_title else []), *told, *remarks])
+    parts = [part for part in dict.fromkeys(map(str.strip, paragraphs)) if part and not part.startswith("# ")]
+    remarks = [part for part in parts if part.startswith("> ")]
+    body = [part for part in parts if not part.startswith("> ")]
+    return "\n\n".join([*([first_title] if first_title else []), *body, *remarks])
 
 
 def _entries(answers: Sequence[str]) -> Iterator[object]:
     for answer in answers:
         try:
-            found = orjson.loads(answer)
+            entries = orjson.loads(answer)
         except orjson.JSONDecodeError:
-            found = [answer]
-        yield from found if isinstance(found, list) else [found]
+            entries = [answer]
+        yield from entries if isinstance(entries, list) else [entries]
 
 
 def _rows(answers: Sequence[str]) -> list[tuple[str, ...]]:

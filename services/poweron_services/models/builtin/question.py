@@ -55,7 +55,7 @@ _PRICE = re.compile(
     re.IGNORECASE,
 )
 _TO_WHOM = re.compile(r"^\W*(?:to whom|an wen|à qui)\b|^\W*whom?\b.+\bto\W*$", re.IGNORECASE)
-_SENT: Final = vocabulary.words_in("sent send addressed geschickt gesendet envoyé")
+_SENDING_WORDS: Final = vocabulary.words_in("sent send addressed geschickt gesendet envoyé")
 _HOW_LONG = re.compile(r"\b(?:how long|wie lange?|combien de temps)\b", re.IGNORECASE)
 _ASKS: Final[tuple[tuple[Kind, str], ...]] = (
     ("person", r"^\W*(?:to |by |for |with |from |an |von |mit )?(?:who|whom|whose|wer|wem|wen|wessen|qui)\b"),
@@ -128,7 +128,7 @@ class Question:
     @property
     def said(self) -> frozenset[str]:
         """The words of the question and their synonyms."""
-        return frozenset(one for term in self.terms for one in (term.stem, *term.same))
+        return frozenset(stem for term in self.terms for stem in (term.stem, *term.same))
 
     @property
     def names_subject(self) -> bool:
@@ -158,32 +158,35 @@ class Question:
 
 def clauses(request: str) -> list[str]:
     """Split a request into its questions."""
-    asked_for = _PREFACE.sub("", request[:MAX_QUESTION])
-    if chosen := _ALTERNATIVES.fullmatch(asked_for.strip()):
-        return [f"{chosen[one].strip(' ?')}: {chosen['asked'].strip()}" for one in ("first", "second")]
-    asked_for = _ATTRIBUTES.sub(_each_attribute, asked_for)
-    parts = [part.strip(" \t.?!,;:") for part in _CLAUSES.split(asked_for)]
-    named = [bool(vocabulary.terms(part, "en")) for part in parts]
-    asked = (is_named or (any(named[:at]) and kind_of(parts[at]) != "thing") for at, is_named in enumerate(named))
-    return [part for part, is_asked in zip(parts, asked, strict=True) if is_asked][:MAX_PARTS]
+    text = _PREFACE.sub("", request[:MAX_QUESTION])
+    if alternatives := _ALTERNATIVES.fullmatch(text.strip()):
+        return [f"{alternatives[name].strip(' ?')}: {alternatives['asked'].strip()}" for name in ("first", "second")]
+    text = _ATTRIBUTES.sub(_split_attributes, text)
+    parts = [part.strip(" \t.?!,;:") for part in _CLAUSES.split(text)]
+    significance = [bool(vocabulary.terms(part, "en")) for part in parts]
+    question_flags = (
+        is_significant or (any(significance[:at]) and kind_of(parts[at]) != "thing")
+        for at, is_significant in enumerate(significance)
+    )
+    return [part for part, is_question in zip(parts, question_flags, strict=True) if is_question][:MAX_PARTS]
 
 
-def _each_attribute(found: re.Match[str]) -> str:
+def _split_attributes(match: re.Match[str]) -> str:
     """Split `What are the make and the color of the car` into one question per attribute."""
-    names = [name.strip() for name in re.split(r",\s*|\s+(?:and|und)\s+", found["names"]) if name.strip()]
-    lead = re.sub(r"\b(are|were)\b", lambda verb: {"are": "is", "were": "was"}[verb[0].casefold()], found["lead"])
-    return "? ".join(f"{lead} {name.removeprefix('the ')} {found['of']}" for name in names)
+    names = [name.strip() for name in re.split(r",\s*|\s+(?:and|und)\s+", match["names"]) if name.strip()]
+    lead = re.sub(r"\b(are|were)\b", lambda verb: {"are": "is", "were": "was"}[verb[0].casefold()], match["lead"])
+    return "? ".join(f"{lead} {name.removeprefix('the ')} {match['of']}" for name in names)
 
 
 def searched(request: str, language: str) -> list[str]:
     """Split a request into its questions; put the last subject in front of a question that names none."""
-    found: list[str] = []
+    questions: list[str] = []
     subject = ""
     for clause in clauses(request):
         names_subject = understand(clause, language).names_subject
-        found.append(clause if names_subject else f"{subject} {clause}".strip())
+        questions.append(clause if names_subject else f"{subject} {clause}".strip())
         subject = clause if names_subject else subject
-    return found
+    return questions
 
 
 def about(question: Question, before: Question) -> Question:
@@ -199,30 +202,30 @@ def kind_of(question: str) -> Kind:
 def understand(text: str, language: str) -> Question:
     """Parse a question into its kind and its words."""
     kind = kind_of(text)
-    found: dict[str, Term] = {}
+    terms: dict[str, Term] = {}
     part = _PART_OF.match(text)
     to_whom = _TO_WHOM.search(text) is not None
     for position, token in enumerate(vocabulary.tokens(text)):
         for term in _terms(token, kind, language, first=position == 0, to_whom=to_whom):
             is_asked = part is not None and token == part[1] and token.casefold() not in _KIND_WORDS
-            found.setdefault(term.stem, replace(term, weight=1.0) if is_asked else term)
-    defined = _SUBJECT.match(text)
-    return Question(text, kind, tuple(found.values()), language, defined[1] if defined else "")
+            terms.setdefault(term.stem, replace(term, weight=1.0) if is_asked else term)
+    subject = _SUBJECT.match(text)
+    return Question(text, kind, tuple(terms.values()), language, subject[1] if subject else "")
 
 
 def _terms(token: str, kind: Kind, language: str, *, first: bool, to_whom: bool) -> list[Term]:
     stems = vocabulary.token_terms(token, language)
     has_digits = any(map(str.isdigit, token))
-    found: list[Term] = []
-    for one in stems[:1] if has_digits else stems:
-        for_kind = kind not in ("thing", "person") and bool({token.casefold(), one} & _KIND_WORDS)
-        weight = LITTLE if for_kind or one in _generic(language) else 1.0
+    terms: list[Term] = []
+    for stem in stems[:1] if has_digits else stems:
+        for_kind = kind not in ("thing", "person") and bool({token.casefold(), stem} & _KIND_WORDS)
+        weight = LITTLE if for_kind or stem in _generic(language) else 1.0
         is_capital = token[0].isupper() and not first and language != "de" and weight == 1.0
-        same = vocabulary.meanings(language).get(one, frozenset())
-        if to_whom and token.casefold() in _SENT:
-            same |= {vocabulary.stem("recipient", language)}
-        found.append(Term(one, token, same, weight, is_name=has_digits or is_capital))
-    return found
+        synonyms = vocabulary.meanings(language).get(stem, frozenset())
+        if to_whom and token.casefold() in _SENDING_WORDS:
+            synonyms |= {vocabulary.stem("recipient", language)}
+        terms.append(Term(stem, token, synonyms, weight, is_name=has_digits or is_capital))
+    return terms
 
 
 @cache

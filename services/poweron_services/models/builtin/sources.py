@@ -26,7 +26,7 @@ _NOTES = re.compile(r"^## notes$\n(?P<notes>(?:(?!^## ).*\n?)*)", re.MULTILINE)
 _SECTION = re.compile(r"^##(?: (.*))?$", re.MULTILINE)
 _ANY_HEADING = re.compile(r"^#{1,6} +(.+?)#*$", re.MULTILINE)
 _HEADING = re.compile(r"#{3,6} +(.+?)#*|\*\*(.+?)\*\*:?")
-_ESCAPED = re.compile(r"^\\(\\*#{1,2}(?: |$))", re.MULTILINE)
+_ESCAPE = re.compile(r"^\\(\\*#{1,2}(?: |$))", re.MULTILINE)
 _PAGE_HEAD = re.compile(r"\A(?:# )?(?P<title>[^\n]*)\n\n- URL: (?P<url>\S+)\n(?P<about>(?:- [^\n]*\n)*)\n---\n")
 _PAGE_NOTE = re.compile(r"^- Note: (.+)$", re.MULTILINE)
 _CELL = re.compile(r"(?<!\\)\|")
@@ -102,8 +102,8 @@ def reading(source: SourceText) -> SourceReading | None:
     head = _EXTRACTED.match(source.text)
     if head is None:
         return None
-    noted = _NOTES.search(source.text, head.end())
-    lines = noted["notes"].splitlines() if noted else []
+    match = _NOTES.search(source.text, head.end())
+    lines = match["notes"].splitlines() if match else []
     notes = tuple(line.removeprefix("- ").strip()[:MAX_NOTE] for line in lines if line.strip())
     truncated = head["about"].split()[-1:] == ["truncated"]
     if not notes and not truncated:
@@ -115,16 +115,16 @@ def sections(source: SourceText) -> list[SourceSection]:
     """Split a document into sections in reading order, without its metadata and the notes about its reading."""
     head = None if source.number else _EXTRACTED.match(source.text)
     if head is None:
-        shown = _page_head(source)
-        first, *rest = _ANY_HEADING.split(source.text[shown.end() :] if shown else source.text)
+        page = _page_head(source)
+        first, *rest = _ANY_HEADING.split(source.text[page.end() :] if page else source.text)
         name, titles = _name(source), [f"section {plain(title)}" for title in rest[::2]]
-        begins = shown["url"] if shown and not source.number else ""
+        begins = page["url"] if page and not source.number else ""
     else:
         first, *rest = _SECTION.split(source.text[head.end() :])
         name, titles = head["name"].strip() or source.name, [title or "" for title in rest[::2]]
         begins = ""
     return [
-        SourceSection(SourcePlace(name, locator, source.number), tuple(_blocks(_ESCAPED.sub(r"\1", text))))
+        SourceSection(SourcePlace(name, locator, source.number), tuple(_blocks(_ESCAPE.sub(r"\1", text))))
         for locator, text in zip([begins, *titles], [first, *rest[1::2]], strict=True)
         if text.strip() and not (head and locator in {"notes", "metadata"})
     ]
@@ -137,12 +137,12 @@ def bare_text(source: SourceText) -> str:
         return source.text.strip()
     first, *rest = _SECTION.split(source.text[head.end() :])
     parts = zip([None, *rest[::2]], [first, *rest[1::2]], strict=True)
-    told = [
+    body = [
         f"## {title}\n\n{text.strip()}" if title else text.strip()
         for title, text in parts
         if title not in ("notes", "metadata") and text.strip()
     ]
-    return "\n\n".join([f"# {head['name'].strip() or source.name}", *told])
+    return "\n\n".join([f"# {head['name'].strip() or source.name}", *body])
 
 
 def _page_head(source: SourceText) -> re.Match[str] | None:
@@ -170,13 +170,13 @@ def is_heading(line: str) -> bool:
 
 def _blocks(text: str) -> list[SourceBlock]:
     """Split a section into blocks, at blank lines and around table rows."""
-    found: list[SourceBlock] = []
+    blocks: list[SourceBlock] = []
     for piece in re.split(r"\n\s*\n", text):
         lines = [line.strip() for line in piece.split("\n") if line.strip()]
-        for is_table, lines_of_it in groupby(lines, key=lambda line: line.startswith("|")):
-            run = list(lines_of_it)
-            found += [_table(run)] if is_table else _text(run)
-    return found
+        for is_table, group in groupby(lines, key=lambda line: line.startswith("|")):
+            run = list(group)
+            blocks += [_table(run)] if is_table else _text(run)
+    return blocks
 
 
 def _table(lines: list[str]) -> SourceBlock:
@@ -189,14 +189,14 @@ def _table(lines: list[str]) -> SourceBlock:
 
 def _text(lines: list[str]) -> list[SourceBlock]:
     """Return the headings at the start of the lines, and the block below them."""
-    titled = [*takewhile(bool, map(_HEADING.fullmatch, lines))]
-    found = [SourceBlock("heading", (plain(title[1] or title[2]),)) for title in titled if title]
-    kept = [line for line in map(plain, lines[len(titled) :]) if line and not _RULE.fullmatch(line)]
-    heads = sum(1 for _ in takewhile(bool, map(_heads, kept, [*kept[1:], ""])))
-    found += [SourceBlock("heading", (line,)) for line in kept[:heads]]
-    if below := kept[heads:]:
-        found.append(SourceBlock(_kind(below), tuple(_BULLET.sub("", line, count=1) for line in below)))
-    return found
+    headings = [*takewhile(bool, map(_HEADING.fullmatch, lines))]
+    blocks = [SourceBlock("heading", (plain(title[1] or title[2]),)) for title in headings if title]
+    body = [line for line in map(plain, lines[len(headings) :]) if line and not _RULE.fullmatch(line)]
+    heads = sum(1 for _ in takewhile(bool, map(_heads, body, [*body[1:], ""])))
+    blocks += [SourceBlock("heading", (line,)) for line in body[:heads]]
+    if below := body[heads:]:
+        blocks.append(SourceBlock(_kind(below), tuple(_BULLET.sub("", line, count=1) for line in below)))
+    return blocks
 
 
 def _heads(line: str, following: str) -> bool:
@@ -205,8 +205,8 @@ def _heads(line: str, following: str) -> bool:
 
 
 def _kind(lines: list[str]) -> Literal["lines", "prose"]:
-    listed = sum(bool(_BULLET.match(line)) for line in lines)
-    if len(lines) == 1 and not listed and _SENTENCE.fullmatch(lines[0]):
+    bullets = sum(bool(_BULLET.match(line)) for line in lines)
+    if len(lines) == 1 and not bullets and _SENTENCE.fullmatch(lines[0]):
         return "prose"
     short = sum(len(line) <= VERSE_LINE for line in lines)
-    return "lines" if max(listed, short) * 2 > len(lines) else "prose"
+    return "lines" if max(bullets, short) * 2 > len(lines) else "prose"

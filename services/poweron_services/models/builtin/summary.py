@@ -28,44 +28,44 @@ _MARKUP = re.compile(r"([\\`*<\[\]])")
 _BEGINS_BLOCK = re.compile(r"^(\d*)(?=[#>+=~-]|(?<=\d)[.)] )")
 
 
-def summary(held: Library, language: str, topic: frozenset[str] = frozenset()) -> str:
+def summary(library: Library, language: str, topic: frozenset[str] = frozenset()) -> str:
     """Summarise documents, every section with its place; with a topic, only the sections that say most about it."""
     documents = {
-        name: list(parts) for name, parts in groupby(held.sections, key=lambda section: section.place.document)
+        name: list(group) for name, group in groupby(library.sections, key=lambda section: section.place.document)
     }
     names = list(documents)
     more = f" (+{len(names) - 3})" if len(names) > 3 else ""
-    written = [f"# {say('summary_of', language, names=', '.join(names[:3]) + more)}"] if len(names) > 1 else []
-    said = {section.place: len(topic & held.around[section.place].section) for section in held.sections}
-    most = max(said.values(), default=0)
+    parts = [f"# {say('summary_of', language, names=', '.join(names[:3]) + more)}"] if len(names) > 1 else []
+    counts = {section.place: len(topic & library.around[section.place].section) for section in library.sections}
+    most = max(counts.values(), default=0)
     level = "##" if len(names) == 1 else "###"
     for name, sections in documents.items():
-        wanted = [one for one in sections if said[one.place] == most] if most else sections
-        told = [one for one in wanted if not APPARATUS.search(one.place.locator)][:SECTIONS]
-        is_long = sum(len(block.text) for one in told for block in one.blocks) > SHORT_DOCUMENT
-        written += [f"## {_escaped(name)}"] if len(names) > 1 else []
-        written += [piece for one in told for piece in _section(one, level, language, is_long=is_long)]
-    return "\n\n".join(written)
+        relevant = [section for section in sections if counts[section.place] == most] if most else sections
+        selection = [section for section in relevant if not APPARATUS.search(section.place.locator)][:SECTIONS]
+        is_long = sum(len(block.text) for section in selection for block in section.blocks) > SHORT_DOCUMENT
+        parts += [f"## {_escape(name)}"] if len(names) > 1 else []
+        parts += [piece for section in selection for piece in _section(section, level, language, is_long=is_long)]
+    return "\n\n".join(parts)
 
 
-def all_tables(held: Library) -> str:
+def all_tables(library: Library) -> str:
     """Return every table in full, under the name of its sheet or section, or else of its document."""
-    written = []
-    for table in held.tables:
+    sections = []
+    for table in library.tables:
         name = table.place.locator.partition(" ")[2] or table.place.document
         rows = [table.headers, *(record.cells for record in table.records)]
-        written.append(f"## {_escaped(name)}\n\n{_table(rows, '', len(rows))}")
-    return "\n\n".join(written)
+        sections.append(f"## {_escape(name)}\n\n{_table(rows, '', len(rows))}")
+    return "\n\n".join(sections)
 
 
 def _section(section: SourceSection, level: str, language: str, *, is_long: bool) -> Iterator[str]:
     title = _title(section) or (section.place.document if level == "##" and not section.place.locator else "")
     if title:
-        yield f"{level} {_escaped(title)}"
-    yield f"*{say('source', language, place=_escaped(_told(section.place, language)))}*"
+        yield f"{level} {_escape(title)}"
+    yield f"*{say('source', language, place=_escape(_place_text(section.place, language)))}*"
     for block in section.blocks[: PIECES if is_long else None]:
         if block.text != title:
-            yield _written(block, level, language, is_long=is_long)
+            yield _block_text(block, level, language, is_long=is_long)
 
 
 def _title(section: SourceSection) -> str:
@@ -77,14 +77,14 @@ def _title(section: SourceSection) -> str:
     return first.text if first is not None and first.kind == "heading" else ""
 
 
-def _told(place: SourcePlace, language: str) -> str:
+def _place_text(place: SourcePlace, language: str) -> str:
     return str(replace(place, locator=place_in(place.locator, language)))
 
 
-def _written(block: SourceBlock, level: str, language: str, *, is_long: bool) -> str:
+def _block_text(block: SourceBlock, level: str, language: str, *, is_long: bool) -> str:
     match block.kind:
         case "heading":
-            return f"{level}# {_escaped(block.text)}"
+            return f"{level}# {_escape(block.text)}"
         case "lines":
             return "\n".join(f"- {_plain(line)}" for line in block.lines[: LINES if is_long else None])
         case "prose":
@@ -97,38 +97,42 @@ def _written(block: SourceBlock, level: str, language: str, *, is_long: bool) ->
 
 
 def _table(rows: list[Row], language: str, most: int) -> str:
-    shown = [rows[0], ("---",) * len(rows[0]), *rows[1 : most + 1]]
-    escaped = ([_escaped(cell).replace("|", "\\|") for cell in row] for row in shown)
-    table = "\n".join(f"| {' | '.join(row)} |" for row in escaped)
+    visible_rows = [rows[0], ("---",) * len(rows[0]), *rows[1 : most + 1]]
+    cell_rows = ([_escape(cell).replace("|", "\\|") for cell in row] for row in visible_rows)
+    table = "\n".join(f"| {' | '.join(row)} |" for row in cell_rows)
     left_out = len(rows) - 1 - most
     return f"{table}\n\n{say('more_rows', language, count=left_out)}" if left_out > 0 else table
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return _MARKUP.sub(r"\\\1", text)
 
 
 def _plain(text: str) -> str:
     """Escape a text, so that it is not read as markup."""
-    return _BEGINS_BLOCK.sub(r"\1\\", _escaped(text))
+    return _BEGINS_BLOCK.sub(r"\1\\", _escape(text))
 
 
-def converted(held: Library, output_format: Literal["json", "csv"]) -> str:
+def converted(library: Library, output_format: Literal["json", "csv"]) -> str:
     """Return all tables and values as JSON; as CSV the largest table, or the values if there is none."""
     if output_format == "json":
-        return orjson.dumps([*map(_as_object, held.tables), *_values(held)], option=orjson.OPT_INDENT_2).decode()
-    if held.tables:
-        largest = max(held.tables, key=lambda table: len(table.records))
+        return orjson.dumps([*map(_as_object, library.tables), *_values(library)], option=orjson.OPT_INDENT_2).decode()
+    if library.tables:
+        largest = max(library.tables, key=lambda table: len(table.records))
         return as_csv([largest.headers, *(record.cells for record in largest.records)])
-    facts = [(one.label, one.value, one.place.document, one.place.locator) for one in held.passages if one.label]
+    facts = [
+        (passage.label, passage.value, passage.place.document, passage.place.locator)
+        for passage in library.passages
+        if passage.label
+    ]
     return as_csv([("label", "value", "document", "place"), *facts])
 
 
 def as_csv(rows: Iterable[Row]) -> str:
     """Write rows with the same number of cells as CSV."""
-    written = io.StringIO()
-    csv.writer(written, lineterminator="\n").writerows(rows)
-    return written.getvalue()
+    buffer = io.StringIO()
+    csv.writer(buffer, lineterminator="\n").writerows(rows)
+    return buffer.getvalue()
 
 
 def _as_object(table: SourceTable) -> dict[str, object]:
@@ -137,9 +141,9 @@ def _as_object(table: SourceTable) -> dict[str, object]:
     return table.place.as_object() | {"rows": rows}
 
 
-def _values(held: Library) -> list[dict[str, object]]:
-    found: dict[SourcePlace, dict[str, str]] = {}
-    for one in held.passages:
-        if one.kind == "fact":
-            found.setdefault(one.place, {}).setdefault(one.label, one.value)
-    return [place.as_object() | {"values": values} for place, values in found.items()]
+def _values(library: Library) -> list[dict[str, object]]:
+    values_by_place: dict[SourcePlace, dict[str, str]] = {}
+    for passage in library.passages:
+        if passage.kind == "fact":
+            values_by_place.setdefault(passage.place, {}).setdefault(passage.label, passage.value)
+    return [place.as_object() | {"values": values} for place, values in values_by_place.items()]

@@ -38,42 +38,44 @@ class SourceTable:
 
     def name_of(self, record: TableRecord) -> str:
         """Return what tells a row from others: its first cell that is not a number, and another one of words."""
-        filled = sorted(at for at in self.name_columns if record.cells[at])
-        words = [at for at in filled[1:] if not _DIGIT.match(record.cells[at])]
-        return ", ".join(record.cells[at] for at in (*filled[:1], *words[:1]))
+        columns = sorted(at for at in self.name_columns if record.cells[at])
+        words = [at for at in columns[1:] if not _DIGIT.match(record.cells[at])]
+        return ", ".join(record.cells[at] for at in (*columns[:1], *words[:1]))
 
     @property
     def name_columns(self) -> list[int]:
         """The columns that may name the rows, best first: of distinct words, not of measures or codes."""
-        columns = {at: [one.cells[at] for one in self.records] for at in range(len(self.headers))}
+        columns = {at: [record.cells[at] for record in self.records] for at in range(len(self.headers))}
         of_words = [at for at, cells in columns.items() if not is_numeric(cells)]
         return sorted(of_words, key=lambda at: _unlike_names(columns[at]))
 
 
 def _unlike_names(cells: list[str]) -> tuple[bool, bool, bool]:
-    filled = list(filter(None, cells))
-    is_measure = any(map(_DIGIT.match, filled))
-    is_code = all(" " not in cell and _DIGIT.search(cell) for cell in filled)
-    return is_measure, len(set(filled)) < len(filled), is_code
+    texts = list(filter(None, cells))
+    is_measure = any(map(_DIGIT.match, texts))
+    is_code = all(" " not in cell and _DIGIT.search(cell) for cell in texts)
+    return is_measure, len(set(texts)) < len(texts), is_code
 
 
 def headers_of(rows: tuple[Row, ...]) -> tuple[Row, tuple[Row, ...]]:
     """Return the names of the columns (empty if there are none) and the rows below them."""
-    named = bool(rows) and any(rows[0])
+    has_names = bool(rows) and any(rows[0])
     rows = tuple(row for row in rows if any(row))
-    if len(rows) > 1 and (named or _names_columns(rows[0])):
-        return (_joined(*rows[:2]), rows[2:]) if len(rows) > 2 and _goes_on_below(*rows[:2]) else (rows[0], rows[1:])
+    if len(rows) > 1 and (has_names or _names_columns(rows[0])):
+        return (
+            (_join_headers(*rows[:2]), rows[2:]) if len(rows) > 2 and _goes_on_below(*rows[:2]) else (rows[0], rows[1:])
+        )
     return ("",) * max(map(len, rows), default=0), rows
 
 
 def records(headers: Row, rows: tuple[Row, ...]) -> list[TableRecord]:
     """Return the rows as records; a row with an empty first cell belongs to the row above."""
-    found: list[TableRecord] = []
+    result: list[TableRecord] = []
     group = 0
     for row in rows:
         group += bool(row[0])
-        found.append(TableRecord(headers, (row + ("",) * len(headers))[: len(headers)], group))
-    return found
+        result.append(TableRecord(headers, (row + ("",) * len(headers))[: len(headers)], group))
+    return result
 
 
 def pairs(rows: tuple[Row, ...]) -> list[tuple[str, str]]:
@@ -95,7 +97,7 @@ def _goes_on_below(first: Row, second: Row) -> bool:
     return bool(below) and len(set(below)) > 1 and (first[0] == second[0] or not first[0])
 
 
-def _joined(first: Row, second: Row) -> Row:
+def _join_headers(first: Row, second: Row) -> Row:
     return tuple(
         lower if upper in ("", lower) else f"{upper} {lower}" for upper, lower in zip(first, second, strict=True)
     )

@@ -101,38 +101,38 @@ def asked_of_tables(tables: Sequence[SourceTable], question: Question) -> TableA
     bound = _BOUND.search(question.text)
     if task is None:
         task = "all" if bound else "cell"
-    joined = [_Asked(one, question, task, intent, bound) for one in _joined(tables)]
-    able = [one for one in joined if one.is_explained]
-    best = max(able, key=lambda one: one.closeness, default=None)
+    attempts = [_Attempt(table, question, task, intent, bound) for table in _join_pages(tables)]
+    candidates = [attempt for attempt in attempts if attempt.is_explained]
+    best = max(candidates, key=lambda attempt: attempt.closeness, default=None)
     return best.told() if best is not None else None
 
 
 def _task(text: str) -> tuple[Task | None, str]:
     """Return what to do with the rows, and the words that say so."""
-    listed = _LIST.search(text)
-    if listed and not any(_TASKS[task].search(text) for task in ("lowest", "highest")):
-        return "all", listed[0]
+    list_match = _LIST.search(text)
+    if list_match and not any(_TASKS[task].search(text) for task in ("lowest", "highest")):
+        return "all", list_match[0]
     for task, pattern in _TASKS.items():
-        if found := pattern.search(text):
-            return task, found[0]
+        if match := pattern.search(text):
+            return task, match[0]
     return None, ""
 
 
-def _joined(tables: Sequence[SourceTable]) -> list[SourceTable]:
+def _join_pages(tables: Sequence[SourceTable]) -> list[SourceTable]:
     """Join the tables of one document that continue from page to page."""
-    found: list[SourceTable] = []
-    for (_, headers), same in groupby(tables, key=lambda one: (one.place.document, one.headers)):
-        parts = list(same)
-        near = frozenset[str]().union(*(one.near for one in parts))
-        found.append(
-            SourceTable(parts[0].place, tuple(row for one in parts for row in one.records), near)
+    result: list[SourceTable] = []
+    for (_, headers), group in groupby(tables, key=lambda table: (table.place.document, table.headers)):
+        parts = list(group)
+        near = frozenset[str]().union(*(part.near for part in parts))
+        result.append(
+            SourceTable(parts[0].place, tuple(row for part in parts for row in part.records), near)
             if headers
             else parts[0]
         )
-    return found
+    return result
 
 
-class _Asked:
+class _Attempt:
     """A table and a question that it may be able to answer."""
 
     def __init__(
@@ -140,19 +140,21 @@ class _Asked:
     ) -> None:
         self.table, self.question, self.task, self.intent, self.bound = table, question, task, intent, bound
         self.language = question.language
-        filled = [one for one in table.records if one.filled]
-        self.records = [one for one in filled if task == "cell" or not _SUM_ROW.match(one.filled[0][1])]
+        rows = [record for record in table.records if record.filled]
+        self.records = [record for record in rows if task == "cell" or not _SUM_ROW.match(record.filled[0][1])]
         self.headers = [frozenset(terms(header, self.language)) for header in table.headers]
-        self.numeric = [is_numeric([one.cells[column] for one in self.records]) for column in range(len(self.headers))]
-        said_otherwise = {word.casefold() for word in re.findall(r"\w+", f"{intent} {bound[0] if bound else ''}")}
-        said_otherwise |= {word.casefold() for word in _NO_MATTER.findall(question.text)}
-        self.asked = [term for term in question.terms if term.word.casefold() not in said_otherwise]
-        measured = next((names for pattern, names in _MEASURES if pattern.search(intent)), "")
-        self.measures = frozenset(stem(word, self.language) for word in measured.split())
-        self.named = {term: self._naming(term) for term in self.asked}
-        self.chosen = self._chosen()
+        self.numeric = [
+            is_numeric([record.cells[column] for record in self.records]) for column in range(len(self.headers))
+        ]
+        intent_words = {word.casefold() for word in re.findall(r"\w+", f"{intent} {bound[0] if bound else ''}")}
+        intent_words |= {word.casefold() for word in _NO_MATTER.findall(question.text)}
+        self.asked = [term for term in question.terms if term.word.casefold() not in intent_words]
+        measure_words = next((names for pattern, names in _MEASURES if pattern.search(intent)), "")
+        self.measures = frozenset(stem(word, self.language) for word in measure_words.split())
+        self.named = {term: self._columns_of(term) for term in self.asked}
+        self.chosen = self._requested_rows()
 
-    def _naming(self, term: Term) -> list[int]:
+    def _columns_of(self, term: Term) -> list[int]:
         """Return the columns that a word names: itself, in another form, or else by a synonym."""
         plain = [at for at, header in enumerate(self.headers) if term.stem in header]
         inflected = [at for at, name in enumerate(self.table.headers) if _is_form_of(term.word, name, self.language)]
@@ -177,7 +179,7 @@ class _Asked:
         if self.task == "count":
             return bool(self.asked) and self._is_of_rows(self.asked[0])
         if self.task == "cell":
-            return len(self.chosen) == 1 and self._names_row() and bool(self._named_columns())
+            return len(self.chosen) == 1 and self._names_row() and bool(self._requested_columns())
         if self.task == "all":
             return bool(self.bound) or any(self.named[term] or term.in_(self.table.near) for term in self.asked)
         return self.measured is not None
@@ -193,19 +195,19 @@ class _Asked:
         words = frozenset(word for name in names for word in terms(name, self.language))
         return any(term.in_(words) for term in self.asked if term.weight == 1 and not self.named[term])
 
-    def _named_columns(self) -> list[int]:
+    def _requested_columns(self) -> list[int]:
         """Return the columns that the words name, except for the row; prefer a column that all words name."""
-        naming = [set(columns) for term in self.asked if (columns := self.named[term])]
-        together = set[int]().union(*naming).intersection(*naming)
-        found = sorted(together or set[int]().union(*naming))
-        cells = {at: self.chosen[0].cells[at] for at in found}
-        naming_row = [term for term in self.asked if not self.named[term]]
+        column_sets = [set(columns) for term in self.asked if (columns := self.named[term])]
+        together = set[int]().union(*column_sets).intersection(*column_sets)
+        candidates = sorted(together or set[int]().union(*column_sets))
+        cells = {at: self.chosen[0].cells[at] for at in candidates}
+        row_terms = [term for term in self.asked if not self.named[term]]
         return [
             at
             for at, cell in cells.items()
             if cell
             and holds(self.question.kind, cell, self.question.text)
-            and not any(term.in_(frozenset(terms(cell, self.language))) for term in naming_row)
+            and not any(term.in_(frozenset(terms(cell, self.language))) for term in row_terms)
         ]
 
     def _is_in_cells(self, term: Term) -> bool:
@@ -214,22 +216,24 @@ class _Asked:
     @cached_property
     def _words(self) -> list[frozenset[str]]:
         """The words of each row, computed once."""
-        return [frozenset(word for cell in one.cells for word in terms(cell, self.language)) for one in self.records]
+        return [
+            frozenset(word for cell in record.cells for word in terms(cell, self.language)) for record in self.records
+        ]
 
-    def _chosen(self) -> list[TableRecord]:
+    def _requested_rows(self) -> list[TableRecord]:
         """Return the requested rows: they contain the words that nothing else explains, and are within the bound."""
-        left = [one for one in self.asked if not self.named[one] and not one.in_(self.table.near)]
-        matter = [one for one in left if one.weight == 1 or self._is_in_cells(one)]
+        left = [term for term in self.asked if not self.named[term] and not term.in_(self.table.near)]
+        matter = [term for term in left if term.weight == 1 or self._is_in_cells(term)]
         rows = zip(self.records, self._words, strict=True)
-        said = [one for one, words in rows if all(term.in_(words) for term in matter)]
-        return said if self.bound is None else self._within(said, self.bound)
+        records = [record for record, words in rows if all(term.in_(words) for term in matter)]
+        return records if self.bound is None else self._within(records, self.bound)
 
     def _within(self, records: list[TableRecord], bound: re.Match[str]) -> list[TableRecord]:
         """Return the rows within the bound, which is a number or another column."""
         limits: Sequence[Number | None]
         if leading := _LEADING_DIGITS.search(bound["bound"]):
-            written_as = bound["bound"].strip()
-            column = self._column_of(written_as)
+            bound_text = bound["bound"].strip()
+            column = self._column_of(bound_text)
             limits = self._numbers([leading[0]] * len(records))
         else:
             words = frozenset(terms(bound["bound"], self.language))
@@ -239,13 +243,13 @@ class _Asked:
             if other is None:
                 return []
             column = self._beside(other)
-            limits = self._numbers([one.cells[other] for one in records])
+            limits = self._numbers([record.cells[other] for record in records])
         if column is None:
             return []
-        values = self._numbers([one.cells[column] for one in records])
+        values = self._numbers([record.cells[column] for record in records])
         return [
-            one
-            for one, value, limit in zip(records, values, limits, strict=True)
+            record
+            for record, value, limit in zip(records, values, limits, strict=True)
             if value is not None and limit is not None and _keeps(bound, value.value, limit.value)
         ]
 
@@ -253,21 +257,21 @@ class _Asked:
         """Parse cells as numbers; the question's language decides what an ambiguous `38,400` means."""
         return column_numbers(cells, "." if self.language == "en" else ",")
 
-    def _column_of(self, written_as: str) -> int | None:
+    def _column_of(self, bound_text: str) -> int | None:
         """Return the column that a bound is about: the numeric one that is named, or the only possible one."""
         of_numbers = [at for at, numeric in enumerate(self.numeric) if numeric]
-        named = [at for at in of_numbers if any(at in columns for columns in self.named.values())]
-        unit = re.sub(r"[\d.,'\s]", "", written_as)
-        of_unit = [at for at in of_numbers if unit and any(unit in one.cells[at] for one in self.records)]
-        return next((found[0] for found in (named, of_unit, of_numbers) if len(found) == 1), None)
+        candidates = [at for at in of_numbers if any(at in columns for columns in self.named.values())]
+        unit = re.sub(r"[\d.,'\s]", "", bound_text)
+        of_unit = [at for at in of_numbers if unit and any(unit in record.cells[at] for record in self.records)]
+        return next((columns[0] for columns in (candidates, of_unit, of_numbers) if len(columns) == 1), None)
 
     def _beside(self, other: int) -> int | None:
         """Return the column to compare with another: one that is named, one that counts stock, or the one before it."""
         of_numbers = [at for at, numeric in enumerate(self.numeric) if numeric and at != other]
-        named = [at for at in of_numbers if any(at in columns for columns in self.named.values())]
+        candidates = [at for at in of_numbers if any(at in columns for columns in self.named.values())]
         counts = [at for at in self._of_stock() if at in of_numbers]
         before = [at for at in of_numbers if at == other - 1]
-        return next((found[0] for found in (named, counts, before) if found), None)
+        return next((columns[0] for columns in (candidates, counts, before) if columns), None)
 
     def _of_stock(self) -> list[int]:
         """Return the columns that say how many there are of a row's item."""
@@ -280,12 +284,12 @@ class _Asked:
         of_numbers = [at for at, numeric in enumerate(self.numeric) if numeric]
         if self.measures:
             of_numbers = [at for at in of_numbers if self.headers[at] & self.measures]
-        named = {at: sum(at in columns for columns in self.named.values()) for at in of_numbers}
-        best = max(named, key=lambda at: named[at], default=None)
-        if best is not None and (named[best] or self.measures):
+        matches = {at: sum(at in columns for columns in self.named.values()) for at in of_numbers}
+        best = max(matches, key=lambda at: matches[at], default=None)
+        if best is not None and (matches[best] or self.measures):
             return best
-        counted = self._of_stock() if _MOST.fullmatch(self.intent) else []
-        return next(iter(counted), None)
+        stock = self._of_stock() if _MOST.fullmatch(self.intent) else []
+        return next(iter(stock), None)
 
     def told(self) -> TableAnswer | None:
         match self.task:
@@ -294,94 +298,98 @@ class _Asked:
             case "cell":
                 return self._cell()
             case "count":
-                return self._counted()
+                return self._count()
             case "highest" | "lowest":
                 return self._extreme()
             case "sum" | "mean":
                 return self._sum()
 
     def _all(self) -> TableAnswer:
-        wanted = dict.fromkeys(at for term in self.asked for at in self.named[term])
-        if _TASKS["count"].search(self.question.text) and (counted := self._of_stock()):
-            wanted[counted[0]] = None
+        mentions = dict.fromkeys(at for term in self.asked for at in self.named[term])
+        if _TASKS["count"].search(self.question.text) and (stock := self._of_stock()):
+            mentions[stock[0]] = None
         name = self._name_column
-        columns = [at for at, header in enumerate(self.table.headers) if at == name or at in wanted]
+        columns = [at for at, header in enumerate(self.table.headers) if at == name or at in mentions]
         if len(columns) < 2:
-            filled = [at for at in range(len(self.headers)) if any(one.cells[at] for one in self.chosen)]
+            filled = [at for at in range(len(self.headers)) if any(record.cells[at] for record in self.chosen)]
             columns = filled if len(filled) <= MOST_COLUMNS else columns
-        rows = tuple(tuple(one.cells[at] for at in columns) for one in self.chosen)
+        rows = tuple(tuple(record.cells[at] for at in columns) for record in self.chosen)
         return TableAnswer(self.table.place, rows, tuple(self.table.headers[at] for at in columns))
 
     @property
     def _name_column(self) -> int:
         """The column that names the rows: the one that the request names or takes cells from, or else the first."""
         of_words = [at for at, numeric in enumerate(self.numeric) if not numeric]
-        names = [at for at in of_words if not any(_DIGIT.match(one.cells[at]) for one in self.records)]
-        named = [at for at in names if any(at in columns for columns in self.named.values())]
-        said = [at for at in names if any(term.in_(self._column(at)) for term in self.asked if not self.named[term])]
-        return next(iter(named or said or self.table.name_columns), 0)
+        names = [at for at in of_words if not any(_DIGIT.match(record.cells[at]) for record in self.records)]
+        by_header = [at for at in names if any(at in columns for columns in self.named.values())]
+        by_cell = [at for at in names if any(term.in_(self._column(at)) for term in self.asked if not self.named[term])]
+        return next(iter(by_header or by_cell or self.table.name_columns), 0)
 
     def _column(self, at: int) -> frozenset[str]:
-        return frozenset(word for one in self.records for word in terms(one.cells[at], self.language))
+        return frozenset(word for record in self.records for word in terms(record.cells[at], self.language))
 
     def _cell(self) -> TableAnswer:
         """Return the cells where the named row and the named columns cross."""
         row = self.chosen[0]
         name = self.table.name_of(row)
-        told = ((f"{name}, {self.table.headers[at]}", row.cells[at]) for at in self._named_columns())
-        return TableAnswer(self.table.place, tuple(told))
+        cells = ((f"{name}, {self.table.headers[at]}", row.cells[at]) for at in self._requested_columns())
+        return TableAnswer(self.table.place, tuple(cells))
 
-    def _counted(self) -> TableAnswer | None:
-        named = [at for term in self.asked for at in self.named[term] if self.numeric[at]]
-        if named and self.bound is None:
+    def _count(self) -> TableAnswer | None:
+        number_columns = [at for term in self.asked for at in self.named[term] if self.numeric[at]]
+        if number_columns and self.bound is None:
             return None  # a column holds the number
         name = self._name_column
-        if self.bound is None and name not in self.named[self.asked[0]] and (counted := self._of_stock()):
-            columns = (name, counted[0])  # each row says how many there are
-            rows = tuple(tuple(one.cells[at] for at in columns) for one in self.chosen)
+        if self.bound is None and name not in self.named[self.asked[0]] and (stock := self._of_stock()):
+            columns = (name, stock[0])  # each row says how many there are
+            rows = tuple(tuple(record.cells[at] for at in columns) for record in self.chosen)
             return TableAnswer(self.table.place, rows, tuple(self.table.headers[at] for at in columns))
-        names = [one.cells[name] for one in self.chosen]
-        listed = f" ({'; '.join(names)})" if len(names) <= MOST_NAMED else ""
+        names = [record.cells[name] for record in self.chosen]
+        names_text = f" ({'; '.join(names)})" if len(names) <= MOST_NAMED else ""
         subject = " ".join(term.word for term in self.asked) or self.table.headers[self._name_column]
-        return TableAnswer(self.table.place, ((subject, f"{len(names)}{listed}"),))
+        return TableAnswer(self.table.place, ((subject, f"{len(names)}{names_text}"),))
 
     def _extreme(self) -> TableAnswer | None:
         column = self.measured
         if column is None:
             return None
-        values = self._numbers([one.cells[column] for one in self.chosen])
-        numbers = [one.value for one in values if one is not None]
+        values = self._numbers([record.cells[column] for record in self.chosen])
+        numbers = [value.value for value in values if value is not None]
         extreme = (max if self.task == "highest" else min)(numbers, default=Decimal(0))
-        winners = [one for one, value in zip(self.chosen, values, strict=True) if value and value.value == extreme]
+        winners = [
+            record for record, value in zip(self.chosen, values, strict=True) if value and value.value == extreme
+        ]
         label = self.table.headers[column]
-        names = [self.table.name_of(one) for one in winners]
-        told = tuple(
-            (", ".join(filter(None, (name, label))), one.cells[column])
-            for name, one in zip(names, winners, strict=True)
+        names = [self.table.name_of(record) for record in winners]
+        rows = tuple(
+            (", ".join(filter(None, (name, label))), record.cells[column])
+            for name, record in zip(names, winners, strict=True)
         )
-        return TableAnswer(self.table.place, told) if 0 < len(told) <= MOST_WINNERS else None
+        return TableAnswer(self.table.place, rows) if 0 < len(rows) <= MOST_WINNERS else None
 
     def _sum(self) -> TableAnswer | None:
         column = self.measured
         if column is None:
             return None
-        totals = [one for one in self.table.records if one not in self.records and not is_empty(one.cells[column])]
+        totals = [
+            record for record in self.table.records if record not in self.records and not is_empty(record.cells[column])
+        ]
         if self.task == "sum" and totals and len(self.chosen) == len(self.records):
             label = f"{self.table.name_of(totals[-1])}, {self.table.headers[column]}"
             return TableAnswer(self.table.place, ((label, totals[-1].cells[column]),))
-        cells = [one.cells[column] for one in self.chosen if not is_empty(one.cells[column])]
+        cells = [record.cells[column] for record in self.chosen if not is_empty(record.cells[column])]
         values = self._numbers(cells)
-        known = [one for one in values if one is not None]
-        if len(known) < len(cells) or len({one.unit for one in known}) != 1:
+        known = [value for value in values if value is not None]
+        if len(known) < len(cells) or len({value.unit for value in known}) != 1:
             return None  # an unreadable cell, or one of another unit, makes every total wrong
-        total = sum((one.value for one in known), Decimal(0))
-        decimals = max(one.decimals for one in known)
+        total = sum((value.value for value in known), Decimal(0))
+        decimals = max(value.decimals for value in known)
         if self.task == "mean":
             total, decimals = total / len(known), max(decimals, 2)
-        said = written(total, known[0], decimals, decimal_mark(cells) or ".")
+        total_text = written(total, known[0], decimals, decimal_mark(cells) or ".")
         sign = "Σ" if self.task == "sum" else "Ø"
         label = f"{self.table.headers[column]}, {sign} {len(known)}"
-        return TableAnswer(self.table.place, ((label, said),), is_worked_out=True)
+        return TableAnswer(self.table.place, ((label, total_text),), is_worked_out=True)
 
 
 def _is_form_of(word: str, name: str, language: str) -> bool:
@@ -390,10 +398,12 @@ def _is_form_of(word: str, name: str, language: str) -> bool:
     return any(_differ_in_ending(word.casefold(), other) for other in others)
 
 
-def _differ_in_ending(one: str, other: str) -> bool:
-    pairs = zip(one, other, strict=False)
-    shared = next((at for at, (mine, yours) in enumerate(pairs) if mine != yours), min(len(one), len(other)))
-    return shared >= STEM and max(len(one), len(other)) - shared <= ENDING
+def _differ_in_ending(first: str, second: str) -> bool:
+    pairs = zip(first, second, strict=False)
+    shared = next(
+        (at for at, (letter, other_letter) in enumerate(pairs) if letter != other_letter), min(len(first), len(second))
+    )
+    return shared >= STEM and max(len(first), len(second)) - shared <= ENDING
 
 
 def _keeps(bound: re.Match[str], value: Decimal, limit: Decimal) -> bool:

@@ -41,37 +41,37 @@ Progress = tuple[CriterionProgress, ...]
 
 def refine(prompt: RefinementPrompt) -> str:
     """Decide whether to continue or stop."""
-    return _refined(prompt).model_dump_json(by_alias=True)
+    return _refinement(prompt).model_dump_json(by_alias=True)
 
 
 def review(prompt: ReviewPrompt) -> str:
     """Review the result of the task."""
-    return _reviewed(prompt).model_dump_json(by_alias=True)
+    return _review(prompt).model_dump_json(by_alias=True)
 
 
-def _refined(prompt: RefinementPrompt) -> RefinementAnswer:
-    succeeded, failed = prompt.observation.success, f"{prompt.selected_action} failed."
-    if succeeded and prompt.selected_action in WRITING:
-        return _stopped("success", "The result is written and states its sources.", _all_met(prompt.progress))
+def _refinement(prompt: RefinementPrompt) -> RefinementAnswer:
+    success, failure = prompt.observation.success, f"{prompt.selected_action} failed."
+    if success and prompt.selected_action in WRITING:
+        return _stop("success", "The result is written and states its sources.", _all_met(prompt.progress))
     if prompt.steps_left < 1:
-        return _stopped("failed", "No steps are left.", prompt.progress)
-    if succeeded:
-        read = "pages" if prompt.selected_action in WEB else "documents"
+        return _stop("failed", "No steps are left.", prompt.progress)
+    if success:
+        sources = "pages" if prompt.selected_action in WEB else "documents"
         return RefinementAnswer(
             decision="continue",
-            reason=f"The {read} are read ({prompt.observation.documents_count}); the answer is still to be written.",
+            reason=f"The {sources} are read ({prompt.observation.documents_count}); the answer is still to be written.",
             hint=ANSWER_NEXT,
             classification="success",
             criteria_progress=_at_least(HALF_WAY, prompt.progress),
         )
     if prompt.all_unreadable:
-        return _stopped("failed", NONE_READABLE, prompt.progress)
+        return _stop("failed", NONE_READABLE, prompt.progress)
     improvement = _other_way(prompt)
     if improvement is None or prompt.observation.code in UNAPPROVED:
-        return _stopped("failed", failed, prompt.progress)
+        return _stop("failed", failure, prompt.progress)
     return RefinementAnswer(
         decision="continue",
-        reason=failed,
+        reason=failure,
         hint=improvement,
         classification="retry",
         improvements=(improvement,),
@@ -85,21 +85,21 @@ def _other_way(prompt: RefinementPrompt) -> str | None:
         case "ai.process" | "web.search":
             return None
         case "web.scrape":
-            found = prompt.observation.code in PAGES_UNREAD and not names_address(prompt.objective)
-            return SEARCH_ONLY if found else None
+            can_search = prompt.observation.code in PAGES_UNREAD and not names_address(prompt.objective)
+            return SEARCH_ONLY if can_search else None
         case "document.generateReport":
             return WRITE_PLAINLY
         case _:
             return READ_DIRECTLY
 
 
-def _stopped(classification: Classification, reason: str, progress: Progress) -> RefinementAnswer:
+def _stop(classification: Classification, reason: str, progress: Progress) -> RefinementAnswer:
     return RefinementAnswer(decision="stop", reason=reason, classification=classification, criteria_progress=progress)
 
 
-def _reviewed(prompt: ReviewPrompt) -> ReviewAnswer:
+def _review(prompt: ReviewPrompt) -> ReviewAnswer:
     progress = prompt.progress
-    if (progress and all(one.met for one in progress)) or _has_result(prompt):
+    if (progress and all(criterion.met for criterion in progress)) or _has_result(prompt):
         return ReviewAnswer(status="success", reason="All criteria are met.", criteria_progress=_all_met(progress))
     if prompt.all_unreadable:
         return ReviewAnswer(status="failed", reason=NONE_READABLE, criteria_progress=progress)
@@ -114,10 +114,10 @@ def _has_another_way(prompt: ReviewPrompt) -> bool:
     """Return whether the documents may still be read directly; a detour must not bypass a denied approval."""
     if prompt.last_observation is not None and prompt.last_observation.code in UNAPPROVED:
         return False
-    tried = {message.action for message in prompt.history}
-    read = any(message.success for message in prompt.history)
-    in_vain = not read and not tried.isdisjoint(LOOKING_UP)
-    return "ai.process" not in tried and not in_vain and prompt.stop_code not in STOPS_EVERY_ATTEMPT
+    actions = {message.action for message in prompt.history}
+    has_success = any(message.success for message in prompt.history)
+    in_vain = not has_success and not actions.isdisjoint(LOOKING_UP)
+    return "ai.process" not in actions and not in_vain and prompt.stop_code not in STOPS_EVERY_ATTEMPT
 
 
 def _only_listed(prompt: ReviewPrompt) -> bool:
@@ -137,8 +137,10 @@ def _newest(prompt: ReviewPrompt) -> ChatMessage | None:
 
 
 def _all_met(progress: Progress) -> Progress:
-    return tuple(CriterionProgress(criterion=one.criterion, met=True, progress=1000) for one in progress)
+    return tuple(CriterionProgress(criterion=criterion.criterion, met=True, progress=1000) for criterion in progress)
 
 
 def _at_least(thousandths: int, progress: Progress) -> Progress:
-    return tuple(one.model_copy(update={"progress": max(one.progress, thousandths)}) for one in progress)
+    return tuple(
+        criterion.model_copy(update={"progress": max(criterion.progress, thousandths)}) for criterion in progress
+    )

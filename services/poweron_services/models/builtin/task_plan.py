@@ -83,12 +83,12 @@ def plan(prompt: PlanningPrompt) -> str:
     request, kind = prompt.user_prompt, _task_type(prompt.user_prompt)
     tools = wanted_tools(prompt, prompt.actions)
     is_web = not tools and wants_web(prompt, {line.name for line in prompt.actions})
-    met = (SUMMED_UP if kind == "report" else ANSWERED).format(texts="pages" if is_web else "documents")
-    where = "with the tools that are there" if tools else "from the web" if is_web else "from the documents"
-    tasks = [_task(request, f"Find out {where}", met, kind)]
-    if wanted := wanted_format(request):
-        written = f"The result is written as {wanted}."
-        tasks.append(_task(request, f"Write the result as {wanted}", written, "transform", wanted))
+    criterion = (SUMMED_UP if kind == "report" else ANSWERED).format(texts="pages" if is_web else "documents")
+    source = "with the tools that are there" if tools else "from the web" if is_web else "from the documents"
+    tasks = [_task(request, f"Find out {source}", criterion, kind)]
+    if file_format := wanted_format(request):
+        result_criterion = f"The result is written as {file_format}."
+        tasks.append(_task(request, f"Write the result as {file_format}", result_criterion, "transform", file_format))
     elif wants_report(request) and "document.generateReport" in {line.name for line in prompt.actions}:
         tasks.append(_task(request, "Write the report as a document", REPORT_WRITTEN, "report", "markdown"))
     return orjson.dumps({"tasks": [task.model_dump(mode="json", by_alias=True) for task in tasks]}).decode()
@@ -137,10 +137,10 @@ def wants_conversion(request: str) -> bool:
 
 def wanted_format(request: str) -> Literal["json", "csv"] | None:
     """Return the format that the file or the answer must have; None if the request names none."""
-    named = _FORMAT.search(request)
-    if named is None:
+    match = _FORMAT.search(request)
+    if match is None:
         return None
-    return "json" if named["name"].casefold() == "json" else "csv"
+    return "json" if match["name"].casefold() == "json" else "csv"
 
 
 def _task_type(request: str) -> TaskType:
@@ -151,11 +151,11 @@ def _task_type(request: str) -> TaskType:
     return "analysis" if _ANALYSIS.search(request) else "lookup"
 
 
-def _task(request: str, what: str, criterion: str, kind: TaskType, written_as: str = "") -> TaskPlan:
+def _task(request: str, activity: str, criterion: str, kind: TaskType, output_format: str = "") -> TaskPlan:
     return TaskPlan(
-        objective=f"{what}: {request.strip()[:MAX_OBJECTIVE]}",
+        objective=f"{activity}: {request.strip()[:MAX_OBJECTIVE]}",
         success_criteria=(criterion,),
         task_type=kind,
-        expected_formats=(written_as,) if written_as else (),
-        max_steps=1 if written_as else None,
+        expected_formats=(output_format,) if output_format else (),
+        max_steps=1 if output_format else None,
     )

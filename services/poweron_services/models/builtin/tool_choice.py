@@ -23,12 +23,12 @@ _LISTING: Final = frozenset({"list", "ls", "tree", "browse"})
 _SEARCHING: Final = frozenset({"search", "find", "query", "lookup"})
 _READING: Final = frozenset({"read", "get", "fetch", "open", "load", "show", "cat"})
 _SEVERAL: Final = frozenset({"paths", "files", "filenames", "filepaths"})
-_ONE: Final = frozenset({"path", "file", "filename", "filepath"})
+_SINGLE_FILE: Final = frozenset({"path", "file", "filename", "filepath"})
 _FOLDER: Final = frozenset({"path", "folder", "directory", "dir", "root"})
 _QUERY: Final = frozenset({"query", "q", "question", "text", "search", "keywords", "term"})
 _TEXTS: Final = frozenset({"text", "multiple", "content", "contents"})  # words in the name of the best tool for reading
 _SIZES: Final = frozenset({"media", "info", "size", "sizes", "metadata", "stat"})  # of files, not content
-_SAME: Final = {"folder": "directory", "dir": "directory", "document": "file", "directories": "directory"}
+_SYNONYMS: Final = {"folder": "directory", "dir": "directory", "document": "file", "directories": "directory"}
 
 _WORD: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|\d+")
 _MARK: Final = re.compile(r"^\s*(?:[-*•]\s+)?(?:\[(?P<kind>FILE|DIR)\]\s+)?(?P<name>\S.*?)\s*$", re.IGNORECASE)
@@ -52,14 +52,14 @@ class _Places(NamedTuple):
     files: tuple[str, ...]
 
 
-def wanted_tools(prompt: KnownPrompt, offered: Iterable[CatalogLine]) -> tuple[CatalogLine, ...]:
+def wanted_tools(prompt: KnownPrompt, catalog: Iterable[CatalogLine]) -> tuple[CatalogLine, ...]:
     """Return the reading tools of the server that the request mentions; none if documents came with the request."""
     if has_documents(prompt):
         return ()
-    reading = [line for line in offered if _method(line) not in OURS and _verb(line)]
-    said = _meanings(prompt.user_prompt.casefold())
-    best = max(reading, key=lambda line: _overlap(line, said), default=None)
-    if best is None or not _overlap(best, said):
+    reading = [line for line in catalog if _method(line) not in OURS and _verb(line)]
+    meanings = _meanings(prompt.user_prompt.casefold())
+    best = max(reading, key=lambda line: _overlap(line, meanings), default=None)
+    if best is None or not _overlap(best, meanings):
         return ()
     return tuple(line for line in reading if _method(line) == _method(best))
 
@@ -67,8 +67,8 @@ def wanted_tools(prompt: KnownPrompt, offered: Iterable[CatalogLine]) -> tuple[C
 def next_tool(prompt: SelectionPrompt) -> ToolStep | None:
     """Choose the next tool; None if no tool is needed, or if the content was already read."""
     tools = wanted_tools(prompt, prompt.catalog)
-    tried = {message.action for message in prompt.history}
-    left = [line for line in tools if line.name not in tried]
+    actions = {message.action for message in prompt.history}
+    left = [line for line in tools if line.name not in actions]
     if prompt.steps_left == 1 or _was_read(tools, prompt.history):
         return None
     places = _places(prompt)
@@ -89,13 +89,13 @@ def lists(action: str) -> bool:
 def only_names_places(text: str) -> bool:
     """Return whether a text is a list of files and folders, without any of their content."""
     lines = [line for line in text.splitlines() if line.strip() and not _ABOVE.match(line)]
-    named = [line for line in lines if _names_place(line)]
-    return bool(named) and len(lines) - len(named) == sum(line.rstrip().endswith(":") for line in lines)
+    places = [line for line in lines if _names_place(line)]
+    return bool(places) and len(lines) - len(places) == sum(line.rstrip().endswith(":") for line in lines)
 
 
 def _names_place(line: str) -> bool:
-    found = _MARK.match(line)
-    is_name = found is not None and bool(found["kind"] or _FILE.fullmatch(found["name"].strip('",')))
+    match = _MARK.match(line)
+    is_name = match is not None and bool(match["kind"] or _FILE.fullmatch(match["name"].strip('",')))
     return is_name or _ABSOLUTE.fullmatch(line.strip()) is not None
 
 
@@ -121,10 +121,10 @@ def _read(tools: Sequence[CatalogLine], places: _Places) -> ToolStep | None:
     if not readers or not places.files:
         return None
     best = max(readers, key=lambda line: (_takes_several(line), len(_TEXTS & _words(line)), -len(line.name)))
-    named = _file_parameter(best)
+    parameter = _file_parameter(best)
     files = places.files[:MAX_FILES]
     value: JsonValue = list[JsonValue](files) if _takes_several(best) else files[0]
-    return ToolStep(best.name, "Read the files that were found.", {named: value})
+    return ToolStep(best.name, "Read the files that were found.", {parameter: value})
 
 
 def _list(tools: Sequence[CatalogLine], places: _Places) -> ToolStep | None:
@@ -143,20 +143,22 @@ def _list(tools: Sequence[CatalogLine], places: _Places) -> ToolStep | None:
 
 def _search(tools: Sequence[CatalogLine], prompt: SelectionPrompt) -> ToolStep | None:
     """Choose a tool that takes the question itself, or one without parameters."""
-    said = _meanings(prompt.user_prompt.casefold())
+    meanings = _meanings(prompt.user_prompt.casefold())
     asking = [line for line in tools if _parameter(line, _QUERY) and not _parameter(line, _FOLDER)]
     plain = [line for line in tools if not line.parameters and _verb(line) == "read"]
-    best = max((*asking, *plain), key=lambda line: _overlap(line, said), default=None)
+    best = max((*asking, *plain), key=lambda line: _overlap(line, meanings), default=None)
     if best is None:
         return None
-    named = _parameter(best, _QUERY)
-    return ToolStep(best.name, "Look up what was asked for.", {named: query(prompt.user_prompt)} if named else {})
+    parameter = _parameter(best, _QUERY)
+    return ToolStep(
+        best.name, "Look up what was asked for.", {parameter: query(prompt.user_prompt)} if parameter else {}
+    )
 
 
 def _places(prompt: SelectionPrompt) -> _Places:
     """Collect places from the request, then from results, oldest first; a bare name is in the last folder."""
-    folders = [each for each in _absolute(prompt.user_prompt) if not _is_file(each)]
-    files = [each for each in _absolute(prompt.user_prompt) if _is_file(each)]
+    folders = [place for place in _absolute(prompt.user_prompt) if not _is_file(place)]
+    files = [place for place in _absolute(prompt.user_prompt) if _is_file(place)]
     for message in reversed(prompt.history):
         if (
             message.kind == "step"
@@ -164,21 +166,21 @@ def _places(prompt: SelectionPrompt) -> _Places:
             and message.action
             and message.action.partition(".")[0] not in OURS
         ):
-            for is_file, place in _listed("\n".join(message.findings), folders[-1] if folders else ""):
+            for is_file, place in _listing_places("\n".join(message.findings), folders[-1] if folders else ""):
                 (files if is_file else folders).append(place)
     return _Places(tuple(dict.fromkeys(folders)), tuple(dict.fromkeys(files)))
 
 
-def _listed(text: str, folder: str) -> Iterator[tuple[bool, str]]:
+def _listing_places(text: str, folder: str) -> Iterator[tuple[bool, str]]:
     """Yield the places that a listing names, and whether each is a file."""
     for line in text.splitlines():
-        found = _MARK.match(line)
+        match = _MARK.match(line)
         absolute = _absolute(line)
         if absolute:
             yield from ((_is_file(place), place) for place in absolute)
-        elif found is not None and folder and found["kind"] != "DIR":
-            name = found["name"].strip('",')
-            if found["kind"] or _FILE.fullmatch(name):
+        elif match is not None and folder and match["kind"] != "DIR":
+            name = match["name"].strip('",')
+            if match["kind"] or _FILE.fullmatch(name):
                 yield True, f"{folder.rstrip('/')}/{name}"
 
 
@@ -213,18 +215,18 @@ def _words(line: CatalogLine) -> frozenset[str]:
     return frozenset(_words_in_order(line))
 
 
-def _overlap(line: CatalogLine, said: frozenset[str]) -> int:
+def _overlap(line: CatalogLine, meanings: frozenset[str]) -> int:
     """Count the words of the request that match the subject of the tool."""
     verbs = _LISTING | _SEARCHING | _READING
     about = _meanings(" ".join([_method(line), *(_words(line) - verbs)]))
-    return len(about & said)
+    return len(about & meanings)
 
 
 def _meanings(text: str) -> frozenset[str]:
     stems = [
-        stem for word in re.findall(r"[a-zäöüß]+", text) for stem in terms(_SAME.get(word.rstrip("s"), word), "en")
+        stem for word in re.findall(r"[a-zäöüß]+", text) for stem in terms(_SYNONYMS.get(word.rstrip("s"), word), "en")
     ]
-    return frozenset(_SAME.get(stem, stem) for stem in stems)
+    return frozenset(_SYNONYMS.get(stem, stem) for stem in stems)
 
 
 def _parameter(line: CatalogLine, names: frozenset[str]) -> str:
@@ -234,7 +236,7 @@ def _parameter(line: CatalogLine, names: frozenset[str]) -> str:
 def _file_parameter(line: CatalogLine) -> str:
     several = _parameter(line, _SEVERAL)
     is_of_files = _verb(line) == "read" and not _SIZES & _words(line)
-    return several or (_parameter(line, _ONE) if is_of_files else "")
+    return several or (_parameter(line, _SINGLE_FILE) if is_of_files else "")
 
 
 def _takes_several(line: CatalogLine) -> bool:

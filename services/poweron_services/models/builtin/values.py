@@ -82,10 +82,10 @@ def holds(kind: Kind, text: str, question: str) -> bool:
     pattern = _VALUES.get(kind)
     if pattern is None:
         return True
-    asked = question.casefold()
+    question_text = question.casefold()
     if kind == "date":
         text = _IN_NAME.sub("", text)
-    return any(match[0].casefold() not in asked or len(match[0]) < 2 for match in pattern.finditer(text))
+    return any(match[0].casefold() not in question_text or len(match[0]) < 2 for match in pattern.finditer(text))
 
 
 def _names_somebody(text: str, question: str) -> bool:
@@ -94,23 +94,23 @@ def _names_somebody(text: str, question: str) -> bool:
     An email address beside a name does not matter.
     """
     text = _ADDRESS.sub("", text).strip() or text
-    asked = {word.strip(".") for word in _WORD.findall(question.casefold())}
+    question_words = {word.strip(".") for word in _WORD.findall(question.casefold())}
     words = _WORD.findall(text)
     if len(words) > SHORT:
-        return _names_in(words[1:], asked)
+        return _names_in(words[1:], question_words)
     if not all(word[0].isupper() or not word[0].isascii() for word in words):
         return False
-    return _names_in(words, asked)
+    return _names_in(words, question_words)
 
 
 def names_within(text: str, question: str) -> bool:
     """Return whether a sentence of any length names a person after its first word."""
-    asked = {word.strip(".") for word in _WORD.findall(question.casefold())}
-    return _names_in(_WORD.findall(text)[1:], asked)
+    question_words = {word.strip(".") for word in _WORD.findall(question.casefold())}
+    return _names_in(_WORD.findall(text)[1:], question_words)
 
 
-def _names_in(words: Sequence[str], asked: Collection[str]) -> bool:
-    return any(_is_name(word) and word.strip(".").casefold() not in asked for word in words)
+def _names_in(words: Sequence[str], question_words: Collection[str]) -> bool:
+    return any(_is_name(word) and word.strip(".").casefold() not in question_words for word in words)
 
 
 def _is_name(word: str) -> bool:

@@ -137,13 +137,17 @@ GENERIC: Final = words_in(
 
 def language_of(text: str, beside: str = "") -> str:
     """Return the language whose stop words a text uses; in doubt that of the text beside it, or English."""
-    if (told := detect(text[:MAX_TEXT])) in STEMMERS and told not in STOP_WORDS:
-        return str(told)
+    if (language := detect(text[:MAX_TEXT])) in STEMMERS and language not in STOP_WORDS:
+        return str(language)
     words = [word.casefold() for word in _PART.findall(text[:MAX_TEXT])]
     counts = {language: sum(word in small for word in words) for language, small in STOP_WORDS.items()}
     best = max(counts, key=lambda language: counts[language])
-    if told is None and (read := detect(beside[:MAX_TEXT])) and counts.get(read, 0) >= counts[best]:
-        return read
+    if (
+        language is None
+        and (other_language := detect(beside[:MAX_TEXT]))
+        and counts.get(other_language, 0) >= counts[best]
+    ):
+        return other_language
     return best if counts[best] > counts["en"] + 1 or (counts[best] and not counts["en"]) else "en"
 
 
@@ -174,8 +178,8 @@ def token_terms(token: str, language: str) -> tuple[str, ...]:
     if len(parts) < 2:
         return (stem(plain, language),) if plain else ()
     whole = (plain,) if any(map(str.isdigit, plain)) else ()
-    kept = (part for part in parts if len(part) > 1 and not is_small(part, language))
-    return (*whole, *(stem(part, language) for part in kept))
+    significant = (part for part in parts if len(part) > 1 and not is_small(part, language))
+    return (*whole, *(stem(part, language) for part in significant))
 
 
 def is_small(token: str, language: str) -> bool:
@@ -190,8 +194,8 @@ def stem(word: str, language: str) -> str:
     """Return a word without its endings."""
     if word in KEPT_APART:
         return word
-    stemmed: list[str] = _analyzer(language).analyze(word)
-    return stemmed[0] if stemmed else word
+    stems: list[str] = _analyzer(language).analyze(word)
+    return stems[0] if stems else word
 
 
 @cache
@@ -200,9 +204,9 @@ def meanings(language: str) -> dict[str, frozenset[str]]:
     groups: dict[str, set[str]] = {}
     for group in SAME_MEANING.split(";"):
         stems = {stem(word, language) for word in group.split()}
-        for one in stems:
-            groups.setdefault(one, set()).update(stems)
-    return {one: frozenset(same - {one}) for one, same in groups.items()}
+        for word in stems:
+            groups.setdefault(word, set()).update(stems)
+    return {word: frozenset(synonyms - {word}) for word, synonyms in groups.items()}
 
 
 @cache

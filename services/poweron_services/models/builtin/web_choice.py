@@ -63,9 +63,9 @@ _GOES_BACK = re.compile(
 )
 
 
-def wants_web(prompt: KnownPrompt, offered: Collection[str]) -> bool:
+def wants_web(prompt: KnownPrompt, actions: Collection[str]) -> bool:
     """Return whether to look up the request on the web; never if no action can."""
-    if not any(action in offered for action in LOOKING_UP):
+    if not any(action in actions for action in LOOKING_UP):
         return False
     if names_address(prompt.user_prompt) or _ASKS_FOR_WEB.search(prompt.user_prompt):
         return True
@@ -95,37 +95,37 @@ def has_documents(prompt: KnownPrompt) -> bool:
 
 def next_lookup(prompt: SelectionPrompt) -> str | None:
     """Return the next web action; None if the request needs none, or this round has already done or tried it."""
-    offered = {line.name for line in prompt.catalog}
-    tried = {message.action for message in prompt.history}
-    if CRAWL in offered - tried and _ASKS_FOR_LINKS.search(prompt.user_prompt) and _labels(prompt):
+    actions = {line.name for line in prompt.catalog}
+    attempts = {message.action for message in prompt.history}
+    if CRAWL in actions - attempts and _ASKS_FOR_LINKS.search(prompt.user_prompt) and _labels(prompt):
         return CRAWL
-    done = {message.action for message in prompt.history if message.success}
-    if done.intersection(LOOKING_UP) or not wants_web(prompt, offered):
+    successes = {message.action for message in prompt.history if message.success}
+    if successes.intersection(LOOKING_UP) or not wants_web(prompt, actions):
         return None
     ways = LOOKING_UP[:1] if names_address(prompt.user_prompt) else LOOKING_UP
-    return next((action for action in ways if action in offered - tried), None)
+    return next((action for action in ways if action in actions - attempts), None)
 
 
 def query(request: str) -> str:
     """Return the search query: the request without instructions about the text to write; addresses stay whole."""
-    sentences = [one for one in map(str.strip, _SENTENCE_END.split(request)) if one]
-    wanted = " ".join([one for one in sentences if not _ORDERS_TEXT.match(one)] or sentences)
-    asked = _ORDER.sub("", _WITH_SOURCES.sub("", wanted)) or wanted
-    if 0 < len(asked) <= MAX_QUERY:
-        return asked
-    kept: list[str] = []
-    for word in [*_ADDRESS.findall(request), *without_addresses(asked).split()]:
-        if len(" ".join([*kept, word])) > MAX_QUERY:
+    sentences = [segment for segment in map(str.strip, _SENTENCE_END.split(request)) if segment]
+    text = " ".join([segment for segment in sentences if not _ORDERS_TEXT.match(segment)] or sentences)
+    topic = _ORDER.sub("", _WITH_SOURCES.sub("", text)) or text
+    if 0 < len(topic) <= MAX_QUERY:
+        return topic
+    words: list[str] = []
+    for word in [*_ADDRESS.findall(request), *without_addresses(topic).split()]:
+        if len(" ".join([*words, word])) > MAX_QUERY:
             break
-        kept.append(word)
-    return " ".join(kept) or request[:MAX_QUERY]
+        words.append(word)
+    return " ".join(words) or request[:MAX_QUERY]
 
 
 def _goes_back(request: str) -> bool:
     """Return whether the first question refers to earlier text and names nothing to search for."""
     first = (clauses(request) or [request])[0]
-    asked = understand(_FORMS.sub("", first), language_of(request)).terms
-    return _GOES_BACK.search(first) is not None and not any(term.weight == 1 for term in asked)
+    terms = understand(_FORMS.sub("", first), language_of(request)).terms
+    return _GOES_BACK.search(first) is not None and not any(term.weight == 1 for term in terms)
 
 
 def _has_pages(prompt: KnownPrompt) -> bool:

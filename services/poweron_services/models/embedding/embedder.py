@@ -31,9 +31,9 @@ class Embedder(Protocol):
     def passages(self, texts: Sequence[str]) -> list[Vector]: ...
 
 
-def nearness(one: Vector, other: Vector) -> float:
+def nearness(first: Vector, second: Vector) -> float:
     """Return the cosine of the angle between two vectors: 1 if they mean the same."""
-    return float(sum(map(mul, one, other)))
+    return float(sum(map(mul, first, second)))
 
 
 class _Around:
@@ -68,12 +68,12 @@ class Remembering(_Around):
     def passages(self, texts: Sequence[str]) -> list[Vector]:
         with self._lock:
             unknown = [text for text in dict.fromkeys(texts) if text not in self._known]
-            found = dict(zip(unknown, self._embedder.passages(unknown), strict=True)) if unknown else {}
-            found |= {text: self._known[text] for text in texts if text not in found}
-            self._known |= found
+            vectors = dict(zip(unknown, self._embedder.passages(unknown), strict=True)) if unknown else {}
+            vectors |= {text: self._known[text] for text in texts if text not in vectors}
+            self._known |= vectors
             while len(self._known) > MOST_REMEMBERED:
                 self._known.popitem(last=False)
-            return [found[text] for text in texts]
+            return [vectors[text] for text in texts]
 
 
 class Watched(_Around):

@@ -58,25 +58,27 @@ class _Packaged:
         self._loaded: tuple[Any, ctypes.c_void_p, int] | None = None
 
     def question(self, text: str) -> Vector:
-        return self._embedded([text], is_question=True)[0]
+        return self._embed([text], is_question=True)[0]
 
     def passages(self, texts: Sequence[str]) -> list[Vector]:
         return [
             vector
             for start in range(0, len(texts), AT_ONCE)
-            for vector in self._embedded(texts[start : start + AT_ONCE], is_question=False)
+            for vector in self._embed(texts[start : start + AT_ONCE], is_question=False)
         ]
 
-    def _embedded(self, texts: Sequence[str], *, is_question: bool) -> list[Vector]:
+    def _embed(self, texts: Sequence[str], *, is_question: bool) -> list[Vector]:
         """Embed texts; null characters become spaces, since a C string ends at one."""
-        given = [text[:LONGEST].replace("\0", " ").encode("utf-8", "replace") for text in texts]
+        inputs = [text[:LONGEST].replace("\0", " ").encode("utf-8", "replace") for text in texts]
         with self._lock:
             self._loaded = self._loaded or self._load()
             engine, model, size = self._loaded
-            numbers = (ctypes.c_float * (size * len(given)))()
-            engine.e5_embed_batch(model, (ctypes.c_char_p * len(given))(*given), len(given), int(is_question), numbers)
-        found = array("f", numbers)
-        return [found[start : start + size] for start in range(0, len(found), size)]
+            numbers = (ctypes.c_float * (size * len(inputs)))()
+            engine.e5_embed_batch(
+                model, (ctypes.c_char_p * len(inputs))(*inputs), len(inputs), int(is_question), numbers
+            )
+        values = array("f", numbers)
+        return [values[start : start + size] for start in range(0, len(values), size)]
 
     def _load(self) -> tuple[Any, ctypes.c_void_p, int]:
         engine = next((path for path in self._folder.glob("_engine*") if _hash(path) == HASHES[MACHINE]), None)

@@ -30,10 +30,10 @@ def access(provider: Provider, known: ProviderSettings) -> Access:
     Raises:
         Refused: a variable must be set first; the message names it.
     """
-    found = _ACCESS[provider](known)
-    if (wrong := wrong_address(found.place)) is not None:
+    way = _ACCESS[provider](known)
+    if (wrong := wrong_address(way.place)) is not None:
         raise Refused(f"{PLACE_VARIABLES[provider]} {wrong}")
-    return _taken_apart(found)
+    return _split_address(way)
 
 
 def is_own_server(provider: Provider, way: Access) -> bool:
@@ -44,7 +44,7 @@ def is_own_server(provider: Provider, way: Access) -> bool:
     return provider == "ollama" or (provider == "openai" and way.place != OPENAI)
 
 
-def _taken_apart(way: Access) -> Access:
+def _split_address(way: Access) -> Access:
     """Move login and query from the address into fields of their own."""
     url = urlsplit(way.place)
     user, _, host = url.netloc.rpartition("@")
@@ -108,8 +108,8 @@ def _openai_responses(name: str, way: Access, client: httpx2.AsyncClient) -> Mod
     from pydantic_ai.providers.openai import OpenAIProvider  # noqa: PLC0415 - as above
 
     provider = OpenAIProvider(way.place, way.key, http_client=client)
-    kept_nowhere = OpenAIResponsesModelSettings(openai_store=False)  # by default, OpenAI stores prompt and answer
-    return OpenAIResponsesModel(name, provider=provider, settings=kept_nowhere)
+    settings = OpenAIResponsesModelSettings(openai_store=False)  # by default, OpenAI stores prompt and answer
+    return OpenAIResponsesModel(name, provider=provider, settings=settings)
 
 
 def _anthropic(name: str, way: Access, client: httpx2.AsyncClient) -> Model:
@@ -167,7 +167,7 @@ def _text(secret: SecretStr | None) -> str | None:
 
 
 def _key_of(provider: Provider, key: SecretStr | None) -> str:
-    given = _text(key)
-    if given is None:
+    value = _text(key)
+    if value is None:
         raise Refused(f"A model of {provider} is asked for: set {KEY_VARIABLES[provider]} to your key.")
-    return given
+    return value

@@ -42,14 +42,14 @@ class EmbeddingEndpoint:
         Raises:
             Unavailable: the server cannot be reached, or its answer has another form.
         """
-        return asyncio.run(self._asked(texts))
+        return asyncio.run(self._ask(texts))
 
-    async def _asked(self, texts: Sequence[str]) -> list[Vector]:
-        found: list[Vector] = []
+    async def _ask(self, texts: Sequence[str]) -> list[Vector]:
+        vectors: list[Vector] = []
         async with http_client(TIMEOUT, self._way) as client:
             for start in range(0, len(texts), AT_ONCE):
-                found += await self._vectors(client, list(texts[start : start + AT_ONCE]))
-        return found
+                vectors += await self._vectors(client, list(texts[start : start + AT_ONCE]))
+        return vectors
 
     async def _vectors(self, client: httpx2.AsyncClient, texts: list[str]) -> list[Vector]:
         try:
@@ -58,19 +58,19 @@ class EmbeddingEndpoint:
                 content=orjson.dumps({"model": self._model, "input": texts}),
                 headers={"Authorization": f"Bearer {self._way.key}", "Content-Type": "application/json"},
             )
-            said: Any = orjson.loads(answer.raise_for_status().content)
-            entries = sorted(said["data"], key=lambda entry: entry["index"])
-            vectors = [_of_length_one(entry["embedding"]) for entry in entries]
+            body: Any = orjson.loads(answer.raise_for_status().content)
+            entries = sorted(body["data"], key=lambda entry: entry["index"])
+            vectors = [_normalise(entry["embedding"]) for entry in entries]
         except (httpx2.HTTPError, KeyError, TypeError, ValueError, ZeroDivisionError) as error:
             raise self._unavailable(type(error).__name__) from error
         if len(vectors) != len(texts) or len({len(vector) for vector in vectors}) != 1:
             raise self._unavailable("it gave another number of vectors")
         return vectors
 
-    def _unavailable(self, why: str) -> Unavailable:
-        return Unavailable(f"{self.name} gave no embeddings: {why}.", code="model_unavailable")
+    def _unavailable(self, reason: str) -> Unavailable:
+        return Unavailable(f"{self.name} gave no embeddings: {reason}.", code="model_unavailable")
 
 
-def _of_length_one(numbers: Sequence[float]) -> Vector:
+def _normalise(numbers: Sequence[float]) -> Vector:
     length = math.hypot(*numbers)
     return [number / length for number in numbers]

@@ -67,18 +67,18 @@ class Scrubber:
         """Create a scrubber that knows every key, and the names, passwords and queries in addresses and proxy URLs."""
         values = [value.get_secret_value() for _, value in known if isinstance(value, SecretStr)]
         parts = {part for value in (*values, *proxies().values()) for part in _secrets_in(value)}
-        found = {form for part in parts for form in (part, unquote(part), quote(part, safe="")) if len(form) >= SHORT}
-        return cls(tuple(sorted(found, key=len, reverse=True)))
+        forms = {form for part in parts for form in (part, unquote(part), quote(part, safe="")) if len(form) >= SHORT}
+        return cls(tuple(sorted(forms, key=len, reverse=True)))
 
     def __call__(self, text: str) -> str:
-        return redacted(LOOKS_LIKE_A_KEY.sub(HIDDEN, _hidden(text, self.secrets)))
+        return redacted(LOOKS_LIKE_A_KEY.sub(HIDDEN, _hide(text, self.secrets)))
 
     def known(self, text: str) -> str:
         """Scrub the text of an answer, which may mention keys: remove only secrets too long to be a word."""
-        return _hidden(text, [secret for secret in self.secrets if len(secret) >= LONG])
+        return _hide(text, [secret for secret in self.secrets if len(secret) >= LONG])
 
 
-def _hidden(text: str, secrets: Iterable[str]) -> str:
+def _hide(text: str, secrets: Iterable[str]) -> str:
     for secret in secrets:
         text = text.replace(secret, HIDDEN)
     return text
@@ -101,25 +101,26 @@ def _secrets_in(value: str) -> Iterable[str]:
 
 def failure(error: Exception, provider: str, name: str, scrub: Scrubber, response: Response) -> PowerOnError:
     """Translate an error of a request into ours: `Unavailable` if a retry may help."""
-    named = f"{provider}:{name}"
+    model_name = f"{provider}:{name}"
     if _cause(error, ResponseTooLarge):
         return Refused(
-            f"The answer of {named} was longer than {MAX_BODY:,} bytes; it was not read.", code="model_misconfigured"
+            f"The answer of {model_name} was longer than {MAX_BODY:,} bytes; it was not read.",
+            code="model_misconfigured",
         )
     if response.redirected_to:
-        return _redirected(response, named, scrub)
+        return _redirect(response, model_name, scrub)
     if _is_too_long(error, response.body):
-        return TooLong(f"The prompt, with the room for the answer, is longer than what {named} takes.")
+        return TooLong(f"The prompt, with the room for the answer, is longer than what {model_name} takes.")
     if isinstance(error, ai.ModelAPIError) and error.provider_error_code in FLAGGED:
-        return Refused(f"{named} would not answer{_said(error, scrub)} {NEXT_REFUSED}", code="answer_refused")
-    return _final(error, provider, name, scrub) or _passing(error, named, scrub, response)
+        return Refused(f"{model_name} would not answer{_detail(error, scrub)} {NEXT_REFUSED}", code="answer_refused")
+    return _final(error, provider, name, scrub) or _passing(error, model_name, scrub, response)
 
 
-def _redirected(response: Response, named: str, scrub: Scrubber) -> Refused:
+def _redirect(response: Response, model_name: str, scrub: Scrubber) -> Refused:
     """Refuse a redirect: following it would send the key to another place."""
     to = scrub(response.redirected_to)[:MAX_SAID]
     return Refused(
-        f"{named} answered with a redirect ({response.status}) to {to!r}, which is not followed, since the key "
+        f"{model_name} answered with a redirect ({response.status}) to {to!r}, which is not followed, since the key "
         "would go there. Set the provider's address to the place that answers itself.",
         code="model_misconfigured",
     )
@@ -138,16 +139,16 @@ def _final(error: Exception, provider: str, name: str, scrub: Scrubber) -> Refus
             return Refused(f"{provider} knows no model {name!r} (404) where it was asked.", code="model_unknown")
         case ai.ModelQuotaExceededError():
             return Refused(
-                f"The account at {provider} has used up what it may spend{_said(error, scrub)}",
+                f"The account at {provider} has used up what it may spend{_detail(error, scrub)}",
                 code="model_quota_exceeded",
             )
         case ai.ModelRequestRejectedError() if SAYS_LIMIT.search(_message(error.body)):
             return Refused(
-                f"{provider}:{name} does not write as much at once as it was asked for{_said(error, scrub)}",
+                f"{provider}:{name} does not write as much at once as it was asked for{_detail(error, scrub)}",
                 code="answer_limit_too_large",
             )
         case ai.ModelAPIError() if isinstance(error, ai.ModelRequestRejectedError) or _status(error) in REFUSING:
-            return Refused(f"{provider}:{name} refused the request{_said(error, scrub)}", code="model_refused")
+            return Refused(f"{provider}:{name} refused the request{_detail(error, scrub)}", code="model_refused")
         case ai.UserError():
             return Refused(
                 f"{provider}:{name} cannot be asked like this: {scrub(error.message)}", code="model_misconfigured"
@@ -155,27 +156,27 @@ def _final(error: Exception, provider: str, name: str, scrub: Scrubber) -> Refus
     return None
 
 
-def _passing(error: Exception, named: str, scrub: Scrubber, response: Response) -> Unavailable:
+def _passing(error: Exception, model_name: str, scrub: Scrubber, response: Response) -> Unavailable:
     """Translate an error that may pass."""
-    if (damaged := _cause(error, UnreadableResponse)) is not None:
-        return _unreadable(named, str(damaged))
+    if (unreadable := _cause(error, UnreadableResponse)) is not None:
+        return _unreadable(model_name, str(unreadable))
     match error:
         case ai.ModelRequestTimeout() | ai.ModelTimeoutError():
-            return Unavailable(f"{named} did not answer in time.", code="model_timeout")
+            return Unavailable(f"{model_name} did not answer in time.", code="model_timeout")
         case ai.ModelConnectionError():
-            return Unavailable(f"{named} cannot be reached.", code="model_unavailable")
+            return Unavailable(f"{model_name} cannot be reached.", code="model_unavailable")
         case ai.ModelRateLimitError():
             wait = "a minute" if error.retry_after is None else f"{_wait(error):,.0f} s, as it asks"
-            said = f"{named} is asked too often{_said(error, scrub)} {NEXT_BUSY.format(wait)}"
-            return Unavailable(said, code="model_busy", retry_after=_wait(error))
+            message = f"{model_name} is asked too often{_detail(error, scrub)} {NEXT_BUSY.format(wait)}"
+            return Unavailable(message, code="model_busy", retry_after=_wait(error))
         case ai.ModelHTTPError() | ai.ModelServerError() | ai.ModelUnavailableError():
-            said = f"{named} has trouble of its own{_said(error, scrub)} {NEXT_TROUBLE}"
-            return Unavailable(said, code="model_unavailable", retry_after=_wait(error))
-    return _unreadable(named, why_unreadable(response.body, response.content_type))
+            message = f"{model_name} has trouble of its own{_detail(error, scrub)} {NEXT_TROUBLE}"
+            return Unavailable(message, code="model_unavailable", retry_after=_wait(error))
+    return _unreadable(model_name, why_unreadable(response.body, response.content_type))
 
 
-def _unreadable(named: str, why: str) -> UnreadableAnswer:
-    return UnreadableAnswer(f"The answer of {named} could not be read: {why}.")
+def _unreadable(model_name: str, reason: str) -> UnreadableAnswer:
+    return UnreadableAnswer(f"The answer of {model_name} could not be read: {reason}.")
 
 
 def _wait(error: ai.ModelAPIError) -> float | None:
@@ -183,9 +184,9 @@ def _wait(error: ai.ModelAPIError) -> float | None:
     return None if error.retry_after is None else min(error.retry_after, LONGEST_WAIT)
 
 
-def told_usage(answered: bytes) -> RequestUsage:
+def told_usage(answer: bytes) -> RequestUsage:
     """Return the tokens that a provider reports in an unusable answer."""
-    body = parsed(answered)
+    body = parsed(answer)
     usage = _inside(body, "usage") or _inside(_inside(body, "error"), "usage")
     return RequestUsage(
         input_tokens=_count(usage, "prompt_tokens", "input_tokens"),
@@ -215,11 +216,11 @@ def _status(error: Exception) -> int | None:
     return error.status_code if isinstance(error, ai.ModelHTTPError) else None
 
 
-def _said(error: ai.ModelAPIError, scrub: Scrubber) -> str:
+def _detail(error: ai.ModelAPIError, scrub: Scrubber) -> str:
     """Return the status and the provider's message, as the end of a sentence."""
     status = _status(error)
-    told = error.message if status is None else _message(error.body)  # from an error that came as an answer
-    message = " ".join(scrub(told).split())[:MAX_SAID].rstrip(".")
+    text = error.message if status is None else _message(error.body)  # from an error that came as an answer
+    message = " ".join(scrub(text).split())[:MAX_SAID].rstrip(".")
     return (f" ({status})" if status else "") + (f": {message}." if message else ".")
 
 
@@ -238,9 +239,9 @@ def _message(body: object) -> str:
 
 def _cause(error: BaseException, kind: type[Kind]) -> Kind | None:
     """Return the error of this kind that led to the given one."""
-    seen: BaseException | None = error
-    while seen is not None:
-        if isinstance(seen, kind):
-            return seen
-        seen = seen.__cause__ or seen.__context__
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, kind):
+            return cause
+        cause = cause.__cause__ or cause.__context__
     return None

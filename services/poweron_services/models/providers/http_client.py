@@ -74,14 +74,14 @@ def http_client(timeout: float, way: Access) -> httpx2.AsyncClient:
 
 def proxies() -> Mapping[str, str]:
     """Return the URLs of the environment's proxies, by the scheme of the requests that go through them."""
-    found = {scheme: url for scheme, url in getproxies().items() if scheme in ("http", "https", "all")}
-    return {scheme: url if "://" in url else f"http://{url}" for scheme, url in found.items()}
+    urls = {scheme: url for scheme, url in getproxies().items() if scheme in ("http", "https", "all")}
+    return {scheme: url if "://" in url else f"http://{url}" for scheme, url in urls.items()}
 
 
 def _transport(place: str) -> httpx2.AsyncHTTPTransport:
-    asked, known = urlsplit(place), proxies()
-    scheme = asked.scheme if asked.scheme in known else "all"
-    if scheme not in known or proxy_bypass(asked.netloc):
+    parts, known = urlsplit(place), proxies()
+    scheme = parts.scheme if parts.scheme in known else "all"
+    if scheme not in known or proxy_bypass(parts.netloc):
         return httpx2.AsyncHTTPTransport()
     try:
         return httpx2.AsyncHTTPTransport(proxy=known[scheme])
@@ -102,10 +102,10 @@ class _Completing(httpx2.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         if _origin(request.url) == self._origin:
-            request = self._completed(request)
+            request = self._complete(request)
         return await self._transport.handle_async_request(request)
 
-    def _completed(self, request: httpx2.Request) -> httpx2.Request:
+    def _complete(self, request: httpx2.Request) -> httpx2.Request:
         query = b"&".join(filter(None, (request.url.query, self._way.query.encode())))
         headers = request.headers.copy()
         if self._way.login is not None:
@@ -138,14 +138,14 @@ async def _receive(response: httpx2.Response) -> None:
     """Read and correct the body before the client library does; an error sent as a success gets its own status."""
     status = response.status_code
     request_meter.answered(status)
-    kept = _RESPONSE.get() or Response()
-    kept.status, kept.content_type = status, response.headers.get("Content-Type", "").lower()
+    record = _RESPONSE.get() or Response()
+    record.status, record.content_type = status, response.headers.get("Content-Type", "").lower()
     if response.is_redirect:
-        kept.redirected_to = _host(response.headers.get("Location", ""))
-    kept.body = await read_body(response)
-    if response.is_success and (as_error := error_status(kept.body)) is not None:
+        record.redirected_to = _host(response.headers.get("Location", ""))
+    record.body = await read_body(response)
+    if response.is_success and (as_error := error_status(record.body)) is not None:
         response.status_code = as_error
     elif response.is_success:
-        kept.body = corrected(kept.body, await response.request.aread())
+        record.body = corrected(record.body, await response.request.aread())
     response.headers.pop("Content-Encoding", None)
-    response.stream = httpx2.ByteStream(kept.body)
+    response.stream = httpx2.ByteStream(record.body)

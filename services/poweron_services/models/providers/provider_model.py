@@ -76,12 +76,12 @@ class ProviderModel:
         self._scrub = Scrubber.of(known)
         self._price = price_of(provider, name, settings, known)
         way = access(provider, known)  # before anything is opened
-        own = is_own_server(provider, way)
+        is_own = is_own_server(provider, way)
         self._way = way
-        self._asks_window = own and settings.model_window is None
+        self._asks_window = is_own and settings.model_window is None
         self._window = settings.model_window or listed_window(provider, name, known)
-        self._output = settings.model_output or ("native" if own else None)
-        self._temperature = 0.0 if own else None
+        self._output = settings.model_output or ("native" if is_own else None)
+        self._temperature = 0.0 if is_own else None
         self._http = http_client(settings.model_timeout, way)
         self._model = pydantic_model(provider, name, way, self._http)
 
@@ -105,43 +105,43 @@ class ProviderModel:
         outgoing = self._outgoing(prompt)
         with receiving() as received:
             try:
-                return self._completion(await self._asked(prompt, outgoing), outgoing, received)
+                return self._completion(await self._ask(prompt, outgoing), outgoing, received)
             except BudgetUsedUp:
                 raise
             except asyncio.CancelledError as error:
                 outgoing.failed(error)
                 raise
             except Exception as error:  # noqa: BLE001 - the edge: client libraries stumble over hostile answers at will
-                return self._failed(error, outgoing, received)
+                return self._failed_completion(error, outgoing, received)
 
     def _outgoing(self, prompt: Prompt) -> Outgoing:
         """Prepare the request for the prompt."""
         cost = free if self._price is None else self._price.most
         return Outgoing(prompt.allowance, cost, self._answer_limit)
 
-    async def _asked(self, prompt: Prompt, outgoing: Outgoing) -> ModelResponse:
+    async def _ask(self, prompt: Prompt, outgoing: Outgoing) -> ModelResponse:
         """Send the request, with a lower limit for the answer until the budgets allow it, and return the answer."""
         while True:
             try:
                 with outgoing.watched():
-                    return await self._requested(prompt, outgoing.limit)
+                    return await self._request(prompt, outgoing.limit)
             except Exception:
                 if isinstance(outgoing.held, BudgetUsedUp):
                     raise outgoing.held from None
                 if not isinstance(outgoing.held, NotSent):
                     raise
 
-    def _failed(self, error: Exception, outgoing: Outgoing, received: Response) -> Completion:
+    def _failed_completion(self, error: Exception, outgoing: Outgoing, received: Response) -> Completion:
         """Return the completion of a failed request whose usage was reported; raise any other failure."""
-        failed = failure(error, self._provider, self._name, self._scrub, received)
+        problem = failure(error, self._provider, self._name, self._scrub, received)
         usage = told_usage(received.body)
-        if usage.has_values() and isinstance(failed, Refused | Unavailable) and not isinstance(failed, TooLong):
+        if usage.has_values() and isinstance(problem, Refused | Unavailable) and not isinstance(problem, TooLong):
             response = ModelResponse(parts=[], usage=usage, model_name=self._name)
-            return self._as_completion(response, outgoing, received, refusal=failed)
+            return self._as_completion(response, outgoing, received, refusal=problem)
         outgoing.failed(error)
-        raise failed from None
+        raise problem from None
 
-    async def _requested(self, prompt: Prompt, limit: int) -> ModelResponse:
+    async def _request(self, prompt: Prompt, limit: int) -> ModelResponse:
         rendered = prompt.render()
         question = ModelRequest(parts=[UserPromptPart(rendered.data)], instructions=rendered.instructions)
         return await model_request(
@@ -215,25 +215,30 @@ class ProviderModel:
 
     def _refusal(self, response: ModelResponse, outgoing: Outgoing, text: str) -> Refused | Unavailable | None:
         """Return why the answer is unusable, and what may help; None if it is usable."""
-        named = f"{self._provider}:{self._name}"
+        model_name = f"{self._provider}:{self._name}"
         if response.finish_reason == "content_filter":
-            said = self._refusing_words(response)[:MAX_NAME].rstrip(".")
-            return Refused(f"{named} would not answer{said and f': {said}'}. {NEXT_REFUSED}", code="answer_refused")
+            words = self._refusing_words(response)[:MAX_NAME].rstrip(".")
+            return Refused(
+                f"{model_name} would not answer{words and f': {words}'}. {NEXT_REFUSED}", code="answer_refused"
+            )
         if response.finish_reason == "length":
-            return self._cut_off(response, outgoing)
+            return self._truncation(response, outgoing)
         if response.finish_reason == "error":
-            return Unavailable(f"{named} broke its answer off, for trouble of its own.", code="model_unavailable")
-        return None if text.strip() else Refused(f"{named} answered with nothing.", code="answer_empty")
+            return Unavailable(f"{model_name} broke its answer off, for trouble of its own.", code="model_unavailable")
+        return None if text.strip() else Refused(f"{model_name} answered with nothing.", code="answer_empty")
 
-    def _cut_off(self, response: ModelResponse, outgoing: Outgoing) -> Refused:
-        named, after = f"{self._provider}:{self._name}", response.usage.output_tokens
+    def _truncation(self, response: ModelResponse, outgoing: Outgoing) -> Refused:
+        model, after = f"{self._provider}:{self._name}", response.usage.output_tokens
         if (response.provider_details or {}).get("finish_reason") in FULL:
-            said = f"The prompt and its answer are longer than what {named} takes: it was cut off after {after} tokens."
-            return TooLong(said)
-        lowered = outgoing.limit < self._answer_limit
-        whose = "what the budget leaves" if lowered else "the limit that is set"
-        said = f"The answer of {named} was cut off after {after} tokens; it was allowed {outgoing.limit:,}, {whose}."
-        return Refused(said, code="answer_cut_off")
+            return TooLong(
+                f"The prompt and its answer are longer than what {model} takes: it was cut off after {after} tokens."
+            )
+        is_lowered = outgoing.limit < self._answer_limit
+        limit = "what the budget leaves" if is_lowered else "the limit that is set"
+        return Refused(
+            f"The answer of {model} was cut off after {after} tokens; it was allowed {outgoing.limit:,}, {limit}.",
+            code="answer_cut_off",
+        )
 
     def _refusing_words(self, response: ModelResponse) -> str:
         """Return what the model says instead of an answer, if its provider reports refusals separately."""
@@ -244,8 +249,8 @@ def _text(response: ModelResponse) -> str:
     """Return the answer: the text, or the arguments of the call of the answer tool; several calls become a list."""
     calls = [part.args for part in response.parts if isinstance(part, ToolCallPart)]
     if calls:
-        written = [args if isinstance(args, str) else _json(args or {}) for args in calls]
-        return written[0] if len(written) == 1 else f"[{','.join(written)}]"
+        arguments = [args if isinstance(args, str) else _json(args or {}) for args in calls]
+        return arguments[0] if len(arguments) == 1 else f"[{','.join(arguments)}]"
     return "".join(part.content for part in response.parts if isinstance(part, TextPart))
 
 
@@ -256,29 +261,29 @@ def _json(arguments: Mapping[str, Any]) -> str:
         return f"These arguments cannot be written as JSON: {error}"  # not JSON, and therefore refused
 
 
-def usage_of(reported: RequestUsage, outgoing: Outgoing, *, text: str, received: int) -> Usage:
+def usage_of(usage: RequestUsage, outgoing: Outgoing, *, text: str, received: int) -> Usage:
     """Return the reported usage; estimate what is missing or far below what was sent or received.
 
     No token is shorter than a byte, so the bytes limit the tokens of the prompt and of the answer; the limit of the
     answer applies as well. A request that a provider answered with an error costs what it reports, or nothing.
 
     Args:
-        reported: the usage that the provider reports.
+        usage: the usage that the provider reports.
         outgoing: the request.
         text: the answer.
         received: the size of the response body, in bytes.
     """
-    read, written = _tokens(reported.input_tokens), _tokens(reported.output_tokens)
-    cached = _tokens(reported.cache_read_tokens)
-    if cached > read:  # the provider reports cached tokens separately
-        read = _tokens(read + cached)
-    sent, is_estimated = outgoing.sent or b"", False
-    if outgoing.paid and _is_implausible(read, sent):
-        read, is_estimated = len(sent) + WRAPPING, True
-    if outgoing.paid and _is_implausible(written, text.encode(errors="replace")):
-        written, is_estimated = min(received, outgoing.limit), True
-    thought = min(_tokens(reported.output_reasoning_tokens), written)
-    return Usage(read, written, min(cached, read), thought, is_estimated)
+    input_tokens, output_tokens = _tokens(usage.input_tokens), _tokens(usage.output_tokens)
+    cached_tokens = _tokens(usage.cache_read_tokens)
+    if cached_tokens > input_tokens:  # the provider reports cached tokens separately
+        input_tokens = _tokens(input_tokens + cached_tokens)
+    request, is_estimated = outgoing.sent or b"", False
+    if outgoing.paid and _is_implausible(input_tokens, request):
+        input_tokens, is_estimated = len(request) + WRAPPING, True
+    if outgoing.paid and _is_implausible(output_tokens, text.encode(errors="replace")):
+        output_tokens, is_estimated = min(received, outgoing.limit), True
+    reasoning_tokens = min(_tokens(usage.output_reasoning_tokens), output_tokens)
+    return Usage(input_tokens, output_tokens, min(cached_tokens, input_tokens), reasoning_tokens, is_estimated)
 
 
 def _is_implausible(tokens: int, content: bytes) -> bool:
@@ -288,5 +293,5 @@ def _is_implausible(tokens: int, content: bytes) -> bool:
     return tokens <= len(RUN.sub(rb"\1", content)) // BYTES_PER_TOKEN
 
 
-def _tokens(told: int) -> int:
-    return max(0, min(told, MAX_TOKENS))
+def _tokens(count: int) -> int:
+    return max(0, min(count, MAX_TOKENS))

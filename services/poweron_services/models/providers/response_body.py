@@ -60,7 +60,7 @@ async def read_body(response: httpx2.Response) -> bytes:
     if encoding in PLAIN or not raw:
         return raw
     try:
-        return _decompressed(raw, encoding)
+        return _decompress(raw, encoding)
     except zlib.error:
         raise UnreadableResponse(f"it is not the {encoding} that it is said to be") from None
 
@@ -74,7 +74,7 @@ async def _bounded(chunks: AsyncIterable[bytes]) -> bytes:
     return bytes(body)
 
 
-def _decompressed(raw: bytes, encoding: str) -> bytes:
+def _decompress(raw: bytes, encoding: str) -> bytes:
     """Decompress gzip or deflate; some servers send deflate without the header of zlib."""
     has_header = raw[0] & 0x0F == zlib.DEFLATED
     bits = zlib.MAX_WBITS | 16 if encoding != "deflate" else zlib.MAX_WBITS if has_header else -zlib.MAX_WBITS
@@ -99,28 +99,28 @@ def parsed(body: bytes) -> Any:
         return None
 
 
-def corrected(body: bytes, asked: bytes) -> bytes:
+def corrected(body: bytes, request: bytes) -> bytes:
     """Correct the fields of a body on which client libraries would fail.
 
     Args:
         body: JSON; anything else is returned unchanged.
-        asked: the body of the request, which names the model.
+        request: the body of the request, which names the model.
 
     Raises:
         Unreadable: the answer does not have the form of its interface and could mean anything.
     """
-    found = parsed(body)
-    if not isinstance(found, dict) or not any(name in found for name in ANSWERS):
+    answer = parsed(body)
+    if not isinstance(answer, dict) or not any(name in answer for name in ANSWERS):
         return body
-    changed = {**found, "usage": _usage(found)}
-    if not isinstance(found.get("model"), str):
-        changed["model"] = (parsed(asked) or {}).get("model") or ""
+    result = {**answer, "usage": _usage(answer)}
+    if not isinstance(answer.get("model"), str):
+        result["model"] = (parsed(request) or {}).get("model") or ""
     for name, entry in ANSWERS.items():
-        if name in found:
-            changed[name] = [entry(each) for each in _entries(found[name], name) if each not in (None, "")]
-    if "choices" in found:
-        changed |= _chat(changed)
-    return json.dumps(changed).encode()
+        if name in answer:
+            result[name] = [entry(item) for item in _entries(answer[name], name) if item not in (None, "")]
+    if "choices" in answer:
+        result |= _chat(result)
+    return json.dumps(result).encode()
 
 
 def _entries(value: Any, name: str) -> list[Any]:
@@ -136,14 +136,14 @@ def _entries(value: Any, name: str) -> list[Any]:
 
 def _choice(choice: Any) -> dict[str, Any]:
     """Correct a choice of a chat completion; without a message it is empty."""
-    found = _object(choice, "choices")
-    message = {"role": "assistant", "content": ""} if found.get("message") is None else found["message"]
+    fields = _object(choice, "choices")
+    message = {"role": "assistant", "content": ""} if fields.get("message") is None else fields["message"]
     message = dict(_object(message, "message"))
     if isinstance(message.get("content"), dict):
         message["content"] = json.dumps(message["content"])
     if isinstance(message.get("tool_calls"), list):
         message["tool_calls"] = [_tool_call(call) for call in message["tool_calls"]]
-    return {"index": 0, "finish_reason": "stop", **found, "message": message}
+    return {"index": 0, "finish_reason": "stop", **fields, "message": message}
 
 
 def _tool_call(call: Any) -> Any:
@@ -161,30 +161,30 @@ def _block(block: Any) -> dict[str, Any]:
 
 def _item(item: Any) -> dict[str, Any]:
     """Correct an item of a Responses answer: a message has a list of parts, a call its arguments as text."""
-    found = {"type": "message", "content": item} if isinstance(item, str) else _object(item, "output")
-    if isinstance(found.get("arguments"), dict):
-        return {**found, "arguments": json.dumps(found["arguments"])}
-    if found.get("type") != "message":
-        return found
-    parts = [_part(part) for part in _entries(found.get("content"), "content") if part not in (None, "")]
-    return {"id": "", "role": "assistant", "status": "completed", **found, "content": parts}
+    fields = {"type": "message", "content": item} if isinstance(item, str) else _object(item, "output")
+    if isinstance(fields.get("arguments"), dict):
+        return {**fields, "arguments": json.dumps(fields["arguments"])}
+    if fields.get("type") != "message":
+        return fields
+    parts = [_part(part) for part in _entries(fields.get("content"), "content") if part not in (None, "")]
+    return {"id": "", "role": "assistant", "status": "completed", **fields, "content": parts}
 
 
 def _part(part: Any) -> dict[str, Any]:
-    found = {"text": part} if isinstance(part, str) else _object(part, "content")
-    return _with_text({"type": "output_text", "annotations": [], **found})
+    fields = {"text": part} if isinstance(part, str) else _object(part, "content")
+    return _with_text({"type": "output_text", "annotations": [], **fields})
 
 
-def _with_text(found: dict[str, Any]) -> dict[str, Any]:
+def _with_text(fields: dict[str, Any]) -> dict[str, Any]:
     """Correct the text of a part of an answer: null becomes an empty text."""
-    if found.get("type") not in ("text", "output_text"):
-        return found
-    text = found.get("text")
+    if fields.get("type") not in ("text", "output_text"):
+        return fields
+    text = fields.get("text")
     if isinstance(text, dict):
-        return {**found, "text": json.dumps(text)}
+        return {**fields, "text": json.dumps(text)}
     if text is not None and not isinstance(text, str):
         raise _wrong("text", text, "text")
-    return {**found, "text": text or ""}
+    return {**fields, "text": text or ""}
 
 
 def _object(value: Any, name: str) -> dict[str, Any]:
@@ -207,26 +207,26 @@ ANSWERS: Final[Mapping[str, Callable[[Any], dict[str, Any]]]] = {
 """The fields that hold the answer of chat completions, Anthropic and Responses, and how their entries are corrected."""
 
 
-def _chat(found: dict[str, Any]) -> dict[str, Any]:
+def _chat(answer: dict[str, Any]) -> dict[str, Any]:
     """Return the fields of a chat completion that no answer depends on, and an empty answer if there is no choice."""
     nothing = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": ""}}
     return {
-        "id": found["id"] if isinstance(found.get("id"), str) else "",
+        "id": answer["id"] if isinstance(answer.get("id"), str) else "",
         "object": "chat.completion",
-        "created": found["created"] if type(found.get("created")) is int else 0,
-        "choices": found["choices"] or [nothing],
+        "created": answer["created"] if type(answer.get("created")) is int else 0,
+        "choices": answer["choices"] or [nothing],
     }
 
 
-def _usage(found: dict[str, Any]) -> dict[str, Any]:
+def _usage(answer: dict[str, Any]) -> dict[str, Any]:
     """Return the usage with whole numbers only; a count that is not reported is zero, and estimated later."""
-    told = _counts(found["usage"]) if isinstance(found.get("usage"), dict) else {}
-    chat = "choices" in found
+    counts = _counts(answer["usage"]) if isinstance(answer.get("usage"), dict) else {}
+    chat = "choices" in answer
     names = ("prompt_tokens", "completion_tokens") if chat else ("input_tokens", "output_tokens")
-    usage = dict.fromkeys(names, 0) | told
-    if chat or "output" in found:
+    usage = dict.fromkeys(names, 0) | counts
+    if chat or "output" in answer:
         usage.setdefault("total_tokens", usage[names[0]] + usage[names[1]])
-    if "output" in found:
+    if "output" in answer:
         for name, count in (("input_tokens_details", "cached_tokens"), ("output_tokens_details", "reasoning_tokens")):
             usage[name] = {count: 0} | usage.get(name, {})
     return usage
@@ -234,16 +234,16 @@ def _usage(found: dict[str, Any]) -> dict[str, Any]:
 
 def _counts(usage: dict[str, Any]) -> dict[str, Any]:
     """Return each count of tokens as a whole number, even if it is written as text; drop invalid counts."""
-    kept: dict[str, Any] = {}
+    counts: dict[str, Any] = {}
     for name, value in usage.items():
         if isinstance(value, dict):
-            kept[name] = _counts(value)
+            counts[name] = _counts(value)
         elif name.endswith("tokens"):
             if (count := _count(value)) is not None:
-                kept[name] = count
+                counts[name] = count
         elif value is not None and not isinstance(value, list) and not name.endswith("_details"):
-            kept[name] = value
-    return kept
+            counts[name] = value
+    return counts
 
 
 def _count(value: object) -> int | None:
@@ -259,10 +259,10 @@ def _count(value: object) -> int | None:
 
 def error_status(body: bytes) -> int | None:
     """Return the status of an error that came with a status of success; None if the body is not an error."""
-    found = parsed(body)
-    if not isinstance(found, dict) or found.get("object") == "response" or any(found.get(name) for name in ANSWERS):
+    answer = parsed(body)
+    if not isinstance(answer, dict) or answer.get("object") == "response" or any(answer.get(name) for name in ANSWERS):
         return None  # a failed Responses answer reports its own failure
-    error = found.get("error") or (found if "error" in (found.get("object"), found.get("type")) else None)
+    error = answer.get("error") or (answer if "error" in (answer.get("object"), answer.get("type")) else None)
     if not error:
         return None
     known = _status_names(error) if isinstance(error, dict) else ()

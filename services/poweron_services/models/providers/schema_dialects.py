@@ -81,24 +81,24 @@ class Told(NamedTuple):
 def told(schema: Mapping[str, Any], provider: Provider) -> Told:
     """Translate a schema into the dialect of a provider."""
     dialect = DIALECTS[provider]
-    sent = _in_words(_rooted(schema), dialect)
-    if _too_large(sent, dialect):
-        sent = _rooted_again(_joined_alternatives(sent))
-    while (most := _size(sent).values) > dialect.most_values or _size(sent).characters > dialect.most_characters:
-        sent = _without_longest_list(sent)
-        if _size(sent).values == most:
+    result = _in_words(_wrap(schema), dialect)
+    if _too_large(result, dialect):
+        result = _unwrap(_join_alternatives(result))
+    while (most := _size(result).values) > dialect.most_values or _size(result).characters > dialect.most_characters:
+        result = _without_longest_list(result)
+        if _size(result).values == most:
             break
-    return Told(sent, _is_closed(sent) and not _too_large(sent, dialect))
+    return Told(result, _is_closed(result) and not _too_large(result, dialect))
 
 
-def _rooted(schema: Mapping[str, Any]) -> Schema:
+def _wrap(schema: Mapping[str, Any]) -> Schema:
     """Wrap alternatives at the top level, so that the schema is that of one object."""
     if "anyOf" not in schema:
         return dict(schema)
     return {"type": "object", "properties": {ANSWER: schema}, "required": [ANSWER], "additionalProperties": False}
 
 
-def _rooted_again(schema: Schema) -> Schema:
+def _unwrap(schema: Schema) -> Schema:
     """Remove the wrapper around alternatives that were joined."""
     inner: Schema = schema["properties"].get(ANSWER, schema)
     return inner if inner.get("type") == "object" else schema
@@ -110,23 +110,23 @@ def _rooted_again(schema: Schema) -> Schema:
 def _in_words(schema: Any, dialect: Dialect) -> Schema:
     if not isinstance(schema, dict):
         return {}
-    sent: Schema = {word: schema[word] for word in ("type", "enum") if word in schema}
+    result: Schema = {word: schema[word] for word in ("type", "enum") if word in schema}
     if "const" in schema:
-        sent["enum"] = [schema["const"]]
-    if (few := _few_numbers(schema)) and "minimum" not in dialect.bounds:
-        sent["enum"] = few
-    if all(isinstance(each, str) for each in sent.get("enum", [None])):
-        sent["type"] = "string"  # strict modes require a type for each value
-    if isinstance(sent.get("type"), list):
-        sent = {"anyOf": [{**sent, "type": kind} for kind in sent["type"]]}
+        result["enum"] = [schema["const"]]
+    if (numbers := _few_numbers(schema)) and "minimum" not in dialect.bounds:
+        result["enum"] = numbers
+    if all(isinstance(value, str) for value in result.get("enum", [None])):
+        result["type"] = "string"  # strict modes require a type for each value
+    if isinstance(result.get("type"), list):
+        result = {"anyOf": [{**result, "type": kind} for kind in result["type"]]}
     alternatives = schema.get("anyOf", schema.get("oneOf"))
     if alternatives is not None:
-        sent["anyOf"] = _distinct(_in_words(each, dialect) for each in alternatives)
+        result["anyOf"] = _distinct(_in_words(alternative, dialect) for alternative in alternatives)
     if schema.get("type") == "array":
-        sent["items"] = _in_words(schema.get("items", True), dialect)
+        result["items"] = _in_words(schema.get("items", True), dialect)
     if schema.get("type") == "object":
-        sent |= _members(schema, dialect)
-    return sent | _bounds(schema, dialect)
+        result |= _members(schema, dialect)
+    return result | _bounds(schema, dialect)
 
 
 def _few_numbers(schema: Schema) -> list[int]:
@@ -138,11 +138,11 @@ def _few_numbers(schema: Schema) -> list[int]:
 
 
 def _distinct(schemas: Iterator[Schema]) -> list[Schema]:
-    found: list[Schema] = []
-    for each in schemas:
-        if each not in found:
-            found.append(each)
-    return found
+    result: list[Schema] = []
+    for schema in schemas:
+        if schema not in result:
+            result.append(schema)
+    return result
 
 
 def _members(schema: Schema, dialect: Dialect) -> Schema:
@@ -161,8 +161,8 @@ def _bounds(schema: Schema, dialect: Dialect) -> Schema:
     if not _PLAIN_PATTERN.fullmatch(str(known.get("pattern", "^$"))):
         del known["pattern"]
     other = [
-        said.format(schema[word])
-        for word, said in _BOUNDS.items()
+        template.format(schema[word])
+        for word, template in _BOUNDS.items()
         if word in schema and word not in known and (word, schema[word]) != ("minLength", 1)
         if word != "maxLength" or schema[word] < LONG
     ]
@@ -190,9 +190,9 @@ def _size(schema: Schema) -> _Size:
 def _count(schema: Schema, size: _Size, depth: int) -> None:
     members: dict[str, Schema] = schema.get("properties", {})
     size.properties += len(members)
-    size.unions += sum("anyOf" in each for each in members.values())
+    size.unions += sum("anyOf" in member for member in members.values())
     size.values += len(schema.get("enum", ()))
-    size.characters += sum(len(each) for each in members) + sum(len(str(each)) for each in schema.get("enum", ()))
+    size.characters += sum(len(word) for word in members) + sum(len(str(word)) for word in schema.get("enum", ()))
     depth += schema.get("type") == "object"
     size.depth = max(size.depth, depth)
     for inner in (*members.values(), *schema.get("anyOf", ()), *filter(None, [schema.get("items")])):
@@ -218,91 +218,95 @@ def _is_closed(schema: Schema) -> bool:
 # --- joining ---------------------------------------------------------------------------------------------
 
 
-def _joined_alternatives(schema: Schema) -> Schema:
+def _join_alternatives(schema: Schema) -> Schema:
     """Join alternatives that are objects into one, inner schemas first."""
-    return _rewritten(schema, _join)
+    return _rewrite(schema, _join)
 
 
-def _rewritten(schema: Schema, change: Callable[[Schema], Schema]) -> Schema:
+def _rewrite(schema: Schema, change: Callable[[Schema], Schema]) -> Schema:
     """Change every schema within a schema, inner ones first."""
     inside = dict(schema)
     if "properties" in schema:
-        inside["properties"] = {name: _rewritten(each, change) for name, each in schema["properties"].items()}
+        inside["properties"] = {name: _rewrite(inner, change) for name, inner in schema["properties"].items()}
     if "anyOf" in schema:
-        inside["anyOf"] = [_rewritten(each, change) for each in schema["anyOf"]]
+        inside["anyOf"] = [_rewrite(inner, change) for inner in schema["anyOf"]]
     if "items" in schema:
-        inside["items"] = _rewritten(schema["items"], change)
+        inside["items"] = _rewrite(schema["items"], change)
     return change(inside)
 
 
 def _join(schema: Schema) -> Schema:
-    objects = [each for each in schema.get("anyOf", ()) if each.get("type") == "object"]
+    objects = [alternative for alternative in schema.get("anyOf", ()) if alternative.get("type") == "object"]
     if len(objects) < 2:
         return schema
-    others = [each for each in schema["anyOf"] if each not in objects]
-    whole = objects[0]
-    for each in objects[1:]:
-        whole = _either(whole, each)
-    return {**schema, "anyOf": [whole, *others]} if others else whole
+    others = [alternative for alternative in schema["anyOf"] if alternative not in objects]
+    union = objects[0]
+    for alternative in objects[1:]:
+        union = _either(union, alternative)
+    return {**schema, "anyOf": [union, *others]} if others else union
 
 
-def _either(one: Schema, other: Schema) -> Schema:
+def _either(first: Schema, second: Schema) -> Schema:
     """Return a schema that admits what either one admits, and as little else as possible."""
-    if one == other:
-        return one
-    if "enum" in one and "enum" in other and one.get("type") == other.get("type"):
-        return {**one, "enum": list(dict.fromkeys([*one["enum"], *other["enum"]]))}
-    if one.get("type") == other.get("type") == "object":
-        is_open = [each for each in (one, other) if "properties" not in each]
-        return is_open[0] if is_open else _either_object(one, other)
-    if one.get("type") == other.get("type") == "array":
-        return _either_list(one, other)
-    return {"anyOf": _flat(one, other)}
+    if first == second:
+        return first
+    if "enum" in first and "enum" in second and first.get("type") == second.get("type"):
+        return {**first, "enum": list(dict.fromkeys([*first["enum"], *second["enum"]]))}
+    if first.get("type") == second.get("type") == "object":
+        is_open = [side for side in (first, second) if "properties" not in side]
+        return is_open[0] if is_open else _either_object(first, second)
+    if first.get("type") == second.get("type") == "array":
+        return _either_list(first, second)
+    return {"anyOf": _flat(first, second)}
 
 
-def _either_object(one: Schema, other: Schema) -> Schema:
-    mine, theirs = one["properties"], other["properties"]
+def _either_object(first: Schema, second: Schema) -> Schema:
+    first_members, second_members = first["properties"], second["properties"]
     members = {
-        name: _either(mine.get(name, theirs.get(name)), theirs.get(name, mine.get(name)))
-        for name in dict.fromkeys([*mine, *theirs])
+        name: _either(
+            first_members.get(name, second_members.get(name)), second_members.get(name, first_members.get(name))
+        )
+        for name in dict.fromkeys([*first_members, *second_members])
     }
     return {"type": "object", "properties": members, "required": list(members), "additionalProperties": False}
 
 
-def _either_list(one: Schema, other: Schema) -> Schema:
-    empty = [each for each in (one, other) if each.get("maxItems") == 0]
-    items = other["items"] if empty == [one] else one["items"] if empty else _either(one["items"], other["items"])
-    joined: Schema = {"type": "array", "items": items}
-    if least := min(one.get("minItems", 0), other.get("minItems", 0)):
-        joined["minItems"] = least
-    if "maxItems" in one and "maxItems" in other:
-        joined["maxItems"] = max(one["maxItems"], other["maxItems"])
-    return joined
+def _either_list(first: Schema, second: Schema) -> Schema:
+    empty = [side for side in (first, second) if side.get("maxItems") == 0]
+    items = (
+        second["items"] if empty == [first] else first["items"] if empty else _either(first["items"], second["items"])
+    )
+    result: Schema = {"type": "array", "items": items}
+    if least := min(first.get("minItems", 0), second.get("minItems", 0)):
+        result["minItems"] = least
+    if "maxItems" in first and "maxItems" in second:
+        result["maxItems"] = max(first["maxItems"], second["maxItems"])
+    return result
 
 
-def _flat(one: Schema, other: Schema) -> list[Schema]:
+def _flat(first: Schema, second: Schema) -> list[Schema]:
     """Return the alternatives of both schemas; objects among them are joined into one."""
-    alternatives = [each for schema in (one, other) for each in schema.get("anyOf", [schema])]
+    alternatives = [alternative for schema in (first, second) for alternative in schema.get("anyOf", [schema])]
     joined = _join({"anyOf": _distinct(iter(alternatives))})
-    found: list[Schema] = joined.get("anyOf", [joined])
-    return found
+    result: list[Schema] = joined.get("anyOf", [joined])
+    return result
 
 
 def _without_longest_list(schema: Schema) -> Schema:
     """Allow any text instead of the longest list of values in a schema."""
-    longest = max(_lists(schema), key=lambda values: sum(len(str(each)) + 1 for each in values), default=None)
+    longest = max(_lists(schema), key=lambda values: sum(len(str(value)) + 1 for value in values), default=None)
 
-    def opened(each: Schema) -> Schema:
-        if longest is None or each.get("enum") != longest:
-            return each
-        return {**{word: inner for word, inner in each.items() if word != "enum"}, "type": "string"}
+    def open_list(member: Schema) -> Schema:
+        if longest is None or member.get("enum") != longest:
+            return member
+        return {**{word: inner for word, inner in member.items() if word != "enum"}, "type": "string"}
 
-    return _rewritten(schema, opened)
+    return _rewrite(schema, open_list)
 
 
 def _lists(schema: Schema) -> Iterator[list[Any]]:
     if "enum" in schema:
         yield schema["enum"]
     inside = (*schema.get("properties", {}).values(), *schema.get("anyOf", ()))
-    for each in (*inside, *filter(None, [schema.get("items")])):
-        yield from _lists(each)
+    for inner in (*inside, *filter(None, [schema.get("items")])):
+        yield from _lists(inner)

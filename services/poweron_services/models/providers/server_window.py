@@ -33,17 +33,17 @@ async def server_window(client: httpx2.AsyncClient, way: Access, model: str) -> 
     root, ask = way.place.rstrip("/"), _Server(client, way.key)
     with suppress(TimeoutError):
         async with asyncio.timeout(PATIENCE):
-            listed = await ask(f"{root}/models")
-            if (found := _listed(listed, model)) is not None:
-                return found
+            models = await ask(f"{root}/models")
+            if (window := _listed_window(models, model)) is not None:
+                return window
             root = root.removesuffix("/v1")
-            if (found := _usable(_at(await ask(f"{root}/props"), "default_generation_settings", "n_ctx"))) is not None:
-                return found
-            loaded = _entries(await ask(f"{root}/api/ps"), "models", model)
+            if (window := _usable(_at(await ask(f"{root}/props"), "default_generation_settings", "n_ctx"))) is not None:
+                return window
+            entries = _entries(await ask(f"{root}/api/ps"), "models", model)
             if (
-                found := next(filter(None, (_usable(each.get("context_length")) for each in loaded)), None)
+                window := next(filter(None, (_usable(entry.get("context_length")) for entry in entries)), None)
             ) is not None:
-                return found
+                return window
             set_to = _NUM_CTX.search(str(_at(await ask(f"{root}/api/show", {"model": model}), "parameters")))
             if ask.reached:
                 return _usable(int(set_to[1])) if set_to else None
@@ -70,21 +70,21 @@ class _Server:
             return None
 
 
-def _listed(listed: Any, model: str) -> int | None:
+def _listed_window(body: Any, model: str) -> int | None:
     """Return the window in the entry of the model, or in the only entry."""
-    for entry in _entries(listed, "data", model):
+    for entry in _entries(body, "data", model):
         meta = entry.get("meta")
         values = [*map(entry.get, NAMES), _at(meta, "n_ctx")]
-        if (found := next(filter(None, map(_usable, values)), None)) is not None:
-            return found
+        if (window := next(filter(None, map(_usable, values)), None)) is not None:
+            return window
     return None
 
 
-def _entries(listed: Any, member: str, model: str) -> Iterator[Mapping[str, Any]]:
-    entries = _at(listed, member)
-    known = [each for each in entries if isinstance(each, Mapping)] if isinstance(entries, list) else []
-    named = [each for each in known if model in (each.get("id"), each.get("name"), each.get("model"))]
-    yield from named or (known if len(known) == 1 else [])
+def _entries(body: Any, member: str, model: str) -> Iterator[Mapping[str, Any]]:
+    entries = _at(body, member)
+    known = [entry for entry in entries if isinstance(entry, Mapping)] if isinstance(entries, list) else []
+    matches = [entry for entry in known if model in (entry.get("id"), entry.get("name"), entry.get("model"))]
+    yield from matches or (known if len(known) == 1 else [])
 
 
 def _at(value: Any, *members: str) -> Any:

@@ -191,7 +191,7 @@ async def test_cancelling_kills_the_child() -> None:
 async def test_a_child_that_says_anything_else_than_an_answer_is_not_believed() -> None:
     for said in (b"", b"{}", b'{"page": {"text": 1}}', b'{"unreadable": "nonsense"}', b"[" * 9_999):
         with pytest.raises(page_child.PageUnread) as unread:
-            page_child._understood(said)
+            page_child._parse_answer(said)
         assert unread.value.code == "document_damaged"
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from poweron_services.connectors.document_reader import extract
 from poweron_services.models.builtin.brief import MOST, brief
-from poweron_services.models.builtin.passages import library
+from poweron_services.models.builtin.passages import build_library
 from poweron_services.models.prompts import ProcessPrompt, SourceText
 
 NOTES = """# notes.md
@@ -113,7 +113,7 @@ def test_of_a_book_there_is_a_sentence_of_each_chapter() -> None:
         for number in range(1, 16)
     ]
     text = "# book\n\n" + "\n\n".join(chapters)
-    answer = brief(library((SourceText("1", "book.md", text),), "en"), frozenset(), "en")
+    answer = brief(build_library((SourceText("1", "book.md", text),), "en"), frozenset(), "en")
     assert len(told(answer)) == 15
 
 
@@ -128,7 +128,7 @@ SENTENCES = st.lists(
 
 @given(sentences=SENTENCES)
 def test_whatever_is_told_stands_so_in_the_document(sentences: list[str]) -> None:
-    held = library((SourceText("1", "d.md", f"# d\n\n{' '.join(sentences)}\n"),), "en")
+    held = build_library((SourceText("1", "d.md", f"# d\n\n{' '.join(sentences)}\n"),), "en")
     found = told(brief(held, frozenset(), "en"))
     assert 1 <= len(found) <= MOST
     assert all(one in sentences for one in found)

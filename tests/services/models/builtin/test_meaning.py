@@ -14,7 +14,7 @@ from werkzeug import Response
 from poweron_events.errors import Unavailable
 from poweron_services.models.builtin import BuiltinModel
 from poweron_services.models.builtin.passage_search import Finding, PassageSearch
-from poweron_services.models.builtin.passages import library
+from poweron_services.models.builtin.passages import build_library
 from poweron_services.models.builtin.vocabulary import language_of
 from poweron_services.models.embedding import local_embedder
 from poweron_services.models.embedding.embedder import Embedder, Remembering, Vector, nearness
@@ -53,7 +53,7 @@ class Away(Counting):
 def found(question: str, document: str, embedder: Embedder | None) -> Finding:
     language = language_of(question)
     text = (ANSWERS / document).read_text(encoding="utf-8")
-    held = library((SourceText(document, document, text),), language)
+    held = build_library((SourceText(document, document, text),), language)
     (finding,) = PassageSearch(held, language, embedder).findings(question)
     return finding
 
@@ -145,7 +145,7 @@ def test_of_many_passages_those_are_compared_that_share_words_or_pieces_of_them(
     sentences = [f"Sentence number {number} is about nothing at all." for number in range(400)]
     text = "\n\n".join([*sentences, "The caretakers live upstairs."])
     embedder = Counting()
-    PassageSearch(library((SourceText("a", "a", text),), "en"), "en", embedder).findings("Who is our caretaker?")
+    PassageSearch(build_library((SourceText("a", "a", text),), "en"), "en", embedder).findings("Who is our caretaker?")
     assert len(embedder.asked) <= 150
     assert "The caretakers live upstairs." in embedder.asked
 

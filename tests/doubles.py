@@ -33,7 +33,7 @@ from poweron_services.actions.action import Action, Done, Order, ReadDocument, R
 from poweron_services.actions.registry import actions
 from poweron_services.connectors.document_reader import DocumentReader
 from poweron_services.connectors.report_renderer import ReportRenderer
-from poweron_services.connectors.web_port import Web
+from poweron_services.connectors.web_access import Web
 from poweron_services.decider.action_lists import EVERYTHING, ActionLists
 from poweron_services.decider.approval import NEVER, Approval
 from poweron_services.fork.forks import Forks

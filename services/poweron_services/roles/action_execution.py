@@ -31,7 +31,7 @@ from poweron_services.actions.action import Action, Done, Failed, InputDocument,
 from poweron_services.connectors.search.search_provider import SearchQuery, SearchResults
 from poweron_services.connectors.web.page_cache import FetchedPage
 from poweron_services.connectors.web.response_cache import Reader
-from poweron_services.connectors.web_port import Web
+from poweron_services.connectors.web_access import Web
 from poweron_services.decider.action_lists import EVERYTHING, ActionLists
 from poweron_services.decider.approval import NEVER, Approval
 from poweron_services.decider.authorship import written_by_model

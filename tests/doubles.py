@@ -33,7 +33,7 @@ from poweron_services.actions.action import Action, Done, Order, ReadDocument, R
 from poweron_services.actions.registry import actions
 from poweron_services.connectors.document_reader import DocumentReader
 from poweron_services.connectors.report_renderer import ReportRenderer
-from poweron_services.connectors.web_port import Web
+from poweron_services.connectors.web_access import Web
 from poweron_services.decider.action_lists import EVERYTHING, ActionLists
 from poweron_services.decider.approval import NEVER, Approval
 from poweron_services.fork.forks import Forks
@@ -51,6 +51,7 @@ from poweron_services.models.prompts import (
     SelectionPrompt,
 )
 from poweron_services.models.scripted import ScriptedModel
+from poweron_services.roles.action_execution import Execution
 from poweron_services.roles.action_secrets import NO_ACTION_SECRETS, ActionSecrets
 from poweron_services.roles.executor import Executor
 from poweron_services.runtime.stages import StageFunction
@@ -354,20 +355,18 @@ class World:
         instance = f"p{len(self.processes)}"
         caller = Caller(self.model, self.content)
         forks = Forks(self, self.content, {name: action.spec for name, action in self.actions.items()})
-        executor = Executor(
+        execution = Execution(
             actions=self.actions,
             caller=caller,
             content=self.content,
-            worker=instance,
             observes="observer" in roles,
-            concurrency=concurrency,
             now_ms=clock,
             approval=approval,
             web=web or self.web,
             lists=lists,
             secrets=secrets,
-            forks=forks,
         )
+        executor = Executor(execution, worker=instance, concurrency=concurrency, forks=forks)
         known = {**forks.first(self.stage_functions(caller)), **(stage_functions or {})}
         worker = Worker(
             event_log=log,

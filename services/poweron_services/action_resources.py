@@ -16,7 +16,8 @@ from poweron_services.connectors.mcp.tool_catalog import ApprovedTool
 from poweron_services.connectors.page_reader import PageReader
 from poweron_services.connectors.report_renderer import ReportRenderer
 from poweron_services.connectors.text_recognition import TextRecognition
-from poweron_services.connectors.web_port import Web
+from poweron_services.connectors.web.web_settings import WebSettings
+from poweron_services.connectors.web_access import Web, no_search, open_web
 from poweron_services.decider.action_lists import ActionLists
 from poweron_services.decider.approval import Approval
 from poweron_services.log_redaction import own_secrets
@@ -156,13 +157,9 @@ def _search_engine(settings: Settings) -> AbstractAsyncContextManager["SearchEng
 
 
 def _web(connections: Connections, engine: "SearchEngine | None") -> AbstractAsyncContextManager[Web]:
-    from poweron_services.connectors.web.page_cache import no_local_pages  # noqa: PLC0415 - takes time to import
-    from poweron_services.connectors.web.web_settings import WebSettings  # noqa: PLC0415
-    from poweron_services.connectors.web_access import no_search, open_web  # noqa: PLC0415
-
     return open_web(
         WebSettings.of(connections.settings),
         connections.content,
         search=engine.search if engine else no_search,
-        local_pages=(engine.folder_page if engine else None) or no_local_pages,
+        local_pages=engine.folder_page if engine else None,
     )

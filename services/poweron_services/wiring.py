@@ -33,6 +33,7 @@ from poweron_services.models.embedding.embedder import Embedder, Remembering
 from poweron_services.models.embedding.local_embedder import packaged_embedder
 from poweron_services.models.model_choice import FallbackModel, StagedModel
 from poweron_services.postgres_ports import PostgresPorts
+from poweron_services.roles.action_execution import Execution
 from poweron_services.roles.address_check import ConfiguredPlaces
 from poweron_services.roles.executor import Executor
 from poweron_services.roles.observer import Observer
@@ -301,13 +302,11 @@ def _worker(
     caller = Caller(model, connections.content, unpriced_models(connections.settings))
     ports = PostgresPorts(connections.pool)
     forks = Forks(ports, connections.content, work.specs)
-    executor = Executor(
+    execution = Execution(
         actions=work.actions,
         caller=caller,
         content=connections.content,
-        worker=process.instance,
         observes="observer" in roles,
-        concurrency=connections.settings.concurrency,
         now_ms=now_ms,
         approval=work.approval,
         web=work.web,
@@ -315,8 +314,9 @@ def _worker(
         configured_places=work.configured_places,
         progress=progress.step,
         secrets=work.secrets,
-        forks=forks,
     )
+    concurrency = connections.settings.concurrency
+    executor = Executor(execution, worker=process.instance, concurrency=concurrency, forks=forks)
     functions = forks.first(stage_functions(caller, connections.content, work.specs, work.configured_places))
     return Worker(
         event_log=connections.log,
@@ -325,7 +325,7 @@ def _worker(
         executor=executor if "executor" in roles else None,
         group=group_of(roles),
         instance=process.instance,
-        concurrency=connections.settings.concurrency,
+        concurrency=concurrency,
         now_ms=now_ms,
         spans=process.spans,
     )

@@ -17,6 +17,7 @@ from poweron_services.decider.approval import Approval
 from poweron_services.intake.request_intake import Intake
 from poweron_services.models.call import Caller
 from poweron_services.postgres_ports import PostgresPorts
+from poweron_services.roles.action_execution import Execution
 from poweron_services.roles.executor import Executor
 from poweron_services.runtime.worker import Worker
 from poweron_services.wiring import FOLDING, group_of, stage_functions
@@ -140,16 +141,15 @@ class Process:
         actions = {name: Effect(name, self._effect, self._chance) for name in CLASSES}
         specs = {name: action.spec for name, action in actions.items()}
         known = stage_functions(caller, self._content, specs)
-        executor = Executor(
+        execution = Execution(
             actions=actions,
             caller=caller,
             content=self._content,
-            worker=self.name,
             observes="observer" in roles,
-            concurrency=CONCURRENCY,
             now_ms=self.now_ms,
             approval=self._executes_by,
         )
+        executor = Executor(execution, worker=self.name, concurrency=CONCURRENCY)
         return Worker(
             event_log=self.cable,
             snapshots=PostgresPorts(self.pool),

@@ -16,8 +16,9 @@ from poweron_services.connectors.document_reader import ExtractedDocument, LoadB
 from poweron_services.connectors.mcp.tool_catalog import ApprovedTool
 from poweron_services.connectors.page_text import OpenPages
 from poweron_services.connectors.report_renderer import Draft, RenderedReport
-from poweron_services.connectors.search.search_provider import Search, SearchQuery, SearchResults
+from poweron_services.connectors.search.search_provider import Search
 from poweron_services.connectors.web.page_cache import FetchedPage, FetchPage
+from poweron_services.connectors.web_access import no_search
 from poweron_services.models.call import Called
 from poweron_services.models.prompts import Prompt
 from poweron_services.settings.action_connections import Connection
@@ -106,10 +107,6 @@ async def _refuse_fetch(_: str) -> FetchedPage:
     raise Refused("The web cannot be reached from here.", code="web_unavailable")
 
 
-async def _refuse_search(_: SearchQuery) -> SearchResults:
-    raise Refused("There is no search engine.", code="search_unavailable")
-
-
 @dataclass(frozen=True, slots=True)
 class Order:
     """What an action must do. The parameters match the schema of its spec."""
@@ -124,7 +121,7 @@ class Order:
     request: str = ""
     """What the user asked for."""
     fetch: FetchPage = _refuse_fetch
-    search: Search = _refuse_search
+    search: Search = no_search
     known_addresses: frozenset[str] = frozenset()
     """The addresses that appear verbatim in a request of the workflow or in a link field of an observation (S4)."""
     max_pages: int = 50

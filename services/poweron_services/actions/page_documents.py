@@ -1,6 +1,7 @@
 """Pages as documents of a result: a head that says where the text comes from, then the text.
 
 The head ends with a line of three dashes; nothing that pages say about themselves can put such a line into it.
+Also ranks the addresses that pages link to by the question.
 """
 
 import hashlib

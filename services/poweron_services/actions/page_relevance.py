@@ -1,4 +1,7 @@
-"""The relevance of texts to a question: BM25 over all of them together, on word stems without stop words."""
+"""The relevance of texts to a question: BM25 over all of them together, on word stems without stop words.
+
+The text of a page is divided into sentences, each with its place, and these are joined into passages to compare.
+"""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -21,6 +24,12 @@ _ITEM: Final = re.compile(r"[ \t]*(?:[-*+\u2022]|\d{1,3}[.)]|\|)[ \t]+")
 _RULE: Final = re.compile(r"[\s|:=-]+")
 _LINK: Final = re.compile(r"!?\[([^\[\]\n]{0,300})\]\([^)\s]{0,2048}\)")
 _MARKS: Final = re.compile(r"\*\*|__|`+")
+MEMORY: Final = 15_000_000  # bytes, the least that the index needs for writing
+MAX_WORDS: Final = 100  # words of a question
+NEAR_WORDS: Final = 3  # positions by which two words may be separated and still count as adjacent
+TOGETHER: Final = 2.0  # weight of two adjacent words of the question
+ALIKE: Final = 0.4  # weight of a synonym of a word of the question
+_FIELD, _NUMBER, _ANALYZER = "text", "number", "words"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,15 +45,6 @@ class PageSentence:
     def place(self) -> str:
         """The heading above it, or the number of its paragraph if there is none."""
         return self.heading or f"paragraph {self.paragraph}"
-
-
-MEMORY: Final = 15_000_000  # bytes, the least that the index needs for writing
-MAX_WORDS: Final = 100  # words of a question
-NEAR_WORDS: Final = 3  # positions by which two words may be separated and still count as adjacent
-TOGETHER: Final = 2.0  # weight of two adjacent words of the question
-ALIKE: Final = 0.4  # weight of a synonym of a word of the question
-
-_FIELD, _NUMBER, _ANALYZER = "text", "number", "words"
 
 
 class Relevance:

@@ -12,8 +12,7 @@ from poweron_events.execution import ActionResult
 from poweron_services.actions.action import Ask, Done, Failed, Order, Origin
 from poweron_services.actions.page_documents import MAX_LINKS, merged, names, page_document, promising
 from poweron_services.actions.page_fetcher import GatheredPage, Gathering, UnreadPage, comparable, shown
-from poweron_services.actions.page_findings import FoundPage, Said, found_in
-from poweron_services.actions.page_judgement import judged
+from poweron_services.actions.page_findings import FoundPage, Said, found_in, judged
 from poweron_services.connectors.search.search_provider import SearchQuery, SearchResults
 
 MAX_FAILURES: Final = 5  # pages that have a note of their own

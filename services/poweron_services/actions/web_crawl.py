@@ -27,6 +27,11 @@ HTML: Final = ("text/html", "application/xhtml+xml")
 PLAIN: Final = ("text/markdown", "text/plain")
 MAX_MARKUP: Final = 10_000_000  # characters of a page that are searched
 MAX_ADDRESSES: Final = 10_000  # addresses of a document
+LIMITS: Final[dict[ExtractDepth, GatheringLimits]] = {
+    "basic": GatheringLimits(pages=20, seconds=240.0),
+    "advanced": GatheringLimits(pages=1_000, seconds=240.0),
+}
+MAX_DEPTH: Final = 2  # links followed from an address in a document
 
 
 @dataclass(slots=True)
@@ -40,13 +45,6 @@ class FoundAddresses:
     """Addresses that only a model wrote and may have made up (S4)."""
     unread: Sequence[UnreadDocument] = ()
     notes: Sequence[str] = ()
-
-
-LIMITS: Final[dict[ExtractDepth, GatheringLimits]] = {
-    "basic": GatheringLimits(pages=20, seconds=240.0),
-    "advanced": GatheringLimits(pages=1_000, seconds=240.0),
-}
-MAX_DEPTH: Final = 2  # links followed from an address in a document
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
-"""Access to the web for the workflows of one process; pages and searches are stored with their workflow."""
+"""The access of workflows to the web: pages and searches are stored with their workflow, so none is fetched twice."""
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from typing import Final
@@ -12,7 +12,7 @@ from poweron_events.content import ContentStore
 from poweron_events.errors import Refused
 from poweron_services.connectors.search.search_provider import Search, SearchQuery, SearchResults
 from poweron_services.connectors.web.host_turns import HostTurns
-from poweron_services.connectors.web.page_cache import FetchedPage, KeptPages, LocalPages, no_local_pages
+from poweron_services.connectors.web.page_cache import FetchedPage, KeptPages, LocalPages
 from poweron_services.connectors.web.response_cache import Answer, KeptAnswers, Reader
 from poweron_services.connectors.web.web_address import WebAddress
 from poweron_services.connectors.web.web_client import open_web_client
@@ -45,18 +45,17 @@ class KeptSearches:
 
 
 @dataclass(frozen=True, slots=True)
-class KeptWeb:
-    """The implementation of `Web` that roles receive."""
+class Web:
+    """Returns the stored answer of the workflow if there is one, no matter which step fetched it.
 
-    pages: KeptPages
-    searches: KeptSearches
+    Both functions raise `Refused` with a code and a sentence if there is no answer, and `Unavailable` if this machine
+    or the content store fails. A refusal is stored for its step and repeated to it without another request.
+    """
+
+    fetch: Callable[[Reader, str], Awaitable[FetchedPage]]
+    search: Callable[[Reader, SearchQuery], Awaitable[SearchResults]]
     max_pages: int = MAX_PAGES
-
-    async def fetch(self, reader: Reader, url: str, /) -> FetchedPage:
-        return await self.pages.fetch(reader, url)
-
-    async def search(self, reader: Reader, query: SearchQuery, /) -> SearchResults:
-        return await self.searches.search(reader, query)
+    """The number of pages that one step may fetch."""
 
 
 @asynccontextmanager
@@ -65,13 +64,13 @@ async def open_web(
     content: ContentStore,
     *,
     search: Search = no_search,
-    local_pages: LocalPages = no_local_pages,
-) -> AsyncGenerator[KeptWeb, None]:
+    local_pages: LocalPages | None = None,
+) -> AsyncGenerator[Web, None]:
     """Open access to the web for the context; `local_pages` serves the addresses that are not fetched from the web."""
     async with open_web_client(settings) as client:
         turns = HostTurns(settings.pause, _is_own(WebRules(settings)))
         pages = KeptPages(client, content, turns, local_pages=local_pages)
-        yield KeptWeb(pages, KeptSearches(search, content), settings.max_pages)
+        yield Web(pages.fetch, KeptSearches(search, content).search, settings.max_pages)
 
 
 def _is_own(rules: WebRules) -> Callable[[WebAddress], bool]:

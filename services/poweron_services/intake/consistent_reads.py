@@ -12,6 +12,7 @@ from poweron_events.task_cancellation import retrieve_error
 from poweron_services.intake.intake_ports import IntakeQueries
 
 QUERY_PERIOD = 0.02  # seconds between two queries while a caller waits for the rows to change
+REACH_TIMEOUT = 10.0  # seconds until a request waits for its next try, and the log says so
 Seen = TypeVar("Seen")
 
 
@@ -41,9 +42,6 @@ class SharedQuery(Generic[Seen]):
         await asyncio.sleep(self._asked + QUERY_PERIOD - asyncio.get_running_loop().time())
         self._next, self._asked = None, asyncio.get_running_loop().time()
         return await self._ask()
-
-
-REACH_TIMEOUT = 10.0  # seconds until a request waits for its next try, and the log says so
 
 
 class ConsistentReads:

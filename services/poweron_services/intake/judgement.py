@@ -1,4 +1,4 @@
-"""Judgement: whether a request can be accepted in the state of its workflow, and on which terms.
+"""Judgement: whether a request or a person's approval can be accepted in the state of its workflow, and on which terms.
 
 No clock and no await: the caller provides what the rows say.
 """
@@ -18,6 +18,7 @@ from poweron_events.request import (
     CancellationRequested,
     ForkedFrom,
     RefusalReason,
+    RequestApproval,
     RequestCancellation,
     RequestIdentity,
     RequestRefused,
@@ -33,6 +34,7 @@ from poweron_events.validation_messages import MAX_REASON
 from poweron_services.decider.action_lists import EVERYTHING, ActionLists
 from poweron_services.decider.approval import joined
 from poweron_services.decider.rules import price_unknown
+from poweron_services.intake.intake_ports import OpenQuestion
 from poweron_services.text.language_detection import detect
 
 IntakeEvent = (
@@ -158,6 +160,40 @@ def round_is_over(request: RequestCancellation) -> Refusal:
     return Refusal("round_ended", f"Round {request.round} has ended or is ending already.")
 
 
+def approval_refusal(request: RequestApproval, approval: OpenQuestion | None, now_ms: int) -> Refusal | None:
+    """Return why a person's answer about a waiting action cannot be accepted, or None if it can."""
+    place = f"Step {request.step} of task {request.task} in round {request.round}"
+    if approval is None:
+        return Refusal("nothing_to_approve", f"{place} does not wait for an approval.")
+    if approval.state != "asked":
+        granted = approval.state == "granted"
+        said = f"{place} was {'approved' if granted else 'denied'} already{_by(approval)}."
+        return Refusal("already_approved" if granted else "already_denied", said)
+    if not approval.waits:
+        return Refusal("nothing_to_approve", f"{place} does not wait for an approval any more; its round was stopped.")
+    if request.parameters_sha256 != approval.parameters_sha256:
+        said = f"{place} waits with other parameters than those that the answer is about; look at them again."
+        return Refusal("other_parameters", said)
+    if now_ms >= approval.due_ms:
+        said = f"The time in which {place[0].lower()}{place[1:]} could be approved is over."
+        return Refusal("approval_overdue", said)
+    return None
+
+
+def approval_answer(identity: RequestIdentity, request: RequestApproval) -> ApprovalGranted | ApprovalDenied:
+    """The person's answer as an event."""
+    return (ApprovalGranted if request.decision == "approve" else ApprovalDenied)(
+        round=request.round,
+        task=request.task,
+        attempt=request.attempt,
+        step=request.step,
+        parameters_sha256=request.parameters_sha256,
+        reason=request.reason,
+        requester=request.requester,
+        request=identity,
+    )
+
+
 def terms(
     request: Terms,
     before: Opening | None = None,
@@ -200,6 +236,10 @@ def _language(request: Terms, before: Opening | None, default_language: str | No
         return {"user_language": language}
     detection = detect(request.prompt) or earlier
     return {"user_language": detection, "user_language_detected": detection is not None}
+
+
+def _by(approval: OpenQuestion) -> str:
+    return f" by {approval.by}" if approval.by else ""
 
 
 def _no_such_round(last: int, named: int) -> Refusal:

@@ -1,12 +1,21 @@
 """The limit of open workflows: while it is reached, openings wait (docs/decisions/0008)."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+from poweron_events.codec import ReceivedRequest
 from poweron_services.fair_slots import SenderTurns
 from poweron_services.intake.consistent_reads import SharedQuery
 from poweron_services.intake.intake_ports import IntakeQueries
-from poweron_services.intake.priority import NextCancellation
+
+NextCancellation = Callable[[], Awaitable[ReceivedRequest | None]]
+"""Finds the first unanswered cancellation that arrived while an opening waits; None if there is none."""
+
+
+async def no_cancellation() -> ReceivedRequest | None:
+    """Return None, for a request that opens nothing."""
+    return None
 
 
 @dataclass(slots=True)

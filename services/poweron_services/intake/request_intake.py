@@ -2,7 +2,7 @@
 
 It keeps no fold. It reads the state of a workflow from Postgres, once the projector has passed everything that was
 present when the request arrived. While the maximum number of workflows is open, openings wait in Kafka; cancellations
-and approvals do not wait behind them.
+and approvals do not wait behind them (docs/decisions/0008).
 """
 
 import asyncio
@@ -13,11 +13,12 @@ from functools import partial
 import structlog
 
 from poweron_events import topics
-from poweron_events.codec import InvalidRequest, ReceivedRequest, Undecodable, decode_request
+from poweron_events.codec import InvalidRequest, ReceivedRequest, Undecodable, decode_request, is_uuid
 from poweron_events.content import ContentStore
 from poweron_events.dead_letter import DeadLetter
+from poweron_events.errors import Refused
 from poweron_events.log import EventLog, Record
-from poweron_events.request import RequestCancellation, RequestWorkflow
+from poweron_events.request import RequestApproval, RequestCancellation, RequestWorkflow
 from poweron_events.stream import Request
 from poweron_services import telemetry
 from poweron_services.decider.action_lists import EVERYTHING, ActionLists
@@ -25,15 +26,15 @@ from poweron_services.intake.consistent_reads import ConsistentReads
 from poweron_services.intake.intake_ports import IntakeQueries
 from poweron_services.intake.judgement import IntakeEvent, Refusal, target, target_of_invalid
 from poweron_services.intake.open_limit import OpenLimit
-from poweron_services.intake.priority import cancellation, is_approval, is_urgent, waits_its_turn
-from poweron_services.intake.request_backlog import HeldRequest
 from poweron_services.intake.request_judge import RequestJudge
-from poweron_services.intake.request_queue import RequestQueue
+from poweron_services.intake.request_queue import HeldRequest, RequestQueue
 from poweron_services.intake.settlement import Judge, Settlement
 
 log = structlog.get_logger()
 
 MAX_OPEN = 1_000  # workflows with an open round; more requests wait in Kafka
+_APPROVAL = RequestApproval.TYPE.encode()
+_CANCELLATION = RequestCancellation.TYPE.encode()
 
 
 class Intake:
@@ -75,8 +76,8 @@ class Intake:
 
     async def run(self) -> None:
         """Answer requests until cancelled."""
-        in_turn = RequestQueue(self._log, topics.INTAKE_GROUP, waits_its_turn, self._answer, self._dead_letter)
-        urgent = RequestQueue(self._log, topics.URGENT_INTAKE_GROUP, is_urgent, self._answer_at_once, self._give_up)
+        in_turn = RequestQueue(self._log, topics.INTAKE_GROUP, _waits_its_turn, self._answer, self._dead_letter)
+        urgent = RequestQueue(self._log, topics.URGENT_INTAKE_GROUP, _is_urgent, self._answer_at_once, self._give_up)
         async with asyncio.TaskGroup() as group:
             group.create_task(in_turn.run())
             group.create_task(urgent.run())
@@ -100,14 +101,14 @@ class Intake:
 
     async def _next_cancellation(self, workflow: str, held: HeldRequest) -> ReceivedRequest | None:
         """Return the first unanswered cancellation that arrived while the request waits, or None if there is none."""
-        for received in filter(None, [cancellation(behind.record) for behind in held.behind]):
+        for received in filter(None, [_cancellation(behind.record) for behind in held.behind]):
             if not await self._settlement.is_answered(workflow, received.identity):
                 return received
         return None
 
     async def _answer_at_once(self, held: HeldRequest, _: bool) -> None:
         record = held.record
-        if not is_approval(record):
+        if not _is_approval(record):
             await self._cancel_at_once(record)
             return
         received = decode_request(record.value, record.headers)
@@ -120,7 +121,7 @@ class Intake:
 
         Anything else, including a refusal, is left to the request's turn, which finds this answer if there is one.
         """
-        received = cancellation(record)
+        received = _cancellation(record)
         if received is None:
             return
         telemetry.bind_request(record.time_ms, received)
@@ -133,7 +134,7 @@ class Intake:
             await self._settlement.append(request.workflow_id, identity, event)
 
     async def _give_up(self, record: Record, reason: str) -> None:
-        await (self._dead_letter if is_approval(record) else _leave_to_its_turn)(record, reason)
+        await (self._dead_letter if _is_approval(record) else _leave_to_its_turn)(record, reason)
 
     async def _dead_letter(self, record: Record, reason: str) -> None:
         letter = DeadLetter.of(record, reason)
@@ -144,6 +145,41 @@ class Intake:
 async def _leave_to_its_turn(record: Record, reason: str) -> None:
     """Log that a request cannot be answered out of turn; it is answered in its turn."""
     log.warning("cancellation_postponed", partition=record.partition, offset=record.offset, reason=reason)
+
+
+def _waits_its_turn(record: Record) -> bool:
+    return not _is_approval(record)
+
+
+def _is_urgent(record: Record) -> bool:
+    return _may_be_cancellation(record) or _is_approval(record)
+
+
+def _is_approval(record: Record) -> bool:
+    """Return whether the record is an approval or denial that can be judged; most others are not even decoded."""
+    if _APPROVAL not in (record.value or b"") and record.headers.get("ce_type") != _APPROVAL:
+        return False
+    try:
+        return isinstance(decode_request(record.value, record.headers).request, RequestApproval)
+    except (Undecodable, Refused):
+        return False
+
+
+def _cancellation(record: Record) -> ReceivedRequest | None:
+    """Return the cancellation in the record, or None if it is none or its workflow id is not valid."""
+    try:
+        received = decode_request(record.value, record.headers)
+    except (Undecodable, InvalidRequest):
+        return None
+    request = received.request
+    if not isinstance(request, RequestCancellation) or not is_uuid(request.workflow_id):
+        return None
+    return received
+
+
+def _may_be_cancellation(record: Record) -> bool:
+    """Return whether the record may be a cancellation, without decoding it: most are not."""
+    return _CANCELLATION in (record.value or b"") or record.headers.get("ce_type") == _CANCELLATION
 
 
 def _needs_no_rows(request: Request) -> bool:

@@ -29,13 +29,11 @@ from poweron_events.request import (
 )
 from poweron_services.decider.action_lists import EVERYTHING, ActionLists
 from poweron_services.intake import judgement
-from poweron_services.intake.approvals import answer, why_not
 from poweron_services.intake.consistent_reads import ConsistentReads
 from poweron_services.intake.earlier_rounds import summarise_rounds
 from poweron_services.intake.intake_ports import IntakeQueries
 from poweron_services.intake.judgement import IntakeEvent, Refusal
-from poweron_services.intake.open_limit import OpenLimit
-from poweron_services.intake.priority import NextCancellation, no_cancellation
+from poweron_services.intake.open_limit import NextCancellation, OpenLimit, no_cancellation
 
 UNKNOWN_TYPE = "application/octet-stream"
 
@@ -135,9 +133,9 @@ class RequestJudge:
         await self._known(request.workflow_id)
         place = (request.round, request.task, request.attempt, request.step)
         approval = await self.queries.approval(request.workflow_id, place)
-        if (refusal := why_not(request, approval, self.now_ms())) is not None:
+        if (refusal := judgement.approval_refusal(request, approval, self.now_ms())) is not None:
             raise refusal
-        return answer(request, identity)
+        return judgement.approval_answer(identity, request)
 
     async def _known(self, workflow: str) -> Stub:
         return judgement.known(workflow, await self.reads.stub(workflow))

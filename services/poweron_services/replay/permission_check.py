@@ -79,10 +79,9 @@ class PermissionCheck:
     async def _judge(self, workflow: Workflow, catalog: CatalogThen, approval: Approval) -> ActionCompleted:
         actions = {name: _NotRun(spec) for name, spec in catalog.specs.items()}
         execution = Execution(
-            actions,
-            catalog.specs,
-            Caller(_Nobody(), self.content),
-            self.content,
+            actions=actions,
+            caller=Caller(_Nobody(), self.content),
+            content=self.content,
             observes=False,
             now_ms=lambda: workflow.step.starts[-1].time_ms,
             approval=approval,

@@ -1,4 +1,7 @@
-"""Execution: runs a claimed action and reports the result; any error becomes part of the result."""
+"""Execution: runs a claimed action and reports the result; any error becomes part of the result.
+
+A web action gets access to the web, and a repeated try the answers that an earlier one received from models.
+"""
 
 import asyncio
 import hashlib
@@ -28,9 +31,9 @@ from poweron_services.actions.action import Action, Done, Failed, InputDocument,
 from poweron_services.connectors.search.search_provider import SearchQuery, SearchResults
 from poweron_services.connectors.web.page_cache import FetchedPage
 from poweron_services.connectors.web.response_cache import Reader
-from poweron_services.connectors.web_port import Web
+from poweron_services.connectors.web_access import Web
 from poweron_services.decider.action_lists import EVERYTHING, ActionLists
-from poweron_services.decider.approval import Approval
+from poweron_services.decider.approval import NEVER, Approval
 from poweron_services.decider.authorship import written_by_model
 from poweron_services.decider.defaults import language
 from poweron_services.decider.references import documents_at_hand
@@ -56,6 +59,13 @@ from poweron_services.roles.content_retry import content_time_limit, retry_conte
 from poweron_services.roles.document_lookup import documents_named
 from poweron_services.roles.observation_builder import observe_build, text_of
 from poweron_services.roles.progress_sender import StepTeller, tell_nobody
+
+log = structlog.get_logger()
+
+MODEL_OUTAGE = 180.0  # seconds during which a failing model is retried, even if the action has more time
+KIND: Final = "answers"
+FENCE: Final = "fence"
+"""Replaces the delimiter, which is different in every prompt."""
 
 
 @dataclass(slots=True)
@@ -95,11 +105,6 @@ class WebAccess:
                 ]
                 self._made_up = await _addresses(model_documents) - await _addresses(other_documents)
             return self._made_up
-
-
-KIND: Final = "answers"
-FENCE: Final = "fence"
-"""Replaces the delimiter, which is different in every prompt."""
 
 
 class _Kept(BaseModel):
@@ -152,11 +157,6 @@ class KeptCalls:
         return f"{self.step} {prompt.template.sha256} {digest}".encode()
 
 
-MODEL_OUTAGE = 180.0  # seconds during which a failing model is retried, even if the action has more time
-
-log = structlog.get_logger()
-
-
 @dataclass(slots=True)
 class _Calls:
     """The model calls that an action has made."""
@@ -165,22 +165,25 @@ class _Calls:
     failed: tuple[FailedCalls, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Execution:
     """Run actions. If the process is also observer, result and observation are one append."""
 
     actions: Mapping[str, Action]
-    specs: Mapping[str, ActionSpec]
     caller: Caller
     content: ContentStore
     observes: bool
     now_ms: Callable[[], int]
-    approval: Approval
+    approval: Approval = NEVER
     web: Web | None = None
     lists: ActionLists = EVERYTHING
     configured_places: ConfiguredPlaces = field(default_factory=dict)
     progress: StepTeller = tell_nobody
     secrets: ActionSecrets = NO_ACTION_SECRETS
+
+    @property
+    def specs(self) -> Mapping[str, ActionSpec]:
+        return {name: action.spec for name, action in self.actions.items()}
 
     async def run(self, workflow: Workflow) -> Sequence[WorkflowEvent]:
         """Run the action and return its result as events."""

@@ -1,67 +1,27 @@
 """The executor: claims an action before it has any effect, runs it, and reports the result (E-08)."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
-from poweron_events.content import ContentStore
 from poweron_events.execution import MAX_TRIES, ActionCompleted, Outcome
 from poweron_events.fold.state import Start, Workflow, with_step
 from poweron_events.parameters import ParametersSet
 from poweron_events.stream import WorkflowEvent
-from poweron_services.actions.action import Action
-from poweron_services.connectors.web_port import Web
-from poweron_services.decider.action_lists import EVERYTHING, ActionLists
-from poweron_services.decider.approval import NEVER, Approval, expired
+from poweron_services.decider.approval import expired
 from poweron_services.fork.forks import Forks
 from poweron_services.fork.original import forked_from
-from poweron_services.models.call import Caller
 from poweron_services.roles.action_execution import Execution
 from poweron_services.roles.action_results import without_result
-from poweron_services.roles.action_secrets import NO_ACTION_SECRETS, ActionSecrets
-from poweron_services.roles.address_check import ConfiguredPlaces
 from poweron_services.roles.claims import Assignment, Claim, Claims
-from poweron_services.roles.progress_sender import StepTeller, tell_nobody
 
 
 class Executor:
     """Run each action at most as often as its effect class allows."""
 
-    def __init__(
-        self,
-        *,
-        actions: Mapping[str, Action],
-        caller: Caller,
-        content: ContentStore,
-        worker: str,
-        observes: bool,
-        concurrency: int,
-        now_ms: Callable[[], int],
-        approval: Approval = NEVER,
-        web: Web | None = None,
-        lists: ActionLists = EVERYTHING,
-        configured_places: ConfiguredPlaces | None = None,
-        progress: StepTeller = tell_nobody,
-        secrets: ActionSecrets = NO_ACTION_SECRETS,
-        forks: Forks | None = None,
-    ) -> None:
+    def __init__(self, execution: Execution, *, worker: str, concurrency: int, forks: Forks | None = None) -> None:
+        self._execution = execution
+        self._approval = execution.approval
+        self._claims = Claims(execution.actions, worker, concurrency)
         self._forks = forks
-        self._approval = approval
-        self._now_ms = now_ms
-        self._claims = Claims(actions, worker, concurrency)
-        specs = {name: action.spec for name, action in actions.items()}
-        self._execution = Execution(
-            actions,
-            specs,
-            caller,
-            content,
-            observes,
-            now_ms,
-            approval,
-            web=web,
-            lists=lists,
-            configured_places=configured_places or {},
-            progress=progress,
-            secrets=secrets,
-        )
 
     async def __call__(self, workflow: Workflow, assignment: Assignment) -> Sequence[WorkflowEvent]:
         if self._forks is not None and (events := await self._forks.act(workflow)) is not None:
@@ -111,7 +71,7 @@ class Executor:
     async def _begin(self, workflow: Workflow, claim: Claim, assignment: Assignment) -> Sequence[WorkflowEvent]:
         """Run the action under a claim that was read back as accepted, which uses up its token."""
         is_valid = await assignment.may_begin(workflow) and self._claims.get(workflow.id) is claim
-        if not is_valid or self._now_ms() >= workflow.step.starts[-1].due_ms:
+        if not is_valid or self._execution.now_ms() >= workflow.step.starts[-1].due_ms:
             self.forget(workflow.id)
             message = "The worker lost its claim before the action began."
             return [without_result(workflow, "not_begun", message, "claim_lost")]

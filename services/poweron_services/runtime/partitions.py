@@ -2,14 +2,17 @@
 
 Every assignment starts from a snapshot. If an opening belongs to a workflow that is not held, the workflow is looked
 up, and only that workflow waits meanwhile (E-07).
+
+The worker receives facts, as results and from generators, and acts on them before it waits again.
 """
 
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import structlog
 
@@ -18,16 +21,36 @@ from poweron_events.codec import Undecodable, read_record
 from poweron_events.envelope import Envelope, Recorded
 from poweron_events.errors import PowerOnError, Unavailable
 from poweron_events.fold.partial import PartialFold, Stub
-from poweron_events.log import EventLog, Follower, Polled, Record
+from poweron_events.fold.state import Verdict, Workflow
+from poweron_events.log import EventLog, Follower, Record
 from poweron_events.retry import Failure, retry
-from poweron_services.background_tasks import BackgroundTasks
 from poweron_services.runtime.stop_requests import StopRequests
-from poweron_services.runtime.worker_ports import Listener, Snapshots, WorkSnapshot
+from poweron_services.runtime.worker_ports import Snapshots, WorkSnapshot
 
 log = structlog.get_logger()
 
 COMMITTED_PERIOD = 1.0  # seconds between checks whether intake has committed a stop request
 TIDY_PERIOD = 5.0  # seconds between clean-ups of ended workflows
+
+
+class FoldedRecord(NamedTuple):
+    """A record of a held workflow, and the workflow before and after it; None before its first round."""
+
+    recorded: Recorded
+    verdict: Verdict
+    before: Workflow | None
+    after: Workflow
+
+
+class ReleasedWorkflows(NamedTuple):
+    """Workflows that are no longer held."""
+
+    workflow_ids: Collection[str]
+
+
+PartitionFact = FoldedRecord | ReleasedWorkflows
+PartitionFacts = AsyncIterator[Sequence[PartitionFact]]
+"""Facts that come in the background. After each list, even an empty one, workflows may be `pending`."""
 
 
 @dataclass(slots=True, eq=False)
@@ -40,6 +63,7 @@ class Partition:
     end_at_assignment: int
     floor: int
     pending: set[str] = field(default_factory=set)
+    """The workflows to consider once the partition is caught up."""
     parked: dict[str, deque[Recorded]] = field(default_factory=dict)
     looking_up: bool = False
     moved: asyncio.Event = field(default_factory=asyncio.Event)
@@ -76,7 +100,6 @@ class HeldPartitions:
         event_log: EventLog,
         snapshots: Snapshots,
         follower: Follower,
-        listener: Listener,
         *,
         written: MutableMapping[bytes | None, Envelope],
         stops: StopRequests,
@@ -84,27 +107,17 @@ class HeldPartitions:
         self._log = event_log
         self._snapshots = snapshots
         self._follower = follower
-        self._listener = listener
         self._stops = stops
         self._written = written  # events that this process has written and not read back, by their bytes
-        self._tasks = BackgroundTasks()
         self._assignments: dict[int, object] = {}  # by partition, the current assignment; also while it is being loaded
         self.partitions: dict[int, Partition] = {}
 
-    def take(self, polled: Polled) -> None:
-        """Process the result of a poll except its revocations: first the assignment, then the records."""
-        if polled.assigned:
-            assignment = object()
-            self._assignments.update(dict.fromkeys(polled.assigned, assignment))
-            self._tasks.spawn(self._assign(polled.assigned, assignment))
-        for record in polled.records:
-            self._take(record)
-        self._listener.changed()
+    def take(self, records: Iterable[Record]) -> list[PartitionFact]:
+        """Fold the records of held partitions."""
+        folded = [self._take(record) for record in records]
         for partition in self.partitions.values():
             partition.wake()
-
-    async def close(self, timeout: float) -> None:
-        await self._tasks.cancel(timeout)
+        return [fact for fact in folded if fact is not None]
 
     def lose_all(self) -> None:
         """Start nothing new, as if every partition had been revoked."""
@@ -114,8 +127,9 @@ class HeldPartitions:
 
     # --- assignment -------------------------------------------------------------------------------------
 
-    def revoke(self, numbers: Iterable[int]) -> None:
+    def revoke(self, numbers: Iterable[int]) -> list[PartitionFact]:
         """Release these partitions; nothing new begins there."""
+        facts = list[PartitionFact]()
         if numbers:
             self._written.clear()  # some of these events will never be read back here
         for number in numbers:
@@ -123,9 +137,16 @@ class HeldPartitions:
             partition = self.partitions.pop(number, None)
             if partition is not None:
                 partition.lose()
-                self._listener.released(partition.fold.workflows)
+                facts.append(ReleasedWorkflows([*partition.fold.workflows]))
+        return facts
 
-    async def _assign(self, numbers: frozenset[int], assignment: object) -> None:
+    def assign(self, numbers: frozenset[int]) -> PartitionFacts:
+        """Register the assignment at once, so that a revocation ends it; the generator loads the partitions."""
+        assignment = object()
+        self._assignments.update(dict.fromkeys(numbers, assignment))
+        return self._assign(numbers, assignment)
+
+    async def _assign(self, numbers: frozenset[int], assignment: object) -> PartitionFacts:
         """Start from the snapshot; acting waits until everything up to the end seen now is folded."""
 
         def ours() -> frozenset[int]:
@@ -140,7 +161,7 @@ class HeldPartitions:
         for partition in (partitions or {}).values():
             if partition.number in ours():
                 await self._begin(partition)
-        self._listener.changed()
+        yield ()
 
     async def _load(self, numbers: frozenset[int]) -> Mapping[int, Partition]:
         await self._stops.read()  # first: the answers to what it skips are before the ends that are queried next
@@ -155,41 +176,45 @@ class HeldPartitions:
 
     # --- folding ----------------------------------------------------------------------------------------
 
-    def _take(self, record: Record) -> None:
+    def _take(self, record: Record) -> FoldedRecord | None:
         partition = self.partitions.get(record.partition)
         if partition is None or record.offset < partition.position:
-            return
+            return None
         partition.position = record.offset + 1
         with suppress(Undecodable):  # skipped by rule; the projector writes the dead letter (E-14)
-            self._feed(partition, read_record(record, self._written.pop(record.value, None)))
+            return self._feed(partition, read_record(record, self._written.pop(record.value, None)))
+        return None
 
-    def _feed(self, partition: Partition, recorded: Recorded) -> None:
+    def _feed(self, partition: Partition, recorded: Recorded) -> FoldedRecord | None:
+        """Fold a record unless its workflow waits for a look-up."""
         workflow_id = recorded.envelope.workflow_id
         if workflow_id in partition.parked:
             partition.parked[workflow_id].append(recorded)
         elif partition.fold.must_look_up(recorded):
             partition.parked[workflow_id] = deque([recorded])
-            if not partition.looking_up:
-                partition.looking_up = True
-                self._tasks.spawn(self._look_up(partition))
         else:
-            self._fold(partition, recorded, None)
+            return self._fold(partition, recorded, None)
+        return None
 
-    def _fold(self, partition: Partition, recorded: Recorded, stub: Stub | None) -> None:
+    def _fold(self, partition: Partition, recorded: Recorded, stub: Stub | None) -> FoldedRecord | None:
         before = partition.fold.workflows.get(recorded.envelope.workflow_id)
         verdict = partition.fold.apply(recorded, stub)
         if verdict == "accepted":
             self._stops.answered(recorded)
         workflow = partition.fold.workflows.get(recorded.envelope.workflow_id)
         if workflow is None:
-            return
+            return None
         partition.pending.add(workflow.id)
-        if verdict == "superseded":
-            self._listener.superseded(workflow, recorded)
-        elif verdict == "accepted" and before is not None:
-            self._listener.accepted(before, workflow, recorded)
+        return None if verdict is None else FoldedRecord(recorded, verdict, before, workflow)
 
-    async def _look_up(self, partition: Partition) -> None:
+    def look_ups(self) -> Iterator[PartitionFacts]:
+        """Begin a look-up in each partition where openings wait for one that is not under way."""
+        for partition in self.partitions.values():
+            if partition.parked and not partition.looking_up:
+                partition.looking_up = True
+                yield self._look_up(partition)
+
+    async def _look_up(self, partition: Partition) -> PartitionFacts:
         """Query Postgres for the workflows whose openings wait, until none waits."""
         while partition.parked and partition.ours:
             answer = await retry(
@@ -199,9 +224,8 @@ class HeldPartitions:
                 needed=lambda: partition.ours,
             )
             if answer is not None and partition.ours:
-                for workflow_id, stub in answer.items():
-                    self._unpark(partition, workflow_id, stub)
-                self._listener.changed()
+                folded = [fact for id_, stub in answer.items() for fact in self._unpark(partition, id_, stub)]
+                yield [fact for fact in folded if fact is not None]
         partition.looking_up = False
 
     async def _answer(self, partition: Partition, workflow_ids: Sequence[str]) -> Mapping[str, Stub | None]:
@@ -211,20 +235,19 @@ class HeldPartitions:
         partition.floor = projected
         return {workflow_id: stubs.get(workflow_id) for workflow_id in workflow_ids}
 
-    def _unpark(self, partition: Partition, workflow_id: str, stub: Stub | None) -> None:
+    def _unpark(self, partition: Partition, workflow_id: str, stub: Stub | None) -> list[FoldedRecord | None]:
         parked = partition.parked.pop(workflow_id)
-        self._fold(partition, parked.popleft(), stub)
-        for recorded in parked:
-            self._feed(partition, recorded)
+        opening = self._fold(partition, parked.popleft(), stub)
+        return [opening, *(self._feed(partition, recorded) for recorded in parked)]
 
     # --- tidying ----------------------------------------------------------------------------------------
 
-    async def tidy(self) -> None:
+    async def tidy(self) -> PartitionFacts:
         """Periodically forget ended workflows that the projector has passed, and commit positions for dashboards."""
         while True:
             await asyncio.sleep(TIDY_PERIOD)
             try:
-                self._forget(await self._snapshots.positions())
+                yield self._forget(await self._snapshots.positions())
                 await self._follower.commit(
                     {partition.number: partition.position for partition in self.partitions.values()}
                 )
@@ -233,7 +256,7 @@ class HeldPartitions:
             except Exception:
                 log.exception("tidying_error")
 
-    async def go_on_with_committed(self) -> None:
+    async def go_on_with_committed(self) -> PartitionFacts:
         """Resume workflows whose stop requests intake has committed without an answer that is folded from here."""
         while True:
             await asyncio.sleep(COMMITTED_PERIOD)
@@ -244,20 +267,22 @@ class HeldPartitions:
                 continue
             for partition in self.partitions.values():
                 partition.pending |= forgotten & partition.fold.workflows.keys()
-            self._listener.changed()
+            yield ()
 
     def _is_folded(self, number: int, end: int) -> bool:
         """Return whether a partition is folded up to this end; one that this process does not hold counts as folded."""
         partition = self.partitions.get(number)
         return partition is None or partition.position >= end
 
-    def _forget(self, projected: Mapping[int, int]) -> None:
+    def _forget(self, projected: Mapping[int, int]) -> list[PartitionFact]:
+        facts = list[PartitionFact]()
         for partition in self.partitions.values():
             position = projected.get(partition.number, 0)
             workflow_ids = set(partition.fold.workflows)
             if partition.fold.forget_ended(position):
                 partition.floor = max(partition.floor, position)
-                self._listener.released(workflow_ids - partition.fold.workflows.keys())
+                facts.append(ReleasedWorkflows(workflow_ids - partition.fold.workflows.keys()))
+        return facts
 
 
 def _partition(number: int, snapshot: WorkSnapshot, end: int) -> Partition:

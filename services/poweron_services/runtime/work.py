@@ -75,6 +75,15 @@ def retire(work: Work) -> None:
         current = current.earlier
 
 
+def outgoing(work: Work | None, partition: Partition, workflow: Workflow) -> Work | None:
+    """Return the work that new work must wait for; retire it unless it covers what the workflow waits for."""
+    if work is None or work.covers(workflow):
+        return work
+    retire(work)
+    lasts = work.thinking if work.partition is partition else work.running
+    return work if lasts or work.earlier is not None else None
+
+
 async def in_flight_already(work: Work, workflow: Workflow) -> bool:
     """Wait for earlier work to end; return whether it wrote the awaited event, which then only has to be read back."""
     earlier, written = work.earlier, False

@@ -2,13 +2,14 @@
 
 A role never calls another role. It has an effect only after it has read back the log, but it may work ahead of that on
 its next events (E-17). There is no recovery code: after a crash, a rebalance or an outage the same loop loads, folds
-and acts (E-06, E-09).
+and acts (E-06, E-09). Each round with a deadline has a timer.
 """
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from typing import assert_never
 
 import structlog
 
@@ -32,12 +33,29 @@ from poweron_services.models.call_reservations import reserving
 from poweron_services.roles.claims import Assignment
 from poweron_services.roles.executor import Executor
 from poweron_services.runtime.append import Appended, AppendQueue, EventWriter, Written
-from poweron_services.runtime.partitions import HeldPartitions, Partition
+from poweron_services.runtime.partitions import (
+    FoldedRecord,
+    HeldPartitions,
+    Partition,
+    PartitionFact,
+    PartitionFacts,
+    ReleasedWorkflows,
+)
 from poweron_services.runtime.reservations import Reservations, TurnReservations
 from poweron_services.runtime.stages import StageFunction, stage_events
 from poweron_services.runtime.stop_requests import StopRequests
-from poweron_services.runtime.work import Work, in_flight_already, retire
+from poweron_services.runtime.work import Work, in_flight_already, outgoing, retire
 from poweron_services.runtime.worker_ports import Snapshots
+
+log = structlog.get_logger()
+
+POLL_TIMEOUT = 1.0  # seconds
+HAND_OVER_TIMEOUT = 3.0  # seconds that pending appends get before their partition goes to another process
+DRAIN_TIMEOUT = 5.0  # seconds that work in hand gets at shutdown
+QUICK = 0.02  # seconds; a turn that took longer is in the log before the next one begins
+MAX_WAITING = 1_000  # pieces of work that wait for a free slot before reading pauses
+
+BY_INTAKE = source("intake", "")
 
 
 class RoundDeadlines:
@@ -73,17 +91,6 @@ class RoundDeadlines:
 
     def _tell(self, partition: Partition, workflow_id: str) -> None:
         self._passed(partition.fold.workflows[workflow_id])  # still held: no timer outlives the release of its workflow
-
-
-log = structlog.get_logger()
-
-POLL_TIMEOUT = 1.0  # seconds
-HAND_OVER_TIMEOUT = 3.0  # seconds that pending appends get before their partition goes to another process
-DRAIN_TIMEOUT = 5.0  # seconds that work in hand gets at shutdown
-QUICK = 0.02  # seconds; a turn that took longer is in the log before the next one begins
-MAX_WAITING = 1_000  # pieces of work that wait for a free slot before reading pauses
-
-BY_INTAKE = source("intake", "")
 
 
 class Worker:
@@ -126,15 +133,15 @@ class Worker:
         """Follow the log and act until cancelled; then give work in hand a moment to be appended."""
         async with self._log.follow(topics.EVENTS.name, self._group) as follower:
             self._follower = follower
-            self._held = HeldPartitions(
-                self._log, self._snapshots, follower, self, written=self._writer.unread, stops=self._stops
+            self._held = held = HeldPartitions(
+                self._log, self._snapshots, follower, written=self._writer.unread, stops=self._stops
             )
-            self._tasks.spawn(self._held.tidy())
-            self._tasks.spawn(self._held.go_on_with_committed())
+            self._tasks.spawn(self._act_on_all(held.tidy()))
+            self._tasks.spawn(self._act_on_all(held.go_on_with_committed()))
             try:
-                await self._follow(follower, self._held)
+                await self._follow(follower, held)
             finally:
-                await self._drain(self._held)
+                await self._drain(held)
 
     async def _follow(self, follower: Follower, held: HeldPartitions) -> None:
         def failed(failure: Failure) -> None:
@@ -142,9 +149,11 @@ class Worker:
 
         while True:
             polled = await retry(partial(follower.poll, POLL_TIMEOUT), failed=failed)
-            held.revoke(polled.revoked)
+            self._act_on(held.revoke(polled.revoked))
             await self._queue.settle(polled.revoked, HAND_OVER_TIMEOUT)
-            held.take(polled)
+            if polled.assigned:
+                self._tasks.spawn(self._act_on_all(held.assign(polled.assigned)))
+            self._act_on(held.take(polled.records))
             full = self._waiting > MAX_WAITING and not self._reservations.awaited
             follower.pause(frozenset(held.partitions) if full else frozenset())
 
@@ -154,21 +163,40 @@ class Worker:
         working = [work.task for work in self._works.values() if work.task is not None]
         if working:
             await asyncio.wait(working, timeout=DRAIN_TIMEOUT)
-        await held.close(DRAIN_TIMEOUT)
         await self._tasks.cancel(DRAIN_TIMEOUT)
         await self._queue.close(DRAIN_TIMEOUT)
 
-    # --- called by `HeldPartitions` ---------------------------------------------------------------------
+    # --- facts ------------------------------------------------------------------------------------------
 
-    def changed(self) -> None:
+    async def _act_on_all(self, facts: PartitionFacts) -> None:
+        """Act on facts that come in the background."""
+        async for some in facts:
+            self._act_on(some)
+
+    def _act_on(self, facts: Iterable[PartitionFact]) -> None:
+        """Act on what has happened, and consider the workflows that may wait for something else now."""
         assert self._held is not None
+        for fact in facts:
+            match fact:
+                case FoldedRecord(recorded, "superseded", _, workflow):
+                    self._superseded(workflow, recorded)
+                case FoldedRecord(recorded, "accepted", Workflow() as before, after):
+                    self._accepted(before, after, recorded)
+                case ReleasedWorkflows(workflow_ids):
+                    self._released(workflow_ids)
+                case FoldedRecord():
+                    pass  # the first opening, or an event of a newer catalogue
+                case _:
+                    assert_never(fact)
+        for look_up in self._held.look_ups():
+            self._tasks.spawn(self._act_on_all(look_up))
         for partition in self._held.partitions.values():
             if partition.caught_up and partition.pending:
                 pending, partition.pending = partition.pending, set()
                 for workflow_id in pending:
                     self._consider(partition, partition.fold.workflows.get(workflow_id))
 
-    def superseded(self, workflow: Workflow, recorded: Recorded) -> None:
+    def _superseded(self, workflow: Workflow, recorded: Recorded) -> None:
         """Retry if our event answered what the workflow waits for but had no effect, until the workflow is stuck."""
         self._reservations.read_back(recorded.sha256, accepted=False)
         is_ours = recorded.envelope.source.endswith(f"/{self._instance}")
@@ -184,14 +212,14 @@ class Worker:
             if answers_head(workflow, recorded):
                 log.error("event_without_effect", workflow_id=workflow.id, event_id=recorded.envelope.id)
 
-    def accepted(self, before: Workflow, after: Workflow, recorded: Recorded) -> None:
+    def _accepted(self, before: Workflow, after: Workflow, recorded: Recorded) -> None:
         """Report what an event of ours ended; for intake, which has no fold, the reviewer reports it."""
         self._reservations.read_back(recorded.sha256, accepted=True)
         by = recorded.envelope.source
         if by.endswith(f"/{self._instance}") or (by.startswith(BY_INTAKE) and "reviewer" in self._stage_functions):
             telemetry.tell_ended(before, after, recorded, self._spans)
 
-    def released(self, workflow_ids: Iterable[str]) -> None:
+    def _released(self, workflow_ids: Iterable[str]) -> None:
         """Start no new effects; results of work in hand are still appended, and the fold decides on them."""
         for workflow_id in workflow_ids:
             self._deadlines.forget(workflow_id)
@@ -201,26 +229,22 @@ class Worker:
     # --- acting -----------------------------------------------------------------------------------------
 
     def _consider(self, partition: Partition, workflow: Workflow | None) -> None:
+        """Begin the work of the role whose turn it is, unless work in hand covers what the workflow waits for."""
         if workflow is None or workflow.head is None:
             return
         if "reviewer" in self._stage_functions:
             self._deadlines.watch(partition, workflow)
         if self._stops.hold(workflow):
             return  # until its answer is folded
-        work = self._works.pop(workflow.id, None)
-        if work is not None and work.covers(workflow):
-            if work.partition is partition:
-                self._works[workflow.id] = work
-                return
-        elif work is not None:
-            retire(work)
-            lasts = work.thinking if work.partition is partition else work.running
-            work = work if lasts or work.earlier is not None else None
+        work = self._works.get(workflow.id)
+        if work is not None and work.partition is partition and work.covers(workflow):
+            return
+        earlier = outgoing(self._works.pop(workflow.id, None), partition, workflow)
         role = turn(workflow)
         if role != "executor":
             self._forget_claim(workflow.id)
         if role is not None and self._plays(role):
-            self._works[workflow.id] = new = Work(partition, work)
+            self._works[workflow.id] = new = Work(partition, earlier)
             new.think_at(workflow)
             new.task = self._tasks.spawn(self._work(new, workflow, role))
 

@@ -1,9 +1,8 @@
-"""The queries that the loop sends to Postgres, and the listener that is notified of what it holds."""
+"""The queries that the loop sends to Postgres."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
-from poweron_events.envelope import Recorded
 from poweron_events.fold.partial import Stub
 from poweron_events.fold.state import Workflow
 
@@ -31,19 +30,3 @@ class Snapshots(Protocol):
 
     async def answered(self, source: str, request_id: str) -> bool:
         """Return whether the rows hold an answer to the request."""
-
-
-class Listener(Protocol):
-    """Acts on what is held. All calls come between two awaits of the loop, and none of them waits."""
-
-    def changed(self) -> None:
-        """Some partition may have workflows to consider, in its `pending`."""
-
-    def superseded(self, workflow: Workflow, recorded: Recorded) -> None:
-        """A record of a held workflow had no effect."""
-
-    def accepted(self, before: Workflow, after: Workflow, recorded: Recorded) -> None:
-        """A record changed a held workflow."""
-
-    def released(self, workflow_ids: Iterable[str]) -> None:
-        """These workflows are no longer held."""

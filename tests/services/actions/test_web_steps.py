@@ -32,8 +32,7 @@ from poweron_services.connectors.search.search_provider import SearchQuery, Sear
 from poweron_services.connectors.web.page_cache import FetchedPage
 from poweron_services.connectors.web.response_cache import Reader
 from poweron_services.connectors.web.web_settings import WebSettings
-from poweron_services.connectors.web_access import KeptWeb, open_web
-from poweron_services.connectors.web_port import Web
+from poweron_services.connectors.web_access import Web, open_web
 from poweron_services.models.chat_model import Completion
 from poweron_services.models.prompts import (
     ParametersPrompt,
@@ -105,7 +104,7 @@ async def web_actions() -> list[Action]:
 
 
 @asynccontextmanager
-async def web_of(town: Town, world: World, *ports: int) -> AsyncGenerator[KeptWeb, None]:
+async def web_of(town: Town, world: World, *ports: int) -> AsyncGenerator[Web, None]:
     """The web as one process has it: nothing in memory is of another one."""
     hosts = ",".join(f"localhost:{port}" for port in (town.server.port, *ports))
     settings = Settings(web_private_hosts=hosts, search=f"searxng:{town.url('')}")
@@ -125,17 +124,16 @@ class Struck:
     answered: int = 0
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
-    @property
-    def max_pages(self) -> int:
-        return self.web.max_pages
+    def struck(self) -> Web:
+        return Web(self.fetch, self.search, self.web.max_pages)
 
-    async def fetch(self, reader: Reader, url: str, /) -> FetchedPage:
+    async def fetch(self, reader: Reader, url: str) -> FetchedPage:
         async with self.turn:
             page = await self.web.fetch(reader, url)
             await self._die()
             return page
 
-    async def search(self, reader: Reader, query: SearchQuery, /) -> SearchResults:
+    async def search(self, reader: Reader, query: SearchQuery) -> SearchResults:
         async with self.turn:
             found = await self.web.search(reader, query)
             await self._die()
@@ -172,7 +170,7 @@ async def test_a_step_that_is_tried_again_after_its_process_died_fetches_nothing
     world = World(await web_actions(), scraping())
     async with web_of(town, world) as web:
         struck = Struck(web, at)
-        process = world.start(web=struck)
+        process = world.start(web=struck.struck())
         await world.ask(prompt="Which museums open on Mondays?", workflow_mode=mode)
         async with asyncio.timeout(20):
             await struck.dead.wait()

@@ -12,7 +12,7 @@ from poweron_events.execution import ApprovalDenied, ApprovalGranted
 from poweron_events.request import RequestApproval, Requester, RequestIdentity
 from poweron_projections.request_answers import StepApproval
 from poweron_services.decider.approval import Approval, joined
-from poweron_services.intake.approvals import answer, why_not
+from poweron_services.intake.judgement import approval_answer, approval_refusal
 from poweron_services.settings.config import Settings
 
 HASH = "0" * 64
@@ -56,7 +56,7 @@ def request(**fields: Any) -> RequestApproval:
 def test_what_cannot_be_answered_is_refused_with_a_sentence(
     asked: StepApproval | None, now_ms: int, code: str | None, reason: str | None
 ) -> None:
-    refusal = why_not(request(), asked, now_ms)
+    refusal = approval_refusal(request(), asked, now_ms)
     assert (refusal and (refusal.code, refusal.detail)) == (reason and (code, reason))
 
 
@@ -64,7 +64,7 @@ def test_what_cannot_be_answered_is_refused_with_a_sentence(
 @pytest.mark.parametrize(("decision", "event"), [("approve", ApprovalGranted), ("deny", ApprovalDenied)])
 def test_an_answer_keeps_who_gave_it_and_why_and_to_which_parameters(decision: str, event: type) -> None:
     asked = RequestIdentity(source="/tests", id="1")
-    found = answer(request(decision=decision, reason="So be it.", requester=Requester(name="Ada")), asked)
+    found = approval_answer(asked, request(decision=decision, reason="So be it.", requester=Requester(name="Ada")))
     assert isinstance(found, event)
     assert (found.requester.name, found.reason, found.parameters_sha256, found.request) == (
         "Ada",

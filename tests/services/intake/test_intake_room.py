@@ -29,9 +29,8 @@ from poweron_events.log import Message
 from poweron_events.log.memory import MemoryLog
 from poweron_events.request import CancellationRequested, Requester, RequestRefused, WorkflowRequested
 from poweron_projections.request_answers import StepApproval
-from poweron_services.intake import request_backlog
-from poweron_services.intake.request_backlog import PendingOffsets
-from poweron_services.intake.request_queue import MAX_PENDING
+from poweron_services.intake import request_queue
+from poweron_services.intake.request_queue import MAX_PENDING, PendingOffsets
 
 
 @pytest.mark.req("E-09")
@@ -198,7 +197,7 @@ async def test_an_approval_that_two_processes_have_in_hand_gets_one_answer(log: 
 async def test_no_more_requests_are_in_memory_than_the_limits_say_and_one_poll_brings(
     log: MemoryLog, rows: Rows, monkeypatch: pytest.MonkeyPatch, limit: str, most: int
 ) -> None:
-    monkeypatch.setattr(request_backlog, limit, most)
+    monkeypatch.setattr(request_queue, limit, most)
     rows.ended = -1
     async with running(log, rows, max_open=1):
         for batch in range(5):

@@ -11,8 +11,7 @@ from poweron_events import topics
 from poweron_events.errors import Conflict, Refused, Unavailable
 from poweron_events.log import Message, Record
 from poweron_events.log.memory import MemoryLog
-from poweron_services.intake.request_backlog import HeldRequest
-from poweron_services.intake.request_queue import TRIES, RequestQueue
+from poweron_services.intake.request_queue import TRIES, HeldRequest, RequestQueue
 
 
 class Requests:

@@ -34,6 +34,7 @@ from poweron_services.models.prices import Price, price_of
 from poweron_services.models.prompts import ProcessPrompt, Prompt, Template
 from poweron_services.models.providers.request_meter import WRAPPING
 from poweron_services.models.time_limit import TimeLimit
+from poweron_services.roles.action_execution import Execution
 from poweron_services.roles.claims import Assignment
 from poweron_services.roles.executor import Executor
 from poweron_services.settings.config import Provider, ProviderSettings, Settings
@@ -353,15 +354,11 @@ def process() -> ProcessPrompt:
 @pytest.mark.req("S41")
 async def test_calls_at_the_same_time_share_what_is_left() -> None:
     content, model = ContentStore.at("memory:///"), Counted()
-    executor = Executor(
-        actions={"test.pure": AskingAtOnce()},
-        caller=Caller(model, content),
-        content=content,
-        worker="w1",
-        observes=False,
-        concurrency=1,
-        now_ms=lambda: 0,
+    caller = Caller(model, content)
+    execution = Execution(
+        actions={"test.pure": AskingAtOnce()}, caller=caller, content=content, observes=False, now_ms=lambda: 0
     )
+    executor = Executor(execution, worker="w1", concurrency=1)
     told = Told().tell(
         requested(budgets={"workflow_tokens": 5_600}),
         planned(),

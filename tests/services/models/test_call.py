@@ -20,6 +20,7 @@ from poweron_services.models.answers import SelectionAnswer
 from poweron_services.models.call import Caller
 from poweron_services.models.chat_model import Completion, TooLong
 from poweron_services.models.prompts import ProcessPrompt, Prompt, SelectionPrompt, SourceText, Template
+from poweron_services.roles.action_execution import Execution
 from poweron_services.roles.claims import Assignment
 from poweron_services.roles.executor import Executor
 from poweron_services.roles.selector import generate_react_plan_selection_prompt
@@ -151,15 +152,11 @@ async def test_an_action_that_the_model_would_not_answer_fails_with_that_reason_
             raise AssertionError
 
     content = ContentStore.at("memory:///")
-    executor = Executor(
-        actions={"test.pure": Asking()},
-        caller=Caller(Narrow(REFUSED), content),
-        content=content,
-        worker="w1",
-        observes=False,
-        concurrency=1,
-        now_ms=lambda: 0,
+    caller = Caller(Narrow(REFUSED), content)
+    execution = Execution(
+        actions={"test.pure": Asking()}, caller=caller, content=content, observes=False, now_ms=lambda: 0
     )
+    executor = Executor(execution, worker="w1", concurrency=1)
     told = Told().tell(requested(), planned(), At().selected(action="test.pure"), At().parameters(parameters={}))
     for _ in ("claimed", "run"):
         events: Any = await executor(told.workflow, Assignment(0, lambda: True, _at_once, _at_once))

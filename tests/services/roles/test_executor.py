@@ -20,6 +20,7 @@ from poweron_services.models.call import Caller
 from poweron_services.models.prompts import ProcessPrompt, Template
 from poweron_services.models.scripted import ScriptedModel
 from poweron_services.roles import content_retry
+from poweron_services.roles.action_execution import Execution
 from poweron_services.roles.claims import GRACE_MS, Assignment
 from poweron_services.roles.executor import Executor
 
@@ -45,16 +46,15 @@ def executor(
     lines: dict[type, list[Any]] | None = None,
 ) -> Executor:
     content = content or ContentStore.at("memory:///")
-    return Executor(
+    execution = Execution(
         actions={action.spec.name: action for action in actions},
         caller=Caller(ScriptedModel(lines or {}), content),
         content=content,
-        worker="w1",
         observes=observes,
-        concurrency=PLACES,
         now_ms=time or Time(),
         approval=approval,
     )
+    return Executor(execution, worker="w1", concurrency=PLACES)
 
 
 class Stand:

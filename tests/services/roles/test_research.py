@@ -23,7 +23,7 @@ from poweron_services.connectors.page_reader import PageReader
 from poweron_services.connectors.report_renderer import ReportRenderer
 from poweron_services.connectors.search.search_engine import open_search
 from poweron_services.connectors.web.web_settings import WebSettings
-from poweron_services.connectors.web_access import KeptWeb, open_web
+from poweron_services.connectors.web_access import Web, open_web
 from poweron_services.models.chat_model import ChatModel
 from poweron_services.runtime import worker
 from poweron_services.settings.config import Settings
@@ -41,7 +41,7 @@ def museums() -> Generator[MuseumWeb, None, None]:
 
 
 @asynccontextmanager
-async def web_of(museums: MuseumWeb, world: World) -> AsyncGenerator[KeptWeb, None]:
+async def web_of(museums: MuseumWeb, world: World) -> AsyncGenerator[Web, None]:
     """The web as a process has it whose operator lets it ask these servers, the attacker's too."""
     settings = Settings(**{name.removeprefix("POWERON_").lower(): value for name, value in museums.settings.items()})
     async with open_search(settings, SearchKeys()) as engine:

@@ -36,7 +36,6 @@ def _held(process: Any) -> dict[str, int]:
         "deadlines": len(worker._deadlines),
         "claims": len(executor._claims),
         "tasks of the worker but its standing ones": len(worker._tasks._tasks) - STANDING,
-        "tasks of the held partitions": len(partitions_held._tasks._tasks),
     }
     return {name: size for name, size in collections.items() if size}
 

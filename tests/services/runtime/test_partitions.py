@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any
 
 import pytest
 from doubles import EVENTS, FoldedPostgres, soon
@@ -16,31 +15,12 @@ from poweron_events.envelope import Envelope
 from poweron_events.fold.state import Workflow
 from poweron_events.log import Polled
 from poweron_events.log.memory import MemoryFollower, MemoryLog
+from poweron_services.background_tasks import BackgroundTasks
 from poweron_services.runtime import partitions
-from poweron_services.runtime.partitions import HeldPartitions
+from poweron_services.runtime.partitions import HeldPartitions, PartitionFact, PartitionFacts, ReleasedWorkflows
 from poweron_services.runtime.stop_requests import StopRequests
 
 ALL = frozenset(range(12))
-
-
-class Listening:
-    """Remembers what it was told."""
-
-    def __init__(self) -> None:
-        self.alarms: list[str] = []
-        self.gone: set[str] = set()
-
-    def changed(self) -> None:
-        """Nothing to do."""
-
-    def superseded(self, workflow: Workflow, recorded: Any) -> None:
-        self.alarms.append(workflow.id)
-
-    def accepted(self, before: Workflow, after: Workflow, recorded: Any) -> None:
-        """Nothing to do."""
-
-    def released(self, workflow_ids: Iterable[str]) -> None:
-        self.gone |= set(workflow_ids)
 
 
 class SlowPostgres(FoldedPostgres):
@@ -65,18 +45,30 @@ class Held:
     """Held partitions at work on a log in memory."""
 
     def __init__(self, log: MemoryLog, follower: MemoryFollower) -> None:
-        self.log, self.follower, self.listener = log, follower, Listening()
+        self.log, self.follower, self.tasks = log, follower, BackgroundTasks()
+        self.gone: set[str] = set()
         self.postgres = SlowPostgres(log)
         self.written: dict[bytes | None, Envelope] = {}
         self.partitions_held = HeldPartitions(
-            log, self.postgres, follower, self.listener, written=self.written, stops=StopRequests(log)
+            log, self.postgres, follower, written=self.written, stops=StopRequests(log)
         )
 
     async def poll(self) -> Polled:
         polled = await self.follower.poll(0.01)
-        self.partitions_held.revoke(polled.revoked)
-        self.partitions_held.take(polled)
+        self.take_note(self.partitions_held.revoke(polled.revoked))
+        if polled.assigned:
+            self.tasks.spawn(self.take_notes(self.partitions_held.assign(polled.assigned)))
+        self.take_note(self.partitions_held.take(polled.records))
         return polled
+
+    def take_note(self, facts: Iterable[PartitionFact]) -> None:
+        self.gone.update(id_ for fact in facts if isinstance(fact, ReleasedWorkflows) for id_ in fact.workflow_ids)
+        for look_up in self.partitions_held.look_ups():
+            self.tasks.spawn(self.take_notes(look_up))
+
+    async def take_notes(self, facts: PartitionFacts) -> None:
+        async for some in facts:
+            self.take_note(some)
 
     async def loaded(self) -> None:
         while self.partitions_held.partitions.keys() != ALL:
@@ -107,7 +99,7 @@ async def _held(log: MemoryLog) -> AsyncGenerator[Held, None]:
         async with log.follow(EVENTS, "g") as follower:
             one = Held(log, follower)
             yield one
-            await one.partitions_held.close(1)
+            await one.tasks.cancel(1)
 
 
 @pytest.mark.req("E-07")
@@ -142,7 +134,7 @@ async def test_nothing_is_loaded_for_a_process_that_is_going(held: Held) -> None
     await soon(lambda: held.postgres.asked == 1)
     held.partitions_held.lose_all()
     held.postgres.gate.set()
-    await held.partitions_held.close(1)
+    await held.tasks.cancel(1)
     assert held.partitions_held.partitions == {}
 
 
@@ -235,11 +227,10 @@ async def test_an_ended_workflow_is_forgotten_only_when_the_projector_has_passed
     await held.until(told.id, "ended")
     held.postgres.lagging, held.postgres.failures = True, [RuntimeError("a bug")]
     held.postgres.projected[held.log.partition_of(EVENTS, told.id.encode())] = 3
-    tidying = asyncio.create_task(held.partitions_held.tidy())
+    held.tasks.spawn(held.take_notes(held.partitions_held.tidy()))
     asked = held.postgres.asked
     await soon(lambda: held.postgres.asked > asked + 3)
     assert told.id in held.workflows
     held.postgres.lagging = False
     await soon(lambda: told.id not in held.workflows)
-    assert held.listener.gone == {told.id}
-    tidying.cancel()
+    assert held.gone == {told.id}

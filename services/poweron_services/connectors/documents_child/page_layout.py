@@ -3,6 +3,8 @@
 This module is independent of PDF: its input is pieces of text with their position on the page. Words on one line with
 a wide gap between them are cells; lines of cells below one another are a table; two blocks of prose side by side are
 columns, read one after the other. A hyphen at the end of a line is marked, and `line_ends.mended` decides on it later.
+
+Words of right-to-left scripts are put into reading order, line by line.
 """
 
 import math

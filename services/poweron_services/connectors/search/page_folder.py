@@ -24,22 +24,12 @@ from poweron_services.connectors.search.passage_index import Found, PassageIndex
 from poweron_services.connectors.search.results import tidied
 from poweron_services.connectors.search.search_provider import SearchHit, SearchQuery, SearchResults
 from poweron_services.connectors.web.page_cache import FetchedPage
+from poweron_services.connectors.web.web_client import WebResponse
 
 DAYS: Final = {"day": 1, "week": 7, "month": 31, "year": 366}
 PLAIN: Final = frozenset({"text/markdown", "text/plain"})
 
 log = structlog.get_logger()
-
-
-@dataclass(frozen=True, slots=True)
-class FolderAnswer:
-    """The folder's answer to a request for an address, like that of a server."""
-
-    url: str
-    """The address of the page, which may differ from the requested one."""
-    status: int
-    headers: Mapping[str, str]
-    body: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,14 +70,14 @@ class PageFolder:
             notes.append("A search in a folder gives no answer of its own.")
         return tidied(SearchResults("folder", tuple(hits), notes=tuple(notes)), query)
 
-    async def page(self, url: str) -> FolderAnswer | None:
+    async def page(self, url: str) -> WebResponse | None:
         """Return the page at this address, or None if its host is not in the folder, so the web must be asked."""
         library = self._library or await self._open()
         host, place = _place(library, url)
         body = None if place is None else await asyncio.to_thread(_bytes, library.files[place[0]])
         if place is not None and body is not None:
-            return FolderAnswer(place[1], 200, {"content-type": library.files[place[0]].media_type}, body)
-        return FolderAnswer(url, 404, {}, b"") if place is not None or host in library.hosts else None
+            return WebResponse(place[1], 200, {"content-type": library.files[place[0]].media_type}, body)
+        return WebResponse(url, 404, {}, b"") if place is not None or host in library.hosts else None
 
     async def _open(self) -> _Library:
         async with self._opening:

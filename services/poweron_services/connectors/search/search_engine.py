@@ -3,7 +3,7 @@
 Requests to an engine use their own web client, which may reach that engine on any network and fetches no pages.
 """
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,8 +11,9 @@ from pathlib import Path
 from pydantic import SecretStr
 
 from poweron_events.errors import Refused
-from poweron_services.connectors.search.page_folder import FolderAnswer, PageFolder
+from poweron_services.connectors.search.page_folder import PageFolder
 from poweron_services.connectors.search.search_provider import Search
+from poweron_services.connectors.web.page_cache import LocalPages
 from poweron_services.settings.config import Settings
 from poweron_services.settings.search_variables import SearchKeys
 
@@ -24,7 +25,7 @@ class SearchEngine:
     name: str
     """Such as `tavily`."""
     search: Search
-    folder_page: Callable[[str], Awaitable[FolderAnswer | None]] | None = None
+    folder_page: LocalPages | None = None
     """Serves the pages that the engine holds itself; a fetch asks it first, and asks the web if it returns None."""
 
 

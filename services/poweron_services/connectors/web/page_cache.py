@@ -20,6 +20,24 @@ from poweron_services.connectors.web.robots import MAX_BYTES, PLACE, RobotRules,
 from poweron_services.connectors.web.web_address import WebAddress
 from poweron_services.connectors.web.web_client import MAX_REDIRECTS, WebClient, WebResponse, endless, redirected
 
+LONGEST: Final = 8_192  # bytes of a page that contains nothing else
+SAYS_NOTHING: Final = 200  # characters of text, such as "Click here if you are not redirected."
+SOON: Final = 10  # seconds
+_REFRESH: Final = re.compile(
+    rb"<meta\b(?=[^>]*\bhttp-equiv\s*=\s*[\"']?refresh\b)[^>]*\bcontent\s*=\s*"
+    rb"[\"']?\s*(?P<seconds>\d{1,9})[\d.]*\s*[;,]\s*(?:url\s*=\s*)?[\"']?(?P<address>[^\"'>\s]+)",
+    re.IGNORECASE,
+)
+_UNSEEN: Final = re.compile(
+    rb"<(script|style|title|noscript)\b.*?</\1\s*>|<!--.*?-->|<[^>]*>", re.IGNORECASE | re.DOTALL
+)
+KEPT_HEADERS: Final = ("content-type", "content-language", "content-disposition", "etag", "last-modified")
+NOT_MODIFIED: Final = 304
+LOGIN: Final = frozenset({401, 407})
+BUSY: Final = frozenset({429, 503})
+MAX_HEADER: Final = 1_000  # characters
+MAX_RULES: Final = 1_000  # sets of robots rules that are remembered
+
 
 @dataclass(frozen=True, slots=True)
 class FetchedPage:
@@ -61,44 +79,8 @@ class FetchPage(Protocol):
     async def __call__(self, url: str, /) -> FetchedPage: ...
 
 
-LONGEST: Final = 8_192  # bytes of a page that contains nothing else
-SAYS_NOTHING: Final = 200  # characters of text, such as "Click here if you are not redirected."
-SOON: Final = 10  # seconds
-_REFRESH: Final = re.compile(
-    rb"<meta\b(?=[^>]*\bhttp-equiv\s*=\s*[\"']?refresh\b)[^>]*\bcontent\s*=\s*"
-    rb"[\"']?\s*(?P<seconds>\d{1,9})[\d.]*\s*[;,]\s*(?:url\s*=\s*)?[\"']?(?P<address>[^\"'>\s]+)",
-    re.IGNORECASE,
-)
-_UNSEEN: Final = re.compile(
-    rb"<(script|style|title|noscript)\b.*?</\1\s*>|<!--.*?-->|<[^>]*>", re.IGNORECASE | re.DOTALL
-)
-KEPT_HEADERS: Final = ("content-type", "content-language", "content-disposition", "etag", "last-modified")
-NOT_MODIFIED: Final = 304
-LOGIN: Final = frozenset({401, 407})
-BUSY: Final = frozenset({429, 503})
-MAX_HEADER: Final = 1_000  # characters
-MAX_RULES: Final = 1_000  # sets of robots rules that are remembered
-
-
-class LocalAnswer(Protocol):
-    """An answer that is found on this machine, in the form of a server's answer."""
-
-    @property
-    def url(self) -> str: ...
-    @property
-    def status(self) -> int: ...
-    @property
-    def headers(self) -> Mapping[str, str]: ...
-    @property
-    def body(self) -> bytes: ...
-
-
-LocalPages = Callable[[str], Awaitable[LocalAnswer | None]]
+LocalPages = Callable[[str], Awaitable[WebResponse | None]]
 """Asked first for every address; it returns None for an address that must be fetched from the web."""
-
-
-async def no_local_pages(_: str) -> LocalAnswer | None:
-    return None
 
 
 class KeptPages:
@@ -110,7 +92,7 @@ class KeptPages:
         content: ContentStore,
         turns: HostTurns,
         *,
-        local_pages: LocalPages = no_local_pages,
+        local_pages: LocalPages | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
         self._client = client
@@ -154,10 +136,9 @@ class KeptPages:
     async def _response(
         self, reader: Reader, address: WebAddress, headers: Mapping[str, str], time_left: "_TimeLeft"
     ) -> WebResponse:
-        local = await self._local(address.url)
-        if local is not None:
+        if self._local is not None and (local := await self._local(address.url)) is not None:
             self._client.check(address)
-            return WebResponse(local.url, local.status, local.headers, local.body)
+            return local
         if address.target != PLACE:
             robots = await self._robots(reader, address)
             await asyncio.to_thread(robots.check, address)

@@ -21,7 +21,7 @@ from poweron_services.connectors.web.host_turns import HostTurns
 from poweron_services.connectors.web.page_cache import FetchedPage, KeptPages
 from poweron_services.connectors.web.response_cache import Reader
 from poweron_services.connectors.web.web_address import WebAddress
-from poweron_services.connectors.web.web_client import open_web_client
+from poweron_services.connectors.web.web_client import WebResponse, open_web_client
 from poweron_services.connectors.web.web_settings import WebSettings
 from poweron_services.connectors.web_access import KeptSearches
 from poweron_services.settings.config import Settings
@@ -258,15 +258,10 @@ async def test_a_search_is_asked_once_for_a_workflow_whoever_tries_the_step_agai
 
 
 async def test_who_answers_on_this_machine_is_asked_first(site: Site, content: ContentStore) -> None:
-    @dataclass
-    class Local:
-        url: str = "https://site.example/a.html"
-        status: int = 200
-        headers: dict[str, str] = field(default_factory=lambda: {"content-type": "text/html"})
-        body: bytes = b"<p>Here."
+    answer = WebResponse("https://site.example/a.html", 200, {"content-type": "text/html"}, b"<p>Here.")
 
-    async def local(url: str) -> Local | None:
-        return Local() if url.startswith("https://site.example/") else None
+    async def local(url: str) -> WebResponse | None:
+        return answer if url.startswith("https://site.example/") else None
 
     async with site.pages(content, local_pages=local) as pages:
         assert (await pages.fetch(FIRST, "https://site.example/a")).url == "https://site.example/a.html"

@@ -16,6 +16,7 @@ import pytest
 from doubles import CRITERION, EVENTS, Counting, World
 from providers import KEY, MODELS, PLACES, Playing, as_json, error_body, opened, playing_stages
 from pytest_httpserver import HTTPServer
+from stored_files import stored_files
 from test_providers import planning
 from werkzeug import Request, Response
 
@@ -49,7 +50,7 @@ async def worked(server: HTTPServer, folder: Path) -> World:
 def written(world: World, folder: Path) -> list[bytes]:
     """All events, all prompts and answers, and the log."""
     events = [record.value or b"" for records in world.log._topics[EVENTS] for record in records]
-    return [*events, *(path.read_bytes() for path in folder.rglob("*") if path.is_file())]
+    return [*events, *stored_files(folder).values()]
 
 
 @pytest.mark.req("R-03")
@@ -134,9 +135,7 @@ class Watched:
     async def everything(self, out: str, err: str) -> dict[str, str]:
         records = [record for records in self.world.log._topics[EVENTS] for record in records]
         rows = await LocalFolder().fold(records, _nothing_before)
-        files = {
-            str(path): path.read_bytes().decode(errors="replace") for path in self.folder.rglob("*") if path.is_file()
-        }
+        files = {path: content.decode(errors="replace") for path, content in stored_files(self.folder).items()}
         told = {"events": records, "rows": rows, "spans": self.spans, "stdout": out, "stderr": err}
         return files | {name: repr(each) for name, each in told.items()}
 

@@ -14,6 +14,7 @@ import pytest
 from own import OwnServers, own_servers
 from surviving import Survival, Witnesses, until, witnesses
 
+from poweron_events.content_packs import SUFFIX, read_records
 from poweron_services.client.connect import Connections
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
@@ -136,4 +137,10 @@ async def expect_contents(survival: Survival, connections: Connections) -> None:
 
 def left_over(place: str) -> list[str]:
     """What was begun and never ended."""
-    return [path.name for path in Path(place).rglob("*.*")]
+    packs = [*Path(place).rglob(f"*{SUFFIX}")]
+    return [path.name for path in Path(place).rglob("*.*") if path not in packs or not is_complete(path)]
+
+
+def is_complete(pack: Path) -> bool:
+    with pack.open("rb") as file:
+        return read_records(file, pack.name, 0)[1] == pack.stat().st_size > 0

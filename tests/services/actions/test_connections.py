@@ -13,6 +13,7 @@ import structlog
 from doubles import EVENTS, World, script
 from intake_world import Rows, committed, events, request, running
 from modes import MODES
+from stored_files import stored_files
 
 from poweron_events.catalog import ActionSpec
 from poweron_events.content import ContentStore
@@ -151,8 +152,8 @@ async def everything(world: World, folder: Path) -> list[str]:
 
 def _files(folder: Path) -> list[str]:
     """What files are called and what they hold."""
-    found = [*folder.rglob("*")]
-    return [*map(str, found), *(path.read_bytes().decode(errors="replace") for path in found if path.is_file())]
+    contents = [content.decode(errors="replace") for content in stored_files(folder).values()]
+    return [*map(str, folder.rglob("*")), *contents]
 
 
 def leaks(found: list[str]) -> list[str]:

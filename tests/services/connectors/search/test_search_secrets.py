@@ -6,6 +6,7 @@ import pytest
 from doubles import EVENTS, World, script
 from engines import KEY, Playing, opened, page
 from pytest_httpserver import HTTPServer
+from stored_files import stored_files
 
 from poweron_events.content import ContentStore
 from poweron_events.execution import ActionCompleted
@@ -62,11 +63,7 @@ async def everything(world: World, folder: Path) -> dict[str, bytes]:
     """Events, rows, prompts, answers, documents and the log."""
     records = [record for partition in world.log._topics[EVENTS] for record in partition]
     rows = await LocalFolder().fold(records, _nothing_before)
-    return {"events": repr(records).encode(), "rows": repr(rows).encode(), **_files(folder)}
-
-
-def _files(folder: Path) -> dict[str, bytes]:
-    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    return {"events": repr(records).encode(), "rows": repr(rows).encode(), **stored_files(folder)}
 
 
 async def _nothing_before(_: object) -> dict[str, View]:

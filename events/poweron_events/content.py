@@ -21,7 +21,7 @@ from pathlib import Path
 
 from obstore.exceptions import BaseError, NotFoundError
 
-from poweron_events.content_place import CLEARING, Bucket, ContentPlace, Folder, StoredObject
+from poweron_events.content_place import CLEARING, ContentBucket, ContentFolder, ContentPlace, StoredObject
 from poweron_events.errors import Conflict, DiskFull, MissingContent, Refused, Unavailable, UnusableStore
 from poweron_events.object_store import (
     NO_CONDITIONS,
@@ -70,7 +70,7 @@ class ContentStore:
                 f"{redacted(place)!r} cannot be used: {why}. Documents and answers are kept there: set POWERON_HOME "
                 "to a folder that can be written to, or POWERON_CONTENT to a folder or a URL such as s3://bucket/prefix."
             ) from error
-        return cls(Folder(opened) if isinstance(opened, Path) else Bucket(opened))
+        return cls(ContentFolder(opened) if isinstance(opened, Path) else ContentBucket(opened))
 
     async def put(self, workflow_id: str, content: bytes) -> str:
         """Store bytes and return their commitment; storing the same bytes again changes only their time.

@@ -29,7 +29,7 @@ def create(path: Path, content: bytes) -> None:
     """Create a file with its content at once, and its folder if needed; only this account may read either.
 
     Raises:
-        FileExistsError: there is a file, with the content of whoever was first.
+        FileExistsError: there is a file already, perhaps with other content.
     """
     path.parent.mkdir(mode=0o700, exist_ok=True)
     with _written_beside(str(path), content) as beside:

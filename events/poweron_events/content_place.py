@@ -85,7 +85,7 @@ class ContentPlace(Protocol):
         ...
 
 
-class Folder:
+class ContentFolder:
     """A folder of this machine: small contents are in packs, larger ones in files of their own."""
 
     is_remote = False
@@ -174,7 +174,7 @@ class Folder:
                         yield StoredObject(f"{path}/{entry.name}", status.st_size, status.st_mtime)
 
 
-class Bucket:
+class ContentBucket:
     """An S3-compatible bucket, or memory.
 
     Small contents that are stored together are one object, a pack whose name lists them with their sizes.
@@ -264,7 +264,7 @@ class Bucket:
     async def _packs_before_clearing(self, workflow_id: str) -> list[str]:
         """Return the packs of a workflow; while it is cleared up, only those that were there before.
 
-        So a writer whose pack is new need not look for the marker: nobody removes its contents.
+        So a writer whose pack is new need not look for the marker: no clean-up removes its contents.
         """
         objects = [each async for each in self._objects(workflow_id)]
         since = next((each.modified for each in objects if each.path == f"{workflow_id}/{CLEARING}"), math.inf)

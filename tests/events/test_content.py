@@ -14,7 +14,7 @@ from s3 import BUCKET
 
 from poweron_events import content
 from poweron_events.content import ContentStore, commitment
-from poweron_events.content_place import AT_ONCE, Bucket
+from poweron_events.content_place import AT_ONCE, ContentBucket
 from poweron_events.errors import MissingContent, Refused, Unavailable
 from poweron_events.object_store import PART, open_store
 
@@ -104,7 +104,7 @@ async def test_a_store_on_this_machine_is_not_asked_by_threads_of_its_own() -> N
 
         put_async = head_async = get_async
 
-    store = ContentStore(Bucket(Near()))
+    store = ContentStore(ContentBucket(Near()))
     name = await store.put(WORKFLOW, b"the estimate")
     assert (await store.get(WORKFLOW, name), await store.size(WORKFLOW, name)) == (b"the estimate", 12)
 
@@ -227,7 +227,7 @@ async def test_nothing_is_remembered_of_a_workflow_that_was_erased(tmp_path: Pat
 @pytest.mark.parametrize("place", ["bucket"], indirect=True)
 async def test_a_prompt_and_its_answer_are_one_object_of_a_bucket(place: str, store: ContentStore) -> None:
     names = await store.put_all(WORKFLOW, [b"You select. " * 100, b"the answer"])
-    bucket, other = Bucket(open_store(place)), ContentStore.at(place)  # type: ignore[arg-type]  # no folder
+    bucket, other = ContentBucket(open_store(place)), ContentStore.at(place)  # type: ignore[arg-type]  # no folder
     assert len([each async for each in bucket._objects(WORKFLOW)]) == 2  # with the key
     assert [await other.get(WORKFLOW, name) for name in names] == [b"You select. " * 100, b"the answer"]
     assert [await other.size(WORKFLOW, name) for name in names] == [1_200, 10]

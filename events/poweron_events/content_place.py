@@ -61,7 +61,7 @@ class ContentPlace(Protocol):
         ...
 
     async def replace(self, path: str, content: bytes) -> None:
-        """Store content in place of what is there; the workflow exists."""
+        """Store content and replace what is there; the workflow exists."""
         ...
 
     async def read(self, path: str) -> bytes:

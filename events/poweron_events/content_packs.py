@@ -24,7 +24,7 @@ from poweron_events.content_files import PROCESS, write_all
 SUFFIX: Final = ".pack"
 SMALL: Final = 64_000  # bytes; larger contents are files of their own
 MAX_OWN: Final = 10_000  # packs that this process remembers; it starts another one for a workflow that it forgot
-MAX_INDEXES: Final = 1_000  # workflows whose places are kept in memory
+MAX_INDEXES: Final = 200  # workflows whose places are kept in memory
 _HEADER: Final = struct.Struct(">32sQII")
 """The name, the time of writing in milliseconds since 1970, the size of the content, and that of what is stored."""
 LEVEL: Final = 1  # of 22
@@ -106,7 +106,10 @@ class ContentPacks:
 
     def remove(self, workflow_id: str, names: Collection[str]) -> None:
         """Remove contents, and what a process that died did not finish writing; others keep their times."""
-        for pack in self._packs(workflow_id):
+        packs = self._packs(workflow_id)
+        with self._writing:
+            self._own.pop((os.getpid(), workflow_id), None)  # no copy may go into a pack that is about to be deleted
+        for pack in packs:
             with (self._folder / workflow_id / pack).open("rb") as file:
                 records, end = read_records(file, pack, 0)
                 going = {record for record in records if record.name in names}

@@ -115,6 +115,23 @@ def test_what_is_removed_is_in_no_file_and_everything_else_stays_with_its_time(
 
 
 @pytest.mark.req("E-10")
+def test_a_process_that_dies_while_it_removes_loses_nothing_of_its_own_pack(
+    folder: Path, packs: ContentPacks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packs.append(WORKFLOW, {ONE: b"first", TWO: b"second"})
+    unlink = Path.unlink
+
+    def killed(path: Path) -> None:
+        unlink(path)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Path, "unlink", killed)
+    with pytest.raises(KeyboardInterrupt):
+        packs.remove(WORKFLOW, {ONE})
+    assert names(ContentPacks(folder)) == {TWO}
+
+
+@pytest.mark.req("E-10")
 def test_what_is_half_written_goes_with_what_is_removed(folder: Path, packs: ContentPacks) -> None:
     secret = os.urandom(500)
     packs.append(WORKFLOW, {ONE: secret})

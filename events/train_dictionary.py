@@ -26,8 +26,8 @@ async def main(folder: str) -> None:
     random.Random(1).shuffle(samples)  # noqa: S311 - no secret
     half = len(samples) // 2
     _report(train_dictionary(SIZE, samples[:half]), samples[half:])
-    trained = train_dictionary(SIZE, samples)
-    DICTIONARY.write_bytes(trained.as_bytes())
+    with DICTIONARY.open("xb") as file:  # what was compressed by an earlier one needs that one for ever
+        file.write(train_dictionary(SIZE, samples).as_bytes())
 
 
 async def _contents(store: ContentStore) -> list[bytes]:

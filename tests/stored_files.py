@@ -11,7 +11,7 @@ def stored_files(folder: Path) -> dict[str, bytes]:
     for path in folder.rglob("*"):
         if path.suffix == SUFFIX:
             with path.open("rb") as file:
-                for record in read_records(file, path.name, 0)[0]:
+                for record in read_records(file, path.name, 0).contents:
                     found[f"{path}/{record.name}"] = read_content(file, record)
         elif path.is_file():
             found[str(path)] = path.read_bytes()

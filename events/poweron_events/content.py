@@ -120,8 +120,7 @@ class ContentStore:
 
     async def _look(self) -> None:
         with _translated("The content store is not there"):
-            async for _ in self._place.stored(None):
-                return
+            await self._place.look()
 
     async def stored(self, workflow_id: str | None = None) -> AsyncGenerator[Sequence[StoredObject], None]:
         """Yield all stored objects, or those of one workflow, in no particular order, one page at a time.

@@ -3,38 +3,61 @@
 A pack is `<workflow>/<process>.pack`: one record after the other, each a header and the content, compressed where that
 makes it shorter. Only the process that created a pack appends to it, so processes need no lock, and only the last
 record can be incomplete: that of a process that died while it wrote. Nothing moves within a pack: to remove a
-content, `remove` copies the other records into a new pack and deletes the old one.
+content, `remove` renames the pack, copies the other records into a new one, and deletes the old one.
 """
 
+import errno
 import os
 import struct
 import threading
 import time
 from collections.abc import Collection, Mapping
 from contextlib import suppress
+from functools import cache
 from importlib import resources
 from itertools import count
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
+from zlib import crc32
 
 from zstandard import ZstdCompressionDict, ZstdCompressor, ZstdDecompressor, ZstdError
 
-from poweron_events.content_files import PROCESS, write_all
+from poweron_events.content_files import PROCESS, write, write_all
 
 SUFFIX: Final = ".pack"
 SMALL: Final = 64_000  # bytes; larger contents are files of their own
 MAX_OWN: Final = 10_000  # packs that this process remembers; it starts another one for a workflow that it forgot
 MAX_INDEXES: Final = 200  # workflows whose places are kept in memory
-_HEADER: Final = struct.Struct(">32sQII")
-"""The name, the time of writing in milliseconds since 1970, the size of the content, and that of what is stored."""
 LEVEL: Final = 1  # of 22
 DICTIONARY_FILE: Final = "content.zstd-dictionary"
+"""Contents are kept for years: a new dictionary gets a name of its own, and this one stays."""
+_FIELDS: Final = struct.Struct(">32sQII")
+"""The name, the time of writing in milliseconds since 1970, the size of the content, and that of what is stored."""
+_CHECKSUM: Final = struct.Struct(">I")
+"""The CRC-32 of the fields, which follows them."""
+HEADER: Final = _FIELDS.size + _CHECKSUM.size  # bytes
 _NUMBERS: Final = count()
-# Contents are kept for years: a new dictionary gets a name of its own, and this one stays.
-_dictionary: Final = ZstdCompressionDict(resources.files(__package__).joinpath(DICTIONARY_FILE).read_bytes())
-_dictionary.precompute_compress(level=LEVEL)
-_compressor: Final = ZstdCompressor(level=LEVEL, dict_data=_dictionary, write_checksum=False)
-_decompressor: Final = ZstdDecompressor(dict_data=_dictionary)
+
+
+class _Codec(threading.local):
+    """A thread's own compressor and decompressor: they must not be shared."""
+
+    def __init__(self) -> None:
+        dictionary = _dictionary()
+        self.compressor = ZstdCompressor(level=LEVEL, dict_data=dictionary)
+        self.decompressor = ZstdDecompressor(dict_data=dictionary)
+
+
+@cache
+def _dictionary() -> ZstdCompressionDict:
+    dictionary = ZstdCompressionDict(resources.files(__package__).joinpath(DICTIONARY_FILE).read_bytes())
+    dictionary.precompute_compress(level=LEVEL)
+    return dictionary
+
+
+@cache
+def _codec() -> _Codec:
+    return _Codec()
 
 
 class PackedContent(NamedTuple):
@@ -49,12 +72,32 @@ class PackedContent(NamedTuple):
     length: int  # bytes that are stored, without the header
 
 
+class PackRecords(NamedTuple):
+    """The records of a pack from a place on."""
+
+    contents: list[PackedContent]
+    end: int
+    """Where the last complete record ends."""
+    is_torn: bool
+    """Whether a part of a record follows, which is being written, or whose writer died."""
+    is_damaged: bool
+    """Whether something else follows, so that what comes after it cannot be found."""
+
+
 class _Index:
     """The contents of a workflow's packs, and how far each pack was read."""
 
     def __init__(self) -> None:
         self.contents: dict[str, PackedContent] = {}
         self.ends: dict[str, int] = {}
+
+    def add(self, pack: str, records: "PackRecords") -> None:
+        """Take in records of a pack; of several with one name, the one that was written last counts."""
+        self.ends[pack] = records.end
+        for content in records.contents:
+            known = self.contents.get(content.name)
+            if known is None or known.modified_ms <= content.modified_ms:
+                self.contents[content.name] = content
 
 
 class ContentPacks:
@@ -105,27 +148,29 @@ class ContentPacks:
         return [*self._read_on(workflow_id, _Index()).contents.values()]
 
     def remove(self, workflow_id: str, names: Collection[str]) -> None:
-        """Remove contents, and what a process that died did not finish writing; others keep their times."""
-        packs = self._packs(workflow_id)
-        with self._writing:
-            self._own.pop((os.getpid(), workflow_id), None)  # no copy may go into a pack that is about to be deleted
-        for pack in packs:
-            with (self._folder / workflow_id / pack).open("rb") as file:
-                records, end = read_records(file, pack, 0)
-                going = {record for record in records if record.name in names}
-                if not going and end == os.fstat(file.fileno()).st_size:
-                    continue
-                self._copy(workflow_id, file, [record for record in records if record not in going])
-                (self._folder / workflow_id / pack).unlink()
-                # What its writer appended meanwhile. After this it sees that the pack is gone, and starts another one.
-                self._copy(workflow_id, file, read_records(file, pack, end)[0])
-        with self._reading:
-            self._indexes.pop(workflow_id, None)
+        """Remove contents, and what a process that died did not finish writing; others keep their times.
 
-    def _copy(self, workflow_id: str, file: BinaryIO, records: Collection[PackedContent]) -> None:
-        for record in records:
-            file.seek(record.offset)
-            self._append(workflow_id, file.read(_HEADER.size + record.length))
+        A damaged pack is left as it is, since its other contents may still be wanted.
+        """
+        for pack in self._packs(workflow_id):
+            with suppress(FileNotFoundError):  # removed in the meantime
+                self._rewrite(f"{self._folder}/{workflow_id}", pack, names)
+
+    def _rewrite(self, folder: str, pack: str, names: Collection[str]) -> None:
+        """Copy what stays to a new pack. A process that dies here leaves copies, which do no harm.
+
+        A writer that has the pack open looks for it once it has written: where it is no longer, it writes again.
+        """
+        with open(f"{folder}/{pack}", "rb") as file:
+            records = read_records(file, pack, 0)
+            if records.is_damaged or not (records.is_torn or any(each.name in names for each in records.contents)):
+                return
+            renamed = _new_pack()
+            os.rename(f"{folder}/{pack}", f"{folder}/{renamed}")
+            staying = {each.name: each for each in read_records(file, pack, 0).contents if each.name not in names}
+            if staying:
+                write(f"{folder}/{_new_pack()}", b"".join(_stored_record(file, each) for each in staying.values()))
+            os.unlink(f"{folder}/{renamed}")
 
     def _append(self, workflow_id: str, records: bytes) -> None:
         own = (os.getpid(), workflow_id)
@@ -137,7 +182,7 @@ class ContentPacks:
         """Append to the pack, or to a new one; return False if the pack was removed in the meantime."""
         flags = os.O_WRONLY | os.O_APPEND
         if pack is None:
-            pack, flags = f"{PROCESS}-{os.getpid()}-{next(_NUMBERS)}{SUFFIX}", flags | os.O_CREAT | os.O_EXCL
+            pack, flags = _new_pack(), flags | os.O_CREAT | os.O_EXCL
         try:
             descriptor = os.open(f"{folder}/{pack}", flags, 0o600)
         except FileNotFoundError:
@@ -146,31 +191,29 @@ class ContentPacks:
             return False
         try:
             _write_or_undo(descriptor, f"{folder}/{pack}", records)
-            exists = os.fstat(descriptor).st_nlink > 0
+            is_there = _is_still(descriptor, f"{folder}/{pack}")
         finally:
             os.close(descriptor)
-        if exists:
+        if is_there:
             if len(self._own) >= MAX_OWN:
                 self._own.clear()
             self._own[own] = pack
-        return exists
+        return is_there
 
     def _read_on(self, workflow_id: str, index: _Index) -> _Index:
         """Return the index, read on to the ends of the workflow's packs; a new one if a pack was removed since."""
-        packs = self._packs(workflow_id)
-        if index.ends.keys() - packs:
-            index = _Index()
-        for pack in packs:
+        while True:
+            packs = self._packs(workflow_id)
+            if index.ends.keys() - packs:
+                index = _Index()
             try:
-                with (self._folder / workflow_id / pack).open("rb") as file:
-                    records, index.ends[pack] = read_records(file, pack, index.ends.get(pack, 0))
-            except FileNotFoundError:
+                for pack in packs:
+                    with (self._folder / workflow_id / pack).open("rb") as file:
+                        records = read_records(file, pack, index.ends.get(pack, 0))
+                    index.add(pack, records)
+            except FileNotFoundError:  # a clean-up has copied it meanwhile, to one that may not be listed
                 continue
-            for record in records:
-                known = index.contents.get(record.name)
-                if known is None or known.modified_ms <= record.modified_ms:
-                    index.contents[record.name] = record
-        return index
+            return index
 
     def _packs(self, workflow_id: str) -> Collection[str]:
         try:
@@ -190,34 +233,59 @@ def _write_or_undo(descriptor: int, path: str, records: bytes) -> None:
         raise
 
 
+def _is_still(descriptor: int, path: str) -> bool:
+    """Return whether the path is that of the open file."""
+    with suppress(FileNotFoundError):
+        return os.path.samestat(os.fstat(descriptor), os.stat(path))
+    return False
+
+
+def _new_pack() -> str:
+    return f"{PROCESS}-{os.getpid()}-{next(_NUMBERS)}{SUFFIX}"
+
+
 def record(name: str, content: bytes, now: int) -> bytes:
     """Return a record; `now` is in milliseconds since 1970."""
-    compressed = _compressor.compress(content)
+    compressed = _codec().compressor.compress(content)
     stored = compressed if len(compressed) < len(content) else content
-    return _HEADER.pack(bytes.fromhex(name), now, len(content), len(stored)) + stored
+    fields = _FIELDS.pack(bytes.fromhex(name), now, len(content), len(stored))
+    return fields + _CHECKSUM.pack(crc32(fields)) + stored
 
 
-def read_records(file: BinaryIO, pack: str, start: int) -> tuple[list[PackedContent], int]:
-    """Return the complete records from a place on, and where they end."""
-    records = []
+def read_records(file: BinaryIO, pack: str, start: int) -> PackRecords:
+    """Return the complete records of a pack from a place on, and what follows them."""
+    contents = list[PackedContent]()
     end, size = start, file.seek(0, os.SEEK_END)
-    while end + _HEADER.size <= size:
+    while end < size:
         file.seek(end)
-        name, modified, content_size, length = _HEADER.unpack(file.read(_HEADER.size))
-        if end + _HEADER.size + length > size:
+        fields, checksum = file.read(_FIELDS.size), file.read(_CHECKSUM.size)
+        if len(fields) + len(checksum) < HEADER:
             break
-        records.append(PackedContent(name.hex(), content_size, modified, pack, end, length))
-        end += _HEADER.size + length
-    return records, end
+        if _CHECKSUM.pack(crc32(fields)) != checksum:
+            return PackRecords(contents, end, is_torn=False, is_damaged=True)
+        name, modified, content_size, length = _FIELDS.unpack(fields)
+        if end + HEADER + length > size:
+            break
+        contents.append(PackedContent(name.hex(), content_size, modified, pack, end, length))
+        end += HEADER + length
+    return PackRecords(contents, end, is_torn=end < size, is_damaged=False)
 
 
 def read_content(file: BinaryIO, place: PackedContent) -> bytes:
-    """Return a content; what was damaged is returned as it is stored, for `poweron verify --content` to report."""
-    file.seek(place.offset + _HEADER.size)
-    stored = file.read(place.length)
+    """Return a content.
+
+    Raises:
+        OSError: what is stored is damaged.
+    """
+    stored = _stored_record(file, place)[HEADER:]
     if len(stored) == place.size:
         return stored
     try:
-        return _decompressor.decompress(stored, max_output_size=place.size)
-    except ZstdError:
-        return stored
+        return _codec().decompressor.decompress(stored, max_output_size=place.size)
+    except ZstdError as error:
+        raise OSError(errno.EIO, f"the bytes of content {place.name} are damaged") from error
+
+
+def _stored_record(file: BinaryIO, place: PackedContent) -> bytes:
+    file.seek(place.offset)
+    return file.read(HEADER + place.length)

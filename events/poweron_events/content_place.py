@@ -4,11 +4,12 @@ The errors of both are those of the file system and of obstore; the content stor
 """
 
 import asyncio
+import errno
 import math
 import os
 import re
 import time
-from collections.abc import AsyncGenerator, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
@@ -24,7 +25,9 @@ from poweron_events.object_store import PART, PARTS_AT_ONCE, look_time
 AT_ONCE: Final = 64_000  # bytes; a folder writes this much before a thread could start
 PAGE: Final = 1_000  # objects
 _NOT_FOUND: Final = (NotFoundError, FileNotFoundError)  # obstore raises either
-MAX_PACKED: Final = 12  # contents of a pack in a bucket: the path of an object has at most 1,024 bytes
+MAX_PACKED: Final = 3  # contents of a pack in a bucket, whose name has at most 255 characters
+SKEW: Final = 60.0  # seconds
+TRIES: Final = 5
 CLEARING: Final = "clearing"
 """The name of the marker beside a workflow's content while unreferenced content is removed."""
 _CONTENT: Final = re.compile(r"[^/]+/[0-9a-f]{64}")
@@ -80,6 +83,10 @@ class ContentPlace(Protocol):
         """Remove what is stored under the paths; missing ones are ignored."""
         ...
 
+    async def look(self) -> None:
+        """Look whether the place can be used."""
+        ...
+
     def stored(self, workflow_id: str | None) -> AsyncGenerator[Sequence[StoredObject], None]:
         """Yield all stored objects, or those of one workflow, in no particular order, one page at a time."""
         ...
@@ -109,6 +116,9 @@ class ContentFolder:
         if small:
             self._packs.append(workflow_id, small)
 
+    async def look(self) -> None:
+        """Do nothing: a folder reports its errors on use."""
+
     async def create(self, path: str, content: bytes) -> bool:
         with suppress(FileExistsError):
             create(self._folder / path, content)
@@ -126,7 +136,7 @@ class ContentFolder:
         return (self._folder / path).read_bytes() if packed is None else packed
 
     async def size(self, path: str) -> int:
-        packed = self._packs.find(*_split(path)) if is_content(path) else None
+        packed = await asyncio.to_thread(self._packs.find, *_split(path)) if is_content(path) else None
         return os.stat(f"{self._folder}/{path}").st_size if packed is None else packed.size
 
     async def modified(self, path: str) -> float | None:
@@ -139,36 +149,35 @@ class ContentFolder:
 
     def _remove(self, paths: Sequence[str]) -> None:
         names = dict[str, set[str]]()
-        for path in paths:
-            workflow_id, name = _split(path)
+        for workflow_id, name in map(_split, filter(is_content, paths)):
             names.setdefault(workflow_id, set()).add(name)
         for workflow_id in names:
             self._packs.remove(workflow_id, names[workflow_id])
         remove_files(self._folder, paths)
 
     async def stored(self, workflow_id: str | None) -> AsyncGenerator[Sequence[StoredObject], None]:
-        pages = self._pages([workflow_id] if workflow_id else os.listdir(self._folder))
+        pages = self._pages(workflow_id)
         while page := await asyncio.to_thread(next, pages, ()):
             yield page
 
-    def _pages(self, workflows: Sequence[str]) -> Iterator[Sequence[StoredObject]]:
+    def _pages(self, workflow_id: str | None) -> Iterator[Sequence[StoredObject]]:
         page = list[StoredObject]()
-        for workflow_id in workflows:
-            packed = self._packs.contents(workflow_id)
-            page += self._files(workflow_id, {content.pack for content in packed})
-            page += [StoredObject(f"{workflow_id}/{each.name}", each.size, each.modified_ms / 1000) for each in packed]
+        for workflow in [workflow_id] if workflow_id else os.listdir(self._folder):
+            packed = self._packs.contents(workflow)
+            page += self._files(workflow)
+            page += [StoredObject(f"{workflow}/{each.name}", each.size, each.modified_ms / 1000) for each in packed]
             if len(page) >= PAGE:
                 yield page
                 page = []
         yield page
 
-    def _files(self, path: str, packs: Collection[str] = ()) -> Iterator[StoredObject]:
-        """Yield the files below a workflow's folder, but not the packs that are given."""
+    def _files(self, path: str) -> Iterator[StoredObject]:
+        """Yield the files below a workflow's folder, but not its packs."""
         with suppress(FileNotFoundError, NotADirectoryError), os.scandir(self._folder / path) as entries:
             for entry in entries:
                 if entry.is_dir(follow_symlinks=False):
                     yield from self._files(f"{path}/{entry.name}")
-                elif entry.name not in packs:
+                elif not entry.name.endswith(SUFFIX):
                     with suppress(FileNotFoundError):  # removed in the meantime
                         status = entry.stat()
                         yield StoredObject(f"{path}/{entry.name}", status.st_size, status.st_mtime)
@@ -210,37 +219,35 @@ class ContentBucket:
         await self._call("put", path, content, mode="overwrite", chunk_size=PART, max_concurrency=PARTS_AT_ONCE)
 
     async def read(self, path: str) -> bytes:
-        try:
-            return await self._object(path)
-        except _NOT_FOUND:
-            pack = await self._pack_with(path)
-            if pack is None:
-                raise
-        file = BytesIO(await self._object(pack))
-        return next(read_content(file, each) for each in read_records(file, pack, 0)[0] if path.endswith(each.name))
+        place = path
+        for _ in range(TRIES):  # a clean-up may store it elsewhere meanwhile
+            with suppress(*_NOT_FOUND):
+                stored = await self._object(place)
+                return stored if place == path else _content_of(stored, place, path)
+            place = await self._place_of(path)
+        raise FileNotFoundError(path)
 
     async def _object(self, path: str) -> bytes:
         found = await self._call("get", path)
         return bytes(await found.bytes_async() if self.is_remote else found.bytes())
 
-    async def _pack_with(self, path: str) -> str | None:
-        """Return the path of the pack that has the content, if there is one."""
-        if not is_content(path):
-            return None
+    async def _place_of(self, path: str) -> str:
+        """Return the path of the object that has a content, as the listing says.
+
+        Raises:
+            FileNotFoundError: none has it.
+        """
         workflow_id, name = _split(path)
-        async for each in self._objects(workflow_id):
-            if name in _packed(each.path):
-                return each.path
-        return None
+        if is_content(path):
+            async for each in self._objects(workflow_id):
+                if each.path == path or name in _packed(each.path):
+                    return each.path
+        raise FileNotFoundError(path)
 
     async def size(self, path: str) -> int:
-        try:
+        with suppress(*_NOT_FOUND):
             return int((await self._call("head", path))["size"])
-        except _NOT_FOUND:
-            pack = await self._pack_with(path)
-            if pack is None:
-                raise
-        return _packed(pack)[_split(path)[1]]
+        return _packed(await self._place_of(path)).get(_split(path)[1]) or len(await self.read(path))
 
     async def modified(self, path: str) -> float | None:
         with suppress(*_NOT_FOUND):
@@ -248,27 +255,41 @@ class ContentBucket:
         return None
 
     async def remove(self, paths: Sequence[str]) -> None:
-        going = set(paths)
+        removed = {path for path in paths if not is_content(path)}
         for workflow_id in {_split(path)[0] for path in paths if is_content(path)}:
-            for pack in await self._packs_before_clearing(workflow_id):
-                names = _packed(pack)
-                left = [name for name in names if f"{workflow_id}/{name}" not in going]
-                if len(left) < len(names):
-                    file = BytesIO(await self._object(pack))
-                    records = [each for each in read_records(file, pack, 0)[0] if each.name in left]
-                    await self.put(workflow_id, {each.name: read_content(file, each) for each in records})
-                    going.add(pack)
-        if going:
-            await self._call("delete", sorted(going))
+            for place in await self._places_before_clearing(workflow_id):
+                if place in paths or await self._repacked(workflow_id, place, paths):
+                    removed.add(place)
+        if removed:
+            await self._call("delete", sorted(removed))
 
-    async def _packs_before_clearing(self, workflow_id: str) -> list[str]:
-        """Return the packs of a workflow; while it is cleared up, only those that were there before.
+    async def _repacked(self, workflow_id: str, pack: str, paths: Sequence[str]) -> bool:
+        """Store what stays of a pack elsewhere; return False if nothing of it goes, or if it is damaged."""
+        names = _packed(pack)
+        staying = [name for name in names if f"{workflow_id}/{name}" not in paths]
+        if len(staying) == len(names):
+            return False
+        stored = await self._object(pack)
+        try:
+            contents = {name: _content_of(stored, pack, f"{workflow_id}/{name}") for name in staying}
+        except OSError:
+            return False
+        await self.put(workflow_id, contents)
+        return True
 
-        So a writer whose pack is new need not look for the marker: no clean-up removes its contents.
+    async def _places_before_clearing(self, workflow_id: str) -> list[str]:
+        """Return the objects of a workflow; while it is cleared up, only those that were there before.
+
+        So a writer whose object is new need not look for the marker: no clean-up removes it. Servers of one store may
+        differ in their clocks by `SKEW`.
         """
         objects = [each async for each in self._objects(workflow_id)]
-        since = next((each.modified for each in objects if each.path == f"{workflow_id}/{CLEARING}"), math.inf)
-        return [each.path for each in objects if each.modified < since and _packed(each.path)]
+        marked = next((each.modified for each in objects if each.path == f"{workflow_id}/{CLEARING}"), math.inf)
+        return [each.path for each in objects if each.modified < marked - SKEW]
+
+    async def look(self) -> None:
+        async for _ in self._objects(None):
+            return
 
     async def stored(self, workflow_id: str | None) -> AsyncGenerator[Sequence[StoredObject], None]:
         page, last = dict[str, StoredObject](), ""
@@ -309,6 +330,15 @@ def _pack(workflow_id: str, contents: Mapping[str, bytes]) -> tuple[str, bytes]:
     now = time.time_ns() // 1_000_000
     names = "-".join(f"{name}.{len(content)}" for name, content in contents.items())
     return f"{workflow_id}/{names}{SUFFIX}", b"".join(record(name, contents[name], now) for name in contents)
+
+
+def _content_of(stored: bytes, pack: str, path: str) -> bytes:
+    """Return a content of a pack; raises like `read_content`."""
+    file = BytesIO(stored)
+    for place in read_records(file, pack, 0).contents:
+        if path.endswith(place.name):
+            return read_content(file, place)
+    raise OSError(errno.EIO, f"the pack {pack} is damaged")
 
 
 def _packed(path: str) -> dict[str, int]:

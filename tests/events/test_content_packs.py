@@ -1,7 +1,10 @@
 """Packs: the small contents of a workflow in one file per process."""
 
+import hashlib
 import os
 import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +15,7 @@ from hypothesis import strategies as st
 from poweron_events import content_packs
 from poweron_events.content import ContentStore
 from poweron_events.content_packs import SMALL, SUFFIX, ContentPacks
-from poweron_events.errors import DiskFull, MissingContent
+from poweron_events.errors import DiskFull, MissingContent, Unavailable
 
 WORKFLOW = "7d444840-9dc0-11d1-b245-5ffdce74fad2"
 ONE, TWO, THREE = "1a" * 32, "2b" * 32, "3c" * 32
@@ -115,19 +118,23 @@ def test_what_is_removed_is_in_no_file_and_everything_else_stays_with_its_time(
 
 
 @pytest.mark.req("E-10")
-def test_a_process_that_dies_while_it_removes_loses_nothing_of_its_own_pack(
-    folder: Path, packs: ContentPacks, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("step", ["rename", "link", "replace", "unlink"])
+def test_a_process_that_dies_while_it_removes_loses_nothing_that_stays(
+    step: str, folder: Path, packs: ContentPacks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     packs.append(WORKFLOW, {ONE: b"first", TWO: b"second"})
-    unlink = Path.unlink
+    done = getattr(os, step)
 
-    def killed(path: Path) -> None:
-        unlink(path)
+    def killed(*arguments: Any) -> None:
+        done(*arguments)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Path, "unlink", killed)
-    with pytest.raises(KeyboardInterrupt):
+    monkeypatch.setattr(os, step, killed)
+    with suppress(KeyboardInterrupt):
         packs.remove(WORKFLOW, {ONE})
+    monkeypatch.undo()
+    assert TWO in names(ContentPacks(folder))
+    ContentPacks(folder).remove(WORKFLOW, {ONE})
     assert names(ContentPacks(folder)) == {TWO}
 
 
@@ -144,35 +151,72 @@ def test_what_is_half_written_goes_with_what_is_removed(folder: Path, packs: Con
 
 
 @pytest.mark.req("E-10")
-@pytest.mark.parametrize("moment", ["copied", "deleted"])
+@pytest.mark.parametrize("step", ["open", "write", "stat"])
 def test_what_is_appended_while_others_are_removed_is_never_lost(
-    folder: Path, packs: ContentPacks, moment: str, monkeypatch: pytest.MonkeyPatch
+    step: str, folder: Path, packs: ContentPacks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A writer has opened its pack already; the removal copies, deletes it and looks once more."""
+    """Another process removes a content when the writer has opened its pack, has written, or before it looks for it."""
     packs.append(WORKFLOW, {ONE: b"first", TWO: b"second"})
-    open_, unlink, is_held_up = os.open, Path.unlink, [True]
+    function, waits = getattr(os, step), [True]
 
-    def removed_meanwhile(path: str, *arguments: Any) -> int:
-        descriptor = open_(path, *arguments)
-        if is_held_up.pop() if is_held_up else False:
-            ContentPacks(folder).remove(WORKFLOW, {ONE})
-        return descriptor
-
-    def written_before(path: Path) -> None:
-        if is_held_up:
-            is_held_up.clear()
-            packs.append(WORKFLOW, {THREE: b"third"})
-        unlink(path)
-
-    if moment == "deleted":
-        monkeypatch.setattr(os, "open", removed_meanwhile)
-        packs.append(WORKFLOW, {THREE: b"third"})
-    else:
-        monkeypatch.setattr(Path, "unlink", written_before)
+    def removed_meanwhile(*arguments: Any, **options: Any) -> Any:
+        if not waits:
+            return function(*arguments, **options)
+        waits.clear()
+        done = None if step == "stat" else function(*arguments, **options)
         ContentPacks(folder).remove(WORKFLOW, {ONE})
+        return function(*arguments, **options) if step == "stat" else done
+
+    monkeypatch.setattr(os, step, removed_meanwhile)
+    packs.append(WORKFLOW, {THREE: b"third"})
     monkeypatch.undo()
     assert names(ContentPacks(folder)) == {TWO, THREE}
     assert packs.read(WORKFLOW, THREE) == b"third"
+
+
+@pytest.mark.req("E-10")
+def test_what_is_appended_between_a_look_and_the_removal_is_copied(
+    folder: Path, packs: ContentPacks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packs.append(WORKFLOW, {ONE: b"first", TWO: b"second"})
+    rename = os.rename
+
+    def written_before(*arguments: Any) -> None:
+        packs.append(WORKFLOW, {THREE: b"third"})
+        rename(*arguments)
+
+    monkeypatch.setattr(os, "rename", written_before)
+    ContentPacks(folder).remove(WORKFLOW, {ONE})
+    assert names(ContentPacks(folder)) == {TWO, THREE}
+
+
+def test_threads_compress_and_decompress_at_the_same_time(folder: Path) -> None:
+    """A compressor that threads share gives damaged bytes."""
+    packs = ContentPacks(folder)
+    contents = {f"{number:064x}": os.urandom(2_000) * 20 for number in range(200)}
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(lambda each: packs.append(WORKFLOW, dict([each])), contents.items()))
+        assert (
+            dict(zip(contents, threads.map(lambda name: packs.read(WORKFLOW, name), contents), strict=True)) == contents
+        )
+
+
+@pytest.mark.req("E-10")
+def test_a_pack_with_a_damaged_header_is_left_as_it_is(folder: Path, packs: ContentPacks) -> None:
+    for name in (ONE, TWO, THREE):
+        packs.append(WORKFLOW, {name: name.encode()})
+    (pack,) = files(folder)
+    damaged = bytearray(pack.read_bytes())
+    damaged[len(damaged) // 3 + 40] ^= 1  # in the header of the second
+    pack.write_bytes(damaged)
+    assert names(ContentPacks(folder)) == {ONE}
+    ContentPacks(folder).remove(WORKFLOW, {ONE})
+    assert pack.read_bytes() == damaged
+
+
+def test_the_dictionary_of_stored_contents_is_the_one_that_was_released() -> None:
+    dictionary = Path(content_packs.__file__).with_name(content_packs.DICTIONARY_FILE).read_bytes()
+    assert hashlib.sha256(dictionary).hexdigest() == "3c99a6a003e5549ed954f97fb5f431edc7f507bac440ff52a90805eaaa8195fe"
 
 
 @pytest.mark.req("E-10")
@@ -212,11 +256,12 @@ async def test_a_process_forgets_the_pack_of_a_workflow_that_was_erased(
         await store.get(*stored[0])
 
 
-async def test_a_damaged_pack_gives_other_bytes_than_its_name_says_and_no_foreign_error(tmp_path: Path) -> None:
+async def test_a_damaged_content_is_an_error_and_no_other_content(tmp_path: Path) -> None:
     store = ContentStore.at(str(tmp_path))
     name = await store.put(WORKFLOW, PROMPT)
     (pack,) = files(tmp_path)
     damaged = bytearray(pack.read_bytes())
     damaged[60] ^= 0xFF
     pack.write_bytes(damaged)
-    assert await ContentStore.at(str(tmp_path)).get(WORKFLOW, name) != PROMPT
+    with pytest.raises(Unavailable, match="are damaged"):
+        await ContentStore.at(str(tmp_path)).get(WORKFLOW, name)

@@ -143,4 +143,4 @@ def left_over(place: str) -> list[str]:
 
 def is_complete(pack: Path) -> bool:
     with pack.open("rb") as file:
-        return read_records(file, pack.name, 0)[1] == pack.stat().st_size > 0
+        return read_records(file, pack.name, 0).end == pack.stat().st_size > 0

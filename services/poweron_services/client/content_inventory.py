@@ -11,7 +11,6 @@ from itertools import groupby
 from typing import Final, Literal, NamedTuple
 
 from poweron_events.content_files import LEFTOVER
-from poweron_events.content_packs import SUFFIX
 from poweron_events.content_place import StoredObject
 from poweron_events.request import RequestIdentity
 
@@ -32,7 +31,7 @@ _ASKED: Final = "INSERT INTO asked SELECT name, ?, ? FROM might_go WHERE name = 
 _IS_NAMED: Final = "SELECT 1 FROM might_go WHERE name = ? AND is_named"
 
 Sort = Literal["content", "answer", "key", "leftover"]
-"""Bytes under their commitment, a remembered answer, a workflow's key, or a file or pack whose writer died."""
+"""Bytes under their commitment, a remembered answer, a workflow's key, or a file whose writer died."""
 
 
 class InventoryEntry(NamedTuple):
@@ -56,7 +55,7 @@ class InventoryEntry(NamedTuple):
 def _sort(inner: Sequence[str], name: str) -> Sort | None:
     if len(inner) > 1 or not all(map(_KIND.fullmatch, inner)):
         return None
-    if LEFTOVER.fullmatch(name) or name.endswith(SUFFIX):
+    if LEFTOVER.fullmatch(name):
         return "leftover"
     if _CONTENT.fullmatch(name):
         return "answer" if inner else "content"

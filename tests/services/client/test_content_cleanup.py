@@ -12,7 +12,7 @@ import pytest
 from s3 import BUCKET
 
 from builders import At, Told, completed, document, follow_up, planned, refused, requested, reviewed, step
-from poweron_events import RequestWorkflow, content_packs, encode_request, topics, workflow_id
+from poweron_events import RequestWorkflow, content_packs, content_place, encode_request, topics, workflow_id
 from poweron_events.content import ContentStore
 from poweron_events.content_place import CLEARING, StoredObject
 from poweron_events.dead_letter import DeadLetter
@@ -83,9 +83,10 @@ def aged(place: str, *, days: float = 2) -> None:
 def set_times(pack: Path, milliseconds: int) -> None:
     """The records of a pack say when they were written."""
     with pack.open("r+b") as file:
-        for record in content_packs.read_records(file, pack.name, 0)[0]:
-            file.seek(record.offset + 32)
-            file.write(milliseconds.to_bytes(8))
+        for record in content_packs.read_records(file, pack.name, 0).contents:
+            content = content_packs.read_content(file, record)
+            file.seek(record.offset)
+            file.write(content_packs.record(record.name, content, milliseconds))
 
 
 async def paths(connections: Connections) -> set[str]:
@@ -268,6 +269,7 @@ class Interrupted(ContentStore):
 def everything_is_old(monkeypatch: pytest.MonkeyPatch) -> None:
     """By any clock, since no server lets a client say when something was stored."""
     monkeypatch.setattr(content_cleanup, "DAY", -3_600.0)
+    monkeypatch.setattr(content_place, "SKEW", -content_cleanup.CLEARED_WITHIN)  # also what was stored just before
 
 
 @both

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from commands import Shell
+from stored_files import stored_files
 
 pytestmark = [pytest.mark.system]
 
@@ -14,6 +15,14 @@ ESTIMATE = Path(__file__).parents[2] / "docs" / "examples" / "estimate.pdf"
 def faults(verified: Any) -> dict[str, str]:
     """The faults that were found, by content."""
     return {each["content"]: each["fault"] for each in verified["content"]["faults"]}
+
+
+def unpack(folder: Path) -> None:
+    """Store every content as a file of its own, as 0.3 did."""
+    for path, content in stored_files(folder).items():
+        (folder / Path(path).name).write_bytes(content)
+    for pack in folder.glob("*.pack"):
+        pack.unlink()
 
 
 async def test_contents_that_were_lost_or_changed_are_named_by_workflow_and_document(shell: Shell) -> None:
@@ -45,6 +54,7 @@ async def test_contents_that_were_lost_or_changed_are_named_by_workflow_and_docu
     call = next(event["data"]["modelCall"] for event in events if event["data"].get("modelCall"))
     exchanged = call["promptRef"]
     folder = store / workflow
+    unpack(folder)
     documents = {each["content"] for event in events for each in event["data"].get("documents", ())}
     gone, truncated = sorted(documents, key=lambda name: (folder / name).stat().st_size)[-2:]
     (folder / truncated).write_bytes((folder / truncated).read_bytes()[:100])

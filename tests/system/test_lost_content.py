@@ -20,7 +20,8 @@ def faults(verified: Any) -> dict[str, str]:
 def unpack(folder: Path) -> None:
     """Store every content as a file of its own, as 0.3 did."""
     for path, content in stored_files(folder).items():
-        (folder / Path(path).name).write_bytes(content)
+        if Path(path).parent.suffix == ".pack":
+            (folder / Path(path).name).write_bytes(content)
     for pack in folder.glob("*.pack"):
         pack.unlink()
 

@@ -169,9 +169,12 @@ class Worker:
     # --- facts ------------------------------------------------------------------------------------------
 
     async def _act_on_all(self, facts: PartitionFacts) -> None:
-        """Act on facts that come in the background."""
+        """Act on facts that come in the background; an error must not end what comes after it."""
         async for some in facts:
-            self._act_on(some)
+            try:
+                self._act_on(some)
+            except Exception:
+                log.exception("background_task_error")
 
     def _act_on(self, facts: Iterable[PartitionFact]) -> None:
         """Act on what has happened, and consider the workflows that may wait for something else now."""

@@ -17,7 +17,7 @@ test:  ## Run all tests, as continuous integration does
 	uv run pytest
 
 fast:  ## Run the tests that need no Kafka and no Postgres
-	uv run pytest -m "not system"
+	uv run pytest -m "not system and not soak"
 
 soak:  ## Let 10,000 simulated worlds fall into every trouble there is, and see whether the laws hold
 	uv run python tests/simulation/soak.py --seeds 10000

@@ -97,4 +97,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        sys.exit("It takes no arguments: it runs every command of README and the pages, and writes what they print.")
     main()

@@ -15,6 +15,7 @@ from poweron_events.dead_letter import DeadLetter
 from poweron_events.envelope import Recorded
 from poweron_events.event import StepEvent
 from poweron_events.fold.evolve import evolve
+from poweron_events.fold.stage_specs import AFTER_STEPS
 from poweron_events.fold.state import Workflow
 from poweron_events.log import Record
 from poweron_events.outcome import StageEvent, TaskReviewed
@@ -140,11 +141,11 @@ def _step(view: View, recorded: Recorded, after: Workflow, batch: Batch) -> tupl
     step = (*view.step, recorded) if _is_of_the_step(view, recorded) else view.step
     status = step_status(step, after)
     if status == "running":
-        return step, view.last if after.phase == "review" else None
+        return step, view.last if after.phase in AFTER_STEPS else None
     round_ = view.workflow.current
     row = step_row(step, status, begun_ms=round_.step_ms, ended_ms=recorded.time_ms, stopped_by=after.current.code)
     batch.put(STEPS, [row])
-    return (), row if after.phase == "review" else None
+    return (), row if after.phase in AFTER_STEPS else None
 
 
 def _is_of_the_step(view: View, recorded: Recorded) -> bool:

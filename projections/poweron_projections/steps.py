@@ -13,6 +13,7 @@ from poweron_events.execution import (
     ApprovalRequested,
 )
 from poweron_events.fold.costs import used_by
+from poweron_events.fold.stage_specs import AFTER_STEPS
 from poweron_events.fold.state import Used, Workflow
 from poweron_events.observation import ObservationRecorded
 from poweron_events.outcome import (
@@ -131,7 +132,7 @@ def step_status(told: Sequence[Recorded], after: Workflow) -> str:
     if not told:
         return "running"
     here = after.place == _place(told)
-    if after.phase == "review" or not here:
+    if after.phase in AFTER_STEPS or not here:
         return "refused" if here and after.task.refused is not None else "done"
     return "stopped" if after.phase == "closing" else "running"
 

@@ -107,6 +107,8 @@ TIMED_PHASES: Final = frozenset(phase for stage in STAGES if stage.is_timed for 
 """The phases in which a role decides; each has its own deadline and can end in `StageFailed`."""
 STEP_PHASES: Final = frozenset(phase for stage in STAGES if stage.scope == "step" for phase in stage.phases)
 TASK_PHASES: Final = frozenset(phase for stage in STAGES if stage.scope == "task" for phase in stage.phases)
+AFTER_STEPS: Final = frozenset[Phase]({"review"})
+"""The phases of a task in which its last step is over, but the task is not."""
 PROMPT_STAGES: Final[tuple[PromptStage, ...]] = tuple(stage.prompt for stage in STAGES if stage.prompt is not None)
 
 _BY_NAME: Final = {stage.name: stage for stage in STAGES}

@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 from poweron_events.envelope import Recorded
 from poweron_events.fold.costs import used_by
-from poweron_events.fold.stage_specs import STEP_PHASES, TASK_PHASES
+from poweron_events.fold.stage_specs import AFTER_STEPS, STEP_PHASES, TASK_PHASES
 from poweron_events.fold.state import Place, Used, Workflow
 from poweron_events.observation import ObservationRecorded
 from poweron_events.outcome import RoundCancelled, RoundFailed, StageFailed, TaskReviewed
@@ -65,7 +65,7 @@ def ended(before: Workflow, after: Workflow, recorded: Recorded) -> list[Ended]:
     milestones, over = list[Ended](), after.phase in ("closing", "ended")
     if before.phase in STEP_PHASES or before.phase in TASK_PHASES:
         was, now = before.place, after.place
-        if before.phase in STEP_PHASES and (over or after.phase == "review" or was != now):
+        if before.phase in STEP_PHASES and (over or after.phase in AFTER_STEPS or was != now):
             milestones.append(_step(before, after, recorded))
         if over or was[:3] != now[:3]:
             milestones.append(_attempt(before, recorded))

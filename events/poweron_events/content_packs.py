@@ -115,8 +115,7 @@ class ContentPacks:
         Raises:
             OSError: they could not be written; FileNotFoundError if the workflow's folder does not exist.
         """
-        now = time.time_ns() // 1_000_000
-        self._append(workflow_id, b"".join(record(name, content, now) for name, content in contents.items()))
+        self._append(workflow_id, records_of(contents))
 
     def read(self, workflow_id: str, name: str) -> bytes | None:
         """Return a content; None if no pack has it."""
@@ -242,6 +241,12 @@ def _is_still(descriptor: int, path: str) -> bool:
 
 def _new_pack() -> str:
     return f"{PROCESS}-{os.getpid()}-{next(_NUMBERS)}{SUFFIX}"
+
+
+def records_of(contents: Mapping[str, bytes]) -> bytes:
+    """Return a record for each content, written now."""
+    now = time.time_ns() // 1_000_000
+    return b"".join(record(name, content, now) for name, content in contents.items())
 
 
 def record(name: str, content: bytes, now: int) -> bytes:

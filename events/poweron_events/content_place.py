@@ -8,8 +8,7 @@ import errno
 import math
 import os
 import re
-import time
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
@@ -19,7 +18,7 @@ from obstore.exceptions import AlreadyExistsError, NotFoundError, PreconditionEr
 from obstore.store import MemoryStore, ObjectStore
 
 from poweron_events.content_files import create, remove_files, write, write_below
-from poweron_events.content_packs import SMALL, SUFFIX, ContentPacks, read_content, read_records, record
+from poweron_events.content_packs import SMALL, SUFFIX, ContentPacks, read_content, read_records, records_of
 from poweron_events.object_store import PART, PARTS_AT_ONCE, look_time
 
 AT_ONCE: Final = 64_000  # bytes; a folder writes this much before a thread could start
@@ -196,10 +195,10 @@ class ContentBucket:
 
     async def put(self, workflow_id: str, contents: Mapping[str, bytes]) -> bool:
         small = {name: content for name, content in contents.items() if len(content) < SMALL}
-        objects = {f"{workflow_id}/{name}": content for name, content in contents.items()}
-        if 1 < len(small) <= MAX_PACKED:
-            objects = {path: content for path, content in objects.items() if _split(path)[1] not in small}
-            objects |= [_pack(workflow_id, small)]
+        packed = small if 1 < len(small) <= MAX_PACKED else {}
+        objects = {f"{workflow_id}/{name}": contents[name] for name in contents.keys() - packed.keys()}
+        if packed:
+            objects[_pack_path(workflow_id, packed)] = records_of(packed)
         return all(await asyncio.gather(*map(self._renew, objects, objects.values())))
 
     async def _renew(self, path: str, content: bytes) -> bool:
@@ -255,18 +254,19 @@ class ContentBucket:
         return None
 
     async def remove(self, paths: Sequence[str]) -> None:
-        removed = {path for path in paths if not is_content(path)}
-        for workflow_id in {_split(path)[0] for path in paths if is_content(path)}:
+        contents = frozenset(filter(is_content, paths))
+        removed = {*paths} - contents
+        for workflow_id in {_split(path)[0] for path in contents}:
             for place in await self._places_before_clearing(workflow_id):
-                if place in paths or await self._repacked(workflow_id, place, paths):
+                if place in contents or await self._repacked(workflow_id, place, contents):
                     removed.add(place)
         if removed:
             await self._call("delete", sorted(removed))
 
-    async def _repacked(self, workflow_id: str, pack: str, paths: Sequence[str]) -> bool:
+    async def _repacked(self, workflow_id: str, pack: str, removed: Collection[str]) -> bool:
         """Store what stays of a pack elsewhere; return False if nothing of it goes, or if it is damaged."""
         names = _packed(pack)
-        staying = [name for name in names if f"{workflow_id}/{name}" not in paths]
+        staying = [name for name in names if f"{workflow_id}/{name}" not in removed]
         if len(staying) == len(names):
             return False
         stored = await self._object(pack)
@@ -325,11 +325,9 @@ async def _pages(listing: Any) -> AsyncGenerator[Sequence[Any], None]:
         yield page
 
 
-def _pack(workflow_id: str, contents: Mapping[str, bytes]) -> tuple[str, bytes]:
-    """Return the path and the bytes of a pack."""
-    now = time.time_ns() // 1_000_000
+def _pack_path(workflow_id: str, contents: Mapping[str, bytes]) -> str:
     names = "-".join(f"{name}.{len(content)}" for name, content in contents.items())
-    return f"{workflow_id}/{names}{SUFFIX}", b"".join(record(name, contents[name], now) for name in contents)
+    return f"{workflow_id}/{names}{SUFFIX}"
 
 
 def _content_of(stored: bytes, pack: str, path: str) -> bytes:

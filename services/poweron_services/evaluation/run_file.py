@@ -58,7 +58,7 @@ def read_run(table: Path, name: str) -> KeptRun:
     place = Path(name) if os.sep in name or Path(name).is_file() else place_of(table, name)
     if not place.is_file():
         raise Refused(
-            f"There is no run {name!r}. Name the file of a run, or the id that stands in its name: "
+            f"There is no run {name!r}. Name the file of a run, or the id in its name: "
             f"{place_of(table, 'ID').name!r} beside the table."
         )
     try:

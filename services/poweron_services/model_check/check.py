@@ -18,7 +18,7 @@ from poweron_services.actions.process_prompts import DocumentTask, process_promp
 from poweron_services.model_check.cases import Case, cases
 from poweron_services.models.call import Caller
 from poweron_services.models.chat_model import ChatModel, Completion
-from poweron_services.models.context_window import Windowed
+from poweron_services.models.context_window import window_of
 from poweron_services.models.prompts import Prompt, SourceText
 from poweron_services.runtime.stages import StageFunction
 
@@ -54,7 +54,7 @@ class _Overheard:
     cost_nano_usd: int = 0
 
     async def prompt_tokens(self) -> int | None:
-        return await self.model.prompt_tokens() if isinstance(self.model, Windowed) else None
+        return await window_of(self.model)
 
     async def complete(self, prompt: Prompt) -> Completion:
         completion = await self.model.complete(prompt)

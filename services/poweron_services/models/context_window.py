@@ -1,6 +1,6 @@
 """The context window of a model, which prompt and answer share, and prompts shortened to fit it."""
 
-from typing import Final, Protocol, runtime_checkable
+from typing import Any, Final, Protocol
 
 from poweron_services.models.prompts import Prompt
 
@@ -8,12 +8,17 @@ WRITTEN: Final = 4  # the largest share of the window that is reserved for an an
 CHARACTERS_PER_TOKEN: Final = 3  # of a text; prose has more, tables of numbers have fewer: the prompt is then cut again
 
 
-@runtime_checkable
 class Windowed(Protocol):
     """A model with a limited context window."""
 
     async def prompt_tokens(self) -> int | None:
         """Return the most tokens that a prompt may have, with room left for its answer; None if unknown."""
+
+
+async def window_of(model: Any) -> int | None:
+    """Return the most tokens that a prompt may have for a model; None if unknown, or if it is not `Windowed`."""
+    windowed: Windowed | None = model if hasattr(model, "prompt_tokens") else None  # isinstance takes 20 µs
+    return await windowed.prompt_tokens() if windowed else None
 
 
 def answer_limit(window: int | None, most: int) -> int:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from poweron_events.fold.stage_specs import PromptStage
 from poweron_services.models.chat_model import ChatModel, Completion
+from poweron_services.models.context_window import window_of
 from poweron_services.models.prompts import Prompt
 
 
@@ -36,9 +37,7 @@ async def prompt_tokens(model: ChatModel, prompt: Prompt) -> int | None:
             return await prompt_tokens(model.models[prompt.stage], prompt)
         case FallbackModel():
             return await prompt_tokens(list(model.models.values())[prompt.passed_over], prompt)
-    asked = getattr(model, "prompt_tokens", None)  # of a `Windowed` model; isinstance would take 20 µs
-    tokens: int | None = await asked() if asked else None
-    return tokens
+    return await window_of(model)
 
 
 def next_model(model: ChatModel, prompt: Prompt) -> str | None:

@@ -105,7 +105,7 @@ def _circumstances(action: str, event: ActionCompleted, then: CatalogThen) -> It
 def asked_again(workflow: Workflow, event: ApprovalRequested) -> CheckedPrompt:
     """Check whether a user would be asked again, about the same parameters. No event records the process's marks."""
     if marks(workflow.current.opening.approve, event.action) and not NEVER.must_be_asked(workflow):
-        return CheckedPrompt("differs", "Nobody would be asked now.")
+        return CheckedPrompt("differs", "No approval would be requested now.")
     now = Approval({event.action}, event.expires_ms).request(workflow)
     changes = differences(event.model_dump(mode="json", by_alias=True), now)
     return CheckedPrompt("differs", " ".join(changes)) if changes else CheckedPrompt("same")

@@ -41,18 +41,12 @@ class WebVariables(BaseSettings):
     @field_validator("web_allow", "web_deny")
     @classmethod
     def _are_hosts(cls, hosts: str) -> str:
-        for host in listed(hosts):
-            if not HOST.fullmatch(host):
-                raise ValueError(f"{host!r} is no host; write `example.com`, or `*.example.com` for all below it")
-        return hosts
+        return _hosts(hosts, HOST, "`example.com`, or `*.example.com` for all below it")
 
     @field_validator("web_private_hosts")
     @classmethod
     def _are_hosts_with_ports(cls, hosts: str) -> str:
-        for host in listed(hosts):
-            if not HOST_AND_PORT.fullmatch(host):
-                raise ValueError(f"{host!r} is no host; write `wiki.internal`, or `127.0.0.1:8080` for one port of it")
-        return hosts
+        return _hosts(hosts, HOST_AND_PORT, "`wiki.internal`, or `127.0.0.1:8080` for one port of it")
 
     @field_validator("web_ports")
     @classmethod
@@ -72,3 +66,11 @@ class WebVariables(BaseSettings):
     @property
     def web_more_ports(self) -> frozenset[int]:
         return frozenset(map(int, listed(self.web_ports)))
+
+
+def _hosts(hosts: str, pattern: re.Pattern[str], form: str) -> str:
+    """Return a list of hosts unchanged; refuse it if one does not have the form."""
+    for host in listed(hosts):
+        if not pattern.fullmatch(host):
+            raise ValueError(f"{host!r} is no host; write {form}")
+    return hosts

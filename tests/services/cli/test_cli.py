@@ -60,17 +60,6 @@ COMMANDS = [
         *("models", "search", "mcp", "documents", "bi"),
     ),
 ]
-HEAVY = {
-    "pydantic_ai",
-    "jsonschema",
-    "aiokafka",
-    "asyncpg",
-    "pydantic",
-    "obstore",
-    "rich.console",
-    "structlog",
-    "asyncio",
-}
 
 
 @pytest.fixture(autouse=True)

@@ -38,7 +38,7 @@ V6: Final = {
     for network, name in {
         "::1/128": "loopback",
         "::/96": "compatible with IPv4",
-        "64:ff9b:1::/48": "translated to IPv4, nobody knows where",
+        "64:ff9b:1::/48": "translated to IPv4 by a local network",
         "100::/64": "thrown away",
         "100:0:0:1::/64": "a dummy",
         "2001::/23": "for protocols",  # Teredo, benchmarks, ORCHID

@@ -5,8 +5,8 @@ from typing import Final
 
 from poweron_events.object_store import ENDPOINTS, SECRETS
 from poweron_events.secret_files import SUFFIX
+from poweron_services.settings.action_variables import SearchKeys
 from poweron_services.settings.config import ProviderSettings, Settings
-from poweron_services.settings.search_variables import SearchKeys
 from poweron_services.settings.secret_settings import setting_variables
 
 COMPOSE: Final = Path(__file__).with_name("compose.yaml")

@@ -12,9 +12,9 @@ from typing import Final
 
 from zstandard import ZstdCompressor, train_dictionary
 
-from poweron_projections import compression
+from poweron_projections import records
 
-DICTIONARY: Final = Path(compression.__file__).with_name(compression.DICTIONARY_FILE)
+DICTIONARY: Final = Path(records.__file__).with_name(records.DICTIONARY_FILE)
 SIZE: Final = 16_384  # bytes; with four times as many, events get no smaller
 WORKER: Final = re.compile(rb"[\w.-]+-[0-9]+-[0-9a-f]{8}(?=\")")
 """Machine, process and number of who wrote an event."""
@@ -26,7 +26,7 @@ def main(paths: list[str]) -> None:
     events = [_of_nobody(line) for path in paths for line in Path(path).read_bytes().splitlines()]
     trained = train_dictionary(SIZE, events)
     DICTIONARY.write_bytes(trained.as_bytes())
-    compressed = map(ZstdCompressor(level=compression.LEVEL, dict_data=trained).compress, events)
+    compressed = map(ZstdCompressor(level=records.LEVEL, dict_data=trained).compress, events)
     print(f"{len(events)} events of {sum(map(len, events))} bytes, compressed {sum(map(len, compressed))}")
 
 

@@ -12,30 +12,9 @@ from poweron_events import codec
 from poweron_events.codec import dumps, sha256
 from poweron_events.envelope import Cause, Envelope, Recorded, envelop
 from poweron_events.event import CriterionProgress, DocumentRef, FailedCalls, ModelCall
-from poweron_events.execution import (
-    ActionCompleted,
-    ActionStarted,
-    ApprovalDenied,
-    ApprovalGranted,
-    ApprovalRequested,
-)
 from poweron_events.fold.evolve import evolve
 from poweron_events.fold.state import Verdict, Workflow, may_ask_again, rejections, result_label, step_place
 from poweron_events.log import Message
-from poweron_events.observation import Observation, ObservationRecorded
-from poweron_events.outcome import (
-    AnswerRejected,
-    DeadlinePassed,
-    RoundCancelled,
-    RoundCompleted,
-    RoundFailed,
-    StageFailed,
-    TaskReviewed,
-    Totals,
-)
-from poweron_events.parameters import ParametersRejected, ParametersSet
-from poweron_events.planning import ActionsPlanned, PlannedAction, TaskPlan, TasksPlanned
-from poweron_events.refinement import RefinementDecided
 from poweron_events.request import (
     CancellationRequested,
     EarlierRounds,
@@ -45,8 +24,35 @@ from poweron_events.request import (
     WorkflowRequested,
     workflow_id,
 )
-from poweron_events.reservation import CallReserved
-from poweron_events.selection import ActionSelected, SelectionRejected
+from poweron_events.round_events import (
+    ActionsPlanned,
+    AnswerRejected,
+    DeadlinePassed,
+    PlannedAction,
+    RoundCancelled,
+    RoundCompleted,
+    RoundFailed,
+    StageFailed,
+    TaskPlan,
+    TaskReviewed,
+    TasksPlanned,
+    Totals,
+)
+from poweron_events.step_events import (
+    ActionCompleted,
+    ActionSelected,
+    ActionStarted,
+    ApprovalDenied,
+    ApprovalGranted,
+    ApprovalRequested,
+    CallReserved,
+    Observation,
+    ObservationRecorded,
+    ParametersRejected,
+    ParametersSet,
+    RefinementDecided,
+    SelectionRejected,
+)
 from poweron_events.stream import WorkflowEvent
 
 TIME = "2026-11-21T00:00:00.000Z"

@@ -20,13 +20,13 @@ from poweron_events.content import ContentStore
 from poweron_events.envelope import Recorded, envelop
 from poweron_events.errors import Unavailable
 from poweron_events.event import Model, Role
-from poweron_events.execution import ActionResult, EffectClass
 from poweron_events.fold.evolve import evolve
 from poweron_events.fold.partial import Stub
 from poweron_events.fold.state import Verdict, Workflow
 from poweron_events.log import Follower, Message, Record
 from poweron_events.log.memory import MemoryFollower, MemoryLog
 from poweron_events.request import workflow_id
+from poweron_events.step_events import ActionResult, EffectClass
 from poweron_events.stream import WorkflowEvent
 from poweron_services import wiring
 from poweron_services.actions.action import Action, Done, Order, ReadDocument, Resources, document
@@ -34,8 +34,7 @@ from poweron_services.actions.registry import actions
 from poweron_services.connectors.document_reader import DocumentReader
 from poweron_services.connectors.report_renderer import ReportRenderer
 from poweron_services.connectors.web_access import Web
-from poweron_services.decider.action_lists import EVERYTHING, ActionLists
-from poweron_services.decider.approval import NEVER, Approval
+from poweron_services.decider.approval import EVERYTHING, NEVER, ActionLists, Approval
 from poweron_services.fork.forks import Forks
 from poweron_services.fork.original import AcceptedEvent
 from poweron_services.models.call import Caller

@@ -23,7 +23,7 @@ from h2.events import RequestReceived
 
 from poweron_events.errors import Refused
 from poweron_services.connectors.web.web_client import WebClient, open_web_client
-from poweron_services.connectors.web.web_settings import WebSettings
+from poweron_services.connectors.web.web_rules import WebSettings
 from poweron_services.settings.config import Settings
 
 PUBLIC = "93.184.215.14"

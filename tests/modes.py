@@ -13,11 +13,8 @@ import orjson
 
 from poweron_events.content import ContentStore
 from poweron_events.event import DocumentRef
-from poweron_events.execution import ActionCompleted
 from poweron_events.fold.state import Workflow
-from poweron_events.parameters import ParametersSet
-from poweron_events.refinement import RefinementDecided
-from poweron_events.selection import ActionSelected
+from poweron_events.step_events import ActionCompleted, ActionSelected, ParametersSet, RefinementDecided
 from poweron_services.models.builtin import BuiltinModel
 from poweron_services.models.chat_model import Completion
 from poweron_services.models.prompts import (

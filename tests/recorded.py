@@ -17,9 +17,9 @@ from builders import TIME, Told, follow_up, identity
 from poweron_events import codec
 from poweron_events.envelope import Recorded
 from poweron_events.event import DocumentRef
-from poweron_events.execution import ActionResult, ApprovalDenied, ApprovalGranted
 from poweron_events.fold.state import Workflow, parameters_sha256, step_place
 from poweron_events.request import Budgets, workflow_id
+from poweron_events.step_events import ActionResult, ApprovalDenied, ApprovalGranted
 from poweron_services.actions.action import Done, document
 from poweron_services.decider.approval import Approval
 from poweron_services.models.prompts import Prompt, ReviewPrompt

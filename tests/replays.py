@@ -21,7 +21,7 @@ from poweron_events.topics import PARTITIONS, partition_of
 from poweron_projections.reader import StoredRecord
 from poweron_services.replay.action_specs import OURS, KnownActions
 from poweron_services.replay.decision_replay import Replayed
-from poweron_services.replay.workflow_replay import replay
+from poweron_services.replay.replay_processes import replay
 
 HISTORIES = Path(__file__).parent / "histories"
 

@@ -10,8 +10,8 @@ from builders import SOURCE, TIME, Told
 from poweron_events import codec
 from poweron_events.envelope import Cause, Recorded, envelop
 from poweron_events.fold.evolve import evolve
+from poweron_events.fold.stage_specs import due, turn
 from poweron_events.fold.state import Verdict, Workflow
-from poweron_events.fold.turn import due, turn
 from poweron_events.request import workflow_id
 from poweron_events.stream import WorkflowEvent
 

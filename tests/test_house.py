@@ -159,15 +159,10 @@ def test_namesakes_are_found_across_distributions_and_between_a_package_and_a_mo
 OF_THE_FIELD = {
     "embedding": "a text as a vector",
     "meaning": "a noun",
-    "opening": "opening days of a museum",
-    "planning": "the stage of that name",
-    "pending": "requests that wait",
-    "polling": "asking until an answer is there",
     "scripted": "the model `scripted:FILE`",
     "setting": "a noun",
     "speed": "a noun",
     "unprivileged": "a user without rights",
-    "upcasting": "of event versions",
     "wiring": "of the parts of a process",
 }
 """Words that end like participles or gerunds, and why they name a module."""

@@ -12,16 +12,20 @@ from builders import CALL, FAILED_CALLS, At, Told, document, follow_up, refused,
 from poweron_events import topics
 from poweron_events.codes import RUN_TIME, Code, StopCode
 from poweron_events.event import CitedSource, DocumentRef, Event, ModelCall, WebPage
-from poweron_events.execution import ActionCompleted, ActionStarted, ApprovalRequested
 from poweron_events.fold.state import Workflow
 from poweron_events.log import Record
 from poweron_events.log.memory import MemoryLog
-from poweron_events.outcome import Stage, StageFailed, TaskReviewed
-from poweron_events.parameters import ParametersRejected
-from poweron_events.planning import TasksPlanned
-from poweron_events.refinement import RefinementDecided
 from poweron_events.request import ForkedFrom, RoundRequested, WorkflowRequested
-from poweron_events.selection import ActionSelected, SelectionRejected
+from poweron_events.round_events import Stage, StageFailed, TaskReviewed, TasksPlanned
+from poweron_events.step_events import (
+    ActionCompleted,
+    ActionSelected,
+    ActionStarted,
+    ApprovalRequested,
+    ParametersRejected,
+    RefinementDecided,
+    SelectionRejected,
+)
 from poweron_events.stream import WorkflowEvent
 
 EVENTS = topics.EVENTS.name

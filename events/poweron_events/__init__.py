@@ -22,32 +22,12 @@ from poweron_events.dead_letter import DeadLetter, read_dead_letter
 from poweron_events.envelope import Cause, Envelope, Recorded, envelop, event_id, rfc3339
 from poweron_events.errors import Conflict, LogLost, PowerOnError, Refused, Unavailable
 from poweron_events.event import DocumentRef, ModelCall
-from poweron_events.execution import (
-    ActionCompleted,
-    ActionStarted,
-    ApprovalDenied,
-    ApprovalGranted,
-    ApprovalRequested,
-)
 from poweron_events.fold.evolve import evolve
 from poweron_events.fold.history import reverse_chronological
+from poweron_events.fold.stage_specs import due, turn
 from poweron_events.fold.state import ChatMessage, Verdict, Workflow
-from poweron_events.fold.turn import due, turn
 from poweron_events.log import EventLog, Message, Record
 from poweron_events.log.kafka_settings import KafkaSettings
-from poweron_events.observation import ObservationRecorded
-from poweron_events.outcome import (
-    AnswerRejected,
-    DeadlinePassed,
-    RoundCancelled,
-    RoundCompleted,
-    RoundFailed,
-    StageFailed,
-    TaskReviewed,
-)
-from poweron_events.parameters import ParametersRejected, ParametersSet
-from poweron_events.planning import ActionsPlanned, TasksPlanned
-from poweron_events.refinement import RefinementDecided
 from poweron_events.request import (
     CancellationRequested,
     DocumentErased,
@@ -63,8 +43,31 @@ from poweron_events.request import (
     WorkflowRequested,
     workflow_id,
 )
-from poweron_events.reservation import CallReserved
-from poweron_events.selection import ActionSelected, SelectionRejected
+from poweron_events.round_events import (
+    ActionsPlanned,
+    AnswerRejected,
+    DeadlinePassed,
+    RoundCancelled,
+    RoundCompleted,
+    RoundFailed,
+    StageFailed,
+    TaskReviewed,
+    TasksPlanned,
+)
+from poweron_events.step_events import (
+    ActionCompleted,
+    ActionSelected,
+    ActionStarted,
+    ApprovalDenied,
+    ApprovalGranted,
+    ApprovalRequested,
+    CallReserved,
+    ObservationRecorded,
+    ParametersRejected,
+    ParametersSet,
+    RefinementDecided,
+    SelectionRejected,
+)
 from poweron_events.stream import REQUESTS, WORKFLOW_EVENTS, Request, WorkflowEvent
 
 __all__ = [

@@ -11,8 +11,8 @@ from typing import Annotated, Any, Final, Literal, TypedDict, Unpack
 from pydantic import Field, TypeAdapter, ValidationError
 
 from poweron_events.event import ActionName, FreeText, Model
-from poweron_events.execution import EffectClass
 from poweron_events.json_schema import JsonSchema, UnusableSchema, self_contained
+from poweron_events.step_events import EffectClass
 
 REFERENCES: Final = frozenset({"documentList", "connectionReference"})
 """Parameters that are filled from the references of stage 1; stage 2 never asks for them (P-02, P-05)."""

@@ -9,23 +9,9 @@ from typing import assert_never
 from poweron_events import topics
 from poweron_events.codec import Undecodable, encode_request, read_record
 from poweron_events.envelope import Recorded, rfc3339
-from poweron_events.execution import ActionCompleted, ActionStarted, ApprovalDenied, ApprovalGranted, ApprovalRequested
 from poweron_events.fold.evolve import evolve
 from poweron_events.fold.state import Verdict, Workflow
 from poweron_events.log import EventLog, Message
-from poweron_events.observation import ObservationRecorded
-from poweron_events.outcome import (
-    AnswerRejected,
-    DeadlinePassed,
-    RoundCancelled,
-    RoundCompleted,
-    RoundFailed,
-    StageFailed,
-    TaskReviewed,
-)
-from poweron_events.parameters import ParametersRejected, ParametersSet
-from poweron_events.planning import ActionsPlanned, TasksPlanned
-from poweron_events.refinement import RefinementDecided
 from poweron_events.request import (
     CancellationRequested,
     DocumentErased,
@@ -37,8 +23,31 @@ from poweron_events.request import (
     WorkflowRequested,
     workflow_id,
 )
-from poweron_events.reservation import CallReserved
-from poweron_events.selection import ActionSelected, SelectionRejected
+from poweron_events.round_events import (
+    ActionsPlanned,
+    AnswerRejected,
+    DeadlinePassed,
+    RoundCancelled,
+    RoundCompleted,
+    RoundFailed,
+    StageFailed,
+    TaskReviewed,
+    TasksPlanned,
+)
+from poweron_events.step_events import (
+    ActionCompleted,
+    ActionSelected,
+    ActionStarted,
+    ApprovalDenied,
+    ApprovalGranted,
+    ApprovalRequested,
+    CallReserved,
+    ObservationRecorded,
+    ParametersRejected,
+    ParametersSet,
+    RefinementDecided,
+    SelectionRejected,
+)
 from poweron_events.stream import Request, WorkflowEvent
 
 

@@ -3,15 +3,18 @@
 `encode(decode(b)) == b` for every record of this release. A record in any other form (duplicate keys,
 other spacing, numbers that lose precision) is refused as a whole: hashes cover the raw bytes, so there
 must be only one way to read them.
+
+A released version is never edited; a new meaning gets a new version and an upcast, which converts a payload of the
+version before.
 """
 
 import base64
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
 import orjson
 from pydantic import ValidationError
@@ -23,8 +26,23 @@ from poweron_events.event import READING, Event
 from poweron_events.log import Record
 from poweron_events.request import RequestIdentity, workflow_id
 from poweron_events.stream import REQUESTS, WORKFLOW_EVENTS, Request, WorkflowEvent
-from poweron_events.upcasting import upcast
 from poweron_events.validation_messages import explain
+
+Data = dict[str, Any]
+Step = tuple[str, Callable[[Data], Data]]
+"""The type that a step converts to, and the function that converts the payload."""
+
+STEPS: Final[Mapping[str, Step]] = {}
+"""Older wire type -> step. Empty in this release: every event is at its first version."""
+
+
+def upcast(wire_type: str, data: Data, steps: Mapping[str, Step] = STEPS) -> tuple[str, Data]:
+    """Return an event in the newest version that `steps` can reach."""
+    while wire_type in steps:
+        wire_type, lift = steps[wire_type]
+        data = lift(data)
+    return wire_type, data
+
 
 MAX_EVENT = 64_000  # bytes; longer lists and texts are stored as content and referenced
 UUID_LENGTH = 36  # characters

@@ -4,15 +4,19 @@ A pack is `<workflow>/<process>.pack`: one record after the other, each a header
 makes it shorter. Only the process that created a pack appends to it, so processes need no lock, and only the last
 record can be incomplete: that of a process that died while it wrote. Nothing moves within a pack: to remove a
 content, `remove` renames the pack, copies the other records into a new one, and deletes the old one.
+
+Larger contents are files of their own, written completely or not at all.
 """
 
 import errno
 import os
+import re
+import secrets
 import struct
 import threading
 import time
-from collections.abc import Collection, Mapping
-from contextlib import suppress
+from collections.abc import Collection, Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import cache
 from importlib import resources
 from itertools import count
@@ -22,7 +26,73 @@ from zlib import crc32
 
 from zstandard import ZstdCompressionDict, ZstdCompressor, ZstdDecompressor, ZstdError
 
-from poweron_events.content_files import PROCESS, write, write_all
+PROCESS, _NUMBERS = secrets.token_hex(8), count()  # together unique for each file being written
+LEFTOVER: Final = re.compile(r".+\.[0-9a-f]{16}-[0-9]+")
+"""The name of a file that was being written when its process died."""
+
+
+def remove_files(folder: Path, paths: Sequence[str]) -> None:
+    """Remove files below a folder, and the folders that this leaves empty."""
+    for path in paths:
+        with suppress(FileNotFoundError):
+            (folder / path).unlink()
+    emptied = {folder / above for path in paths for above in Path(path).parents} - {folder}
+    for each in sorted(emptied, reverse=True):
+        with suppress(OSError):  # not empty, or gone
+            each.rmdir()
+
+
+def create(path: Path, content: bytes) -> None:
+    """Create a file with its content at once, and its folder if needed; only this account may read either.
+
+    Raises:
+        FileExistsError: there is a file already, perhaps with other content.
+    """
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    with _written_beside(str(path), content) as beside:
+        os.link(beside, path)
+        os.unlink(beside)
+
+
+def write_all(descriptor: int, content: bytes) -> None:
+    """Write all of the content; the system may take only a part at a time."""
+    written = os.write(descriptor, content)
+    while written < len(content):
+        written += os.write(descriptor, content[written:])
+
+
+def write_below(path: Path, content: bytes) -> None:
+    """Write a file into a subfolder of the workflow's folder, which must exist; create the subfolder if needed."""
+    with suppress(FileExistsError):
+        path.parent.mkdir(mode=0o700)
+    write(str(path), content)
+
+
+def write(path: str, content: bytes) -> None:
+    """Write a file completely or not at all, even with concurrent writers; only this account may read it."""
+    with _written_beside(path, content) as beside:
+        os.replace(beside, path)
+
+
+@contextmanager
+def _written_beside(path: str, content: bytes) -> Generator[str, None, None]:
+    """Write a new file beside the path, and remove it on an error: retries must not fill a full disk further.
+
+    Uses file descriptors, which take half the time of file objects.
+    """
+    beside = f"{path}.{PROCESS}-{next(_NUMBERS)}"
+    try:
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            write_all(descriptor, content)
+        finally:
+            os.close(descriptor)
+        yield beside
+    except OSError:
+        with suppress(FileNotFoundError):
+            os.unlink(beside)
+        raise
+
 
 SUFFIX: Final = ".pack"
 SMALL: Final = 64_000  # bytes; larger contents are files of their own
@@ -36,7 +106,7 @@ _FIELDS: Final = struct.Struct(">32sQII")
 _CHECKSUM: Final = struct.Struct(">I")
 """The CRC-32 of the fields, which follows them."""
 HEADER: Final = _FIELDS.size + _CHECKSUM.size  # bytes
-_NUMBERS: Final = count()
+_PACK_NUMBERS: Final = count()
 
 
 class _Codec(threading.local):
@@ -240,7 +310,7 @@ def _is_still(descriptor: int, path: str) -> bool:
 
 
 def _new_pack() -> str:
-    return f"{PROCESS}-{os.getpid()}-{next(_NUMBERS)}{SUFFIX}"
+    return f"{PROCESS}-{os.getpid()}-{next(_PACK_NUMBERS)}{SUFFIX}"
 
 
 def records_of(contents: Mapping[str, bytes]) -> bytes:

@@ -17,8 +17,18 @@ from typing import Any, Final, NamedTuple, Protocol
 from obstore.exceptions import AlreadyExistsError, NotFoundError, PreconditionError
 from obstore.store import MemoryStore, ObjectStore
 
-from poweron_events.content_files import create, remove_files, write, write_below
-from poweron_events.content_packs import SMALL, SUFFIX, ContentPacks, read_content, read_records, records_of
+from poweron_events.content_packs import (
+    SMALL,
+    SUFFIX,
+    ContentPacks,
+    create,
+    read_content,
+    read_records,
+    records_of,
+    remove_files,
+    write,
+    write_below,
+)
 from poweron_events.object_store import PART, PARTS_AT_ONCE, look_time
 
 AT_ONCE: Final = 64_000  # bytes; a folder writes this much before a thread could start

@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from poweron_events.event import CATALOGUE, Event, Role
-from poweron_events.outcome import AnswerRejected
 from poweron_events.request import NAMESPACE, RequestIdentity
+from poweron_events.round_events import AnswerRejected
 from poweron_events.stream import WorkflowEvent
 
 SPECVERSION = "1.0"

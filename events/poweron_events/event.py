@@ -165,6 +165,14 @@ class RoundEvent(Event):
     round: Number
 
 
+class StageEvent(RoundEvent):
+    """An event of a stage, wherever the workflow is: zeros for what it has not reached yet."""
+
+    task: Count
+    attempt: Count
+    step: Count
+
+
 class TaskEvent(RoundEvent):
     """An event of one attempt at one task of a round, both counted from 1."""
 

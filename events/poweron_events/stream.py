@@ -3,26 +3,6 @@
 from typing import Final, get_args
 
 from poweron_events.event import Event
-from poweron_events.execution import (
-    ActionCompleted,
-    ActionStarted,
-    ApprovalDenied,
-    ApprovalGranted,
-    ApprovalRequested,
-)
-from poweron_events.observation import ObservationRecorded
-from poweron_events.outcome import (
-    AnswerRejected,
-    DeadlinePassed,
-    RoundCancelled,
-    RoundCompleted,
-    RoundFailed,
-    StageFailed,
-    TaskReviewed,
-)
-from poweron_events.parameters import ParametersRejected, ParametersSet
-from poweron_events.planning import ActionsPlanned, TasksPlanned
-from poweron_events.refinement import RefinementDecided
 from poweron_events.request import (
     CancellationRequested,
     DocumentErased,
@@ -34,8 +14,31 @@ from poweron_events.request import (
     RoundRequested,
     WorkflowRequested,
 )
-from poweron_events.reservation import CallReserved
-from poweron_events.selection import ActionSelected, SelectionRejected
+from poweron_events.round_events import (
+    ActionsPlanned,
+    AnswerRejected,
+    DeadlinePassed,
+    RoundCancelled,
+    RoundCompleted,
+    RoundFailed,
+    StageFailed,
+    TaskReviewed,
+    TasksPlanned,
+)
+from poweron_events.step_events import (
+    ActionCompleted,
+    ActionSelected,
+    ActionStarted,
+    ApprovalDenied,
+    ApprovalGranted,
+    ApprovalRequested,
+    CallReserved,
+    ObservationRecorded,
+    ParametersRejected,
+    ParametersSet,
+    RefinementDecided,
+    SelectionRejected,
+)
 
 WorkflowEvent = (
     WorkflowRequested

@@ -15,9 +15,9 @@ from poweron_events.fold.partial import Stub
 from poweron_events.fold.state import Phase, Workflow
 from poweron_events.log import Record
 from poweron_projections import offsets
-from poweron_projections.compression import decompress
 from poweron_projections.connection import Connection, Found, Pool, acquire, cells, snapshot
 from poweron_projections.projection import Batch, View, project
+from poweron_projections.records import decompress
 from poweron_projections.workflows import WorkflowRow
 
 EVENTS: Final = topics.EVENTS.name

@@ -3,8 +3,8 @@
 from collections.abc import AsyncGenerator, Sequence
 from typing import Final
 
-from poweron_projections.compression import DamagedRecord, decompress
 from poweron_projections.connection import Pool, acquire, snapshot
+from poweron_projections.records import DamagedRecord, decompress
 
 PAGE: Final = 500  # events fetched at a time
 

@@ -13,18 +13,17 @@ from typing import NamedTuple
 from poweron_events.codec import Undecodable, read_record
 from poweron_events.dead_letter import DeadLetter
 from poweron_events.envelope import Recorded
-from poweron_events.event import StepEvent
+from poweron_events.event import StageEvent, StepEvent
 from poweron_events.fold.evolve import evolve
 from poweron_events.fold.stage_specs import AFTER_STEPS
 from poweron_events.fold.state import Workflow
 from poweron_events.log import Record
-from poweron_events.outcome import StageEvent, TaskReviewed
+from poweron_events.round_events import TaskReviewed
 from poweron_projections import records as records_
-from poweron_projections.dead_letters import DEAD_LETTERS, dead_letter_row
 from poweron_projections.documents import DOCUMENTS, document_rows
 from poweron_projections.messages import MESSAGES, message_row
 from poweron_projections.records import RECORDS
-from poweron_projections.requests import REQUESTS, request_rows
+from poweron_projections.requests import DEAD_LETTERS, REQUESTS, dead_letter_row, request_rows
 from poweron_projections.steps import STEPS, StepRow, step_row, step_status
 from poweron_projections.table_spec import Row, Table
 from poweron_projections.tasks import TASKS, TaskCourse, task_course, task_row

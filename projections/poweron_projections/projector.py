@@ -12,12 +12,11 @@ from typing import Any, Final
 from poweron_events import topics
 from poweron_events.errors import Conflict, PowerOnError, Unavailable
 from poweron_events.log import EventLog, Follower, Polled
-from poweron_events.outages import Outage
-from poweron_events.retry import Backoff
+from poweron_events.retry import Backoff, Outage
 from poweron_events.task_cancellation import cancel_task
 from poweron_projections.connection import Pool
 from poweron_projections.rebuild import rebuild
-from poweron_projections.row_writer import BATCH, RowWriter
+from poweron_projections.rows import BATCH, RowWriter
 
 log = logging.getLogger(__name__)
 

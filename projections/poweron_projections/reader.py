@@ -1,4 +1,4 @@
-"""Reading workflows from the rows, as entries for people and dashboards.
+"""Reading workflows from the rows: as entries for people and dashboards, and as records with their verdicts.
 
 Pages are addressed by key, never by number: the next page begins where the last one ended, even if rows arrive.
 """
@@ -11,15 +11,14 @@ import orjson
 
 from poweron_events import topics
 from poweron_events.codec import decode, is_uuid
-from poweron_events.envelope import rfc3339
+from poweron_events.envelope import Envelope, rfc3339
 from poweron_events.errors import Refused
 from poweron_events.event import READING, Model
 from poweron_events.fold.history import item_reference, list_reference
 from poweron_events.fold.state import ChatMessage, Opening, Verdict
 from poweron_events.log import Record
-from poweron_events.outcome import TaskReviewed
 from poweron_events.request import Spent
-from poweron_projections.compression import DamagedRecord, decompress
+from poweron_events.round_events import TaskReviewed
 from poweron_projections.connection import Found, Pool, acquire, cells
 from poweron_projections.entries import (
     ApprovalEntry,
@@ -33,7 +32,7 @@ from poweron_projections.entries import (
     UsageEntry,
     WorkflowSummary,
 )
-from poweron_projections.records import digest
+from poweron_projections.records import DamagedRecord, decompress, digest
 
 PAGE: Final = 50  # rows, if the caller gives no limit
 
@@ -348,3 +347,32 @@ def _event(row: Found) -> EventEntry:
         sha256=row["sha256"].hex(),
         data=orjson.loads(decompress(row["compressed"]))["data"],
     )
+
+
+_HASH: Final = """
+SELECT sha256 FROM records WHERE workflow_id = $1::uuid AND seq = $2 AND verdict = 'accepted'
+"""
+
+
+class JudgedRecord(NamedTuple):
+    """A record of a workflow, and the fold's verdict on it."""
+
+    seq: int
+    verdict: Verdict
+    sha256: str
+    envelope: Envelope
+
+
+async def judged_records(pool: Pool, workflow_id: str) -> list[JudgedRecord]:
+    """Return all records of the workflow in order, as far as the rows hold them; raise Unavailable without Postgres."""
+    return [
+        JudgedRecord(each.seq, each.verdict, each.sha256.hex(), decode(each.value))
+        for each in await stored_records(pool, workflow_id)
+    ]
+
+
+async def accepted_hash(pool: Pool, workflow_id: str, seq: int) -> str | None:
+    """Return the SHA-256 of an accepted record of the workflow; None if there is no such record."""
+    async with acquire(pool) as connection:
+        found = await connection.fetch(_HASH, workflow_id, seq)
+    return found[0]["sha256"].hex() if found else None

@@ -13,9 +13,9 @@ from typing import Final
 from poweron_events.errors import Conflict
 from poweron_events.log import EventLog
 from poweron_projections import bi, migrations
-from poweron_projections.compression import DamagedRecord
 from poweron_projections.connection import Connection, Pool, acquire, schema_of
-from poweron_projections.row_writer import RowWriter
+from poweron_projections.records import DamagedRecord
+from poweron_projections.rows import RowWriter
 from poweron_projections.shadow import (
     DEAD_LETTERS,
     EVENTS,

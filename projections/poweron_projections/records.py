@@ -1,16 +1,62 @@
 """Every record of the log, its bytes, and the verdict on it.
 
 Records that are not events are included, without workflow and `seq`: nothing that was written is hidden.
+
+The bytes are compressed with Zstandard (RFC 8878) and a dictionary: a single event repeats little of itself, and the
+dictionary holds nearly everything that it has in common with other events. `projections/train_dictionary.py` created
+it; with another dictionary, `migrations.VERSION` must grow.
 """
 
 import hashlib
-from typing import Literal, NamedTuple
+from importlib import resources
+from typing import Final, Literal, NamedTuple
+
+from zstandard import ZstdCompressionDict, ZstdCompressor, ZstdDecompressor, ZstdError, frame_content_size
 
 from poweron_events.envelope import Recorded
+from poweron_events.errors import Refused
 from poweron_events.fold.state import Verdict
 from poweron_events.log import Record
-from poweron_projections.compression import compress
 from poweron_projections.table_spec import Table, Uuid, text
+
+DICTIONARY_FILE: Final = "events.zstd-dictionary"
+LEVEL: Final = 1  # of 22: higher ones take three times as long to save a thirtieth
+MAX_RECORD: Final = 2**31 - 1  # bytes that Kafka can count; a frame that claims more is damaged
+
+_dictionary: Final = ZstdCompressionDict(resources.files(__package__).joinpath(DICTIONARY_FILE).read_bytes())
+_dictionary.precompute_compress(level=LEVEL)
+_compressor: Final = ZstdCompressor(level=LEVEL, dict_data=_dictionary)
+_decompressor: Final = ZstdDecompressor(dict_data=_dictionary)
+
+
+class DamagedRecord(Refused):
+    """A row of `records` does not hold what was compressed into it."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The bytes of a record in Postgres are damaged; `poweron verify` names it, and `poweron rebuild` makes the "
+            "rows anew from the log."
+        )
+
+
+def compress(value: bytes) -> bytes:
+    """Compress the bytes; another version of Zstandard may produce different bytes."""
+    return _compressor.compress(value)
+
+
+def decompress(compressed: bytes) -> bytes:
+    """Decompress the bytes.
+
+    Raises:
+        DamagedRecord: they are not the result of `compress`.
+    """
+    try:
+        if frame_content_size(compressed) <= MAX_RECORD:
+            return _decompressor.decompress(compressed, allow_extra_data=False)
+    except ZstdError as error:
+        raise DamagedRecord from error
+    raise DamagedRecord
+
 
 RecordVerdict = Verdict | Literal["undecodable"]
 

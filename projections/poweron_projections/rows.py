@@ -1,20 +1,61 @@
-"""The rows of one schema, advanced along with the log: one transaction per batch (E-11)."""
+"""The rows of one schema, advanced along with the log: one transaction per batch (E-11).
 
-from collections.abc import Mapping, Sequence
+Records of one topic enter the live rows exactly once, with any number of processes: the offset row decides which
+process writes. A process can drop what it remembers at any time: the rows say where to continue.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 from poweron_events import topics
 from poweron_events.dead_letter import DeadLetter
-from poweron_events.errors import Conflict
+from poweron_events.errors import Conflict, Unavailable
 from poweron_events.log import EventLog, Message, Record
 from poweron_projections import offsets
-from poweron_projections.batches import Pieces
 from poweron_projections.bootstrap import views
-from poweron_projections.connection import Connection
+from poweron_projections.connection import Connection, Pool, acquire, snapshot
 from poweron_projections.folder import Folder, LocalFolder, LookUp
+from poweron_projections.migrations import migrate
 from poweron_projections.projection import Batch, Changes, put_dead_letters
 from poweron_projections.tables import PROJECTED
+
+T = TypeVar("T", Record, Message)
+
+
+class Pieces(Generic[T]):
+    """Splits items, in their order, into pieces of at most `most` items and `size` bytes.
+
+    An item that is larger than that makes a piece of its own.
+    """
+
+    def __init__(self, *, most: int, size: int) -> None:
+        self._most, self._size = most, size
+        self._left: list[T] = []
+        self._weight = 0
+
+    def full(self, items: Iterable[T]) -> Iterator[list[T]]:
+        """Add these items and yield the pieces that are now full."""
+        for item in items:
+            weight = item.size
+            if len(self._left) == self._most or (self._left and self._weight + weight > self._size):
+                yield from self.rest()
+            self._left.append(item)
+            self._weight += weight
+
+    def rest(self) -> Iterator[list[T]]:
+        """Yield the last piece, which is not full, if there is one."""
+        if self._left:
+            left, self._left, self._weight = self._left, [], 0
+            yield left
+
+    def of(self, items: Iterable[T]) -> Iterator[list[T]]:
+        """Yield all items in pieces."""
+        yield from self.full(items)
+        yield from self.rest()
+
 
 BATCH_BYTES: Final = 8 * 2**20  # of records in one transaction; ordinary batches stay far below
 MANY: Final = 50  # new rows of a table that make a separate COPY cheaper than one statement for all
@@ -127,3 +168,99 @@ async def _write(connection: Connection, changes: Changes) -> None:
             replacing = [*new, *replacing]
         if replacing:
             await connection.execute(table.upsert, table.given(replacing))
+
+
+BATCH: Final = 2_000  # records in one transaction
+TRANSACTION_DEADLINE: Final = 30.0  # seconds
+OTHERS_TURN: Final = 0.05  # seconds in which another writer, if it is alive, shows that it makes progress
+MAX_CONFLICTS: Final = 10  # without progress by any writer
+
+Renew = Callable[[], Awaitable[object]]
+"""Replaces tables of an older release; raises Conflict if another process is doing so."""
+
+
+class RowWriter:
+    """Writes records of one topic into the live rows."""
+
+    def __init__(self, log: EventLog, pool: Pool, topic: str, *, renew: Renew) -> None:
+        self._log, self._pool, self._topic = log, pool, topic
+        self._renew = renew
+        self._rows = Rows(log)
+
+    async def load(self, partitions: Sequence[int]) -> Mapping[int, int]:
+        """Drop the remembered state and begin from the rows, which are created if they do not exist.
+
+        Returns:
+            The next offset of each partition.
+
+        Raises:
+            Unavailable: Postgres cannot be reached.
+            Conflict: the rows are of an older release, and another process is rebuilding them.
+        """
+        async with _deadline():
+            current = await migrate(self._pool)
+        if not current:
+            await self._renew()
+        async with _deadline(), acquire(self._pool) as connection:
+            self._rows = Rows(self._log)
+            found = await self._rows.load(connection, self._topic, partitions)
+            if self._topic == topics.DEAD_LETTERS.name:
+                found = await self._rows.return_to(connection, self._topic, await self._log.ends(self._topic))
+            return found
+
+    async def check(self) -> None:
+        """Check that the rows are where they were left.
+
+        Raises:
+            Unavailable: Postgres cannot be reached, or the rows were deleted; `load` creates them again.
+            Conflict: they have moved: another writer was first, or other rows have replaced them.
+        """
+        async with _deadline(), acquire(self._pool) as connection:
+            await self._rows.check(connection, self._topic)
+
+    async def project(self, records: Sequence[Record]) -> None:
+        """Write the records into the rows; records that are already there have no effect.
+
+        Raises:
+            Unavailable: it is unknown whether they were written; `load` finds out.
+            Conflict: another writer was first; `load` finds out how far it is.
+        """
+        for some in Pieces[Record](most=BATCH, size=BATCH_BYTES).of(records):
+            async with _deadline(), snapshot(self._pool, readonly=False) as connection:
+                await self._rows.write(connection, self._topic, some)
+
+    async def catch_up(self, ends: Mapping[int, int]) -> None:
+        """Bring the rows to these ends, waiting for another writer for as long as it makes progress.
+
+        Raises:
+            Unavailable: the log or Postgres cannot be reached.
+            Conflict: there is no progress: the offsets do not account for some rows; a rebuild fixes that.
+        """
+        seen: Mapping[int, int] = {}
+        conflicts = 0
+        while True:
+            try:
+                found = await self.load(sorted(ends))
+                behind = {partition: end for partition, end in ends.items() if found[partition] < end}
+                if not behind:
+                    return
+                if found != seen:
+                    seen, conflicts = found, 0
+                    await asyncio.sleep(OTHERS_TURN)
+                    continue
+                async for records in self._log.read(self._topic, found, behind):
+                    await self.project(records)
+            except Conflict:
+                conflicts += 1
+                if conflicts == MAX_CONFLICTS:
+                    raise
+                await asyncio.sleep(OTHERS_TURN)
+
+
+@asynccontextmanager
+async def _deadline() -> AsyncGenerator[None, None]:
+    try:
+        async with asyncio.timeout(TRANSACTION_DEADLINE):
+            yield
+    except TimeoutError as error:
+        raise Unavailable(f"Postgres did not answer within {TRANSACTION_DEADLINE} s") from error

@@ -11,15 +11,12 @@ from typing import Any, Final
 from poweron_events import topics
 from poweron_events.log import EventLog, Record
 from poweron_projections import offsets
-from poweron_projections.batches import Pieces
 from poweron_projections.bootstrap import views
-from poweron_projections.compression import DamagedRecord, decompress
 from poweron_projections.connection import Connection
-from poweron_projections.fold_process import folders
-from poweron_projections.folder import Folder, LocalFolder
+from poweron_projections.folder import Folder, LocalFolder, folders
 from poweron_projections.projection import View
-from poweron_projections.records import RECORDS, digest
-from poweron_projections.rows import BATCH_BYTES, Rows
+from poweron_projections.records import RECORDS, DamagedRecord, decompress, digest
+from poweron_projections.rows import BATCH_BYTES, Pieces, Rows
 from poweron_projections.tables import ALL
 
 EVENTS: Final = topics.EVENTS.name

@@ -5,29 +5,9 @@ from typing import Any, NamedTuple, TypedDict, assert_never
 
 from poweron_events.envelope import Recorded
 from poweron_events.event import StepEvent
-from poweron_events.execution import (
-    ActionCompleted,
-    ActionStarted,
-    ApprovalDenied,
-    ApprovalGranted,
-    ApprovalRequested,
-)
 from poweron_events.fold.costs import used_by
 from poweron_events.fold.stage_specs import AFTER_STEPS
 from poweron_events.fold.state import Used, Workflow
-from poweron_events.observation import ObservationRecorded
-from poweron_events.outcome import (
-    AnswerRejected,
-    DeadlinePassed,
-    RoundCancelled,
-    RoundCompleted,
-    RoundFailed,
-    StageFailed,
-    TaskReviewed,
-)
-from poweron_events.parameters import ParametersRejected, ParametersSet
-from poweron_events.planning import ActionsPlanned, TasksPlanned
-from poweron_events.refinement import RefinementDecided
 from poweron_events.request import (
     CancellationRequested,
     DocumentErased,
@@ -35,8 +15,31 @@ from poweron_events.request import (
     RoundRequested,
     WorkflowRequested,
 )
-from poweron_events.reservation import CallReserved
-from poweron_events.selection import ActionSelected, SelectionRejected
+from poweron_events.round_events import (
+    ActionsPlanned,
+    AnswerRejected,
+    DeadlinePassed,
+    RoundCancelled,
+    RoundCompleted,
+    RoundFailed,
+    StageFailed,
+    TaskReviewed,
+    TasksPlanned,
+)
+from poweron_events.step_events import (
+    ActionCompleted,
+    ActionSelected,
+    ActionStarted,
+    ApprovalDenied,
+    ApprovalGranted,
+    ApprovalRequested,
+    CallReserved,
+    ObservationRecorded,
+    ParametersRejected,
+    ParametersSet,
+    RefinementDecided,
+    SelectionRejected,
+)
 from poweron_projections.table_spec import Json, Table, Uuid, json, optional_text, text
 
 

@@ -2,12 +2,11 @@
 
 from typing import Final
 
-from poweron_projections.dead_letters import DEAD_LETTERS
 from poweron_projections.documents import DOCUMENTS
 from poweron_projections.messages import MESSAGES
 from poweron_projections.offsets import OFFSETS
 from poweron_projections.records import RECORDS
-from poweron_projections.requests import REQUESTS
+from poweron_projections.requests import DEAD_LETTERS, REQUESTS
 from poweron_projections.steps import STEPS
 from poweron_projections.table_spec import Table
 from poweron_projections.tasks import TASKS

@@ -5,7 +5,7 @@ from typing import NamedTuple
 from poweron_events.envelope import Recorded
 from poweron_events.fold.costs import added_by, reported
 from poweron_events.fold.state import Workflow
-from poweron_events.outcome import TaskReviewed
+from poweron_events.round_events import TaskReviewed
 from poweron_projections.table_spec import Json, Table, Uuid, json, text
 
 

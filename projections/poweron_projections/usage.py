@@ -7,9 +7,8 @@ from poweron_events.event import Event, FailedCalls, ModelCall
 from poweron_events.fold.costs import failed_calls, model_calls
 from poweron_events.fold.stage_specs import stage_of
 from poweron_events.fold.state import Verdict
-from poweron_events.outcome import AnswerRejected
-from poweron_events.parameters import ParametersRejected
-from poweron_events.selection import SelectionRejected
+from poweron_events.round_events import AnswerRejected
+from poweron_events.step_events import ParametersRejected, SelectionRejected
 from poweron_projections.table_spec import Table, Uuid, text
 
 

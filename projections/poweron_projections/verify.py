@@ -3,19 +3,24 @@
 The log is folded from scratch, by the functions that the projector uses, into temporary tables; Postgres compares
 them. All of this is one repeatable-read transaction that is always rolled back: a running projector continues, and
 a killed process leaves nothing behind. If a rebuild has exchanged the tables since, the new ones are compared.
+
+Before that, the rows catch up with the log.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
+from poweron_events import topics
 from poweron_events.errors import Conflict
 from poweron_events.log import EventLog
-from poweron_projections.catch_up import catch_up
-from poweron_projections.compression import DamagedRecord
 from poweron_projections.connection import Connection, Pool, acquire, schema_of
 from poweron_projections.migrations import create_tables
+from poweron_projections.rebuild import rebuild
+from poweron_projections.records import DamagedRecord
+from poweron_projections.rows import RowWriter
 from poweron_projections.shadow import (
     EVENTS,
     Difference,
@@ -29,6 +34,23 @@ from poweron_projections.shadow import (
     live_ends,
     unheard,
 )
+
+
+async def catch_up(log: EventLog, pool: Pool, ends: Mapping[int, int] | None = None) -> None:
+    """Bring the rows to these ends of `poweron.events`, by default the current ones, and to all dead letters.
+
+    Waits for a running projector for as long as it makes progress; if none is running, does the projection itself.
+    Tables of an older release are rebuilt first.
+
+    Raises:
+        Unavailable: the log or Postgres cannot be reached.
+        Conflict: there is no progress: the offsets do not account for some rows; a rebuild fixes that.
+    """
+    events, dead_letters = topics.EVENTS.name, topics.DEAD_LETTERS.name
+    renew = partial(rebuild, log, pool)
+    await RowWriter(log, pool, events, renew=renew).catch_up(await log.ends(events) if ends is None else ends)
+    await RowWriter(log, pool, dead_letters, renew=renew).catch_up(await log.ends(dead_letters))
+
 
 _TABLES: Final = "SELECT oid FROM pg_namespace WHERE nspname = $1"
 

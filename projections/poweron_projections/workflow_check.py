@@ -13,13 +13,12 @@ import orjson
 from poweron_events import topics
 from poweron_events.errors import Conflict, LogLost, Refused
 from poweron_events.log import EventLog, Record
-from poweron_projections.compression import DamagedRecord, decompress
 from poweron_projections.connection import Connection, Pool, acquire, cells, schema_of
 from poweron_projections.folder import LocalFolder
 from poweron_projections.offsets import OFFSETS
 from poweron_projections.projection import View
 from poweron_projections.reader import StoredRecord, stored_record
-from poweron_projections.records import RECORDS, digest
+from poweron_projections.records import RECORDS, DamagedRecord, decompress, digest
 from poweron_projections.shadow import Difference
 from poweron_projections.table_spec import Row, Table
 from poweron_projections.tables import PROJECTED

@@ -16,10 +16,9 @@ from poweron_services.connectors.mcp.tool_catalog import ApprovedTool
 from poweron_services.connectors.page_reader import PageReader
 from poweron_services.connectors.report_renderer import ReportRenderer
 from poweron_services.connectors.text_recognition import TextRecognition
-from poweron_services.connectors.web.web_settings import WebSettings
+from poweron_services.connectors.web.web_rules import WebSettings
 from poweron_services.connectors.web_access import Web, no_search, open_web
-from poweron_services.decider.action_lists import ActionLists
-from poweron_services.decider.approval import Approval
+from poweron_services.decider.approval import ActionLists, Approval
 from poweron_services.log_redaction import own_secrets
 from poweron_services.models.document_window import window_characters
 from poweron_services.roles.action_secrets import ActionSecrets
@@ -28,7 +27,7 @@ from poweron_services.settings.action_connections import ActionConnections
 from poweron_services.settings.config import Settings
 
 if TYPE_CHECKING:
-    from poweron_services.connectors.mcp.tool_connections import OpenedTools
+    from poweron_services.connectors.mcp.tool_catalog import OpenedTools
     from poweron_services.connectors.search.search_engine import SearchEngine
 
 
@@ -143,7 +142,7 @@ async def _tools(settings: Settings) -> AsyncGenerator["OpenedTools | None", Non
     if settings.mcp is None:
         yield None
         return
-    from poweron_services.connectors.mcp.tool_connections import open_tools  # noqa: PLC0415 - only where it is asked for
+    from poweron_services.connectors.mcp.tool_catalog import open_tools  # noqa: PLC0415 - only where it is asked for
 
     async with open_tools(settings.mcp, settings, os.environ) as tools:
         yield tools
@@ -151,7 +150,7 @@ async def _tools(settings: Settings) -> AsyncGenerator["OpenedTools | None", Non
 
 def _search_engine(settings: Settings) -> AbstractAsyncContextManager["SearchEngine | None"]:
     from poweron_services.connectors.search.search_engine import open_search  # noqa: PLC0415 - takes time to import
-    from poweron_services.settings.search_variables import SearchKeys  # noqa: PLC0415
+    from poweron_services.settings.action_variables import SearchKeys  # noqa: PLC0415
 
     return open_search(settings, SearchKeys())
 

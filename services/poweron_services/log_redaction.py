@@ -24,7 +24,7 @@ def hide_configured_secrets(settings: Settings) -> None:
 
 def own_secrets(settings: Settings) -> Iterator[str]:
     """Yield the secrets of this process itself, because an action may repeat all of its environment."""
-    from poweron_services.settings.search_variables import SearchKeys  # noqa: PLC0415 - takes time to import
+    from poweron_services.settings.action_variables import SearchKeys  # noqa: PLC0415 - takes time to import
 
     login = (settings.kafka_sasl_password, settings.postgres)
     for variables in (settings, ProviderSettings(), SearchKeys()):

@@ -1,4 +1,4 @@
-"""The queries of intake and the workers, answered from Postgres (`intake.intake_ports`, `runtime.worker_ports`)."""
+"""The queries of intake and the workers, answered from Postgres (`intake.intake_ports`, `runtime.partitions`)."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
@@ -9,7 +9,7 @@ from poweron_events.errors import Refused, Unavailable
 from poweron_events.fold.partial import Stub
 from poweron_events.fold.state import ChatMessage, Opening
 from poweron_events.request import Spent
-from poweron_projections import bootstrap, reader, record_verdicts, request_answers
+from poweron_projections import bootstrap, reader, request_answers
 from poweron_projections.connection import Pool
 from poweron_services.fork.original import AcceptedEvent, accepted
 
@@ -50,11 +50,11 @@ class PostgresPorts:
 
     async def accepted_hash(self, workflow_id: str, seq: int) -> str | None:
         async with _within(QUERY_TIMEOUT):
-            return await record_verdicts.accepted_hash(self.pool, workflow_id, seq)
+            return await reader.accepted_hash(self.pool, workflow_id, seq)
 
     async def accepted_events(self, workflow_id: str) -> Sequence[AcceptedEvent]:
         async with _within(QUERY_TIMEOUT):
-            return accepted(await record_verdicts.judged_records(self.pool, workflow_id))
+            return accepted(await reader.judged_records(self.pool, workflow_id))
 
     async def approval(self, workflow_id: str, place: tuple[int, int, int, int]) -> request_answers.StepApproval | None:
         async with _within(QUERY_TIMEOUT):

@@ -26,10 +26,10 @@ from poweron_events.task_cancellation import cancel_task
 from poweron_projections.connection import reach as reach_postgres
 from poweron_services import embedded, telemetry
 from poweron_services.client.ask import File, OpeningRequest, ask
+from poweron_services.client.cancel import pending_requests_reported
 from poweron_services.client.connect import Connections, connect
 from poweron_services.client.follow import Callbacks, Outcome, not_taken_yet
 from poweron_services.client.fork_request import Forked, ForkWish, fork, plan_fork
-from poweron_services.client.pending_request import pending_requests_reported
 from poweron_services.log_redaction import hide_configured_secrets
 from poweron_services.settings.action_connections import ActionConnections
 from poweron_services.settings.config import Settings

@@ -27,11 +27,10 @@ from poweron_services.actions.registry import OpenActions, actions
 from poweron_services.client.connect import Connections
 from poweron_services.fork.forks import Forks
 from poweron_services.intake.request_intake import Intake
-from poweron_services.models.call import Caller
+from poweron_services.models.call import Caller, FallbackModel, StagedModel
 from poweron_services.models.chat_model import ChatModel
 from poweron_services.models.embedding.embedder import Embedder, Remembering
 from poweron_services.models.embedding.local_embedder import packaged_embedder
-from poweron_services.models.model_choice import FallbackModel, StagedModel
 from poweron_services.postgres_ports import PostgresPorts
 from poweron_services.roles.action_execution import Execution
 from poweron_services.roles.address_check import ConfiguredPlaces

@@ -13,12 +13,11 @@ from aiokafka.errors import KafkaConnectionError
 
 from poweron_events import topics
 from poweron_events.errors import Conflict, Refused, Unavailable
-from poweron_events.log import Message, Record, kafka_clients, kafka_offsets, kafka_shutdown
+from poweron_events.log import Message, Record, kafka_clients, kafka_follower
 from poweron_events.log import kafka as kafka_log
 from poweron_events.log.kafka import KafkaLog, KafkaSettings, connect
 from poweron_events.log.kafka_clients import FIRST_RECORDS, MAX_BYTES
-from poweron_events.log.kafka_follower import KafkaFollower
-from poweron_events.log.kafka_offsets import end_offsets
+from poweron_events.log.kafka_follower import KafkaFollower, end_offsets
 
 TOPIC = "poweron.events"
 
@@ -181,16 +180,16 @@ class _Silent:
 async def test_closing_while_the_broker_is_unavailable_ends_and_leaves_nothing_running(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(kafka_shutdown, "STOP_TIMEOUT", 0.01)
+    monkeypatch.setattr(kafka_clients, "STOP_TIMEOUT", 0.01)
     client = _Silent()
-    await kafka_shutdown.closed(client)
+    await kafka_clients.closed(client)
     assert (client._sender.closed, client._fetcher.closed, client._client.closed) == (True, True, True)
 
 
 @pytest.mark.req("E-09")
 async def test_closing_that_is_cancelled_leaves_nothing_running() -> None:
     client = _Silent()
-    closing = asyncio.ensure_future(kafka_shutdown.closed(client))
+    closing = asyncio.ensure_future(kafka_clients.closed(client))
     await asyncio.sleep(0)
     closing.cancel()
     await asyncio.wait({closing})
@@ -216,8 +215,8 @@ class _Swallowing(_Silent):
 @pytest.mark.parametrize("cancelled", [True, False])
 async def test_closing_ends_whatever_the_client_swallows(cancelled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """A service whose end was told while it closed a client went on for ever."""
-    monkeypatch.setattr(kafka_shutdown, "STOP_TIMEOUT", 0.01)
-    closing = asyncio.ensure_future(kafka_shutdown.closed(_Swallowing(goes_on=not cancelled)))
+    monkeypatch.setattr(kafka_clients, "STOP_TIMEOUT", 0.01)
+    closing = asyncio.ensure_future(kafka_clients.closed(_Swallowing(goes_on=not cancelled)))
     await asyncio.sleep(0)
     if cancelled:
         closing.cancel()
@@ -245,7 +244,7 @@ class _OldLeader:
 async def test_a_leader_that_has_less_than_was_seen_is_asked_again_with_new_metadata(
     answers: list[int], end: int, refreshed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kafka_offsets, "SHORTER_PERIOD", 0.0)
+    monkeypatch.setattr(kafka_follower, "SHORTER_PERIOD", 0.0)
     consumer = _OldLeader(answers)
     assert await end_offsets(consumer, [TopicPartition(TOPIC, 0)], {0: 8}) == {0: end}
     assert consumer.refreshed == refreshed
@@ -253,8 +252,8 @@ async def test_a_leader_that_has_less_than_was_seen_is_asked_again_with_new_meta
 
 @pytest.mark.req("E-02")
 async def test_a_log_that_stays_shorter_is_believed_after_some_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kafka_offsets, "SHORTER_TIMEOUT", 0.05)
-    monkeypatch.setattr(kafka_offsets, "SHORTER_PERIOD", 0.01)
+    monkeypatch.setattr(kafka_follower, "SHORTER_TIMEOUT", 0.05)
+    monkeypatch.setattr(kafka_follower, "SHORTER_PERIOD", 0.01)
     assert await end_offsets(_OldLeader([7]), [TopicPartition(TOPIC, 0)], {0: 8}) == {0: 7}
 
 

@@ -8,7 +8,7 @@ from topic_admin import TopicAdmin, administering
 
 from poweron_events import topics
 from poweron_events.errors import LogLost, Unavailable
-from poweron_events.log import Message, kafka_offsets
+from poweron_events.log import Message, kafka_follower
 from poweron_events.log.kafka import KafkaLog, connect
 from poweron_events.log.kafka_settings import KafkaSettings
 
@@ -62,7 +62,7 @@ async def test_nobody_waits_for_events_that_were_deleted(log: KafkaLog, admin: T
 async def test_nobody_waits_for_events_that_another_topic_of_that_name_does_not_hold(
     log: KafkaLog, admin: TopicAdmin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kafka_offsets, "SHORTER_TIMEOUT", 0.0)
+    monkeypatch.setattr(kafka_follower, "SHORTER_TIMEOUT", 0.0)
     partition, ends = log.partition_of(EVENTS, b"w"), await log.ends(EVENTS)
     await admin.delete(topics.EVENTS)
     await admin.make(topics.EVENTS)

@@ -6,7 +6,7 @@ from builders import Told, cancellation, identity, refused, requested
 from poweron_events import topics
 from poweron_events.client import Sent, hear
 from poweron_events.log.memory import MemoryLog
-from poweron_events.outcome import RoundCancelled, Totals
+from poweron_events.round_events import RoundCancelled, Totals
 from poweron_events.stream import WorkflowEvent
 
 ENDED = RoundCancelled(round=1, message="Cancelled as asked.", totals=Totals())

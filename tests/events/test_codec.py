@@ -17,8 +17,7 @@ from poweron_events.envelope import Cause, Envelope, envelop
 from poweron_events.errors import Refused
 from poweron_events.event import CATALOGUE, MAX_DEPTH, Event
 from poweron_events.log import Record
-from poweron_events.parameters import ParametersSet
-from poweron_events.selection import ActionSelected
+from poweron_events.step_events import ActionSelected, ParametersSet
 from poweron_events.stream import WORKFLOW_EVENTS
 
 WORKFLOW = "7d444840-9dc0-11d1-b245-5ffdce74fad2"

@@ -20,15 +20,15 @@ from poweron_events import topics
 from poweron_events.codec import encode, encode_request
 from poweron_events.dead_letter import DeadLetter
 from poweron_events.documentation import ROOT, files, obsolete
+from poweron_events.documentation.asyncapi import json_schemas
 from poweron_events.documentation.examples import EXAMPLES
 from poweron_events.documentation.glossary import AUTHORS, MEANINGS
-from poweron_events.documentation.schemas import json_schemas
 from poweron_events.envelope import envelop
 from poweron_events.event import Event
 from poweron_events.log import Record
-from poweron_events.outcome import AnswerRejected
 from poweron_events.progress import StepProgress
-from poweron_events.reservation import CallReserved
+from poweron_events.round_events import AnswerRejected
+from poweron_events.step_events import CallReserved
 from poweron_events.stream import REQUESTS, WORKFLOW_EVENTS, WorkflowEvent
 
 WORKFLOW = "7d444840-9dc0-11d1-b245-5ffdce74fad2"

@@ -3,7 +3,7 @@
 import pytest
 
 from builders import At, planned, refused, requested
-from poweron_events.fold.turn import due
+from poweron_events.fold.stage_specs import due
 from poweron_events.request import WorkflowRequested
 from poweron_events.stream import WorkflowEvent
 from story import given

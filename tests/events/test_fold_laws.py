@@ -12,13 +12,10 @@ from wandering import Partition, comparable, fold, partitions, placed, record
 from builders import SOURCE, TIME, honest_cause
 from poweron_events import codec
 from poweron_events.envelope import Cause, envelop
-from poweron_events.execution import ActionCompleted, ActionStarted
 from poweron_events.fold.evolve import evolve
 from poweron_events.fold.history import reverse_chronological
-from poweron_events.fold.stage_specs import TIMED_PHASES
+from poweron_events.fold.stage_specs import TIMED_PHASES, due, turn
 from poweron_events.fold.state import MAX_REFUSALS, Round, Workflow
-from poweron_events.fold.turn import due, turn
-from poweron_events.outcome import RoundEnd
 from poweron_events.request import (
     CancellationRequested,
     DocumentErased,
@@ -27,8 +24,8 @@ from poweron_events.request import (
     WorkflowRequested,
     workflow_id,
 )
-from poweron_events.reservation import CallReserved
-from poweron_events.selection import ActionSelected, SelectionRejected
+from poweron_events.round_events import RoundEnd
+from poweron_events.step_events import ActionCompleted, ActionSelected, ActionStarted, CallReserved, SelectionRejected
 
 WORKFLOW = workflow_id(SOURCE, "0")
 WITHOUT_EFFECT = RequestRefused | DocumentErased

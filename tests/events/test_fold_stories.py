@@ -15,8 +15,8 @@ from builders import (
 )
 from poweron_events.event import CriterionProgress
 from poweron_events.fold.state import TaskContext, task_context
-from poweron_events.observation import Observation
-from poweron_events.outcome import DeadlinePassed, RoundCancelled, RoundFailed, Totals
+from poweron_events.round_events import DeadlinePassed, RoundCancelled, RoundFailed, Totals
+from poweron_events.step_events import Observation
 from poweron_events.stream import WorkflowEvent
 from story import given
 

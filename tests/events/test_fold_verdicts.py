@@ -19,9 +19,9 @@ from builders import (
 from poweron_events.envelope import Cause
 from poweron_events.event import CATALOGUE
 from poweron_events.fold.history import render, reverse_chronological
-from poweron_events.fold.turn import turn
-from poweron_events.outcome import DeadlinePassed, RoundCancelled, RoundCompleted, RoundFailed, Totals
+from poweron_events.fold.stage_specs import turn
 from poweron_events.request import LAWS
+from poweron_events.round_events import DeadlinePassed, RoundCancelled, RoundCompleted, RoundFailed, Totals
 from poweron_events.stream import WorkflowEvent
 from story import given
 

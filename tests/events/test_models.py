@@ -8,12 +8,17 @@ from pydantic import ValidationError
 from builders import At, document, planned, requested, reviewed, step
 from poweron_events.codec import dumps
 from poweron_events.event import Model, UnreadDocument
-from poweron_events.execution import ActionDocument, ActionResult
 from poweron_events.fold.state import ChatMessage
-from poweron_events.observation import Observation, Omitted, Preview
-from poweron_events.outcome import RoundFailed, Totals
-from poweron_events.parameters import ActionParameters
-from poweron_events.selection import ActionSelection
+from poweron_events.round_events import RoundFailed, Totals
+from poweron_events.step_events import (
+    ActionDocument,
+    ActionParameters,
+    ActionResult,
+    ActionSelection,
+    Observation,
+    Omitted,
+    Preview,
+)
 from story import given
 
 

@@ -8,11 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from poweron_events import outages
 from poweron_events.content import ContentStore
 from poweron_events.errors import DiskFull, Refused, Unavailable
-from poweron_events.outages import LONG_OUTAGE, Outage
-from poweron_events.retry import Backoff, retry
+from poweron_events.retry import LONG_OUTAGE, Backoff, Outage, retry
 from poweron_events.task_cancellation import cancel_task
 
 WORKFLOW = "7d444840-9dc0-11d1-b245-5ffdce74fad2"
@@ -21,7 +19,7 @@ WORKFLOW = "7d444840-9dc0-11d1-b245-5ffdce74fad2"
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     now = [0.0]
-    monkeypatch.setattr(outages.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr("poweron_events.retry.time.monotonic", lambda: now[0])
     return now
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from builders import CALL, FAILED_CALLS, At, completed, follow_up, planned, requested, reserved, reviewed, step
 from poweron_events.event import ModelCall
-from poweron_events.outcome import Totals
+from poweron_events.round_events import Totals
 from story import given
 
 AT = At()

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from poweron_events.upcasting import STEPS, upcast
+from poweron_events.codec import STEPS, upcast
 
 Data = dict[str, Any]
 

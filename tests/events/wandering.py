@@ -12,8 +12,8 @@ from poweron_events.envelope import Cause, Recorded, envelop
 from poweron_events.event import CATALOGUE
 from poweron_events.fold.evolve import evolve
 from poweron_events.fold.state import Verdict, Workflow
-from poweron_events.outcome import DeadlinePassed, StageFailed
 from poweron_events.request import CancellationRequested
+from poweron_events.round_events import DeadlinePassed, StageFailed
 from poweron_events.stream import WORKFLOW_EVENTS, WorkflowEvent
 
 KINDS = ("honest",) * 14 + ("late", "late", "again", "wrong cause", "wrong slot", "foreign", "newer", "refusal")

@@ -20,7 +20,7 @@ from recorded import RUNS, recorded_with_contents  # noqa: E402
 
 from builders import At, Told, cancellation, completed, follow_up, planned, refused, requested, reviewed, step  # noqa: E402
 from poweron_events.fold.state import Workflow  # noqa: E402
-from poweron_events.outcome import DeadlinePassed, RoundCancelled, RoundFailed, Totals  # noqa: E402
+from poweron_events.round_events import DeadlinePassed, RoundCancelled, RoundFailed, Totals  # noqa: E402
 from story import Story, given  # noqa: E402
 
 AT = At()

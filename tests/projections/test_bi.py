@@ -31,14 +31,13 @@ from poweron_events import topics
 from poweron_events.dead_letter import DeadLetter
 from poweron_events.log import Record
 from poweron_events.log.memory import MemoryLog
-from poweron_events.outcome import RoundCancelled, RoundFailed, Totals
 from poweron_events.request import ForkedFrom, Requester
+from poweron_events.round_events import RoundCancelled, RoundFailed, Totals
 from poweron_projections import bi
-from poweron_projections.catch_up import catch_up
 from poweron_projections.connection import Pool, acquire, connect, schema_of
 from poweron_projections.rebuild import rebuild
 from poweron_projections.tables import ALL
-from poweron_projections.verify import verify
+from poweron_projections.verify import catch_up, verify
 
 EVENTS = topics.EVENTS.name
 

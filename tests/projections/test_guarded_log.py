@@ -11,10 +11,10 @@ from poweron_events.dead_letter import DeadLetter
 from poweron_events.errors import LogLost, Unavailable
 from poweron_events.log import Message
 from poweron_projections import log_guard, reader
-from poweron_projections.catch_up import catch_up
 from poweron_projections.connection import Pool
 from poweron_projections.log_guard import GuardedLog
 from poweron_projections.rebuild import rebuild
+from poweron_projections.verify import catch_up
 
 EVENTS = topics.EVENTS.name
 DEAD_LETTERS = topics.DEAD_LETTERS.name

@@ -10,11 +10,11 @@ from poweron_events import topics
 from poweron_events.log import Message, Record
 from poweron_events.log.memory import MemoryLog
 from poweron_projections import rows
-from poweron_projections.catch_up import catch_up
 from poweron_projections.connection import Pool
 from poweron_projections.folder import LookUp
 from poweron_projections.projection import Changes, read
 from poweron_projections.rebuild import rebuild
+from poweron_projections.verify import catch_up
 
 EVENTS = topics.EVENTS.name
 DEAD_LETTERS = topics.DEAD_LETTERS.name

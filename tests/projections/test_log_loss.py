@@ -6,9 +6,9 @@ from breakable import Breakable
 from builders import Told, requested, typical
 from poweron_events import topics
 from poweron_events.errors import LogLost
-from poweron_projections.catch_up import catch_up
 from poweron_projections.connection import Pool
-from poweron_projections.log_loss import LogLoss, find_loss
+from poweron_projections.log_guard import LogLoss, find_loss
+from poweron_projections.verify import catch_up
 
 EVENTS = topics.EVENTS.name
 

@@ -32,13 +32,12 @@ from poweron_events.dead_letter import DeadLetter
 from poweron_events.errors import Conflict, Refused, Unavailable
 from poweron_events.log import Message, Polled, Record
 from poweron_events.log.memory import MemoryFollower, MemoryLog
-from poweron_projections import bootstrap, offsets, projector, reader, request_answers, row_writer
-from poweron_projections.catch_up import catch_up
-from poweron_projections.compression import compress, decompress
+from poweron_projections import bootstrap, offsets, projector, reader, request_answers, rows
 from poweron_projections.connection import Connection, Pool, acquire, snapshot
 from poweron_projections.rebuild import rebuild
-from poweron_projections.row_writer import RowWriter
-from poweron_projections.verify import verify
+from poweron_projections.records import compress, decompress
+from poweron_projections.rows import RowWriter
+from poweron_projections.verify import catch_up, verify
 
 EVENTS = topics.EVENTS.name
 DEAD_LETTERS = topics.DEAD_LETTERS.name
@@ -217,7 +216,7 @@ async def test_a_commit_whose_answer_is_lost_counts_once(
     await log.append(EVENTS, told.messages)
     partition = log.partition_of(EVENTS, told.id.encode())
     one = await loaded(log, pool)
-    monkeypatch.setattr(row_writer, "snapshot", snapshot_and_lose)
+    monkeypatch.setattr(rows, "snapshot", snapshot_and_lose)
     with pytest.raises(Unavailable):
         await one.project(await records(log))
     start = await one.load(range(topics.EVENTS.partitions))
@@ -236,9 +235,9 @@ async def test_a_running_projector_follows_the_log(log: MemoryLog, pool: Pool) -
 
 
 def test_the_more_records_come_the_longer_the_next_gather_but_never_for_long() -> None:
-    alone, some, many = (projector.gathering(records) for records in (1, 20, row_writer.BATCH - 1))
+    alone, some, many = (projector.gathering(records) for records in (1, 20, rows.BATCH - 1))
     assert 0 < alone < some < many <= 0.25, "one record is in the rows at once, and many within a quarter of a second"
-    assert projector.gathering(row_writer.BATCH) == 0.0, "after a standstill nothing waits"
+    assert projector.gathering(rows.BATCH) == 0.0, "after a standstill nothing waits"
 
 
 async def test_a_projector_without_a_partition_waits_for_one(log: MemoryLog, pool: Pool) -> None:

@@ -30,14 +30,14 @@ from poweron_events.fold.history import render, reverse_chronological
 from poweron_events.fold.state import ChatMessage
 from poweron_events.log import Message
 from poweron_events.log.memory import MemoryLog
-from poweron_events.outcome import RoundCancelled, Totals
 from poweron_events.request import Spent
+from poweron_events.round_events import RoundCancelled, Totals
 from poweron_events.stream import WorkflowEvent
 from poweron_projections import bootstrap, reader, request_answers
-from poweron_projections.catch_up import catch_up
 from poweron_projections.connection import Pool, acquire, connect
 from poweron_projections.rebuild import rebuild
-from poweron_projections.row_writer import RowWriter
+from poweron_projections.rows import RowWriter
+from poweron_projections.verify import catch_up
 
 EVENTS = topics.EVENTS.name
 RECORDED = {

@@ -8,9 +8,9 @@ import pytest
 from builders import typical
 from poweron_events import topics
 from poweron_events.log.memory import MemoryLog
-from poweron_projections.catch_up import catch_up
 from poweron_projections.connection import Pool, acquire, connect
 from poweron_projections.tables import ALL
+from poweron_projections.verify import catch_up
 
 README = Path(__file__).parents[2] / "projections" / "README.md"
 

@@ -16,13 +16,12 @@ from poweron_events import topics
 from poweron_events.errors import Conflict, Unavailable
 from poweron_events.log import Message
 from poweron_events.log.memory import MemoryLog
-from poweron_projections import fold_process, rows, shadow
+from poweron_projections import folder, rows, shadow
 from poweron_projections import rebuild as module
-from poweron_projections.catch_up import catch_up
 from poweron_projections.connection import Pool, acquire
 from poweron_projections.folder import LocalFolder
 from poweron_projections.rebuild import Rebuilt, rebuild
-from poweron_projections.verify import verify
+from poweron_projections.verify import catch_up, verify
 
 EVENTS = topics.EVENTS.name
 DEAD_LETTERS = topics.DEAD_LETTERS.name
@@ -55,7 +54,7 @@ async def test_several_processes_make_the_rows_that_one_makes(
         log.write(EVENTS, told.id.encode(), b"no event")
     await catch_up(log, pool)
     before = await contents(pool)
-    monkeypatch.setattr(fold_process, "RECORDS_PER_PROCESS", 50)
+    monkeypatch.setattr(folder, "RECORDS_PER_PROCESS", 50)
     monkeypatch.setattr(shadow, "BATCH", 7)
     monkeypatch.setattr(rows, "MANY", many)
     started = spied(monkeypatch)
@@ -80,16 +79,16 @@ def spied(monkeypatch: pytest.MonkeyPatch) -> list[Process]:
         started.append(await start(*command, **options))
         return started[-1]
 
-    monkeypatch.setattr(fold_process.asyncio, "create_subprocess_exec", start_and_tell)
-    monkeypatch.setattr(fold_process.os, "sched_getaffinity", lambda _: {0, 1}, raising=False)
+    monkeypatch.setattr(folder.asyncio, "create_subprocess_exec", start_and_tell)
+    monkeypatch.setattr(folder.os, "sched_getaffinity", lambda _: {0, 1}, raising=False)
     return started
 
 
 async def test_what_may_use_one_core_only_folds_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many the machine has."""
-    monkeypatch.setattr(fold_process.os, "cpu_count", lambda: 64)
-    monkeypatch.setattr(fold_process.os, "sched_getaffinity", lambda _: {7}, raising=False)
-    async with fold_process.folders(records=10**6, partitions=12) as folders:
+    monkeypatch.setattr(folder.os, "cpu_count", lambda: 64)
+    monkeypatch.setattr(folder.os, "sched_getaffinity", lambda _: {7}, raising=False)
+    async with folder.folders(records=10**6, partitions=12) as folders:
         assert [type(folder) for folder in folders] == [LocalFolder]
 
 
@@ -98,10 +97,10 @@ async def test_a_process_that_dies_ends_the_rebuild_which_can_be_repeated(
 ) -> None:
     for number in range(8):
         await log.append(EVENTS, typical(str(number)).messages)
-    monkeypatch.setattr(fold_process, "RECORDS_PER_PROCESS", 50)
+    monkeypatch.setattr(folder, "RECORDS_PER_PROCESS", 50)
     spied(monkeypatch)
     with monkeypatch.context() as patched:
-        patched.setattr(fold_process.sys, "executable", shutil.which("false"))
+        patched.setattr(folder.sys, "executable", shutil.which("false"))
         with pytest.raises(Unavailable, match="a process that folds has ended"):
             await rebuild(log, pool)
     assert (await rebuild(log, pool)).events == 8 * 16

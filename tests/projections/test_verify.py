@@ -14,15 +14,13 @@ from builders import Told, completed, follow_up, planned, requested, reviewed, s
 from poweron_events import topics
 from poweron_events.log.memory import MemoryLog
 from poweron_projections import migrations, shadow
-from poweron_projections.catch_up import catch_up
-from poweron_projections.compression import DICTIONARY_FILE, compress, decompress
 from poweron_projections.connection import Pool, acquire
 from poweron_projections.rebuild import Rebuilt, rebuild
-from poweron_projections.records import RECORDS
+from poweron_projections.records import DICTIONARY_FILE, RECORDS, compress, decompress
 from poweron_projections.shadow import Difference, differences
 from poweron_projections.tables import ALL, PROJECTED
-from poweron_projections.verify import verify
-from poweron_services.experiments.sandbox.polling import until
+from poweron_projections.verify import catch_up, verify
+from poweron_services.experiments.sandbox.servers import until
 
 EVENTS = topics.EVENTS.name
 

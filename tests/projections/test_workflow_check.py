@@ -14,11 +14,11 @@ from poweron_events import topics
 from poweron_events.errors import LogLost
 from poweron_events.log import Message
 from poweron_events.log.memory import MemoryLog
-from poweron_projections.catch_up import catch_up
-from poweron_projections.compression import compress
 from poweron_projections.connection import Pool, acquire
 from poweron_projections.reader import StoredRecord, stored_records
+from poweron_projections.records import compress
 from poweron_projections.table_spec import Table
+from poweron_projections.verify import catch_up
 from poweron_projections.workflow_check import TABLES, RowsDiffer, RowsMissing, checked_records
 
 EVENTS = topics.EVENTS.name

@@ -3,7 +3,7 @@
 from poweron_events.catalog import CATALOG
 from poweron_events.event import CriterionProgress
 from poweron_events.fold.state import ChatMessage
-from poweron_events.observation import Observation
+from poweron_events.step_events import Observation
 from poweron_services.models.answers import (
     ParametersAnswer,
     PlanningAnswer,

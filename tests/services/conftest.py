@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 
 from poweron_events import retry
 from poweron_events.log.memory import MemoryLog
-from poweron_services.models import call_tries
+from poweron_services.models import call
 from poweron_services.runtime import worker
 
 
@@ -21,7 +21,7 @@ def logged(monkeypatch: pytest.MonkeyPatch) -> Generator[list[Any], None, None]:
     """Short waits; what is logged is kept, not shown."""
     monkeypatch.setattr(worker, "DRAIN_TIMEOUT", 0.05)
     monkeypatch.setattr(retry, "LONGEST_PAUSE", 0.05)
-    monkeypatch.setattr(call_tries, "FIRST_PAUSE", 0.05)
+    monkeypatch.setattr(call, "FIRST_PAUSE", 0.05)
     with capture_logs() as entries:
         yield entries
 

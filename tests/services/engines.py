@@ -10,8 +10,8 @@ from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
 from poweron_services.connectors.search.search_engine import SearchEngine, open_search
+from poweron_services.settings.action_variables import SearchKeys
 from poweron_services.settings.config import Settings
-from poweron_services.settings.search_variables import SearchKeys
 
 KEY = "tvly-canary-key-of-an-engine"
 ENGINES = ("tavily", "brave", "searxng")

@@ -18,14 +18,14 @@ from poweron_events.content import ContentStore
 from poweron_events.dead_letter import DeadLetter, read_dead_letter
 from poweron_events.envelope import envelop
 from poweron_events.errors import Unavailable
-from poweron_events.execution import ApprovalGranted
 from poweron_events.fold.partial import Stub
 from poweron_events.fold.state import ChatMessage, Opening
 from poweron_events.log import Message, Record
 from poweron_events.log.memory import MemoryLog
 from poweron_events.request import CancellationRequested, Spent, WorkflowRequested
+from poweron_events.step_events import ApprovalGranted
 from poweron_projections.request_answers import StepApproval
-from poweron_services.decider.action_lists import EVERYTHING, ActionLists
+from poweron_services.decider.approval import EVERYTHING, ActionLists
 from poweron_services.intake.request_intake import Intake
 
 SOURCE = "/tests"

@@ -8,8 +8,7 @@ import psutil
 from papers import command
 
 from poweron_events.catalog import ExtractDepth, PageFormat
-from poweron_services.connectors.page_child import CHILD
-from poweron_services.connectors.page_text import PageText, ReadPage
+from poweron_services.connectors.page_child import CHILD, PageText, ReadPage
 from poweron_services.connectors.web.page_cache import FetchedPage
 
 ADDRESS: Final = "https://museum.example/visit/hours"

@@ -13,7 +13,7 @@ sys.path.insert(0, str(TESTS))
 from builders import At, Told, document, planned, requested, step  # noqa: E402
 from poweron_events.catalog import CATALOG  # noqa: E402
 from poweron_events.event import CriterionProgress, WebPage  # noqa: E402
-from poweron_events.observation import Observation, Omitted, Preview  # noqa: E402
+from poweron_events.step_events import Observation, Omitted, Preview  # noqa: E402
 from poweron_services.actions.process_prompts import PAGES_TEMPLATE as PROCESS_PAGES  # noqa: E402
 from poweron_services.actions.process_prompts import TEMPLATE as PROCESS  # noqa: E402
 from poweron_services.decider.validation import fields_of  # noqa: E402

@@ -26,7 +26,7 @@ from poweron_projections.folder import LocalFolder
 from poweron_projections.projection import View
 from poweron_services import telemetry
 from poweron_services.cli.server_commands import masked
-from poweron_services.models import call_tries
+from poweron_services.models import call
 from poweron_services.models.providers import ProviderModel
 from poweron_services.settings.config import KEY_VARIABLES, PLACE_VARIABLES, Provider, ProviderSettings, Settings
 from poweron_services.telemetry.spans import Span
@@ -156,7 +156,7 @@ def watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Watched:
         monkeypatch.setattr(logging.getLogger(name), "level", logging.DEBUG)
     monkeypatch.setattr(logging.getLogger("werkzeug"), "disabled", True)  # the server's own lines
     telemetry.configure("debug", telemetry.LogFile(tmp_path / "log"))
-    monkeypatch.setattr(call_tries, "FIRST_PAUSE", 0.001)
+    monkeypatch.setattr(call, "FIRST_PAUSE", 0.001)
     watched = Watched(tmp_path)
     watched.world.content = ContentStore.at(str(tmp_path / "content"))
     return watched

@@ -21,7 +21,7 @@ from poweron_services.client.connect import Connections
 from poweron_services.connectors.document_reader import DocumentReader
 from poweron_services.connectors.report_renderer import ReportRenderer
 from poweron_services.connectors.search.search_provider import SearchQuery
-from poweron_services.connectors.web.response_cache import Reader
+from poweron_services.connectors.web.page_cache import Reader
 from poweron_services.models.scripted import ScriptedModel
 from poweron_services.settings.config import Settings
 from poweron_services.wiring import ROLES, serve

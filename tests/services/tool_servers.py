@@ -12,10 +12,10 @@ from poweron_events.json_schema import UnusableSchema
 from poweron_services.actions.action import Action
 from poweron_services.actions.server_tool import ServerTool
 from poweron_services.connectors.mcp.server_list import read_servers
-from poweron_services.connectors.mcp.tool_approvals import KnownTools
 from poweron_services.connectors.mcp.tool_catalog import approved_tools
+from poweron_services.connectors.mcp.tool_description import KnownTools
 from poweron_services.connectors.mcp.tool_server import tool_servers
-from poweron_services.connectors.web.web_settings import WebSettings
+from poweron_services.connectors.web.web_rules import WebSettings
 
 LYING = Path(__file__).with_name("lying_server.py")
 KEY = "sk-0123456789-of-nobody"

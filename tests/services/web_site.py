@@ -21,9 +21,8 @@ from poweron_services.connectors.document_reader import DocumentReader
 from poweron_services.connectors.page_reader import PageReader
 from poweron_services.connectors.report_renderer import ReportRenderer
 from poweron_services.connectors.search.search_provider import SearchHit, SearchQuery, SearchResults
-from poweron_services.connectors.web.page_cache import FetchedPage, FetchPage
-from poweron_services.connectors.web.response_cache import Reader
-from poweron_services.connectors.web.web_settings import WebSettings
+from poweron_services.connectors.web.page_cache import FetchedPage, FetchPage, Reader
+from poweron_services.connectors.web.web_rules import WebSettings
 from poweron_services.connectors.web_access import open_web
 from poweron_services.decider.schema_check import check_values
 from poweron_services.models.call import Called

@@ -7,9 +7,9 @@ from simulation.processes import Process
 
 from poweron_events.codec import InvalidRequest, Undecodable, decode_request
 from poweron_events.envelope import Recorded
-from poweron_events.execution import ActionStarted
 from poweron_events.log import Record
 from poweron_events.request import RequestCancellation, RequestIdentity
+from poweron_events.step_events import ActionStarted
 
 
 @dataclass

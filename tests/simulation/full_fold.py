@@ -7,12 +7,12 @@ from simulation.ledger import Ledger
 
 from poweron_events.codec import Undecodable, read_record
 from poweron_events.envelope import Recorded
-from poweron_events.execution import ActionStarted
 from poweron_events.fold import evolve as rules
+from poweron_events.fold.evolve import answers_head
 from poweron_events.fold.state import Verdict, Workflow
-from poweron_events.fold.stuck_detection import answers_head
 from poweron_events.log import Record
 from poweron_events.request import RequestRefused, RoundRequested, WorkflowRequested
+from poweron_events.step_events import ActionStarted
 
 MOST_IN_VAIN = 1  # answers of one role to one state; after three the fold lets nobody act
 Place = tuple[int, int]

@@ -39,11 +39,11 @@ from simulation.postgres import rebuilt
 from simulation.processes import CONCURRENCY, MOST_SKEW_MS, Process
 
 from poweron_events.envelope import Recorded
-from poweron_events.execution import ActionCompleted, ActionStarted, ApprovalRequested
 from poweron_events.fold.costs import used_by
 from poweron_events.fold.state import Workflow, parameters_sha256
-from poweron_events.outcome import RoundCancelled, RoundCompleted, RoundFailed
 from poweron_events.request import RequestApproval, RequestCancellation, RequestRefused, RequestRound, RequestWorkflow
+from poweron_events.round_events import RoundCancelled, RoundCompleted, RoundFailed
+from poweron_events.step_events import ActionCompleted, ActionStarted, ApprovalRequested
 from poweron_projections.requests import REQUESTS
 from poweron_projections.usage import USAGE
 

@@ -4,12 +4,11 @@ from collections import Counter
 from collections.abc import Callable
 
 from poweron_events.envelope import Recorded, idempotency_key
-from poweron_events.execution import ApprovalDenied, ApprovalGranted
 from poweron_events.fold.costs import model_calls
 from poweron_events.fold.state import Used, Workflow
-from poweron_events.outcome import AnswerRejected
 from poweron_events.request import RoundRequested, WorkflowRequested
-from poweron_events.selection import ActionSelected
+from poweron_events.round_events import AnswerRejected
+from poweron_events.step_events import ActionSelected, ApprovalDenied, ApprovalGranted
 
 MOST_REJECTED = 2  # answers to one stage at one place
 Step = tuple[str, int, int, int, int]

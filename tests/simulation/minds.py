@@ -11,8 +11,8 @@ from poweron_events.catalog import ActionSpec
 from poweron_events.codec import dumps
 from poweron_events.errors import Refused, Unavailable
 from poweron_events.event import Model
-from poweron_events.execution import ActionResult, EffectClass
 from poweron_events.fold.state import Used
+from poweron_events.step_events import ActionResult, EffectClass
 from poweron_services.actions.action import Done, Order, document
 from poweron_services.decider.rules import Allowance
 from poweron_services.models.call_reservations import reserve_call

@@ -9,9 +9,9 @@ from typing import Any
 from poweron_events.envelope import Recorded, slot
 from poweron_events.fold import evolve as rules
 from poweron_events.fold import partial, state
+from poweron_events.fold.evolve import superseded
 from poweron_events.fold.state import Verdict, Workflow
-from poweron_events.fold.stuck_detection import superseded
-from poweron_events.outcome import StageFailed
+from poweron_events.round_events import StageFailed
 from poweron_projections import projection
 from poweron_services.decider import approval
 from poweron_services.intake import settlement

@@ -19,11 +19,10 @@ from simulation.wire import SimulatedLog
 from poweron_events import topics
 from poweron_projections import bootstrap, offsets, reader, request_answers, rows
 from poweron_projections.connection import acquire
-from poweron_projections.dead_letters import DEAD_LETTERS
 from poweron_projections.messages import MESSAGES
 from poweron_projections.offsets import OFFSETS
 from poweron_projections.records import RECORDS
-from poweron_projections.requests import REQUESTS
+from poweron_projections.requests import DEAD_LETTERS, REQUESTS
 from poweron_projections.steps import STEPS
 from poweron_projections.table_spec import Json, Row, Table
 from poweron_projections.tables import ALL, PROJECTED

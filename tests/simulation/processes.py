@@ -16,11 +16,10 @@ from poweron_projections import projector
 from poweron_services.decider.approval import Approval
 from poweron_services.intake.request_intake import Intake
 from poweron_services.models.call import Caller
-from poweron_services.postgres_ports import PostgresPorts
 from poweron_services.roles.action_execution import Execution
 from poweron_services.roles.executor import Executor
 from poweron_services.runtime.worker import Worker
-from poweron_services.wiring import FOLDING, group_of, stage_functions
+from poweron_services.wiring import FOLDING, PostgresPorts, group_of, stage_functions
 
 BROKER_START_MS = 1_800_000_000_000
 CONCURRENCY = 3

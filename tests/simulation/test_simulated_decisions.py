@@ -21,7 +21,7 @@ from poweron_services.models.chat_model import Completion
 from poweron_services.models.prompts import Prompt, TaskPrompt
 from poweron_services.replay.action_specs import KnownActions
 from poweron_services.replay.decision_view import accepted, as_object, view
-from poweron_services.replay.workflow_replay import replay
+from poweron_services.replay.replay_processes import replay
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
 

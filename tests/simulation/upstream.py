@@ -13,7 +13,6 @@ from simulation.wire import EVENTS, REQUESTS, SimulatedLog
 from builders import requested
 from poweron_events.codec import encode, encode_request
 from poweron_events.envelope import envelop
-from poweron_events.execution import ApprovalRequested
 from poweron_events.fold.state import Workflow
 from poweron_events.request import (
     Budgets,
@@ -23,6 +22,7 @@ from poweron_events.request import (
     RequestWorkflow,
     workflow_id,
 )
+from poweron_events.step_events import ApprovalRequested
 from poweron_events.stream import Request
 from poweron_projections.workflows import WORKFLOWS
 

@@ -30,10 +30,10 @@ from simulation.upstream import SOURCE, Upstream
 from simulation.wire import EVENTS, SimulatedLog
 
 from poweron_events import codec
-from poweron_events.execution import ActionStarted, ApprovalRequested
 from poweron_events.fold.partial import PartialFold
 from poweron_events.log import Record
-from poweron_projections import row_writer
+from poweron_events.step_events import ActionStarted, ApprovalRequested
+from poweron_projections import rows
 from poweron_projections.requests import REQUESTS
 from poweron_services.decider.approval import NEVER, Approval, marks
 from poweron_services.telemetry.instrumentation import _AT
@@ -261,6 +261,6 @@ class World:
             patch.object(secrets, "token_bytes", lambda size=32: tokens.randbytes(size)),
             patch.object(PartialFold, "apply", compared),
             patch.object(codec, "decode", decode_once),
-            patch.object(row_writer, "migrate", self.postgres.migrate),
+            patch.object(rows, "migrate", self.postgres.migrate),
         ):
             yield

@@ -22,9 +22,8 @@ from cryptography.x509.oid import NameOID
 from poweron_events.errors import Unavailable
 from poweron_events.log.kafka_clients import reach
 from poweron_events.log.kafka_settings import KafkaSettings
-from poweron_services.embedded.kafka_server import Kafka
+from poweron_services.embedded.kafka_server import Kafka, free_port
 from poweron_services.embedded.server_process import Program, Running, run, written_pid
-from poweron_services.embedded.tcp_ports import free_port
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]

@@ -14,7 +14,7 @@ from poweron_events.envelope import Recorded
 from poweron_events.fold.evolve import evolve
 from poweron_events.fold.state import Verdict, Workflow
 from poweron_events.log import EventLog, Message
-from poweron_events.outcome import RoundCompleted
+from poweron_events.round_events import RoundCompleted
 from poweron_events.stream import WorkflowEvent
 from poweron_projections import reader
 from poweron_projections.verify import verify

@@ -21,8 +21,7 @@ from poweron_events.request import workflow_id
 from poweron_projections.connection import LIVE, acquire
 from poweron_projections.rebuild import rebuild
 from poweron_services.client.connect import Connections
-from poweron_services.experiments.bench.loop_speed import BENCH_SOURCE
-from poweron_services.experiments.bench.rebuild_speed import AT_ONCE, with_request
+from poweron_services.experiments.bench.loop_speed import AT_ONCE, BENCH_SOURCE, with_request
 
 RELEASE = max(HISTORIES.glob("v*"))
 

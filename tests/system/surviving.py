@@ -21,13 +21,13 @@ from poweron_events import RequestWorkflow, encode_request, topics, workflow_id
 from poweron_events.codec import read_record
 from poweron_events.envelope import Envelope, idempotency_key
 from poweron_events.errors import PowerOnError
-from poweron_events.execution import ActionCompleted, ActionStarted
 from poweron_events.fold.evolve import evolve
 from poweron_events.fold.state import Workflow
 from poweron_events.log import EventLog, Message, Record
 from poweron_events.log.kafka_settings import KafkaSettings
-from poweron_events.outcome import RoundCompleted
 from poweron_events.request import RequestRefused
+from poweron_events.round_events import RoundCompleted
+from poweron_events.step_events import ActionCompleted, ActionStarted
 from poweron_projections import reader
 from poweron_projections.verify import verify
 from poweron_services.client.connect import Connections

@@ -12,9 +12,9 @@ from processes import ONE_STEP, script, serving
 from poweron_events import topics
 from poweron_events.codec import encode
 from poweron_events.envelope import envelop
-from poweron_events.execution import ApprovalGranted
 from poweron_events.log import Message
 from poweron_events.request import Requester, RequestIdentity
+from poweron_events.step_events import ApprovalGranted
 from poweron_projections.verify import verify
 from poweron_services.client.approve import waiting_approval
 from poweron_services.client.client_errors import NothingToApprove

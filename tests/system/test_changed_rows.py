@@ -5,8 +5,8 @@ from commands import NOBODY, Shell
 
 from builders import Told, typical
 from poweron_events import topics
-from poweron_projections.catch_up import catch_up
 from poweron_projections.connection import acquire
+from poweron_projections.verify import catch_up
 from poweron_projections.workflow_check import TABLES
 from poweron_services.client.connect import Connections
 

@@ -14,10 +14,10 @@ from processes import ONE_STEP, script, serving
 from poweron_events import topics, workflow_id
 from poweron_events.client import ask
 from poweron_events.log.kafka_settings import KafkaSettings
-from poweron_events.outcome import RoundCompleted
 from poweron_events.request import RequestWorkflow
-from poweron_projections.catch_up import catch_up
+from poweron_events.round_events import RoundCompleted
 from poweron_projections.rebuild import rebuild
+from poweron_projections.verify import catch_up
 from poweron_services.client.connect import Connections
 
 pytestmark = [pytest.mark.system]

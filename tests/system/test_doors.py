@@ -21,9 +21,8 @@ from poweron_events.errors import Unavailable
 from poweron_events.log.kafka_settings import KafkaSettings
 from poweron_events.stream import WorkflowEvent
 from poweron_projections import reader, request_answers
-from poweron_projections.catch_up import catch_up
 from poweron_projections.entries import WorkflowSummary
-from poweron_projections.verify import verify
+from poweron_projections.verify import catch_up, verify
 from poweron_services.client.connect import Connections
 
 pytestmark = [pytest.mark.system]

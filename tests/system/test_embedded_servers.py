@@ -24,13 +24,11 @@ from servers import FirstRun, furnished
 from poweron_events.errors import Refused, Unavailable
 from poweron_events.log.kafka_clients import reach
 from poweron_services import unprivileged
-from poweron_services.embedded import Servers, down, lease, nobody, status, up, wheels
-from poweron_services.embedded.folders import Folders
-from poweron_services.embedded.kafka_server import Kafka
-from poweron_services.embedded.pair_state import load, save
+from poweron_services.embedded import Servers, down, folders, lease, nobody, status, up
+from poweron_services.embedded.folders import Folders, load, save
+from poweron_services.embedded.kafka_server import Kafka, StartCache
 from poweron_services.embedded.postgres_server import Postgres
 from poweron_services.embedded.server_process import Running, start_apart, true_within
-from poweron_services.embedded.start_cache import StartCache
 from poweron_services.embedded.users import locked
 
 STOPPED = (None, ["Kafka", "Postgres"])
@@ -371,7 +369,7 @@ async def test_after_a_crash_of_the_whole_machine_the_data_are_there(home: Path)
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can try the door as somebody else")
 async def test_nobody_else_reaches_postgres_and_it_may_no_more_than_pass_doors(home: Path) -> None:
     async with lease(home, silent):
-        tried = [str(wheels.postgres() / "pg_isready"), "-h", str(home / "servers/postgres"), "-p", "5432"]
+        tried = [str(folders.postgres() / "pg_isready"), "-h", str(home / "servers/postgres"), "-p", "5432"]
         assert await exit_code(*tried) == 0
         assert await exit_code(*tried, user=65534) == 2
         server = postgres_of(home).handle

@@ -16,7 +16,7 @@ from processes import ONE_STEP, script
 
 from poweron_events.log.kafka_settings import KafkaSettings
 from poweron_services.client.connect import connect
-from poweron_services.client.workflow_history import verified_records
+from poweron_services.client.workflow_snapshot import verified_records
 from poweron_services.settings.config import Settings
 
 pytestmark = [pytest.mark.system]

@@ -22,9 +22,9 @@ from surviving import DEADLINE, PERIOD, Survival, until, witnesses
 from test_tool_kill import counted, prepared
 
 from poweron_events import RequestWorkflow
-from poweron_events.execution import ActionCompleted, ActionStarted
 from poweron_events.request import ForkedFrom
-from poweron_projections.record_verdicts import JudgedRecord, judged_records
+from poweron_events.step_events import ActionCompleted, ActionStarted
+from poweron_projections.reader import JudgedRecord, judged_records
 from poweron_projections.verify import verify
 from poweron_services.client.connect import Connections
 

@@ -12,13 +12,13 @@ from processes import ONE_STEP, script, serving
 from poweron_events import RequestWorkflow, topics
 from poweron_events.codec import encode
 from poweron_events.event import CATALOGUE
-from poweron_events.execution import ActionCompleted, ActionStarted
 from poweron_events.fold.costs import model_calls
 from poweron_events.fold.state import Opening, Workflow
 from poweron_events.log import Message
 from poweron_events.request import ForkedFrom, RequestIdentity, RoundRequested
+from poweron_events.step_events import ActionCompleted, ActionStarted
 from poweron_projections import reader
-from poweron_projections.record_verdicts import judged_records
+from poweron_projections.reader import judged_records
 from poweron_services.client.ask import ask
 from poweron_services.client.connect import Connections
 from poweron_services.client.follow import Callbacks

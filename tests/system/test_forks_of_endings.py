@@ -22,20 +22,19 @@ from poweron_events import RequestWorkflow
 from poweron_events.client import Heard
 from poweron_events.codec import read
 from poweron_events.errors import Refused
-from poweron_events.execution import ApprovalRequested
-from poweron_events.fold.evolve import evolve
+from poweron_events.fold.evolve import answers_head, evolve
 from poweron_events.fold.state import Workflow
-from poweron_events.fold.stuck_detection import answers_head
 from poweron_events.log.kafka_settings import KafkaSettings
 from poweron_events.request import Budgets, Requester, RequestIdentity
-from poweron_projections.record_verdicts import judged_records
+from poweron_events.step_events import ApprovalRequested
+from poweron_projections.reader import judged_records
 from poweron_services.client.approve import answer, answer_to, waiting_approval
 from poweron_services.client.ask import ask, follow_up
 from poweron_services.client.cancel import cancel
 from poweron_services.client.connect import Connections, connect
 from poweron_services.client.follow import Callbacks, Outcome
 from poweron_services.client.fork_request import ForkWish, fork, plan_fork
-from poweron_services.client.workflow_history import verified_records
+from poweron_services.client.workflow_snapshot import verified_records
 from poweron_services.models.chat_model import ChatModel, Completion
 from poweron_services.models.prompts import Prompt
 from poweron_services.settings.config import Settings

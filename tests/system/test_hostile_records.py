@@ -22,9 +22,8 @@ from poweron_events.envelope import Cause, envelop
 from poweron_events.event import CATALOGUE
 from poweron_events.log.kafka_settings import KafkaSettings
 from poweron_events.stream import WorkflowEvent
-from poweron_projections.catch_up import catch_up
 from poweron_projections.rebuild import rebuild
-from poweron_projections.verify import verify
+from poweron_projections.verify import catch_up, verify
 from poweron_services.client.connect import Connections
 
 pytestmark = [pytest.mark.system]

@@ -14,8 +14,8 @@ from werkzeug import Response
 
 from poweron_events import InlineDocument, RequestWorkflow
 from poweron_events.fold.costs import model_calls
+from poweron_events.fold.stage_specs import turn
 from poweron_events.fold.state import Workflow
-from poweron_events.fold.turn import turn
 from poweron_projections import reader
 from poweron_services.client.connect import Connections
 from poweron_services.wiring import ROLES

@@ -15,7 +15,7 @@ from topic_admin import TopicAdmin, administering
 
 from poweron_events import RequestWorkflow, encode_request, topics, workflow_id
 from poweron_events.errors import Unavailable
-from poweron_events.log import Message, kafka_follower, kafka_offsets
+from poweron_events.log import Message, kafka_follower
 from poweron_events.log.kafka_settings import KafkaSettings
 from poweron_projections import log_guard, reader
 from poweron_projections.verify import verify
@@ -52,7 +52,7 @@ def lines(look_period: float, monkeypatch: pytest.MonkeyPatch) -> Generator[Line
     monkeypatch.setattr(worker, "DRAIN_TIMEOUT", 0.1)
     monkeypatch.setattr(kafka_follower, "WATCHDOG_PERIOD", 1.0)
     monkeypatch.setattr(kafka_follower, "METADATA_AGE_MS", 500)
-    monkeypatch.setattr(kafka_offsets, "SHORTER_TIMEOUT", 0.0)
+    monkeypatch.setattr(kafka_follower, "SHORTER_TIMEOUT", 0.0)
     with capture_logs() as lines:
         yield lines
 

@@ -9,8 +9,8 @@ from beside import beside
 from commands import NOBODY, Shell, ended, told
 
 from poweron_events.client import send
-from poweron_events.outcome import RoundCancelled
 from poweron_events.request import CancellationRequested, Requester, RequestWorkflow, WorkflowRequested
+from poweron_events.round_events import RoundCancelled
 from poweron_projections import reader
 from poweron_services.client.ask import ask, follow_up
 from poweron_services.client.cancel import cancel

@@ -14,9 +14,9 @@ from topic_admin import administering
 from poweron_events import topics
 from poweron_events.catalog import CATALOG, ActionSpec
 from poweron_events.errors import Unavailable
-from poweron_events.execution import ActionResult
 from poweron_events.log.kafka_settings import KafkaSettings
 from poweron_events.request import RequestWorkflow
+from poweron_events.step_events import ActionResult
 from poweron_projections import reader
 from poweron_projections.verify import verify
 from poweron_services.actions.action import Done, Order, document

@@ -13,7 +13,7 @@ from builders import At, Told, requested
 from poweron_events import topics
 from poweron_events.content import ContentStore
 from poweron_events.log import Message
-from poweron_projections.catch_up import catch_up
+from poweron_projections.verify import catch_up
 from poweron_services.client.connect import Connections
 from poweron_services.models.chat_model import ChatModel
 from poweron_services.models.prompts import Template

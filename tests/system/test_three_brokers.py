@@ -20,7 +20,7 @@ from poweron_events import topics
 from poweron_services.client.connect import connect
 from poweron_services.embedded import kafka_server
 from poweron_services.embedded.folders import prepare
-from poweron_services.embedded.tcp_ports import free_port
+from poweron_services.embedded.kafka_server import free_port
 from poweron_services.settings.config import Settings
 
 pytestmark = [pytest.mark.system, pytest.mark.soak, pytest.mark.timeout(1_200)]

@@ -10,8 +10,8 @@ from processes import MET, ONE_STEP, script, serving
 from tool_servers import KEY, lying, named, tools_of
 
 from poweron_events import RequestWorkflow
-from poweron_events.execution import ActionCompleted, ActionStarted
 from poweron_events.fold.state import Workflow
+from poweron_events.step_events import ActionCompleted, ActionStarted
 from poweron_services.client.connect import Connections
 
 pytestmark = [pytest.mark.system, pytest.mark.soak, pytest.mark.timeout(400)]

@@ -17,7 +17,7 @@ import orjson
 
 from poweron_events.catalog import ActionSpec
 from poweron_events.event import Model
-from poweron_events.execution import ActionResult, EffectClass
+from poweron_events.step_events import ActionResult, EffectClass
 from poweron_services import telemetry
 from poweron_services.actions.action import Done, Order, document
 from poweron_services.actions.registry import only
@@ -31,9 +31,9 @@ from poweron_services.models.prompts import (
     ReviewPrompt,
     SelectionPrompt,
 )
-from poweron_services.roles import claims, content_retry
+from poweron_services.roles import action_results, claims
 from poweron_services.settings.config import Settings
-from poweron_services.signals import until_stopped
+from poweron_services.shutdown import until_stopped
 from poweron_services.standalone import open_connections
 from poweron_services.wiring import serve
 
@@ -162,7 +162,7 @@ def _tell() -> None:
 
 
 def main() -> None:
-    content_retry.STORE_TIMEOUT = STORE_TIMEOUT
+    action_results.STORE_TIMEOUT = STORE_TIMEOUT
     claims.GRACE_MS = GRACE_MS
     settings = Settings()
     telemetry.configure(settings.log_level)

@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from poweron_events.documentation.asyncapi import asyncapi
+from poweron_events.documentation.asyncapi import asyncapi, json_schemas
 from poweron_events.documentation.page import events_page
-from poweron_events.documentation.schemas import json_schemas
 
 ROOT: Final = Path(__file__).parents[3]
 

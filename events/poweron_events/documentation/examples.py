@@ -3,27 +3,6 @@
 from typing import Final
 
 from poweron_events.event import CriterionProgress, DocumentRef, Event, FailedCalls, ModelCall, UnreadDocument
-from poweron_events.execution import (
-    ActionCompleted,
-    ActionStarted,
-    ApprovalDenied,
-    ApprovalGranted,
-    ApprovalRequested,
-)
-from poweron_events.observation import Observation, ObservationRecorded, Preview
-from poweron_events.outcome import (
-    AnswerRejected,
-    DeadlinePassed,
-    RoundCancelled,
-    RoundCompleted,
-    RoundFailed,
-    StageFailed,
-    TaskReviewed,
-    Totals,
-)
-from poweron_events.parameters import ParametersRejected, ParametersSet
-from poweron_events.planning import ActionsPlanned, PlannedAction, TaskPlan, TasksPlanned
-from poweron_events.refinement import IterationTelemetry, RefinementDecided
 from poweron_events.request import (
     CancellationRequested,
     DocumentErased,
@@ -42,8 +21,39 @@ from poweron_events.request import (
     WorkflowRequested,
     workflow_id,
 )
-from poweron_events.reservation import CallReserved
-from poweron_events.selection import ActionSelected, ParametersSchema, SchemaField, SelectionRejected
+from poweron_events.round_events import (
+    ActionsPlanned,
+    AnswerRejected,
+    DeadlinePassed,
+    PlannedAction,
+    RoundCancelled,
+    RoundCompleted,
+    RoundFailed,
+    StageFailed,
+    TaskPlan,
+    TaskReviewed,
+    TasksPlanned,
+    Totals,
+)
+from poweron_events.step_events import (
+    ActionCompleted,
+    ActionSelected,
+    ActionStarted,
+    ApprovalDenied,
+    ApprovalGranted,
+    ApprovalRequested,
+    CallReserved,
+    IterationTelemetry,
+    Observation,
+    ObservationRecorded,
+    ParametersRejected,
+    ParametersSchema,
+    ParametersSet,
+    Preview,
+    RefinementDecided,
+    SchemaField,
+    SelectionRejected,
+)
 
 SOURCE: Final = "/crm/offers"
 WORKFLOW: Final = workflow_id(SOURCE, "4711")

@@ -9,14 +9,14 @@ import orjson
 from poweron_events import topics
 from poweron_events.codec import encode, encode_request
 from poweron_events.codes import CODES
+from poweron_events.documentation.asyncapi import DEAD_LETTER, PROGRESS, Json, json_schemas
 from poweron_events.documentation.examples import EXAMPLES, SHA256, SOURCE, WORKFLOW
 from poweron_events.documentation.glossary import AUTHORS
-from poweron_events.documentation.schemas import DEAD_LETTER, PROGRESS, Json, json_schemas
 from poweron_events.envelope import Cause, envelop, source
 from poweron_events.event import Event
-from poweron_events.outcome import AnswerRejected, RoundCancelled, RoundCompleted, RoundFailed
 from poweron_events.request import MAX_INLINE_DOCUMENT, NAMESPACE, RequestRefused, RequestWorkflow
-from poweron_events.reservation import CallReserved
+from poweron_events.round_events import AnswerRejected, RoundCancelled, RoundCompleted, RoundFailed
+from poweron_events.step_events import CallReserved
 from poweron_events.stream import REQUESTS, WORKFLOW_EVENTS
 
 TIME: Final = "2026-11-21T00:00:01.000Z"

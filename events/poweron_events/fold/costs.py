@@ -8,9 +8,8 @@ from typing import Any, Final
 
 from poweron_events.event import AnyCall, Event, FailedCalls, ModelCall
 from poweron_events.fold.state import Reservation, Round, Task, Used, Workflow
-from poweron_events.outcome import Totals
-from poweron_events.reservation import CallReserved
-from poweron_events.selection import ActionSelected
+from poweron_events.round_events import Totals
+from poweron_events.step_events import ActionSelected, CallReserved
 from poweron_events.stream import WorkflowEvent
 
 NOTHING: Final = Used()

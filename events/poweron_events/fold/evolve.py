@@ -3,6 +3,9 @@
 `evolve` judges slot and state, never content, and the first event in offset order wins. Live, in a replay,
 in the projector and in an audit the verdict is the same, because it depends on nothing else.
 These are the transition rules up to number 2 (`request.LAWS`); a round keeps the rules that its opening names.
+
+Several superseded records that respond to the same head make the workflow stuck: a role and the fold disagree, as
+with two releases with different rules, or events are forged.
 """
 
 from typing import Any, Final, assert_never
@@ -10,13 +13,6 @@ from typing import Any, Final, assert_never
 from poweron_events.codes import Code
 from poweron_events.envelope import Recorded
 from poweron_events.event import CATALOGUE, StepEvent
-from poweron_events.execution import (
-    ActionCompleted,
-    ActionStarted,
-    ApprovalDenied,
-    ApprovalGranted,
-    ApprovalRequested,
-)
 from poweron_events.fold.costs import charges, reserve
 from poweron_events.fold.history import message, with_message
 from poweron_events.fold.state import (
@@ -36,20 +32,6 @@ from poweron_events.fold.state import (
     with_step,
     with_task,
 )
-from poweron_events.fold.stuck_detection import superseded
-from poweron_events.observation import ObservationRecorded
-from poweron_events.outcome import (
-    AnswerRejected,
-    DeadlinePassed,
-    RoundCancelled,
-    RoundCompleted,
-    RoundFailed,
-    StageFailed,
-    TaskReviewed,
-)
-from poweron_events.parameters import ParametersRejected, ParametersSet
-from poweron_events.planning import ActionsPlanned, TasksPlanned
-from poweron_events.refinement import RefinementDecided
 from poweron_events.request import (
     LAWS,
     CancellationRequested,
@@ -58,9 +40,51 @@ from poweron_events.request import (
     RoundRequested,
     WorkflowRequested,
 )
-from poweron_events.reservation import CallReserved
-from poweron_events.selection import ActionSelected, SelectionRejected
+from poweron_events.round_events import (
+    ActionsPlanned,
+    AnswerRejected,
+    DeadlinePassed,
+    RoundCancelled,
+    RoundCompleted,
+    RoundFailed,
+    StageFailed,
+    TaskReviewed,
+    TasksPlanned,
+)
+from poweron_events.step_events import (
+    ActionCompleted,
+    ActionSelected,
+    ActionStarted,
+    ApprovalDenied,
+    ApprovalGranted,
+    ApprovalRequested,
+    CallReserved,
+    ObservationRecorded,
+    ParametersRejected,
+    ParametersSet,
+    RefinementDecided,
+    SelectionRejected,
+)
 from poweron_events.stream import WorkflowEvent
+
+
+def superseded(workflow: Workflow, recorded: Recorded) -> Workflow:
+    """Return the workflow after a record without effect. Identical bytes count once."""
+    hashes = workflow.superseded
+    if not workflow.stuck and answers_head(workflow, recorded):
+        hashes |= {recorded.sha256}
+    return workflow._replace(superseded=hashes, seq=workflow.seq + 1, last=recorded.offset)
+
+
+def answers_head(workflow: Workflow, recorded: Recorded) -> bool:
+    """Return whether the writer of the record had read the current state of the workflow.
+
+    An event that was appended together with its cause, whose offset was not known yet, was written before the verdict
+    on that cause: if the round was stopped in the meantime, the event is merely late.
+    """
+    cause = recorded.envelope.cause
+    return workflow.is_open and cause is not None and cause.offset is not None and cause.names(workflow.head)
+
 
 WITHOUT_TURN: Final = (RequestRefused, DocumentErased, CallReserved)
 """After these events the workflow still waits for the same event, with the same head."""

@@ -9,21 +9,7 @@ from typing import assert_never
 from poweron_events.codes import FOR_PEOPLE
 from poweron_events.envelope import Recorded
 from poweron_events.event import FreeText
-from poweron_events.execution import ActionCompleted, ActionStarted, ApprovalDenied, ApprovalGranted, ApprovalRequested
 from poweron_events.fold.state import ChatMessage, MessageKind, MessageStatus, Workflow, request_label
-from poweron_events.observation import Observation, ObservationRecorded
-from poweron_events.outcome import (
-    AnswerRejected,
-    DeadlinePassed,
-    RoundCancelled,
-    RoundCompleted,
-    RoundFailed,
-    StageFailed,
-    TaskReviewed,
-)
-from poweron_events.parameters import ParametersRejected, ParametersSet
-from poweron_events.planning import ActionsPlanned, TasksPlanned
-from poweron_events.refinement import RefinementDecided
 from poweron_events.request import (
     CancellationRequested,
     DocumentErased,
@@ -31,8 +17,32 @@ from poweron_events.request import (
     RoundRequested,
     WorkflowRequested,
 )
-from poweron_events.reservation import CallReserved
-from poweron_events.selection import ActionSelected, SelectionRejected
+from poweron_events.round_events import (
+    ActionsPlanned,
+    AnswerRejected,
+    DeadlinePassed,
+    RoundCancelled,
+    RoundCompleted,
+    RoundFailed,
+    StageFailed,
+    TaskReviewed,
+    TasksPlanned,
+)
+from poweron_events.step_events import (
+    ActionCompleted,
+    ActionSelected,
+    ActionStarted,
+    ApprovalDenied,
+    ApprovalGranted,
+    ApprovalRequested,
+    CallReserved,
+    Observation,
+    ObservationRecorded,
+    ParametersRejected,
+    ParametersSet,
+    RefinementDecided,
+    SelectionRejected,
+)
 
 
 def message(before: Workflow, recorded: Recorded, after: Workflow) -> ChatMessage | None:  # noqa: PLR0911 - one case per event

@@ -2,11 +2,14 @@
 
 A reader of a partition starts from what Postgres holds at some offset: the open workflows. It knows
 nothing about other workflows, so when one of them is opened, it looks up the stub in Postgres.
+
+Speculative work starts from the workflow as it will be if an event that has not been read back is accepted (E-17).
+That is only a guess: the log alone decides what is accepted, and when.
 """
 
 from dataclasses import dataclass
 
-from poweron_events.envelope import Recorded
+from poweron_events.envelope import Cause, Envelope, Recorded
 from poweron_events.fold.evolve import evolve
 from poweron_events.fold.state import Verdict, Workflow
 from poweron_events.request import DocumentErased, RequestRefused, RoundRequested, WorkflowRequested
@@ -77,3 +80,13 @@ class PartialFold:
         for workflow_id in done:
             del self.workflows[workflow_id]
         return bool(done)
+
+
+NOT_READ_BACK = -1  # instead of partition and offset
+
+
+def expected(workflow: Workflow, envelope: Envelope, *, sha256: str, time_ms: int) -> Workflow | None:
+    """Return the workflow after the event, as if it came next at this time; None if it would have no effect."""
+    recorded = Recorded(envelope, partition=NOT_READ_BACK, offset=NOT_READ_BACK, time_ms=time_ms, sha256=sha256)
+    after, verdict = evolve(workflow, recorded)
+    return after._replace(head=Cause(envelope.id, sha256)) if verdict == "accepted" else None

@@ -1,16 +1,17 @@
-"""The stages of the loop: one table from which turns, deadlines, prompts, spans and reports are derived.
+"""The stages of the loop: one table from which turns, deadlines, prompts, spans and reports are derived (E-06, E-16).
 
 To add a stage, add a row here; docs/architecture.md lists what else it needs.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
 from poweron_events.event import Event, Role
-from poweron_events.execution import ActionCompleted, ActionStarted, ApprovalRequested
-from poweron_events.fold.state import Phase
-from poweron_events.observation import ObservationRecorded
-from poweron_events.outcome import (
+from poweron_events.fold.state import Phase, Workflow
+from poweron_events.request import LAWS
+from poweron_events.round_events import (
+    ActionsPlanned,
     AnswerRejected,
     RoundCancelled,
     RoundCompleted,
@@ -18,11 +19,19 @@ from poweron_events.outcome import (
     Stage,
     StageFailed,
     TaskReviewed,
+    TasksPlanned,
 )
-from poweron_events.parameters import ParametersRejected, ParametersSet
-from poweron_events.planning import ActionsPlanned, TasksPlanned
-from poweron_events.refinement import RefinementDecided
-from poweron_events.selection import ActionSelected, SelectionRejected
+from poweron_events.step_events import (
+    ActionCompleted,
+    ActionSelected,
+    ActionStarted,
+    ApprovalRequested,
+    ObservationRecorded,
+    ParametersRejected,
+    ParametersSet,
+    RefinementDecided,
+    SelectionRejected,
+)
 
 PromptStage = Literal["plan", "plan_actions", "select", "parameterize", "process", "refine", "review", "message"]
 """The kinds of prompts, each of which may have its own model."""
@@ -125,3 +134,49 @@ def stage_of(event: Event) -> StageSpec:
 def role_of(prompt: PromptStage) -> Role:
     """Return the role that sends this kind of prompt."""
     return next(stage.role for stage in STAGES if stage.prompt == prompt)
+
+
+def turn(workflow: Workflow) -> Role | None:
+    """Return the role whose turn it is; None if there is none, or if the workflow is stuck or frozen for this release.
+
+    A workflow frozen by an unknown type can still be brought to its end once it is stopped; one whose
+    laws this release does not know is left to releases that do (E-13).
+    """
+    if workflow.frozen and (workflow.phase not in ("closing", "draining") or workflow.current.opening.laws > LAWS):
+        return None
+    return None if workflow.stuck else TURNS.get(workflow.phase)
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """A broker time (ms since 1970) from which on `role` may record that time is up."""
+
+    what: Literal["round", "stage", "claim", "approval"]
+    role: Role
+    at_ms: int
+
+
+def due(workflow: Workflow) -> tuple[Due, ...]:
+    """Return everything that becomes due while the workflow stays as it is.
+
+    Each time is the broker time of the event that started the wait plus a duration written in an event.
+    """
+    if not workflow.is_open or workflow.frozen:
+        return ()
+    phase, found = workflow.phase, list[Due]()
+    if (round_ms := round_due_ms(workflow)) is not None:
+        found.append(Due("round", "reviewer", round_ms))
+    if phase in TIMED_PHASES:
+        found.append(Due("stage", TURNS[phase], workflow.head_ms + workflow.current.opening.stage_timeout_ms))
+    if phase in ("started", "draining"):
+        found.append(Due("claim", "executor", workflow.step.starts[-1].due_ms))
+    if phase == "approve":
+        found.append(Due("approval", "executor", workflow.step.approval_due_ms))
+    return tuple(found)
+
+
+def round_due_ms(workflow: Workflow) -> int | None:
+    """Return when the reviewer may record that the round's time is over; None while the deadline does not apply."""
+    if not workflow.is_open or workflow.frozen or workflow.phase in ("closing", "draining", "approve"):
+        return None
+    return workflow.current.due_ms

@@ -13,13 +13,19 @@ from poweron_events.codec import dumps, sha256
 from poweron_events.codes import Code
 from poweron_events.envelope import Cause
 from poweron_events.event import AnyCall, CriterionProgress, DocumentRef, FreeText, Model, UnreadDocument
-from poweron_events.execution import ActionCompleted, ApprovalDenied, ApprovalGranted, EffectClass
-from poweron_events.observation import ObservationRecorded
-from poweron_events.outcome import AnswerRejected, Totals
-from poweron_events.parameters import ParametersRejected, ParametersSet
-from poweron_events.planning import PlannedAction, TaskPlan
 from poweron_events.request import RoundRequested, WorkflowRequested
-from poweron_events.selection import ActionSelected, SelectionRejected
+from poweron_events.round_events import AnswerRejected, PlannedAction, TaskPlan, Totals
+from poweron_events.step_events import (
+    ActionCompleted,
+    ActionSelected,
+    ApprovalDenied,
+    ApprovalGranted,
+    EffectClass,
+    ObservationRecorded,
+    ParametersRejected,
+    ParametersSet,
+    SelectionRejected,
+)
 
 _REQUEST_LABEL = re.compile(r"round[1-9][0-9]*_request")
 STUCK_AFTER = 3  # events that respond to one head and have no effect

@@ -22,11 +22,9 @@ from aiokafka.errors import (
 from poweron_events import topics
 from poweron_events.errors import DiskFull, Refused, Unavailable
 from poweron_events.log import GroupState, Message, Record
-from poweron_events.log.kafka_clients import MAX_BYTES, started, take_records
-from poweron_events.log.kafka_follower import KafkaFollower
-from poweron_events.log.kafka_offsets import end_offsets, expect_there, gone, group_state
+from poweron_events.log.kafka_clients import MAX_BYTES, closed, given_up, started, take_records
+from poweron_events.log.kafka_follower import KafkaFollower, end_offsets, expect_there, gone, group_state
 from poweron_events.log.kafka_settings import REQUEST_TIMEOUT, KafkaSettings
-from poweron_events.log.kafka_shutdown import closed, given_up
 from poweron_events.log.kafka_topics import prepare
 from poweron_events.task_cancellation import retrieve_error
 

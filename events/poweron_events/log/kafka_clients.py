@@ -1,11 +1,11 @@
-"""Kafka clients: starting them, and taking the records that they fetch."""
+"""Kafka clients: starting them, taking the records that they fetch, and closing them in time if the broker is away."""
 
 import asyncio
 import hashlib
 import logging
 import socket
 import ssl
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from contextvars import copy_context
 from typing import Any, Final
@@ -27,8 +27,46 @@ from poweron_events.errors import Refused, Unavailable
 from poweron_events.log import Record
 from poweron_events.log.kafka_batches import UnreadableBatch, limit_batches
 from poweron_events.log.kafka_settings import KafkaSettings
-from poweron_events.log.kafka_shutdown import closed
 from poweron_events.task_cancellation import cancel_task, retrieve_error
+
+STOP_TIMEOUT = 5.0  # seconds that closing a client may take
+
+
+async def closed(client: Any) -> None:
+    """Close a client within a time limit; callers must repeat what it has not sent by then."""
+    stop = getattr(client, "stop", None) or client.close  # an admin client has only `close`
+    ended = False
+    try:
+        ended = await _ended(stop())
+    finally:
+        if not ended:
+            await _abandoned(client)
+
+
+async def given_up(client: Any) -> None:
+    """Close a client at once; what it has not sent is discarded."""
+    await _abandoned(client)
+    await closed(client)
+
+
+async def _abandoned(client: Any) -> None:
+    """Stop the background work of a client without notifying its broker."""
+    for name in ("_sender", "_fetcher", "_client", "client"):
+        part = getattr(client, name, None)
+        if part is not None:
+            await _ended(part.close())
+
+
+async def _ended(closing: Coroutine[Any, Any, None]) -> bool:
+    """Close in a task of its own, since aiokafka swallows cancellations then; return whether it succeeds in time."""
+    task = asyncio.create_task(closing)
+    retrieve_error(task)
+    try:
+        await asyncio.wait({task}, timeout=STOP_TIMEOUT)
+    finally:
+        task.cancel()
+    return task.done() and not task.cancelled() and task.exception() is None
+
 
 PROBE_TIMEOUT: Final = 3.0  # seconds that a server has to answer a probe
 POSTGRES_TLS_REQUEST: Final = bytes.fromhex("00000008 04d2162f")  # Postgres answers S or N, Kafka closes the connection

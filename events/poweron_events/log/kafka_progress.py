@@ -11,9 +11,8 @@ from aiokafka.errors import KafkaError
 from poweron_events import topics
 from poweron_events.errors import Unavailable
 from poweron_events.log import Message, Record
-from poweron_events.log.kafka_clients import started, take_records
+from poweron_events.log.kafka_clients import closed, given_up, started, take_records
 from poweron_events.log.kafka_settings import KafkaSettings
-from poweron_events.log.kafka_shutdown import closed, given_up
 
 SEND_TIMEOUT = 5.0  # seconds
 READ_TIMEOUT = 1.0  # seconds that a read waits for records

@@ -16,9 +16,8 @@ from aiokafka.errors import KafkaError, TopicAlreadyExistsError, for_code
 
 from poweron_events import topics
 from poweron_events.errors import Refused, Unavailable
-from poweron_events.log.kafka_clients import started, unreachable
+from poweron_events.log.kafka_clients import closed, started, unreachable
 from poweron_events.log.kafka_settings import LEADER_TIMEOUT, REQUEST_TIMEOUT, KafkaSettings
-from poweron_events.log.kafka_shutdown import closed
 from poweron_events.topics import Topic
 
 BROKER_DEFAULT: Final = -1  # Kafka's value for "the default.replication.factor of the broker"

@@ -10,11 +10,11 @@ from poweron_events.catalog import ActionSpec
 from poweron_events.codes import Code
 from poweron_events.errors import Refused
 from poweron_events.event import CitedSource, UnreadDocument, WebPage
-from poweron_events.execution import ActionDocument, ActionResult, DocumentCoverage, PageFindings
 from poweron_events.progress import ProgressUnit
+from poweron_events.step_events import ActionDocument, ActionResult, DocumentCoverage, PageFindings
 from poweron_services.connectors.document_reader import ExtractedDocument, LoadBytes, OnPage
 from poweron_services.connectors.mcp.tool_catalog import ApprovedTool
-from poweron_services.connectors.page_text import OpenPages
+from poweron_services.connectors.page_child import OpenPages
 from poweron_services.connectors.report_renderer import Draft, RenderedReport
 from poweron_services.connectors.search.search_provider import Search
 from poweron_services.connectors.web.page_cache import FetchedPage, FetchPage

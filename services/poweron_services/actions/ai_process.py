@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 from poweron_events.catalog import CATALOG, ActionSpec, AiProcessParameters
-from poweron_events.execution import ActionResult
+from poweron_events.step_events import ActionResult
 from poweron_services.actions.action import Done, Order, Origin, ReadDocument, none_read
 from poweron_services.actions.document_answer import answer_from, with_sentence
 from poweron_services.actions.output_formats import as_document

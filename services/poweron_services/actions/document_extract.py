@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from poweron_events.catalog import CATALOG, ActionSpec, DocumentExtractParameters
-from poweron_events.execution import ActionResult, DocumentCoverage
+from poweron_events.step_events import ActionResult, DocumentCoverage
 from poweron_services.actions.action import Done, Order, Origin, ReadDocument, document, none_read
 from poweron_services.actions.document_answer import answer_from, with_sentence
 from poweron_services.actions.process_prompts import DocumentTask, request_beside

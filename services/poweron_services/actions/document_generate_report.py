@@ -8,7 +8,7 @@ from typing import Final
 
 from poweron_events.catalog import CATALOG, ActionSpec, DocumentGenerateReportParameters
 from poweron_events.event import CitedSource
-from poweron_events.execution import ActionDocument, ActionResult
+from poweron_events.step_events import ActionDocument, ActionResult
 from poweron_services.actions.action import (
     Done,
     Failed,
@@ -22,9 +22,14 @@ from poweron_services.actions.source_numbers import MARKDOWN, with_short_titles
 from poweron_services.actions.texts import Reading, read_texts
 from poweron_services.connectors.report_renderer import Draft, Part, PartKind, ReportFormat
 from poweron_services.decider.size_limits import SOURCES_BUDGET, fitting
-from poweron_services.text.citations import renumbered
+from poweron_services.text.citations import (
+    document_sources,
+    place_in,
+    renumbered,
+    source_list,
+    without_document_sources,
+)
 from poweron_services.text.language_detection import detect
-from poweron_services.text.source_list import document_sources, place_in, source_list, without_document_sources
 
 MOST_PLACES: Final = 4  # places of a document that are named one by one
 MOST_NAMED: Final = 200  # documents

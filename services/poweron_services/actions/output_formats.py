@@ -12,11 +12,11 @@ from typing import Any, Final
 import nh3
 import orjson
 
-from poweron_events.execution import ActionDocument
 from poweron_events.fold.state import MAX_REFUSALS
+from poweron_events.step_events import ActionDocument
 from poweron_services.actions.action import Ask, Failed, document
 from poweron_services.models.builtin import process as by_rule
-from poweron_services.models.builtin.summary import as_csv
+from poweron_services.models.builtin.brief import as_csv
 from poweron_services.models.json_objects import with_escapes
 from poweron_services.models.prompts import OutputFormat, ProcessPrompt
 from poweron_services.text.spreadsheet_text import csv_as_text

@@ -14,7 +14,7 @@ from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from poweron_events.catalog import PageFormat
-from poweron_events.execution import ActionDocument
+from poweron_events.step_events import ActionDocument
 from poweron_services.actions.action import document
 from poweron_services.actions.page_fetcher import GatheredPage, comparable, host_of, same_site
 from poweron_services.actions.page_relevance import Relevance

@@ -16,8 +16,8 @@ from poweron_events.codes import Code
 from poweron_events.errors import Refused
 from poweron_events.event import WebPage
 from poweron_services.actions.action import TellProgress, told_nobody
+from poweron_services.connectors.page_child import Obstacle, PageText, ReadPage
 from poweron_services.connectors.page_reader import UnreadablePage
-from poweron_services.connectors.page_text import Obstacle, PageText, ReadPage
 from poweron_services.connectors.web.page_cache import FetchedPage, FetchPage
 from poweron_services.decider import web_addresses
 from poweron_services.decider.web_addresses import canonical, is_known

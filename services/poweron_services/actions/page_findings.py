@@ -19,7 +19,7 @@ from pydantic import Field
 
 from poweron_events.errors import PowerOnError
 from poweron_events.event import Model
-from poweron_events.execution import PageFindings
+from poweron_events.step_events import PageFindings
 from poweron_services.actions.action import Ask
 from poweron_services.actions.page_relevance import PageSentence, Relevance, passages, sentences
 from poweron_services.models.answers import Texts, parse

@@ -10,7 +10,7 @@ from itertools import pairwise, zip_longest
 from typing import Any, Final
 
 from poweron_services.models.builtin.vocabulary import STEMMERS, STOP_WORDS, meanings
-from poweron_services.text.sentence_segments import segments
+from poweron_services.text.statements import segments
 
 MAX_TEXT: Final = 200_000  # characters of a page that are read
 MAX_SENTENCES: Final = 2_000  # sentences of a page

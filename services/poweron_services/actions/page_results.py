@@ -8,7 +8,7 @@ from typing import Final
 from poweron_events.catalog import PageFormat, WebSearchParameters
 from poweron_events.codec import writable
 from poweron_events.event import UnreadDocument
-from poweron_events.execution import ActionResult
+from poweron_events.step_events import ActionResult
 from poweron_services.actions.action import Ask, Done, Failed, Order, Origin
 from poweron_services.actions.page_documents import MAX_LINKS, merged, names, page_document, promising
 from poweron_services.actions.page_fetcher import GatheredPage, Gathering, UnreadPage, comparable, shown

@@ -12,11 +12,10 @@ from typing import Final
 
 from poweron_events.errors import Refused
 from poweron_services.actions.action import Failed, Order
-from poweron_services.actions.concurrency import side_by_side
-from poweron_services.actions.document_passages import DocumentPassage, PassageText
+from poweron_services.actions.document_passages import DocumentPassage, PassageText, in_parts
 from poweron_services.actions.output_formats import joined_by_rule, written
-from poweron_services.actions.passage_choice import in_parts
 from poweron_services.actions.process_prompts import DocumentTask, process_prompt
+from poweron_services.actions.texts import side_by_side
 from poweron_services.decider.rules import BudgetUsedUp
 from poweron_services.models.chat_model import TooLong
 from poweron_services.models.prompts import NOTHING, OutputFormat, SourceText

@@ -1,23 +1,89 @@
-"""The registry: the actions that this release can run, one line each."""
+"""The registry: the actions that this release can run, one line each, and those of third parties.
 
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+Third parties are installed packages, with entry points in the group `poweron.actions`, and servers of tools. An action
+that cannot be used is logged and left out; the others work.
+"""
+
+from asyncio import CancelledError
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from functools import partial
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Final, TypeAlias
+
+import structlog
 
 from poweron_events.catalog import CATALOG, ActionSpec
-from poweron_events.errors import Refused
+from poweron_events.errors import PowerOnError, Refused
 from poweron_services.actions.action import Action, Done, Order, Resources
-from poweron_services.actions.action_plugins import others
 from poweron_services.actions.ai_process import AiProcess
 from poweron_services.actions.document_extract import DocumentExtract
 from poweron_services.actions.document_generate_report import DocumentGenerateReport
-from poweron_services.actions.web_crawl import WebCrawl
-from poweron_services.actions.web_scrape import WebScrape
-from poweron_services.actions.web_search import WebSearch
+from poweron_services.actions.server_tool import ServerTool
+from poweron_services.actions.web_actions import WebCrawl, WebScrape, WebSearch
+from poweron_services.connectors.mcp.tool_catalog import ApprovedTool
 from poweron_services.decider.schema_check import check_description
 from poweron_services.decider.validation import CONNECTION, CONNECTION_KIND
 from poweron_services.settings.action_connections import ActionConnections
+
+log = structlog.get_logger()
+
+GROUP: Final = "poweron.actions"
+
+
+def others(own_names: Collection[str], resources: Resources) -> dict[str, Action]:
+    """Return the third-party actions by name: those of packages, then the tools of servers."""
+    actions: dict[str, Action] = {}
+    for source, opening in (*_of_packages(resources), *_of_servers(resources)):
+        try:
+            for action in opening():
+                _add(action, actions, own_names)
+        except (KeyboardInterrupt, CancelledError):
+            raise
+        except BaseException as error:  # noqa: BLE001 - third-party code may even call `sys.exit()`, and ours must work
+            message = str(error) if isinstance(error, PowerOnError) else f"{type(error).__name__}: {error}"
+            log.warning("action_left_out", source=source, error=message)
+    return actions
+
+
+def _add(action: Action, actions: dict[str, Action], own_names: Collection[str]) -> None:
+    name = action.spec.name
+    method = name.partition(".")[0]
+    if method in {own_name.partition(".")[0] for own_name in own_names}:
+        raise Refused(f"{name!r} would be one of PowerOn's own actions; give it another method than {method!r}.")
+    if name in actions:
+        raise Refused(f"There is another action of the name {name!r}.")
+    check_description(action.spec)
+    if not callable(action):
+        raise Refused(f"The action {name!r} cannot be called.")
+    actions[name] = action
+
+
+def _of_packages(resources: Resources) -> Iterator[tuple[str, Callable[[], Iterable[Action]]]]:
+    for point in sorted(entry_points(group=GROUP), key=lambda point: (point.name, point.value)):
+        package = point.dist.name if point.dist else "an unknown package"
+        yield f"{point.name} of {package}", partial(_load, point, resources)
+
+
+def _load(point: EntryPoint, resources: Resources) -> Iterable[Action]:
+    """Return the actions of an entry point, which names an action or makes one or several from the resources."""
+    target: Any = point.load()
+    result = target if _is_action(target) else target(resources)
+    return (result,) if _is_action(result) else tuple(result)
+
+
+def _is_action(candidate: Any) -> bool:
+    return not isinstance(candidate, type) and hasattr(candidate, "spec")
+
+
+def _of_servers(resources: Resources) -> Iterator[tuple[str, Callable[[], Iterable[Action]]]]:
+    for tool in resources.tools:
+        yield f"{tool.description.name} of {tool.server.entry.name}", partial(_tool_action, tool)
+
+
+def _tool_action(tool: ApprovedTool) -> tuple[Action]:
+    return (ServerTool.of(tool),)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,7 @@ from poweron_events.event import MAX_SOURCES, CitedSource, WebPage
 from poweron_services.actions.action import InputDocument
 from poweron_services.decider.size_limits import SOURCES_BUDGET, fitting
 from poweron_services.models.prompts import OutputFormat, SourceText
-from poweron_services.text.citations import cited_numbers, renumbered
-from poweron_services.text.source_list import with_list, without_list
+from poweron_services.text.citations import cited_numbers, renumbered, with_list, without_list
 from poweron_services.text.statements import strings_in
 
 MARKDOWN: Final = "text/markdown"

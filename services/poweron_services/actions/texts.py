@@ -1,21 +1,33 @@
-"""The texts of input documents, as actions show them to a model."""
+"""The texts of input documents, as actions show them to a model. They are read concurrently: all of them, or none."""
 
 import asyncio
 import re
 import sys
-from collections.abc import Container, Sequence
+from collections.abc import Container, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Any, Final, TypeVar
 
 from poweron_events.event import CitedSource, UnreadDocument
 from poweron_services.actions.action import InputDocument, ReadDocument, TellProgress, told_nobody
-from poweron_services.actions.concurrency import side_by_side
 from poweron_services.actions.source_numbers import MARKDOWN, numbered
 from poweron_services.connectors.document_reader import ExtractedDocument, UnreadableDocument, partly_read
 from poweron_services.decider.result_files import PARTLY
 from poweron_services.models.prompts import SourceText
-from poweron_services.text.citations import renumbered
-from poweron_services.text.source_list import with_list
+from poweron_services.text.citations import renumbered, with_list
+
+Result = TypeVar("Result")
+
+
+async def side_by_side(work: Iterable[Coroutine[Any, Any, Result]]) -> list[Result]:
+    """Run the work concurrently and return the results in its order; if one raises, the others are cancelled."""
+    tasks = [asyncio.create_task(coroutine) for coroutine in work]
+    try:
+        return [*await asyncio.gather(*tasks)]
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
 
 HELD: Final = 200_000_000  # bytes of text that one step holds in memory
 _METADATA: Final = re.compile(r"^## metadata\n\n(?:- [^\n]*\n)+\n*", re.MULTILINE)

@@ -22,17 +22,15 @@ from poweron_services.cli.progress_bar import bar
 from poweron_services.cli.query_commands import bring_rows_on, with_rows
 from poweron_services.client.connect import Connections
 from poweron_services.client.content_check import expect_content
-from poweron_services.client.workflow_history import verified_records
+from poweron_services.client.workflow_snapshot import verified_records
 from poweron_services.fork.run_comparison import decides_the_same
 from poweron_services.replay.action_specs import KnownActions, known_actions
 from poweron_services.replay.decision_repeats import Answered, AskAgain
 from poweron_services.replay.decision_replay import Replayed, unless_replaying
 from poweron_services.replay.decision_view import DecisionView, accepted, as_object, index_of, view
-from poweron_services.replay.replay_content import StoredContent
-from poweron_services.replay.replay_processes import ReplayedWorkflow, replay_all
-from poweron_services.replay.workflow_records import Folded
-from poweron_services.replay.workflow_replay import Counted
-from poweron_services.replay.workflow_replay import replay as replay_workflow
+from poweron_services.replay.replay_processes import Counted, ReplayedWorkflow, replay_all
+from poweron_services.replay.replay_processes import replay as replay_workflow
+from poweron_services.replay.workflow_records import Folded, StoredContent
 from poweron_services.settings.config import Settings
 from poweron_services.standalone import open_connections
 

@@ -13,12 +13,18 @@ from poweron_events.errors import Refused
 from poweron_services.cli.arguments import AsJson
 from poweron_services.cli.context import FAILED, USAGE
 from poweron_services.cli.error_messages import load_settings, run_work, sentence, sentences, stop
-from poweron_services.cli.interpreter import interpreter_advice
-from poweron_services.cli.output import print_json, stdout, tell
+from poweron_services.cli.output import interpreter_advice, print_json, stdout, tell
 from poweron_services.cli.progress_bar import bar
 from poweron_services.experiments.bench.benchmark import PARTS, BenchmarkPlan, measure
-from poweron_services.experiments.bench.figures import BenchFigures, FigureLine, lines, peer_lines, value, why_void
-from poweron_services.experiments.bench.peer import peer_command
+from poweron_services.experiments.bench.figures import (
+    BenchFigures,
+    FigureLine,
+    lines,
+    peer_command,
+    peer_lines,
+    value,
+    why_void,
+)
 
 WIDTH: Final = 120  # columns, if stdout is not a terminal
 NOTHING: Final = "-"

@@ -20,11 +20,10 @@ from poweron_services.cli.error_messages import load_settings, sentences
 from poweron_services.cli.output import counted, print_json, stderr, stdout, tell
 from poweron_services.experiments.chaos import experiment
 from poweron_services.experiments.chaos.experiment import ExperimentCallbacks, ExperimentResult
-from poweron_services.experiments.chaos.faults import FAULT_NAMES
-from poweron_services.experiments.chaos.recovery import InjectedFault
+from poweron_services.experiments.chaos.faults import FAULT_NAMES, InjectedFault
 from poweron_services.experiments.chaos.status import ExperimentPhase, ExperimentStatus, FaultStatistics
 from poweron_services.settings.config import Settings
-from poweron_services.signals import on_stop
+from poweron_services.shutdown import on_stop
 
 LINE_EVERY = 10.0  # seconds between status lines, if stderr is not a terminal
 MAX_PRINTED = 20  # violations that are printed; --json lists all

@@ -27,8 +27,8 @@ from poweron_services.models.answers import PlanningAnswer, parse
 from poweron_services.models.chat_model import Completion
 from poweron_services.models.prompts import PlanningPrompt
 from poweron_services.roles.planner import TEMPLATE
+from poweron_services.settings.action_variables import SearchKeys
 from poweron_services.settings.config import Settings
-from poweron_services.settings.search_variables import SearchKeys
 
 Deep = Annotated[bool, typer.Option("--deep", help="Ask 25 cases of each stage, without a time limit.")]
 

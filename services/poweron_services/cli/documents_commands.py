@@ -28,7 +28,7 @@ from poweron_services.cli.query_commands import with_rows
 from poweron_services.client.connect import Connections
 from poweron_services.client.content_cleanup import Cleanup, NotItsLog, clearing_up
 from poweron_services.client.content_inventory import InventoryEntry
-from poweron_services.client.workflow_history import verified_records
+from poweron_services.client.workflow_snapshot import verified_records
 from poweron_services.settings.config import Settings
 from poweron_services.standalone import open_connections
 

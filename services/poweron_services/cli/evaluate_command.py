@@ -13,7 +13,7 @@ import typer
 from poweron_events.client import Heard
 from poweron_events.envelope import rfc3339
 from poweron_events.errors import Refused
-from poweron_events.execution import ApprovalRequested
+from poweron_events.step_events import ApprovalRequested
 from poweron_services import wiring
 from poweron_services.cli import files
 from poweron_services.cli.arguments import AsJson
@@ -26,10 +26,9 @@ from poweron_services.cli.query_commands import bring_rows_on
 from poweron_services.client.ask import File
 from poweron_services.client.client_errors import UnknownWorkflow
 from poweron_services.client.connect import Connections
-from poweron_services.client.workflow_history import recorded_history
+from poweron_services.client.workflow_snapshot import recorded_history
 from poweron_services.evaluation.evaluation_run import EvaluatedModel, RunCallbacks, ask_all, candidates
-from poweron_services.evaluation.request_table import TableRequest, read_table
-from poweron_services.evaluation.run_file import KeptAnswer, KeptRun, keep, place_of, read_run
+from poweron_services.evaluation.run_file import KeptAnswer, KeptRun, TableRequest, keep, place_of, read_run, read_table
 from poweron_services.evaluation.score_report import report_json, report_markdown
 from poweron_services.evaluation.scores import JudgedAnswer, ModelScore, judged, scores
 from poweron_services.evaluation.workflow_answer import RecordedAnswer, recorded_answer

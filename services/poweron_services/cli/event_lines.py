@@ -10,11 +10,17 @@ from poweron_events.client import Heard
 from poweron_events.codec import dumps
 from poweron_events.codes import ForkStopCode
 from poweron_events.event import RECORDED
-from poweron_events.execution import ActionCompleted, ActionStarted, ApprovalDenied, ApprovalGranted, ApprovalRequested
 from poweron_events.fold.costs import model_calls
 from poweron_events.fold.state import Workflow
-from poweron_events.observation import ObservationRecorded
-from poweron_events.outcome import (
+from poweron_events.request import (
+    CancellationRequested,
+    DocumentErased,
+    RequestRefused,
+    RoundRequested,
+    WorkflowRequested,
+)
+from poweron_events.round_events import (
+    ActionsPlanned,
     AnswerRejected,
     DeadlinePassed,
     RoundCancelled,
@@ -23,19 +29,22 @@ from poweron_events.outcome import (
     RoundFailed,
     StageFailed,
     TaskReviewed,
+    TasksPlanned,
 )
-from poweron_events.parameters import ParametersRejected, ParametersSet
-from poweron_events.planning import ActionsPlanned, TasksPlanned
-from poweron_events.refinement import RefinementDecided
-from poweron_events.request import (
-    CancellationRequested,
-    DocumentErased,
-    RequestRefused,
-    RoundRequested,
-    WorkflowRequested,
+from poweron_events.step_events import (
+    ActionCompleted,
+    ActionSelected,
+    ActionStarted,
+    ApprovalDenied,
+    ApprovalGranted,
+    ApprovalRequested,
+    CallReserved,
+    ObservationRecorded,
+    ParametersRejected,
+    ParametersSet,
+    RefinementDecided,
+    SelectionRejected,
 )
-from poweron_events.reservation import CallReserved
-from poweron_events.selection import ActionSelected, SelectionRejected
 from poweron_events.stream import WorkflowEvent
 from poweron_services.cli import advice
 from poweron_services.cli.output import counted, print_beside, stderr, tell

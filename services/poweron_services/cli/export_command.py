@@ -13,7 +13,7 @@ from poweron_services.cli.error_messages import check_id, sentences
 from poweron_services.cli.output import counted, print_json, print_json_text, tell
 from poweron_services.cli.query_commands import with_rows
 from poweron_services.client.connect import Connections
-from poweron_services.client.workflow_history import recorded_history, verified_records
+from poweron_services.client.workflow_snapshot import recorded_history, verified_records
 from poweron_services.trace_export.workflow_trace import exported_trace, is_trace_of
 
 Format = Literal["events", "otel", "openinference"]

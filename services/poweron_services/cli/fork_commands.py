@@ -11,7 +11,7 @@ from rich.table import Table
 from poweron_events.errors import Refused
 from poweron_events.event import NANO, RECORDED
 from poweron_events.request import MAX_PROMPT
-from poweron_projections.record_verdicts import judged_records
+from poweron_projections.reader import judged_records
 from poweron_services import telemetry
 from poweron_services.cli import files
 from poweron_services.cli.arguments import AsJson, NoServe, WorkflowId
@@ -31,8 +31,7 @@ from poweron_services.cli.progress_bar import watching_progress
 from poweron_services.client.connect import Connections
 from poweron_services.client.follow import Callbacks
 from poweron_services.client.fork_request import Forked, ForkWish
-from poweron_services.client.workflow_history import verified_records
-from poweron_services.client.workflow_snapshot import read_snapshot
+from poweron_services.client.workflow_snapshot import read_snapshot, verified_records
 from poweron_services.fork.original import AcceptedEvent, accepted
 from poweron_services.fork.run_comparison import Comparison, Divergence, RunCost, compare
 from poweron_services.settings.config import Settings

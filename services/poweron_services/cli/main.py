@@ -114,7 +114,7 @@ def _print_version(wanted: bool) -> None:
     if wanted:
         from importlib.metadata import version  # noqa: PLC0415 - takes long to import
 
-        from poweron_services.cli.interpreter import interpreter_advice  # noqa: PLC0415 - as above
+        from poweron_services.cli.output import interpreter_advice  # noqa: PLC0415 - as above
 
         typer.echo(f"poweron {version('poweron-services')}")
         if advice := interpreter_advice():

@@ -70,6 +70,6 @@ def mcp_serve(
     for folder in allow or []:
         if not folder.is_dir():
             stop(f"There is no folder {str(folder)!r} to allow.", USAGE)
-    from poweron_services.cli.mcp_stdio import serve  # noqa: PLC0415 - slow to import
+    from poweron_services.cli.mcp_tools import serve  # noqa: PLC0415 - slow to import
 
     run_work(serve(load_settings(), allow or [], serving=not no_serve))

@@ -1,29 +1,49 @@
-"""Compare the tools that servers offer with the approved ones, and approve them."""
+"""Tools over MCP: compare those of other servers with the approved ones, approve them, and serve PowerOn's own.
+
+While PowerOn serves, stdout belongs to the protocol, so progress goes elsewhere.
+"""
 
 import asyncio
 import difflib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import Any, Final, Literal
 
 import orjson
+from mcp.server.stdio import stdio_server
 from rich.text import Text
 
+from poweron_events.client import Heard
 from poweron_events.errors import PowerOnError, Refused
+from poweron_services import wiring
 from poweron_services.actions.server_tool import ServerTool
 from poweron_services.cli.advice import advice_for
 from poweron_services.cli.context import USAGE
-from poweron_services.cli.error_messages import stop
+from poweron_services.cli.error_messages import explained, stop
+from poweron_services.cli.event_lines import told_lines
 from poweron_services.cli.output import counted, one_line, print_json, printable, stdout, tell
+from poweron_services.client.connect import Connections
 from poweron_services.connectors.mcp.server_list import FORM, HttpServer, read_servers
-from poweron_services.connectors.mcp.tool_approvals import KnownTools
 from poweron_services.connectors.mcp.tool_catalog import ApprovedTool
-from poweron_services.connectors.mcp.tool_description import ToolDescription, action_of, what_changed, with_own_names
+from poweron_services.connectors.mcp.tool_description import (
+    KnownTools,
+    ToolDescription,
+    action_of,
+    what_changed,
+    with_own_names,
+)
 from poweron_services.connectors.mcp.tool_server import NotLet, ToolServer, tool_servers
-from poweron_services.connectors.web.web_settings import WebSettings
+from poweron_services.connectors.web.web_rules import WebSettings
 from poweron_services.decider.schema_check import check_description
+from poweron_services.mcp_server.answerable_requests import answerable
+from poweron_services.mcp_server.file_access import AllowedFolders
+from poweron_services.mcp_server.tool_calls import ToolCalls, workplace
+from poweron_services.mcp_server.tool_protocol import tool_server
 from poweron_services.settings.config import Settings
+from poweron_services.standalone import open_connections
 
 State = Literal["approved", "new", "changed", "gone", "unusable"]
 NO_SERVERS: Final = "No servers of tools are configured. Set POWERON_MCP to a file that lists some."
@@ -239,3 +259,29 @@ def _print(server: CheckedServer) -> None:
         if tool.problem:
             advice = f" {advice_for('tool_changed')}" if tool.state in ("changed", "gone") else ""
             stdout.print(f"    {one_line(tool.problem + advice, MAX_SENTENCE)}")
+
+
+async def serve(settings: Settings, folders: Sequence[Path], *, serving: bool) -> None:
+    """Serve until stdin ends; play the roles too, unless another process does the work."""
+    roles = partial(_play, settings) if serving else _leave_to_others
+    async with (
+        workplace(partial(open_connections, settings, tell), roles) as place,
+        stdio_server() as (received, write),
+        answerable(received) as read,
+    ):
+        server = tool_server(ToolCalls(place, AllowedFolders.of(folders), _narrate), explained)
+        await server.run(read, write, server.create_initialization_options())
+
+
+async def _play(settings: Settings, connections: Connections) -> None:
+    async with wiring.open_model(settings) as model:
+        await wiring.keep_serving(connections, wiring.ROLES, model)
+
+
+async def _leave_to_others(_: Connections) -> None:
+    await asyncio.get_running_loop().create_future()
+
+
+def _narrate(record: Heard) -> Iterator[str]:
+    for place, word, sentence in told_lines(record):
+        yield " ".join(filter(None, (f"{place}:" if place else "", f"{word}:", sentence)))

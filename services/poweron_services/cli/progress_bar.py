@@ -12,11 +12,14 @@ from poweron_events.progress import StepProgress
 from poweron_events.task_cancellation import cancel_task
 from poweron_services.cli.context import AS_JSON
 from poweron_services.cli.output import stderr
-from poweron_services.client.follow import step_words
-from poweron_services.client.step_progress import amount, amount_of, follow_progress, tells_of_step
+from poweron_services.client.follow import amount, amount_of, follow_progress, step_words, tells_of_step
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
+from typing import Any, Final
+
+from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn
+from rich.text import Text
 
 OnProgress = Callable[[int, int], None]
 """Called with the number done, and the total."""
@@ -33,7 +36,7 @@ def bar(title: str, unit: str) -> Generator[OnProgress, None, None]:
     if not watched():
         yield lambda _, __: None
         return
-    from poweron_services.cli.bar_columns import open_bars  # noqa: PLC0415 - slow to import, and rarely needed
+    from poweron_services.cli.progress_bar import open_bars  # noqa: PLC0415 - slow to import, and rarely needed
 
     with open_bars() as bars:
         task = bars.add_task(title, total=None, count="")
@@ -65,7 +68,7 @@ class StepBar:
             return False
         if self._bars is None:
             self._at = _at(self._workflow)
-            from poweron_services.cli.bar_columns import open_bars  # noqa: PLC0415 - as above
+            from poweron_services.cli.progress_bar import open_bars  # noqa: PLC0415 - as above
 
             self._bars = open_bars()
             self._shown = self._bars.add_task(step_words(progress.task, progress.step), total=None, count="")
@@ -119,3 +122,42 @@ async def watching_progress(topic: ProgressTopic) -> AsyncGenerator[ProgressWatc
         yield watch
     finally:
         await watch.end()
+
+
+WIDTH: Final = 20  # columns of the bar, so that the whole line fits in 80
+COUNTED_WITHIN: Final = 30.0  # seconds over which the speed is estimated
+
+
+class _Remaining(ProgressColumn):
+    """The estimated time left, in words; the time elapsed if the total is unknown."""
+
+    max_refresh = 0.5
+
+    def render(self, task: Any) -> Text:
+        if task.total is None:
+            return Text(f"after {_duration(int(task.elapsed or 0))}", style="dim")
+        left = task.time_remaining if task.remaining else None
+        return Text("" if left is None else f"about {_duration(int(left))} left", style="dim")
+
+
+def _duration(seconds: int) -> str:
+    if seconds < 60:
+        return f"{seconds} s"
+    hours, minutes = divmod(seconds // 60, 60)
+    return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {seconds % 60:02} s"
+
+
+def open_bars() -> Progress:
+    """Create bars that disappear when they are done; lines printed on stderr meanwhile appear above them."""
+    return Progress(
+        TextColumn("{task.description}", style="dim", markup=False),
+        BarColumn(bar_width=WIDTH),
+        TextColumn("{task.fields[count]}", markup=False),
+        _Remaining(),
+        console=stderr,
+        transient=True,
+        redirect_stdout=False,
+        redirect_stderr=False,
+        refresh_per_second=4,
+        speed_estimate_period=COUNTED_WITHIN,
+    )

@@ -1,9 +1,10 @@
-"""The commands that show what is in the log and in the rows."""
+"""The commands that show what is in the log and in the rows, and which sources answers cite."""
 
 import asyncio
 import base64
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import aclosing, suppress
+from itertools import zip_longest
 from typing import Annotated, Any, TypeVar
 
 import typer
@@ -18,20 +19,32 @@ from poweron_events.fold.evolve import evolve
 from poweron_events.fold.state import Workflow
 from poweron_events.log import Record
 from poweron_projections import reader
-from poweron_projections.catch_up import catch_up
 from poweron_projections.entries import ApprovalEntry, DeadLetterEntry, EventEntry, HistoryEntry, WorkflowSummary
+from poweron_projections.verify import catch_up
 from poweron_services.cli.advice import LOG_LOST, advice
 from poweron_services.cli.arguments import AsJson, Limit, WorkflowId
 from poweron_services.cli.error_messages import check_id, load_settings, run_work, sentence, sentences
 from poweron_services.cli.event_lines import STYLES, Narrator, size, tell_how_to_answer, waiting
-from poweron_services.cli.output import one_line, print_beside, print_json, print_row, stdout, tell, utc
+from poweron_services.cli.output import (
+    abandoned,
+    one_line,
+    print_beside,
+    print_json,
+    print_row,
+    printable,
+    stdout,
+    tell,
+    utc,
+)
 from poweron_services.cli.progress_bar import ProgressWatch, watching_progress
-from poweron_services.cli.standard_streams import abandoned
+from poweron_services.client.cancel import why_unknown
 from poweron_services.client.client_errors import UnknownWorkflow
 from poweron_services.client.connect import Connections
 from poweron_services.client.follow import HINT_AFTER
-from poweron_services.client.pending_request import why_unknown
-from poweron_services.client.workflow_history import verified_records
+from poweron_services.client.source_check import CheckedQuote, CitedDocument, Source, check_sources
+from poweron_services.client.workflow_snapshot import verified_records
+from poweron_services.connectors.document_reader import UnreadableDocument, extract
+from poweron_services.connectors.text_recognition import TextRecognition
 from poweron_services.standalone import open_connections
 
 PAGE = 500  # records fetched at a time
@@ -322,3 +335,79 @@ def _print_now(record: Heard) -> None:
             "data": envelope.event.model_dump(mode="json", by_alias=True) if envelope.event else None,
         }
     )
+
+
+SOURCE_STYLES = {"found": "green", "not found": "bold red", "missing": "yellow", "not quoted": "dim"}
+SOURCE_WIDTH = max(map(len, SOURCE_STYLES)) + 2
+
+
+@sentences()
+def sources(workflow: WorkflowId, as_json: AsJson = False) -> None:
+    """Show what a workflow's answers cite, and check the quotes.
+
+    Shows each web page with its address, its title, when it was fetched and the SHA-256 of its bytes, each document
+    with its place, the statements that cite it, and whether their quotes appear there: found, not found, not quoted,
+    or missing if the source is no longer stored.
+    """
+    check_id(workflow)
+    result = with_rows(lambda connections: check_sources(connections, workflow, _read))
+    for name in result.missing:
+        tell(f"{one_line(name)!r} is no longer in the content store, so its quotes cannot be checked.")
+    if as_json:
+        print_json(result.model_dump(mode="json", by_alias=True))
+        return
+    for source in result.sources:
+        _print_page(source)
+    for document in result.documents:
+        _print_document(document)
+    if not result.sources and not result.documents:
+        stdout.print("No answer of this workflow cites a web page or a document.")
+
+
+async def _read(data: bytes, name: str) -> str:
+    command = load_settings().ocr_command
+    try:
+        document = await extract(data, name, recognition=TextRecognition(command) if command else None)
+    except UnreadableDocument:
+        return ""
+    return document.markdown()
+
+
+def _print_page(source: Source) -> None:
+    stdout.print(Text(f"[{source.n}]  {one_line(source.title or source.url)}", style="bold"))
+    stdout.print(Text(f"     {printable(source.url)}"))
+    stdout.print(Text(f"     fetched {utc(source.fetched_at)} UTC, SHA-256 {source.sha256}", style="dim"))
+    _print_statements(source)
+
+
+def _print_document(document: CitedDocument) -> None:
+    stdout.print(Text(f"[{document.n}]  {one_line(', '.join((document.document, *document.places)))}", style="bold"))
+    texts = ", ".join(reference.removeprefix("docItem:") for reference in document.texts)
+    stdout.print(Text(f"     compared with {one_line(texts)}", style="dim"))
+    _print_statements(document)
+
+
+def _print_statements(source: Source | CitedDocument) -> None:
+    for statement in source.statements:
+        _print_statement(statement, source.n, [quote for quote in source.quotes if quote.statement == statement])
+
+
+def _print_statement(statement: str, n: int, quotes: Sequence[CheckedQuote]) -> None:
+    """Print a statement with the documents that contain it, and the result for each of its quotes."""
+    references = zip_longest(quotes[0].documents, quotes[0].cited_as, fillvalue=n)
+    line = f"{statement} ({', '.join(_name(str(reference), n, number) for reference, number in references)})"
+    if len(quotes) == 1 and quotes[0].quote in (None, statement.strip('“”"')):
+        print_beside(stdout, _margin(quotes[0].result), line)
+        return
+    print_beside(stdout, _margin(""), line)
+    for quote in quotes:
+        print_beside(stdout, _margin(quote.result), f"“{quote.quote}”")
+
+
+def _margin(result: str) -> Text:
+    return Text("     ") + Text(f"{result:<{SOURCE_WIDTH}}", style=SOURCE_STYLES.get(result, ""))
+
+
+def _name(reference: str, n: int, number: int) -> str:
+    """Name a document, with the number of the source in it if that is a different one."""
+    return reference.removeprefix("docItem:") + ("" if number == n else f", there [{number}]")

@@ -12,7 +12,7 @@ import structlog
 import typer
 
 from poweron_events.errors import LogLost
-from poweron_projections.log_loss import LogLoss, LostWorkflow, find_loss
+from poweron_projections.log_guard import LogLoss, LostWorkflow, find_loss
 from poweron_projections.rebuild import Rebuilt
 from poweron_projections.rebuild import rebuild as rebuild_rows
 from poweron_projections.shadow import Difference

@@ -6,15 +6,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 from poweron_events.codes import Code
-from poweron_events.execution import ApprovalDenied, ApprovalGranted
 from poweron_events.request import RequestApproval, Requester, RequestIdentity, RequestRefused
+from poweron_events.step_events import ApprovalDenied, ApprovalGranted
 from poweron_projections import reader
 from poweron_projections.entries import ApprovalEntry, EventEntry
 from poweron_services.client.client_errors import LastAnswer, NothingToApprove
 from poweron_services.client.connect import Connections
 from poweron_services.client.follow import Callbacks, send_and_wait
-from poweron_services.client.workflow_history import verified_records
-from poweron_services.client.workflow_snapshot import read_snapshot
+from poweron_services.client.workflow_snapshot import read_snapshot, verified_records
 
 Decision = Literal["approve", "deny"]
 

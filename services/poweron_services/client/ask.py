@@ -10,6 +10,7 @@ from poweron_services.client.connect import Connections
 from poweron_services.client.follow import Callbacks, Outcome, RequestWaiter, outcome, wait_for_rows
 from poweron_services.client.workflow_snapshot import read_idle_snapshot
 from poweron_services.decider.approval import joined
+from poweron_services.settings.config import Settings
 
 OpeningRequest = RequestWorkflow | RequestRound
 """A request that opens a round: the first one of a workflow, or a further one."""
@@ -54,7 +55,9 @@ async def ask(
         workflow, start, before = request.workflow_id, snapshot.position, snapshot.after_last_round
     else:
         workflow, start, before = workflow_id(identity.source, identity.id), None, None
-    request = await _complete(connections, request, workflow, files)
+    documents = [await _store(connections, workflow, file) for file in files]
+    request = with_settings(request, connections.settings)
+    request = request.model_copy(update={"documents": (*request.documents, *documents)})
     began = time.monotonic()
     receipt = await send(connections.log, request, source=identity.source, request_id=identity.id, start=start)
     callbacks.requested(workflow)
@@ -70,13 +73,11 @@ async def follow_up(connections: Connections, request: RequestWorkflow, workflow
     return RequestRound(workflow_id=workflow_id, after_round=snapshot.last_round, **dict(request))
 
 
-async def _complete(
-    connections: Connections, request: OpeningRequest, workflow: str, files: Sequence[File]
-) -> OpeningRequest:
-    """Store the files, and return the request with them and with the actions that the settings mark for approval."""
-    documents = [await _store(connections, workflow, file) for file in files]
-    approve = joined(request.approve, connections.settings.approve_patterns)
-    return request.model_copy(update={"documents": (*request.documents, *documents), "approve": approve})
+def with_settings(request: OpeningRequest, settings: Settings) -> OpeningRequest:
+    """Return the request with the actions that need approval, and enough time for two calls of a slow model."""
+    stage_timeout_ms = max(request.stage_timeout_ms, round(2_000 * settings.model_timeout))
+    approve = joined(request.approve, settings.approve_patterns)
+    return request.model_copy(update={"approve": approve, "stage_timeout_ms": stage_timeout_ms})
 
 
 async def _store(connections: Connections, workflow: str, file: File) -> StoredDocument:

@@ -1,13 +1,102 @@
-"""Cancel: stop the open round of a workflow, and wait for the outcome."""
+"""Cancel: stop the open round of a workflow, or a request that has no answer yet, and wait for the outcome."""
 
+import asyncio
 import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Final
 
-from poweron_events.request import RequestCancellation, Requester, RequestIdentity
-from poweron_services.client.client_errors import PendingRequest, RoundEnded, UnknownWorkflow
+from poweron_events import topics
+from poweron_events.codec import InvalidRequest, Undecodable, decode_request, request_address
+from poweron_events.errors import Refused, Unavailable
+from poweron_events.log import EventLog, Record
+from poweron_events.request import RequestCancellation, Requester, RequestIdentity, RequestRound, RequestWorkflow
+from poweron_projections.workflow_check import checked_records
+from poweron_services.client.client_errors import PendingRequest, RoundEnded, UnknownWorkflow, WorkflowPending
 from poweron_services.client.connect import Connections
 from poweron_services.client.follow import Callbacks, Outcome, outcome, send_and_wait
-from poweron_services.client.pending_request import pending_request
 from poweron_services.client.workflow_snapshot import WorkflowSnapshot, look_up_snapshot
+
+REQUESTS: Final = topics.REQUESTS.name
+READ_WITHIN: Final = 10.0  # seconds that reading the pending requests may take
+
+
+async def pending_request(log: EventLog, workflow_id: str, round_: int) -> PendingRequest | None:
+    """Find the pending request that opens this round of the workflow; None if there is none.
+
+    Reads the requests after the committed offsets of the group that answers them, without joining it. A login
+    without access to that group finds none.
+
+    Raises:
+        Unavailable: the log cannot be reached, or holds too many requests to be read in time.
+    """
+    ends = await log.ends(REQUESTS)
+    try:
+        group = await log.group_state(REQUESTS, topics.INTAKE_GROUP)
+    except Refused:
+        return None
+    start = group.committed
+    try:
+        async with asyncio.timeout(READ_WITHIN):
+            async for records in log.read(REQUESTS, start, ends):
+                for record in records:
+                    if _opens(record, workflow_id, round_):
+                        return PendingRequest(
+                            seconds=max(0.0, time.time() - record.time_ms / 1000),
+                            ahead=record.offset - start[record.partition],
+                            is_served=group.has_members,
+                            key=record.key,
+                        )
+    except TimeoutError as error:
+        waiting = sum(ends.values()) - sum(start.values())
+        raise Unavailable(
+            f"Round {round_} of workflow {workflow_id} is not open. It is unknown whether it was requested: "
+            f"{waiting:,} requests are pending, too many to read within {READ_WITHIN:g} s"
+        ) from error
+    return None
+
+
+def _opens(record: Record, workflow_id: str, round_: int) -> bool:
+    """Return whether the record asks for this round of the workflow."""
+    address = request_address(record.value, record.headers)
+    if address is None or address.workflow_id != workflow_id:
+        return False
+    try:
+        request = decode_request(record.value, record.headers).request
+    except (Undecodable, InvalidRequest):
+        return False
+    after_round = request.after_round if isinstance(request, RequestRound) else 0
+    return isinstance(request, RequestWorkflow | RequestRound) and after_round + 1 == round_
+
+
+@asynccontextmanager
+async def pending_requests_reported(connections: Connections) -> AsyncGenerator[None, None]:
+    """Raise WorkflowPending instead of UnknownWorkflow if the workflow was requested.
+
+    Raises:
+        WorkflowPending: the request has no answer yet, or had none a moment ago.
+        UnknownWorkflow: the workflow was never requested.
+        RowsDiffer, RowsMissing: the log holds it, but its rows are changed or missing.
+        Unavailable: a server cannot be reached.
+    """
+    try:
+        yield
+    except UnknownWorkflow as error:
+        raise await why_unknown(connections, error.workflow_id) from None
+
+
+async def why_unknown(connections: Connections, workflow_id: str) -> UnknownWorkflow | WorkflowPending:
+    """Find out whether an unknown workflow was requested.
+
+    Raises:
+        RowsDiffer, RowsMissing: the log holds the workflow, but its rows are changed or missing.
+        Unavailable: as for `pending_request`.
+    """
+    pending = await pending_request(connections.log, workflow_id, 1)
+    if pending is None and not (await look_up_snapshot(connections, workflow_id)).is_known:
+        await checked_records(connections.log, connections.pool, workflow_id)
+        return UnknownWorkflow(workflow_id)
+    return WorkflowPending(workflow_id, pending)
 
 
 async def cancel(

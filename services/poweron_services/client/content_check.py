@@ -15,12 +15,11 @@ import orjson
 from pydantic import ValidationError
 
 from poweron_events.codec import Undecodable, decode
-from poweron_events.content import ContentStore, commitment
-from poweron_events.content_references import ContentReference, content_references
+from poweron_events.content import ContentReference, ContentStore, commitment, content_references
 from poweron_events.errors import MissingContent, Refused, Unavailable
 from poweron_events.event import DocumentRef, Model, ModelCall
-from poweron_events.execution import ActionCompleted
 from poweron_events.request import DocumentErased
+from poweron_events.step_events import ActionCompleted
 from poweron_projections.connection import Pool
 from poweron_projections.content_rows import accepted_events, recent_contents
 from poweron_services.client.content_inventory import InventoryEntry

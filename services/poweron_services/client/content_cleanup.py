@@ -21,7 +21,7 @@ from poweron_events.errors import Conflict, MissingContent, Refused
 from poweron_events.log import EventLog, Record
 from poweron_events.request import RequestIdentity
 from poweron_projections import request_answers
-from poweron_projections.catch_up import catch_up
+from poweron_projections.verify import catch_up
 from poweron_services.client.connect import Connections
 from poweron_services.client.content_inventory import ContentInventory, InventoryEntry
 

@@ -10,7 +10,7 @@ from contextlib import closing
 from itertools import groupby
 from typing import Final, Literal, NamedTuple
 
-from poweron_events.content_files import LEFTOVER
+from poweron_events.content_packs import LEFTOVER
 from poweron_events.content_place import StoredObject
 from poweron_events.request import RequestIdentity
 

@@ -1,4 +1,4 @@
-"""Following what was sent until it is answered: callbacks, timeouts and the outcome."""
+"""Following what was sent until it is answered: callbacks, timeouts, the outcome, and each step on the way."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from poweron_events.client import Heard, hear, send
+from poweron_events.codec import Undecodable
 from poweron_events.codes import Code
-from poweron_events.errors import Unavailable
+from poweron_events.errors import PowerOnError, Unavailable
 from poweron_events.event import DocumentRef
-from poweron_events.execution import ApprovalDenied, ApprovalGranted
 from poweron_events.fold.state import Ending, Workflow
-from poweron_events.outcome import RoundCancelled, RoundCompleted, RoundFailed, Totals
+from poweron_events.log import ProgressTopic
+from poweron_events.progress import ProgressUnit, StepProgress
 from poweron_events.request import (
     CancellationRequested,
     RefusalReason,
@@ -21,6 +22,8 @@ from poweron_events.request import (
     RequestIdentity,
     RequestRefused,
 )
+from poweron_events.round_events import RoundCancelled, RoundCompleted, RoundFailed, Totals
+from poweron_events.step_events import ApprovalDenied, ApprovalGranted
 from poweron_projections import bootstrap
 from poweron_services.client.client_errors import AskedFor, NobodyServes, PendingRequest, RoundOverdue, RowsBehind
 from poweron_services.client.connect import Connections
@@ -219,4 +222,67 @@ def outcome(record: Heard, duration_ms: int) -> Outcome:
         duration_ms,
         event.round,
         code=event.code if isinstance(event, RoundFailed) else None,
+    )
+
+
+RETRY_PERIOD: Final = 10.0  # seconds until reading the topic is retried
+
+UNIT_WORDS: Final[dict[ProgressUnit, str]] = {
+    "documents_read": "documents read",
+    "pages_read": "pages read",
+    "passages_searched": "passages searched",
+    "parts_answered": "parts answered",
+    "pages_fetched": "pages fetched",
+    "tool_steps": "steps of the tool",
+}
+
+
+def amount(done: int, total: int | None, unit: str) -> str:
+    """Format how many are done, and of how many."""
+    of = "" if total is None else f" of {total:,}"
+    return f"{done:,}{of} {unit}"
+
+
+async def follow_amounts(
+    topic: ProgressTopic, workflow_id: str, current: Callable[[], Workflow | None]
+) -> AsyncGenerator[str, None]:
+    """Yield the progress of the running step in words, each time it changes; `current` returns the workflow so far."""
+    last = ""
+    async with aclosing(follow_progress(topic, workflow_id)) as following:
+        async for progress in following:
+            workflow = current()
+            text = f"{step_words(progress.task, progress.step)}: {amount_of(progress)}"
+            if text != last and workflow is not None and tells_of_step(progress, workflow):
+                last = text
+                yield text
+
+
+def amount_of(progress: StepProgress) -> str:
+    """Return the progress of a step in words; the total is never less than what is done."""
+    total = None if progress.total is None else max(progress.total, progress.done)
+    return amount(progress.done, total, UNIT_WORDS[progress.unit])
+
+
+async def follow_progress(topic: ProgressTopic, workflow_id: str) -> AsyncGenerator[StepProgress, None]:
+    """Yield the newest progress of each batch about the workflow, without end; after an error, reading is retried."""
+    while True:
+        with suppress(PowerOnError):
+            async with aclosing(topic.tail(workflow_id.encode())) as tail:
+                async for records in tail:
+                    for record in reversed(records):
+                        with suppress(Undecodable):
+                            yield StepProgress.read(record)
+                            break
+        await asyncio.sleep(RETRY_PERIOD)
+
+
+def tells_of_step(progress: StepProgress, workflow: Workflow) -> bool:
+    """Return whether the progress is about the action that is running now."""
+    step = workflow.step if workflow.is_open and workflow.phase == "started" else None
+    return (
+        step is not None
+        and (progress.workflow_id, progress.place) == (workflow.id, workflow.place)
+        and progress.try_ == len(step.starts)
+        and step.selection is not None
+        and progress.action == step.selection.action
     )

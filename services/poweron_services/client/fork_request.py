@@ -1,4 +1,7 @@
-"""Forking: request the rounds of a workflow again, up to one of its events, and return what came of it."""
+"""Forking: request the rounds of a workflow again, up to one of its events, and return what came of it.
+
+The events must be those of a release that this one can judge.
+"""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -6,13 +9,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from poweron_events.client import Heard
+from poweron_events.envelope import Envelope
 from poweron_events.errors import MissingContent
-from poweron_events.event import DocumentRef
-from poweron_events.execution import ActionCompleted
+from poweron_events.event import CATALOGUE, DocumentRef
 from poweron_events.fold.costs import model_calls
 from poweron_events.fold.state import Opening
-from poweron_events.planning import TasksPlanned
 from poweron_events.request import (
+    LAWS,
     ForkedFrom,
     RequestIdentity,
     RequestRound,
@@ -23,14 +26,29 @@ from poweron_events.request import (
     WorkflowRequested,
     workflow_id,
 )
-from poweron_projections.record_verdicts import JudgedRecord, judged_records
+from poweron_events.round_events import TasksPlanned
+from poweron_events.step_events import ActionCompleted
+from poweron_projections.reader import JudgedRecord, judged_records
 from poweron_services.client.ask import OpeningRequest, ask
-from poweron_services.client.client_errors import UnknownSeq
+from poweron_services.client.client_errors import NewerRelease, UnknownSeq
 from poweron_services.client.connect import Connections
 from poweron_services.client.follow import Callbacks, Outcome
-from poweron_services.client.release_check import expect_known
-from poweron_services.client.workflow_history import verified_records
-from poweron_services.client.workflow_snapshot import read_snapshot
+from poweron_services.client.workflow_snapshot import read_snapshot, verified_records
+
+
+def expect_known(workflow_id: str, seq: int, envelope: Envelope) -> None:
+    """Refuse an event that only a newer release can judge.
+
+    Raises:
+        NewerRelease: the event has a type, or opens a round under rules, that this release does not know.
+    """
+    event = envelope.event
+    if event is None and envelope.catalogue > CATALOGUE:
+        problem = f"is {envelope.type!r}, a type of catalogue {envelope.catalogue}"
+        raise NewerRelease(workflow_id, seq, what=problem, knows=f"catalogue {CATALOGUE}")
+    if isinstance(event, WorkflowRequested | RoundRequested) and event.laws > LAWS:
+        problem = f"opens a round by the rules number {event.laws}"
+        raise NewerRelease(workflow_id, seq, what=problem, knows=f"the rules number {LAWS}")
 
 
 @dataclass(frozen=True, slots=True)

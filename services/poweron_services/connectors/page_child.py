@@ -7,18 +7,71 @@ import signal
 import sys
 import time
 from asyncio.subprocess import DEVNULL, PIPE, Process
-from contextlib import suppress
-from dataclasses import asdict, replace
+from contextlib import AbstractAsyncContextManager, suppress
+from dataclasses import asdict, dataclass, replace
+from typing import Literal, Protocol
 
 from pydantic import BaseModel, ValidationError
 
+from poweron_events.catalog import ExtractDepth
 from poweron_events.codes import UnreadCode
 from poweron_events.errors import Unavailable
 from poweron_services.connectors.document_child import tell_kept
 from poweron_services.connectors.documents_child.document import Right
 from poweron_services.connectors.documents_child.limits import DEFAULT_LIMITS, MEGABYTE
-from poweron_services.connectors.page_text import PageText
 from poweron_services.connectors.pages_child.page_answers import PageQuestion
+from poweron_services.connectors.web.page_cache import FetchedPage
+
+Obstacle = Literal["javascript", "login", "consent"]
+"""What keeps a reader without a browser from the text of a page."""
+
+
+@dataclass(frozen=True, slots=True)
+class PageLink:
+    """An absolute address that the page links to, and the link text."""
+
+    url: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class PageText:
+    """The main text of a page, without menus and footers, and its metadata."""
+
+    text: str
+    """Markdown, or plain text if that was requested."""
+    title: str = ""
+    author: str = ""
+    published: str | None = None
+    """A date such as `2026-11-23`."""
+    language: str | None = None
+    canonical_url: str | None = None
+    """The address that the page declares as its own."""
+    links: tuple[PageLink, ...] = ()
+    truncated: bool = False
+    notes: tuple[str, ...] = ()
+    """Whole sentences for users about how the page was read."""
+    obstacle: Obstacle | None = None
+
+
+class ReadPage(Protocol):
+    """Reads the text of a fetched page; PDF and office files are read by the document readers.
+
+    If something hides the text, `obstacle` names it, and `text` is the little text there is, or empty.
+    Raises `UnreadablePage`, a `Refused`, with a code if nothing of the page can be read, and `Unavailable` only if
+    this machine cannot start a process now.
+    """
+
+    async def __call__(
+        self, page: FetchedPage, *, depth: ExtractDepth, text_format: Literal["markdown", "text"]
+    ) -> PageText: ...
+
+
+class OpenPages(Protocol):
+    """Opens a `ReadPage` for the duration of a context; its child processes read one page after another."""
+
+    def __call__(self) -> AbstractAsyncContextManager[ReadPage]: ...
+
 
 CHILD = "poweron_services.connectors.pages_child"
 LIMITS = replace(DEFAULT_LIMITS, characters=1 * MEGABYTE, input_bytes=20 * MEGABYTE, wall_seconds=20.0)

@@ -18,8 +18,7 @@ from poweron_services.connectors.document_reader import DocumentReader, Extracte
 from poweron_services.connectors.documents_child import media_types
 from poweron_services.connectors.documents_child.media_types import BY_EXTENSION, named_kind, sniff
 from poweron_services.connectors.documents_child.readers import TEXTS
-from poweron_services.connectors.page_child import LIMITS, PageChild, PageUnread
-from poweron_services.connectors.page_text import PageLink, PageText, ReadPage
+from poweron_services.connectors.page_child import LIMITS, PageChild, PageLink, PageText, PageUnread, ReadPage
 from poweron_services.connectors.pages_child.page_answers import PageQuestion
 from poweron_services.connectors.web.page_cache import FetchedPage
 

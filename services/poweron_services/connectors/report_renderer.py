@@ -12,10 +12,9 @@ from typing import Final
 
 from pydantic import BaseModel, ValidationError
 
-from poweron_services.connectors.document_child import tell_kept
+from poweron_services.connectors.document_child import isolated_process, send, tell_kept
 from poweron_services.connectors.documents_child.document import Right
 from poweron_services.connectors.documents_child.limits import DEFAULT_LIMITS, MEGABYTE, ReadLimits
-from poweron_services.connectors.process_isolation import isolated_process, send
 from poweron_services.connectors.reports_child.report import Draft, Part, PartKind, ReportFormat
 from poweron_services.fair_slots import FairSlots
 

@@ -14,10 +14,10 @@ from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 
+from poweron_services.connectors.document_child import CHUNK, isolated_process, send
 from poweron_services.connectors.documents_child.document import ExtractedDocument, Section
 from poweron_services.connectors.documents_child.limits import DEFAULT_LIMITS, MEGABYTE
 from poweron_services.connectors.documents_child.readers import clean
-from poweron_services.connectors.process_isolation import CHUNK, isolated_process, send
 
 DRAWING_CHILD = "poweron_services.connectors.documents_child.page_pictures"
 COMMAND_CHILD = "poweron_services.connectors.ocr_child"

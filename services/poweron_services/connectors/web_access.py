@@ -12,12 +12,10 @@ from poweron_events.content import ContentStore
 from poweron_events.errors import Refused
 from poweron_services.connectors.search.search_provider import Search, SearchQuery, SearchResults
 from poweron_services.connectors.web.host_turns import HostTurns
-from poweron_services.connectors.web.page_cache import FetchedPage, KeptPages, LocalPages
-from poweron_services.connectors.web.response_cache import Answer, KeptAnswers, Reader
+from poweron_services.connectors.web.page_cache import Answer, FetchedPage, KeptAnswers, KeptPages, LocalPages, Reader
 from poweron_services.connectors.web.web_address import WebAddress
 from poweron_services.connectors.web.web_client import open_web_client
-from poweron_services.connectors.web.web_rules import WebRules
-from poweron_services.connectors.web.web_settings import MAX_PAGES, WebSettings
+from poweron_services.connectors.web.web_rules import MAX_PAGES, WebRules, WebSettings
 
 _RESULTS: Final = TypeAdapter(SearchResults)
 

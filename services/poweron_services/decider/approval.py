@@ -1,16 +1,21 @@
-"""Which actions need a person's approval, and what an answer is worth: pure functions of settings and workflow."""
+"""Which actions may run, which need a person's approval, and what an answer is worth (X-01).
 
-from collections.abc import Collection, Iterable
+Settings hold an allow list for each type of task, and one deny list. Their patterns are `method.name`, `method.*` or
+`method`, and `*` for every action. A denied action remains denied even if a list allows it.
+All are pure functions of settings and workflow.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
-from typing import Final
+from typing import Final, get_args
 
 from poweron_events.errors import Refused
-from poweron_events.execution import ApprovalDenied, ApprovalGranted, ApprovalRequested
 from poweron_events.fold.state import Opening, Workflow, parameters_sha256, step_place
-from poweron_events.request import MAX_PATTERNS, Requester
-from poweron_services.decider.validation import matches
+from poweron_events.request import MAX_PATTERNS, Requester, TaskType
+from poweron_events.step_events import ApprovalDenied, ApprovalGranted, ApprovalRequested
+from poweron_services.decider.validation import NotAllowed, matches
 
 DAY: Final = 86_400_000  # milliseconds
 UNAPPROVED: Final = frozenset({"approval_denied", "approval_expired"})  # codes of an action that was not approved
@@ -94,3 +99,63 @@ def _denial(event: ApprovalDenied) -> NotApproved:
     because = f": {event.reason}" if event.reason else ", without a reason."
     sentence = " ".join(f"The action was denied by {by_whom(event.requester)}{because}".split())
     return NotApproved(sentence, code="approval_denied")
+
+
+Patterns = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ActionLists:
+    """The lists of one process."""
+
+    allowed: Mapping[TaskType, Patterns] = field(default_factory=dict)
+    """By type of task; a type that is not listed may use everything."""
+    denied: Patterns = ()
+
+    def check(self, action: str, workflow: Workflow) -> None:
+        """Refuse an action that this process may not run for the current task, even if another process selected it.
+
+        Raises:
+            NotAllowed: the task may not use it.
+        """
+        task_type = workflow.task.plan.task_type
+        allowed = self.allowed.get(task_type)
+        if matches(action, self.denied):
+            reason = f"The settings deny it; denied are {', '.join(self.denied)}."
+        elif allowed is not None and not matches(action, allowed):
+            reason = f"By the settings a task of type {task_type} may use {', '.join(allowed) or 'nothing'}."
+        else:
+            return
+        raise NotAllowed(f"{action!r} is not an action of this task.", code="action_not_allowed", detail=reason)
+
+    def joined_allowed(self, request: Mapping[TaskType, Patterns]) -> dict[TaskType, Patterns]:
+        """What both a request and these lists allow, by type of task; a type that neither limits is left out."""
+        kinds: tuple[TaskType, ...] = get_args(TaskType)
+        both = {kind: _both(request.get(kind), self.allowed.get(kind)) for kind in kinds}
+        return {kind: patterns for kind, patterns in both.items() if patterns is not None}
+
+    def joined_denied(self, patterns: Iterable[str]) -> Patterns:
+        """What a request or these lists deny."""
+        return tuple(dict.fromkeys((*self.denied, *patterns)))
+
+
+EVERYTHING: Final = ActionLists()
+"""No lists: every task may use every action."""
+
+
+def _both(first: Patterns | None, second: Patterns | None) -> Patterns | None:
+    if first is None or second is None:
+        return second if first is None else first
+    inner = [pattern for pattern in first if _is_within(pattern, second)]
+    outer = [pattern for pattern in second if _is_within(pattern, first)]
+    return tuple(dict.fromkeys((*inner, *outer)))
+
+
+def _is_within(pattern: str, patterns: Collection[str]) -> bool:
+    """Return whether one of the patterns covers everything that this pattern matches."""
+    if pattern == "*":
+        return "*" in patterns
+    method, _, name = pattern.partition(".")
+    if name in ("", "*"):
+        return not {"*", method, f"{method}.*"}.isdisjoint(patterns)
+    return matches(pattern, patterns)

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from pydantic import JsonValue
 
 from poweron_events.codec import dumps
-from poweron_events.selection import FieldType
+from poweron_events.step_events import FieldType
 
 MAX_EXACT = 2**53  # beyond it, a float cannot hold every integer exactly
 _INTEGER = re.compile(r"[+-]?[0-9]{1,15}(?:\.0{1,15})?")

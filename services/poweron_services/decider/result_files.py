@@ -1,4 +1,7 @@
-"""The files of a round: what each of its tasks wrote for the user, numbered if their names are equal."""
+"""The files of a round: what each of its tasks wrote for the user, numbered if their names are equal (L-08).
+
+The end of a round names a requested format that no document has.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count
@@ -6,9 +9,10 @@ from typing import Final, NamedTuple
 
 from poweron_events.catalog import WRITING
 from poweron_events.event import DocumentRef, UnreadDocument
-from poweron_events.execution import ActionCompleted
 from poweron_events.fold.state import ChatMessage, Workflow
+from poweron_events.step_events import ActionCompleted
 from poweron_services.decider.defaults import own_language
+from poweron_services.text.format_wishes import Kind, asked_formats
 
 MAX_TOLD = 10  # documents that the end of a round lists individually
 PARTLY: Final = "partly_read"
@@ -136,3 +140,33 @@ def _left_out_unread(step: ActionCompleted | ChatMessage) -> bool:
 def _unread(documents: Iterable[UnreadDocument]) -> list[UnreadDocument]:
     """The documents of which nothing was read."""
     return [document for document in documents if document.code != PARTLY]
+
+
+MAX_NAMED = 5  # documents
+_ENDINGS: Final[dict[Kind, str]] = {"PDF": ".pdf", "Word": ".docx", "Excel": ".xlsx", "PowerPoint": ".pptx"}
+_FORMAT_SENTENCES: Final = {
+    "en": (
+        " and ",
+        "You asked for {formats}, which this release cannot make",
+        "You asked for {formats}, which was not made",
+        "; it made {documents} instead",
+    ),
+    "de": (
+        " und ",
+        "Gewünscht war {formats}, was diese Version nicht erstellen kann",
+        "Gewünscht war {formats}, was nicht erstellt wurde",
+        "; stattdessen liegt vor: {documents}",
+    ),
+}
+
+
+def missing_formats(workflow: Workflow, documents: Sequence[str]) -> str:
+    """The sentence about the formats that none of the round's documents has; empty if nothing is missing."""
+    names = tuple(name.casefold() for name in documents)
+    missing = [kind for kind in asked_formats(workflow) if not any(name.endswith(_ENDINGS[kind]) for name in names)]
+    if not missing:
+        return ""
+    both, cannot, was_not, instead = _FORMAT_SENTENCES[own_language(workflow)]
+    beside = instead.format(documents=", ".join(documents[-MAX_NAMED:])) if documents else ""
+    sentence = cannot if missing == ["PowerPoint"] else was_not
+    return f"{sentence.format(formats=both.join(missing))}{beside}."

@@ -11,8 +11,8 @@ from poweron_events.event import AnyCall, CriterionProgress
 from poweron_events.fold.costs import NOTHING, added_by, most_of, settled_by
 from poweron_events.fold.evolve import TIME_IS_OVER
 from poweron_events.fold.state import Used, Workflow
-from poweron_events.observation import Observation
 from poweron_events.request import RoundRequested, Spent
+from poweron_events.step_events import Observation
 
 Whose = Literal["task", "round", "workflow"]
 

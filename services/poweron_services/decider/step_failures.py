@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from poweron_events.fold.state import ChatMessage, Workflow
-from poweron_events.observation import MAX_NOTES
+from poweron_events.step_events import MAX_NOTES
 from poweron_services.decider.defaults import own_language
 from poweron_services.decider.result_files import PARTLY
 

@@ -1,6 +1,9 @@
-"""Strict checks of what a model proposes: actions, schemas and parameters (D-04, P-02, P-04, X-01)."""
+"""Strict checks of what a model proposes: plans, actions, schemas and parameters (D-04, P-02, P-04, X-01).
 
-from collections.abc import Collection, Iterable, Mapping
+A whole plan is checked before its first action runs (Actionplan mode, deprecated).
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, get_args
@@ -12,10 +15,13 @@ from poweron_events.codec import dumps
 from poweron_events.codes import Code
 from poweron_events.errors import Refused
 from poweron_events.event import Event
-from poweron_events.fold.state import Workflow
+from poweron_events.fold.history import list_reference
+from poweron_events.fold.state import Workflow, max_steps, result_label
 from poweron_events.request import TaskType
-from poweron_events.selection import ActionSelection, ParametersSchema, SchemaField
+from poweron_events.round_events import PlannedAction
+from poweron_events.step_events import ActionSelection, ParametersSchema, SchemaField
 from poweron_services.decider.coercion import choices, cleaned, coerced, entry_choices, field_type, written
+from poweron_services.decider.defaults import defaults, overruled
 
 FORBIDDEN_FIELDS = frozenset({"documentList", "connectionReference", "history", "documents", "connections"})
 CONNECTION: Final = "connectionReference"
@@ -305,3 +311,49 @@ def _check(values: dict[str, JsonValue], spec: ActionSpec, defaults: Mapping[str
         return check_values(values, spec, defaults=defaults)
     except Unfit as error:
         raise NotAllowed(str(error), code=error.code) from error
+
+
+def check_plan(actions: Sequence[PlannedAction], workflow: Workflow, catalog: Mapping[str, ActionSpec]) -> None:
+    """Refuse a plan that breaks a rule that each of its actions must also keep when it runs.
+
+    References are not resolved here.
+
+    Raises:
+        NotAllowed: says which action is wrong, and why.
+    """
+    limit = max_steps(workflow)
+    if len(actions) > limit:
+        raise NotAllowed(f"The plan has {len(actions)} actions; this task may take {limit}.", code="plan_too_long")
+    for number, action in enumerate(actions, start=1):
+        try:
+            _check_action(action, workflow, catalog)
+        except NotAllowed as error:
+            raise in_plan(number, error) from error
+
+
+def in_plan(number: int, error: Refused, more: str = "") -> NotAllowed:
+    """The error, with the number of the action that it concerns."""
+    return NotAllowed(f"Action {number} of the plan: {error}{more}", code=error.code, detail=error.detail)
+
+
+def results(actions: Sequence[PlannedAction], workflow: Workflow) -> tuple[str, ...]:
+    """References to what the actions of a plan will have written: their labels are known in advance (M-08)."""
+    return tuple(
+        list_reference(result_label(workflow, action.action, ahead=number))
+        for number, action in enumerate(actions, start=1)
+    )
+
+
+def _check_action(action: PlannedAction, workflow: Workflow, catalog: Mapping[str, ActionSpec]) -> None:
+    spec = check_action(action.action, workflow, catalog)
+    check_connection(action.required_connection, workflow, spec)
+    check_documents(action.required_input_documents, spec)
+    complete_parameters(
+        action.parameters,
+        fields=fields_of(None, spec),
+        spec=spec,
+        documents=action.required_input_documents,
+        connection=action.required_connection,
+        defaults=defaults(spec, workflow),
+        overruled=overruled(spec, action.parameters, workflow),
+    )

@@ -13,7 +13,7 @@ from unicodedata import category
 from pydantic import JsonValue
 
 from poweron_events.fold.state import ChatMessage
-from poweron_events.selection import ActionSelected
+from poweron_events.step_events import ActionSelected
 from poweron_services.decider.validation import NotAllowed
 
 MAX_ADDRESS: Final = 2_048  # characters

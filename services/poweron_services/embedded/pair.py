@@ -2,7 +2,7 @@
 
 There is no daemon. The next user checks the processes themselves and repairs what is broken: half-started or killed
 servers are restarted on the same data, and a killed user no longer counts. A long-lived user, such as a service, keeps
-checking.
+checking. A Kafka of a release before 0.3 accepts all clients until it is restarted with a password.
 """
 
 import asyncio
@@ -17,16 +17,53 @@ import structlog
 
 from poweron_events.errors import PowerOnError, Refused
 from poweron_events.log.kafka_settings import KafkaSettings
-from poweron_events.outages import Outage
+from poweron_events.retry import Outage
 from poweron_events.task_cancellation import cancel_task, finish
 from poweron_services import shutdown
-from poweron_services.embedded import older_kafka
-from poweron_services.embedded.folders import Folders, expect_space, explained, prepare
+from poweron_services.embedded.folders import Folders, State, expect_space, explained, load, prepare, save
 from poweron_services.embedded.kafka_server import Kafka
-from poweron_services.embedded.pair_state import State, load, save
 from poweron_services.embedded.postgres_server import Postgres, forget_short_folder, short_folder
 from poweron_services.embedded.server_process import START_DEADLINE, Running
 from poweron_services.embedded.users import User, join, living, locked
+
+
+def refuse(kafka: Kafka, folders: Folders) -> None:
+    """Refuse to continue if it is running.
+
+    Raises:
+        Refused: it is running.
+    """
+    if _running(kafka) is not None:
+        raise Refused(f"{_description(folders)} The next command that uses it restarts it, with a password.")
+
+
+async def stop(kafka: Kafka, folders: Folders, progress: Callable[[str], None]) -> None:
+    """Stop it if it is running and has no other user. Call this under the lock, as a user.
+
+    Raises:
+        Refused: it has other users.
+    """
+    process = await asyncio.to_thread(_running, kafka)
+    if process is None:
+        return
+    others = living(folders.users) - 1
+    if others:
+        raise Refused(
+            f"{_description(folders)} It must restart to get a password, and {others} more of your commands or "
+            "services use it: end them and try again."
+        )
+    progress(f"{_description(folders)} Stopping it…")
+    await kafka.stop(process)
+
+
+def _running(kafka: Kafka) -> Running | None:
+    process = kafka.find()
+    return None if process is None or kafka.asks_for_password() else process
+
+
+def _description(folders: Folders) -> str:
+    return f"The Kafka of {str(folders.home)!r} was started by an older PowerOn and accepts every user of this machine."
+
 
 log = structlog.get_logger()
 
@@ -115,7 +152,7 @@ def status(home: Path) -> tuple[Servers | None, Collection[str]]:
     folders = Folders.of(home)
     with explained(folders.home):
         kafka, postgres = _pair(folders, load(folders.state))
-        older_kafka.refuse(kafka, folders)
+        refuse(kafka, folders)
         both = (("Kafka", kafka), ("Postgres", postgres))
         silent = [name for name, server in both if server.find() is None or not server.answers()]
         running = len(silent) < len(both)
@@ -155,7 +192,7 @@ async def _ensure_pair(folders: Folders, state: State, progress: Callable[[str],
     """Make sure that both servers are running. Call this under the lock."""
     kafka, postgres = _pair(folders, state, fsync=fsync)
     with explained(folders.home):
-        await older_kafka.stop(kafka, folders, progress)
+        await stop(kafka, folders, progress)
         await _both(_ensure("Kafka", kafka, folders, progress), _ensure("Postgres", postgres, folders, progress))
         return Servers(kafka.client_settings, postgres.dsn, folders.home)
 

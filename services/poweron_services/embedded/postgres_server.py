@@ -16,7 +16,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from poweron_events.errors import Refused
-from poweron_services.embedded import nobody, wheels
+from poweron_services.embedded import folders, nobody
 from poweron_services.embedded.folders import PRIVATE, Folders, aside
 from poweron_services.embedded.server_process import (
     Program,
@@ -62,7 +62,7 @@ class Postgres:
         return Program("postgres", str(self._data)).find(written_pid(self._data / "postmaster.pid"))
 
     def answers(self) -> bool:
-        ready = [str(wheels.postgres() / "pg_isready"), "-h", str(self.socket_folder()), "-p", str(PORT), "-q"]
+        ready = [str(folders.postgres() / "pg_isready"), "-h", str(self.socket_folder()), "-p", str(PORT), "-q"]
         try:
             return subprocess.run(ready, env=clean_env(), timeout=PROBE_TIMEOUT, check=False).returncode == 0  # noqa: S603
         except subprocess.TimeoutExpired:

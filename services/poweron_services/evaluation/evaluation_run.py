@@ -13,8 +13,7 @@ from poweron_events.request import Requester, RequestWorkflow
 from poweron_services.client.ask import File, ask
 from poweron_services.client.connect import Connections
 from poweron_services.client.follow import Callbacks
-from poweron_services.evaluation.request_table import TableRequest
-from poweron_services.evaluation.run_file import KeptAnswer
+from poweron_services.evaluation.run_file import KeptAnswer, TableRequest
 from poweron_services.settings.config import Settings
 from poweron_services.standalone import local_identity, local_user, while_serving
 

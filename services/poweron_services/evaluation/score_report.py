@@ -4,9 +4,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from poweron_events.event import NANO
-from poweron_services.evaluation.judgement_of_answers import Miss
 from poweron_services.evaluation.run_file import KeptRun
-from poweron_services.evaluation.scores import JudgedAnswer, ModelScore, partings
+from poweron_services.evaluation.scores import JudgedAnswer, Miss, ModelScore, partings
 
 HEAD = "| model | right | share | inconclusive | cost | tokens | time | steps |\n|---|---|---|---|---|---|---|---|"
 MAX_FOUND = 100  # characters to show of a missing text

@@ -9,10 +9,10 @@ from poweron_events.codes import Code
 from poweron_events.content import ContentStore
 from poweron_events.errors import MissingContent
 from poweron_events.event import DocumentRef
-from poweron_events.execution import ActionStarted
 from poweron_events.fold.costs import model_calls
-from poweron_events.outcome import RoundCancelled, RoundCompleted, RoundFailed, Totals
 from poweron_events.request import RequestRefused
+from poweron_events.round_events import RoundCancelled, RoundCompleted, RoundFailed, Totals
+from poweron_events.step_events import ActionStarted
 
 TEXTS: Final = ("text/", "application/json", "application/xml", "application/yaml")
 AnswerStatus = Literal["completed", "failed", "cancelled", "refused", "open"]

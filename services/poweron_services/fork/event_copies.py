@@ -6,25 +6,9 @@ from typing import Any, Final, TypeVar, assert_never
 import orjson
 
 from poweron_events.codec import dumps
-from poweron_events.content import ContentStore
-from poweron_events.content_references import content_fields
+from poweron_events.content import ContentStore, content_fields
 from poweron_events.errors import MissingContent
 from poweron_events.event import RECORDED, DocumentRef, Model, ModelCall
-from poweron_events.execution import ActionCompleted, ActionStarted, ApprovalDenied, ApprovalGranted, ApprovalRequested
-from poweron_events.observation import ObservationRecorded
-from poweron_events.outcome import (
-    AnswerRejected,
-    DeadlinePassed,
-    RoundCancelled,
-    RoundCompleted,
-    RoundFailed,
-    StageFailed,
-    TaskReviewed,
-    Totals,
-)
-from poweron_events.parameters import ParametersRejected, ParametersSet
-from poweron_events.planning import ActionsPlanned, TasksPlanned
-from poweron_events.refinement import IterationTelemetry, RefinementDecided
 from poweron_events.request import (
     CancellationRequested,
     DocumentErased,
@@ -33,8 +17,33 @@ from poweron_events.request import (
     RoundRequested,
     WorkflowRequested,
 )
-from poweron_events.reservation import CallReserved
-from poweron_events.selection import ActionSelected, SelectionRejected
+from poweron_events.round_events import (
+    ActionsPlanned,
+    AnswerRejected,
+    DeadlinePassed,
+    RoundCancelled,
+    RoundCompleted,
+    RoundFailed,
+    StageFailed,
+    TaskReviewed,
+    TasksPlanned,
+    Totals,
+)
+from poweron_events.step_events import (
+    ActionCompleted,
+    ActionSelected,
+    ActionStarted,
+    ApprovalDenied,
+    ApprovalGranted,
+    ApprovalRequested,
+    CallReserved,
+    IterationTelemetry,
+    ObservationRecorded,
+    ParametersRejected,
+    ParametersSet,
+    RefinementDecided,
+    SelectionRejected,
+)
 from poweron_events.stream import WorkflowEvent
 
 Copied = TypeVar("Copied", bound=Model)

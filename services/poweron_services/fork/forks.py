@@ -14,10 +14,10 @@ from poweron_events.codes import ForkStopCode
 from poweron_events.content import ContentStore
 from poweron_events.errors import Unavailable
 from poweron_events.event import RECORDED
-from poweron_events.execution import ActionCompleted, ActionStarted
 from poweron_events.fold.state import Workflow, result_label, step_place
-from poweron_events.outcome import StageFailed
 from poweron_events.retry import Failure, retry
+from poweron_events.round_events import StageFailed
+from poweron_events.step_events import ActionCompleted, ActionStarted
 from poweron_events.stream import WorkflowEvent
 from poweron_services import telemetry
 from poweron_services.fork.event_copies import Copying

@@ -8,23 +8,9 @@ from pydantic import JsonValue
 
 from poweron_events.envelope import Cause, envelop, event_id
 from poweron_events.event import RECORDED
-from poweron_events.execution import ActionCompleted, ActionStarted, ApprovalDenied, ApprovalGranted, ApprovalRequested
 from poweron_events.fold.evolve import WITHOUT_TURN
-from poweron_events.fold.lookahead import expected
+from poweron_events.fold.partial import expected
 from poweron_events.fold.state import Opening, Place, Round, Workflow
-from poweron_events.observation import ObservationRecorded
-from poweron_events.outcome import (
-    AnswerRejected,
-    DeadlinePassed,
-    RoundCancelled,
-    RoundCompleted,
-    RoundFailed,
-    StageFailed,
-    TaskReviewed,
-)
-from poweron_events.parameters import ParametersRejected, ParametersSet
-from poweron_events.planning import ActionsPlanned, TasksPlanned
-from poweron_events.refinement import RefinementDecided
 from poweron_events.request import (
     CancellationRequested,
     DocumentErased,
@@ -33,10 +19,33 @@ from poweron_events.request import (
     RoundRequested,
     WorkflowRequested,
 )
-from poweron_events.reservation import CallReserved
-from poweron_events.selection import ActionSelected, SelectionRejected
+from poweron_events.round_events import (
+    ActionsPlanned,
+    AnswerRejected,
+    DeadlinePassed,
+    RoundCancelled,
+    RoundCompleted,
+    RoundFailed,
+    StageFailed,
+    TaskReviewed,
+    TasksPlanned,
+)
+from poweron_events.step_events import (
+    ActionCompleted,
+    ActionSelected,
+    ActionStarted,
+    ApprovalDenied,
+    ApprovalGranted,
+    ApprovalRequested,
+    CallReserved,
+    ObservationRecorded,
+    ParametersRejected,
+    ParametersSet,
+    RefinementDecided,
+    SelectionRejected,
+)
 from poweron_events.stream import WorkflowEvent
-from poweron_projections.record_verdicts import JudgedRecord
+from poweron_projections.reader import JudgedRecord
 from poweron_services.fork.event_copies import with_identity
 
 NO_RESULT = frozenset({"not_begun", "cancelled"})

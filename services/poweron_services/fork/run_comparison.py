@@ -6,14 +6,17 @@ from itertools import zip_longest
 from typing import Any, Final, Literal, NamedTuple
 
 from poweron_events.event import Model
-from poweron_events.execution import ActionCompleted
 from poweron_events.fold.costs import failed_calls, model_calls
 from poweron_events.fold.state import Place, Used
-from poweron_events.outcome import RoundCancelled, RoundCompleted, RoundFailed, StageFailed, TaskReviewed
-from poweron_events.parameters import ParametersSet
-from poweron_events.planning import TasksPlanned
-from poweron_events.refinement import RefinementDecided
-from poweron_events.selection import ActionSelected
+from poweron_events.round_events import (
+    RoundCancelled,
+    RoundCompleted,
+    RoundFailed,
+    StageFailed,
+    TaskReviewed,
+    TasksPlanned,
+)
+from poweron_events.step_events import ActionCompleted, ActionSelected, ParametersSet, RefinementDecided
 from poweron_events.stream import WorkflowEvent
 from poweron_services.fork.original import place_of
 

@@ -9,7 +9,6 @@ from typing import Any, Final, get_args
 from poweron_events.catalog import meaningless
 from poweron_events.codec import InvalidRequest, ReceivedRequest, is_uuid
 from poweron_events.codes import RefusalCode
-from poweron_events.execution import ApprovalDenied, ApprovalGranted
 from poweron_events.fold.partial import Stub
 from poweron_events.fold.state import Opening
 from poweron_events.request import (
@@ -29,10 +28,10 @@ from poweron_events.request import (
     WorkflowRequested,
     workflow_id,
 )
+from poweron_events.step_events import ApprovalDenied, ApprovalGranted
 from poweron_events.stream import Request, WorkflowEvent
 from poweron_events.validation_messages import MAX_REASON
-from poweron_services.decider.action_lists import EVERYTHING, ActionLists
-from poweron_services.decider.approval import joined
+from poweron_services.decider.approval import EVERYTHING, ActionLists, joined
 from poweron_services.decider.rules import price_unknown
 from poweron_services.intake.intake_ports import OpenQuestion
 from poweron_services.text.language_detection import detect

@@ -21,11 +21,10 @@ from poweron_events.log import EventLog, Record
 from poweron_events.request import RequestApproval, RequestCancellation, RequestWorkflow
 from poweron_events.stream import Request
 from poweron_services import telemetry
-from poweron_services.decider.action_lists import EVERYTHING, ActionLists
-from poweron_services.intake.consistent_reads import ConsistentReads
+from poweron_services.decider.approval import EVERYTHING, ActionLists
+from poweron_services.intake.consistent_reads import ConsistentReads, OpenLimit
 from poweron_services.intake.intake_ports import IntakeQueries
 from poweron_services.intake.judgement import IntakeEvent, Refusal, target, target_of_invalid
-from poweron_services.intake.open_limit import OpenLimit
 from poweron_services.intake.request_judge import RequestJudge
 from poweron_services.intake.request_queue import HeldRequest, RequestQueue
 from poweron_services.intake.settlement import Judge, Settlement

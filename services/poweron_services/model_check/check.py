@@ -10,9 +10,8 @@ from poweron_events.content import ContentStore
 from poweron_events.errors import PowerOnError, Refused
 from poweron_events.event import Role
 from poweron_events.fold.stage_specs import PromptStage, role_of
-from poweron_events.outcome import AnswerRejected, RoundCompleted
-from poweron_events.parameters import ParametersRejected
-from poweron_events.selection import SelectionRejected
+from poweron_events.round_events import AnswerRejected, RoundCompleted
+from poweron_events.step_events import ParametersRejected, SelectionRejected
 from poweron_services import wiring
 from poweron_services.actions.process_prompts import DocumentTask, process_prompt
 from poweron_services.model_check.cases import Case, cases

@@ -11,11 +11,9 @@ from pydantic_core import PydanticCustomError
 from poweron_events.codes import Code
 from poweron_events.errors import Refused
 from poweron_events.event import ActionName, CriterionProgress, Model
-from poweron_events.parameters import ActionParameters
-from poweron_events.planning import MAX_CRITERIA, MAX_TASKS, PlannedAction, TaskPlan
-from poweron_events.refinement import Classification
 from poweron_events.request import MAX_STEPS
-from poweron_events.selection import ParametersSchema
+from poweron_events.round_events import MAX_CRITERIA, MAX_TASKS, PlannedAction, TaskPlan
+from poweron_events.step_events import ActionParameters, Classification, ParametersSchema
 from poweron_events.validation_messages import explain
 from poweron_services.decider.answer_schemas import Judgement
 from poweron_services.decider.validation import FORBIDDEN_FIELDS

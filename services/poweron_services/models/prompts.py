@@ -21,9 +21,8 @@ from poweron_events.event import CriterionProgress, WebPage
 from poweron_events.fold.history import list_reference
 from poweron_events.fold.stage_specs import PromptStage
 from poweron_events.fold.state import ChatMessage
-from poweron_events.observation import Observation
 from poweron_events.request import TaskType
-from poweron_events.selection import SchemaField
+from poweron_events.step_events import Observation, SchemaField
 from poweron_services.decider.rules import Allowance
 from poweron_services.models.template_filters import FILTERS, LONGEST, cut
 

@@ -10,8 +10,7 @@ from typing import Any, Final
 from poweron_events.event import CriterionProgress
 from poweron_events.fold.history import render
 from poweron_events.fold.state import ChatMessage
-from poweron_events.observation import Preview
-from poweron_events.selection import SchemaField
+from poweron_events.step_events import Preview, SchemaField
 
 _NEXT_MESSAGE: Final = re.compile(r"\n(?=\S)")  # only the first line of a message begins at the margin
 LONGEST: Final = 1_000  # characters of one entry

@@ -86,8 +86,7 @@ def _approved_tools(settings: Settings) -> tuple[Mapping[str, ActionSpec], Confi
 
 
 def _specs(settings: Settings, entries: Any) -> Iterator[tuple[str, ActionSpec]]:
-    from poweron_services.connectors.mcp.tool_approvals import KnownTools  # noqa: PLC0415
-    from poweron_services.connectors.mcp.tool_description import with_own_names  # noqa: PLC0415 - slow
+    from poweron_services.connectors.mcp.tool_description import KnownTools, with_own_names  # noqa: PLC0415 - slow
 
     known = KnownTools.of_home(settings.home)
     for entry in entries:

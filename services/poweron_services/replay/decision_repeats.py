@@ -18,8 +18,7 @@ from poweron_services.models.prompts import Prompt
 from poweron_services.models.time_limit import TimeLimit
 from poweron_services.replay.action_specs import CatalogThen, KnownActions
 from poweron_services.replay.prompt_check import StoredPrompt
-from poweron_services.replay.replay_content import StoredContent
-from poweron_services.replay.workflow_records import Folded
+from poweron_services.replay.workflow_records import Folded, StoredContent
 from poweron_services.wiring import stage_functions
 
 AT_ONCE = 4  # concurrent questions to models

@@ -12,12 +12,11 @@ from structlog.typing import EventDict
 from poweron_events.codec import writable
 from poweron_events.errors import PowerOnError, Unavailable
 from poweron_events.event import ModelCall
-from poweron_events.execution import ActionCompleted, ApprovalRequested
 from poweron_events.fold.costs import model_calls, without_reservations
 from poweron_events.fold.stage_specs import TURNS
 from poweron_events.fold.state import Workflow, step_place
-from poweron_events.observation import ObservationRecorded
-from poweron_events.outcome import (
+from poweron_events.round_events import (
+    ActionsPlanned,
     AnswerRejected,
     RoundCancelled,
     RoundCompleted,
@@ -25,11 +24,18 @@ from poweron_events.outcome import (
     Stage,
     StageFailed,
     TaskReviewed,
+    TasksPlanned,
 )
-from poweron_events.parameters import ParametersRejected, ParametersSet
-from poweron_events.planning import ActionsPlanned, TasksPlanned
-from poweron_events.refinement import RefinementDecided
-from poweron_events.selection import ActionSelected, SelectionRejected
+from poweron_events.step_events import (
+    ActionCompleted,
+    ActionSelected,
+    ApprovalRequested,
+    ObservationRecorded,
+    ParametersRejected,
+    ParametersSet,
+    RefinementDecided,
+    SelectionRejected,
+)
 from poweron_events.stream import WorkflowEvent
 from poweron_services.models.call import Caller
 from poweron_services.models.time_limit import TimeLimit
@@ -41,18 +47,16 @@ from poweron_services.replay.earlier_release import (
     as_written_by,
     lacks_fields,
 )
-from poweron_services.replay.event_check import differences
 from poweron_services.replay.permission_check import PermissionCheck, asked_again
-from poweron_services.replay.prompt_check import NO_PROMPT, CheckedPrompt, Sameness, StoredPrompt
-from poweron_services.replay.replay_content import StoredContent
+from poweron_services.replay.prompt_check import NO_PROMPT, CheckedPrompt, Sameness, StoredPrompt, release_of
 from poweron_services.replay.replay_model import (
     UNUSABLE,
     StoredAnswers,
     StoredCall,
+    differences,
     may_be_unusable,
 )
-from poweron_services.replay.template_archive import release_of
-from poweron_services.replay.workflow_records import Folded
+from poweron_services.replay.workflow_records import Folded, StoredContent
 from poweron_services.roles.reviewer import Reviewer
 from poweron_services.wiring import stage_functions
 

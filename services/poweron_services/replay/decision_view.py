@@ -13,8 +13,7 @@ from poweron_projections.reader import StoredRecord
 from poweron_services.client.client_errors import UnknownSeq, UnknownWorkflow
 from poweron_services.decider.rules import limits
 from poweron_services.replay.decision_replay import is_decision
-from poweron_services.replay.replay_content import StoredContent
-from poweron_services.replay.workflow_records import Damaged, Folded, folded
+from poweron_services.replay.workflow_records import Damaged, Folded, StoredContent, folded
 from poweron_services.roles.prompt_context import document_lines, history
 
 

@@ -16,7 +16,7 @@ from poweron_events.catalog import CATALOG, WRITING, ActionSpec
 from poweron_events.event import DocumentRef
 from poweron_events.fold.history import render
 from poweron_events.fold.state import ChatMessage, Workflow
-from poweron_events.outcome import RoundCompleted, RoundFailed
+from poweron_events.round_events import RoundCompleted, RoundFailed
 from poweron_events.stream import WorkflowEvent
 from poweron_services.models.prompts import MessagePrompt, Prompt, ReviewPrompt, TaskPrompt
 

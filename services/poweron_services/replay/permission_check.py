@@ -6,18 +6,17 @@ from typing import Final, NoReturn
 
 from poweron_events.catalog import ActionSpec
 from poweron_events.errors import Refused
-from poweron_events.execution import ActionCompleted, ApprovalRequested
 from poweron_events.fold.state import Workflow, result_label
+from poweron_events.step_events import ActionCompleted, ApprovalRequested
 from poweron_services.actions.action import Order
 from poweron_services.decider.approval import NEVER, Approval, marks
 from poweron_services.models.call import Caller
 from poweron_services.models.chat_model import Completion
 from poweron_services.models.prompts import Prompt
 from poweron_services.replay.action_specs import CatalogThen
-from poweron_services.replay.event_check import differences
 from poweron_services.replay.prompt_check import CheckedPrompt
-from poweron_services.replay.replay_content import StoredContent
-from poweron_services.replay.workflow_records import Folded
+from poweron_services.replay.replay_model import differences
+from poweron_services.replay.workflow_records import Folded, StoredContent
 from poweron_services.roles.action_execution import Execution
 from poweron_services.roles.address_check import ConfiguredPlaces
 

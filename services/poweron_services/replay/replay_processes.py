@@ -1,10 +1,13 @@
-"""Replays many workflows in parallel: each process takes some of them, reads their contents and returns the results."""
+"""Replays workflows: makes each of their decisions again and compares the results.
+
+Many workflows are replayed in parallel: each process takes some of them and reads their contents.
+"""
 
 import asyncio
 import logging
 import multiprocessing
 import os
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -20,8 +23,57 @@ from poweron_projections.connection import Pool
 from poweron_projections.reader import StoredRecord
 from poweron_services.client.client_errors import NewerRelease
 from poweron_services.replay.action_specs import KnownActions
-from poweron_services.replay.decision_replay import Replayed
-from poweron_services.replay.workflow_replay import replay
+from poweron_services.replay.decision_replay import DecisionReplay, Replayed, is_decision
+from poweron_services.replay.workflow_records import Damaged, Folded, StoredContent, folded
+
+
+class Counted(NamedTuple):
+    """The number of replayed decisions, and of each result."""
+
+    decisions: int = 0
+    same: int = 0
+    differs: int = 0
+    inconclusive: int = 0
+
+    @classmethod
+    def of(cls, replayed: Iterable[Replayed]) -> "Counted":
+        verdicts = [decision.verdict for decision in replayed]
+        return cls(len(verdicts), *(verdicts.count(verdict) for verdict in ("same", "differs", "inconclusive")))
+
+    def __add__(self, other: "Counted") -> "Counted":  # type: ignore[override] # sums, where a tuple would grow longer
+        return Counted(*(first + second for first, second in zip(self, other, strict=True)))
+
+
+async def replay(
+    workflow_id: str, records: Sequence[StoredRecord], content: ContentStore, known: KnownActions
+) -> AsyncGenerator[Replayed, None]:
+    """Replay every decision of a workflow, oldest first; also report records whose verdict is different now.
+
+    No model or action is called, and nothing is written.
+
+    Raises:
+        NewerRelease: a newer release worked on the workflow.
+        Unavailable: the content store cannot be reached.
+    """
+    again = DecisionReplay(StoredContent(content), known)
+    for record in folded(workflow_id, records):
+        if isinstance(record, Damaged):
+            yield _damage(record)
+        elif record.verdict != record.stored.verdict:
+            detail = f"The rows call it {record.stored.verdict}, and the rules {record.verdict}."
+            yield Replayed(record.seq, record.recorded.envelope.type, "differs", "same", detail)
+        elif _counts(record):
+            yield await again.again(record)
+
+
+def _damage(record: Damaged) -> Replayed:
+    """Return a damaged record as if it were a decision that differs."""
+    return Replayed(record.stored.seq, "record", "differs", "inconclusive", record.why)
+
+
+def _counts(folded: Folded) -> bool:
+    return folded.verdict == "accepted" and is_decision(folded.recorded.envelope.event)
+
 
 MAX_PROCESSES: Final = 8
 WORKFLOWS_PER_PROCESS: Final = 50  # workflows that justify starting a process

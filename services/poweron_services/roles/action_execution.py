@@ -21,19 +21,16 @@ from poweron_events.content import ContentStore
 from poweron_events.envelope import idempotency_key
 from poweron_events.errors import MissingContent, PowerOnError, Refused, Unavailable
 from poweron_events.event import DocumentRef, FailedCalls, ModelCall
-from poweron_events.execution import ActionCompleted, Outcome
 from poweron_events.fold.history import item_reference
 from poweron_events.fold.state import Workflow, with_step
-from poweron_events.observation import MAX_PREVIEWS, ObservationRecorded
+from poweron_events.step_events import MAX_PREVIEWS, ActionCompleted, ObservationRecorded, Outcome
 from poweron_events.stream import WorkflowEvent
 from poweron_services import telemetry
 from poweron_services.actions.action import Action, Done, Failed, InputDocument, Order
 from poweron_services.connectors.search.search_provider import SearchQuery, SearchResults
-from poweron_services.connectors.web.page_cache import FetchedPage
-from poweron_services.connectors.web.response_cache import Reader
+from poweron_services.connectors.web.page_cache import FetchedPage, Reader
 from poweron_services.connectors.web_access import Web
-from poweron_services.decider.action_lists import EVERYTHING, ActionLists
-from poweron_services.decider.approval import NEVER, Approval
+from poweron_services.decider.approval import EVERYTHING, NEVER, ActionLists, Approval
 from poweron_services.decider.authorship import written_by_model
 from poweron_services.decider.defaults import language
 from poweron_services.decider.references import documents_at_hand
@@ -52,10 +49,16 @@ from poweron_services.decider.web_addresses import (
 from poweron_services.models.call import Called, Caller
 from poweron_services.models.prompts import Prompt
 from poweron_services.models.time_limit import TimeLimit
-from poweron_services.roles.action_results import Stored, completed, failed, store_result
+from poweron_services.roles.action_results import (
+    Stored,
+    completed,
+    content_time_limit,
+    failed,
+    retry_content,
+    store_result,
+)
 from poweron_services.roles.action_secrets import NO_ACTION_SECRETS, ActionSecrets, HeldSecrets
 from poweron_services.roles.address_check import ConfiguredPlaces, PlaceCheck, addresses_known, names_places
-from poweron_services.roles.content_retry import content_time_limit, retry_content
 from poweron_services.roles.document_lookup import documents_named
 from poweron_services.roles.observation_builder import observe_build, text_of
 from poweron_services.roles.progress_sender import StepTeller, tell_nobody

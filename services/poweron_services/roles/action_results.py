@@ -1,19 +1,27 @@
-"""The results of actions: what is stored of them, and the event that records them."""
+"""The results of actions: what is stored of them, with retries within a time limit, and the event that records them."""
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 from itertools import chain, repeat, takewhile
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
+import structlog
 from pydantic import TypeAdapter, ValidationError
 
 from poweron_events.catalog import READING
 from poweron_events.codec import dumps, writable
 from poweron_events.codes import Code
 from poweron_events.content import ContentStore
+from poweron_events.errors import Unavailable
 from poweron_events.event import MAX_SOURCES, DocumentRef, FailedCalls, ModelCall, UnreadDocument, Url
-from poweron_events.execution import (
+from poweron_events.fold.state import Workflow, result_label, step_place
+from poweron_events.retry import Failure, retry
+from poweron_events.step_events import (
     MAX_COVERED,
+    MAX_LINKS,
+    MAX_PREVIEWS,
     MAX_UNREAD,
     ActionCompleted,
     ActionDocument,
@@ -21,8 +29,6 @@ from poweron_events.execution import (
     Outcome,
     PageFindings,
 )
-from poweron_events.fold.state import Workflow, result_label, step_place
-from poweron_events.observation import MAX_LINKS, MAX_PREVIEWS
 from poweron_services.actions.action import Done, Origin
 from poweron_services.decider.size_limits import (
     COVERAGE_BUDGET,
@@ -38,7 +44,40 @@ from poweron_services.decider.size_limits import (
     fitting_calls,
     fitting_text,
 )
-from poweron_services.roles.content_retry import content_time_limit, retry_content
+
+log = structlog.get_logger()
+
+SLOWEST = 1_000_000  # bytes per second
+STORE_TIMEOUT = 20.0  # seconds to wait for a content store that does not answer
+
+Answer = TypeVar("Answer")
+
+
+async def retry_content(workflow_id: str, ask: Callable[[], Awaitable[Answer]]) -> Answer:
+    """Ask the content store until it answers, and return the answer."""
+
+    def failed(failure: Failure) -> None:
+        log.warning("content_store_unavailable", error=str(failure.error), workflow_id=workflow_id)
+
+    return await retry(ask, failed=failed)
+
+
+@asynccontextmanager
+async def content_time_limit(size: int = 0) -> AsyncGenerator[None, None]:
+    """Limit how long the content store is asked; the limit grows with the bytes that are transferred.
+
+    Raises:
+        Unavailable: the time is over.
+    """
+    seconds = STORE_TIMEOUT + size / SLOWEST
+    try:
+        async with asyncio.timeout(seconds):
+            yield
+    except TimeoutError as error:
+        raise Unavailable(
+            f"the content store did not answer for {seconds:g} s", code="content_store_unavailable"
+        ) from error
+
 
 MAX_DOCUMENTS = 99  # documents of one result that its event names; if there are more, `ALL_DOCUMENTS` lists all
 ALL_DOCUMENTS = "documents.json"

@@ -11,9 +11,8 @@ from poweron_events.catalog import CATALOG, WEB, ActionSpec
 from poweron_events.content import ContentStore
 from poweron_events.errors import MissingContent
 from poweron_events.fold.state import ChatMessage, Workflow
-from poweron_events.selection import ActionSelected, ActionSelection
-from poweron_services.decider.address_provenance import MAX_PLACES, KnownPlaces, check_places
-from poweron_services.decider.parameter_places import places, takes_addresses
+from poweron_events.step_events import ActionSelected, ActionSelection
+from poweron_services.decider.address_provenance import MAX_PLACES, KnownPlaces, check_places, places, takes_addresses
 from poweron_services.decider.validation import NotAllowed
 from poweron_services.decider.web_addresses import check_addresses, known_addresses, selected_texts, texts_of
 from poweron_services.roles.document_lookup import earlier_messages

@@ -5,8 +5,8 @@ from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from poweron_events.execution import ActionStarted
 from poweron_events.fold.state import Workflow, step_place
+from poweron_events.step_events import ActionStarted
 from poweron_services.actions.action import Action
 from poweron_services.fair_slots import FairSlots
 

@@ -2,9 +2,8 @@
 
 from collections.abc import Callable, Sequence
 
-from poweron_events.execution import MAX_TRIES, ActionCompleted, Outcome
 from poweron_events.fold.state import Start, Workflow, with_step
-from poweron_events.parameters import ParametersSet
+from poweron_events.step_events import MAX_TRIES, ActionCompleted, Outcome, ParametersSet
 from poweron_events.stream import WorkflowEvent
 from poweron_services.decider.approval import expired
 from poweron_services.fork.forks import Forks

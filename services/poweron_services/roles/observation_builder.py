@@ -9,17 +9,18 @@ from itertools import chain, repeat
 
 from poweron_events.catalog import ActionSpec
 from poweron_events.event import DocumentRef, UnreadDocument
-from poweron_events.execution import ActionCompleted, PageFindings
 from poweron_events.fold.history import findings
 from poweron_events.fold.state import Workflow
-from poweron_events.observation import (
+from poweron_events.step_events import (
     MAX_NOTE,
     MAX_NOTES,
     MAX_SNIPPET,
     MAX_SUMMARY,
+    ActionCompleted,
     Observation,
     ObservationRecorded,
     Omitted,
+    PageFindings,
     Preview,
 )
 from poweron_services.actions.page_documents import without_head

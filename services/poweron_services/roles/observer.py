@@ -8,7 +8,7 @@ from poweron_events.content import ContentStore
 from poweron_events.errors import MissingContent
 from poweron_events.event import DocumentRef
 from poweron_events.fold.state import Workflow
-from poweron_events.observation import MAX_PREVIEWS
+from poweron_events.step_events import MAX_PREVIEWS
 from poweron_events.stream import WorkflowEvent
 from poweron_services.roles.observation_builder import observe_build, text_of
 

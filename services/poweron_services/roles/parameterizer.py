@@ -10,8 +10,7 @@ from poweron_events.content import ContentStore
 from poweron_events.errors import Refused
 from poweron_events.event import ModelCall
 from poweron_events.fold.state import Workflow, step_place
-from poweron_events.parameters import ParametersRejected, ParametersSet
-from poweron_events.selection import ActionSelected, SchemaField
+from poweron_events.step_events import ActionSelected, ParametersRejected, ParametersSet, SchemaField
 from poweron_events.stream import WorkflowEvent
 from poweron_events.validation_messages import explain
 from poweron_services.decider.answer_schemas import parameters_schema
@@ -27,8 +26,7 @@ from poweron_services.models.answers import ParametersAnswer
 from poweron_services.models.call import Caller
 from poweron_services.models.prompts import ParametersPrompt, Template
 from poweron_services.roles.address_check import ConfiguredPlaces, PlaceCheck
-from poweron_services.roles.prompt_context import refusal
-from poweron_services.roles.rejections import reasons
+from poweron_services.roles.prompt_context import reasons, refusal
 
 TEMPLATE = Template.beside(__file__, "parameterizer.v3.md")
 

@@ -7,20 +7,17 @@ from poweron_events.catalog import ActionSpec
 from poweron_events.content import ContentStore
 from poweron_events.errors import Refused
 from poweron_events.fold.state import Workflow, max_steps, result_place, task_place
-from poweron_events.outcome import AnswerRejected
-from poweron_events.planning import ActionsPlanned, PlannedAction, TaskPlan, TasksPlanned
+from poweron_events.round_events import ActionsPlanned, AnswerRejected, PlannedAction, TaskPlan, TasksPlanned
 from poweron_events.stream import WorkflowEvent
 from poweron_services.decider.answer_schemas import actions_schema
-from poweron_services.decider.plan_validation import check_plan, in_plan, results
 from poweron_services.decider.references import UnknownReference
-from poweron_services.decider.validation import NotAllowed, check_recordable
+from poweron_services.decider.validation import NotAllowed, check_plan, check_recordable, in_plan, results
 from poweron_services.models.answers import ActionsAnswer, PlanningAnswer, Unacceptable
 from poweron_services.models.call import Caller
 from poweron_services.models.normalisation import with_normalised
 from poweron_services.models.prompts import ActionsPrompt, PlanningPrompt, Template
 from poweron_services.roles.document_lookup import documents_named, references_as_listed
-from poweron_services.roles.prompt_context import planning_prompt, task_prompt
-from poweron_services.roles.rejections import answer_rejected, rejected_for_good
+from poweron_services.roles.prompt_context import answer_rejected, planning_prompt, rejected_for_good, task_prompt
 
 TEMPLATE = Template.beside(__file__, "planner.v4.md")
 ACTIONS_TEMPLATE = Template.beside(__file__, "actions.v3.md")

@@ -9,8 +9,7 @@ from poweron_events.event import AnyCall, CriterionProgress, ModelCall
 from poweron_events.fold.costs import used_by
 from poweron_events.fold.history import findings
 from poweron_events.fold.state import Used, Workflow, max_steps, step_place
-from poweron_events.observation import Observation
-from poweron_events.refinement import Classification, IterationTelemetry, RefinementDecided
+from poweron_events.step_events import Classification, IterationTelemetry, Observation, RefinementDecided
 from poweron_events.stream import WorkflowEvent
 from poweron_services.decider.answer_schemas import refinement_schema
 from poweron_services.decider.defaults import language
@@ -31,9 +30,14 @@ from poweron_services.models.answers import RefinementAnswer
 from poweron_services.models.call import Caller
 from poweron_services.models.prompts import RefinementPrompt, Template
 from poweron_services.models.time_limit import failed_calls
-from poweron_services.roles.criteria_progress import progress, updated_progress
-from poweron_services.roles.prompt_context import refusal
-from poweron_services.roles.rejections import MAX_REASON, answer_rejected, rejected_for_good
+from poweron_services.roles.prompt_context import (
+    MAX_REASON,
+    answer_rejected,
+    progress,
+    refusal,
+    rejected_for_good,
+    updated_progress,
+)
 
 TEMPLATE = Template.beside(__file__, "refiner.v5.md")
 

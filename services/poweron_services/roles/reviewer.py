@@ -10,13 +10,12 @@ from poweron_events.codes import BudgetCode, Code, StopCode
 from poweron_events.content import ContentStore
 from poweron_events.errors import Refused
 from poweron_events.event import ModelCall
-from poweron_events.execution import ApprovalDenied
 from poweron_events.fold.state import Workflow, task_place
-from poweron_events.outcome import (
+from poweron_events.round_events import (
     AnswerRejected,
     TaskReviewed,
 )
-from poweron_events.refinement import Classification
+from poweron_events.step_events import ApprovalDenied, Classification
 from poweron_events.stream import WorkflowEvent
 from poweron_services.decider.answer_schemas import review_schema
 from poweron_services.decider.defaults import language
@@ -29,9 +28,15 @@ from poweron_services.models.answers import ReviewAnswer
 from poweron_services.models.call import Caller
 from poweron_services.models.prompts import ReviewPrompt, Template
 from poweron_services.models.time_limit import failed_calls
-from poweron_services.roles.criteria_progress import progress, updated_progress
-from poweron_services.roles.prompt_context import history, refusal
-from poweron_services.roles.rejections import answer_rejected, rejected_for_good, shown
+from poweron_services.roles.prompt_context import (
+    answer_rejected,
+    history,
+    progress,
+    refusal,
+    rejected_for_good,
+    shown,
+    updated_progress,
+)
 from poweron_services.roles.round_end import RoundEnding
 
 log = structlog.get_logger()

@@ -8,7 +8,7 @@ from poweron_events.content import ContentStore
 from poweron_events.errors import Refused
 from poweron_events.event import ModelCall
 from poweron_events.fold.state import Workflow, max_steps, step_place
-from poweron_events.selection import ActionSelected, SelectionRejected
+from poweron_events.step_events import ActionSelected, SelectionRejected
 from poweron_events.stream import WorkflowEvent
 from poweron_services.decider.answer_schemas import selection_schema
 from poweron_services.decider.references import UnknownReference
@@ -27,8 +27,7 @@ from poweron_services.models.normalisation import with_normalised
 from poweron_services.models.prompts import SelectionPrompt, Template
 from poweron_services.roles.address_check import PlaceCheck
 from poweron_services.roles.document_lookup import documents_named, references_as_listed
-from poweron_services.roles.prompt_context import task_prompt
-from poweron_services.roles.rejections import reasons
+from poweron_services.roles.prompt_context import reasons, task_prompt
 
 TEMPLATE = Template.beside(__file__, "selector.v4.md")
 FORBIDDEN = frozenset({"parameters"})

@@ -13,16 +13,20 @@ from poweron_events.codec import encode, sha256
 from poweron_events.envelope import Cause, Envelope, envelop, rfc3339, source
 from poweron_events.errors import Refused
 from poweron_events.event import Role
-from poweron_events.execution import ActionCompleted, ActionStarted, ApprovalRequested
 from poweron_events.fold.costs import failed_calls, model_calls
-from poweron_events.fold.lookahead import expected
+from poweron_events.fold.partial import expected
 from poweron_events.fold.stage_specs import TIMED_PHASES
 from poweron_events.fold.state import Workflow
 from poweron_events.log import EventLog, Message
-from poweron_events.observation import ObservationRecorded
-from poweron_events.outcome import DeadlinePassed, RoundCancelled, RoundCompleted, RoundFailed
-from poweron_events.reservation import CallReserved
 from poweron_events.retry import Failure, retry
+from poweron_events.round_events import DeadlinePassed, RoundCancelled, RoundCompleted, RoundFailed
+from poweron_events.step_events import (
+    ActionCompleted,
+    ActionStarted,
+    ApprovalRequested,
+    CallReserved,
+    ObservationRecorded,
+)
 from poweron_events.stream import WorkflowEvent
 from poweron_services import telemetry
 from poweron_services.background_tasks import BackgroundTasks

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import structlog
 
@@ -25,7 +25,32 @@ from poweron_events.fold.state import Verdict, Workflow
 from poweron_events.log import EventLog, Follower, Record
 from poweron_events.retry import Failure, retry
 from poweron_services.runtime.stop_requests import StopRequests
-from poweron_services.runtime.worker_ports import Snapshots, WorkSnapshot
+
+
+class WorkSnapshot(Protocol):
+    """A partition as Postgres holds it: the projector's next offset and the open workflows there."""
+
+    @property
+    def offset(self) -> int: ...
+    @property
+    def workflows(self) -> Mapping[str, Workflow]: ...
+
+
+class Snapshots(Protocol):
+    """The queries that the loop sends to Postgres. Every method raises Unavailable while Postgres does not answer."""
+
+    async def load(self, partitions: Iterable[int]) -> Mapping[int, WorkSnapshot]:
+        """The snapshots of partitions, read at one moment."""
+
+    async def look_up(self, partition: int, workflow_ids: Sequence[str]) -> tuple[int, Mapping[str, Stub]]:
+        """The projector's next offset and the stubs of the workflows that it knows, read at one moment."""
+
+    async def positions(self) -> Mapping[int, int]:
+        """The projector's next offset of every partition."""
+
+    async def answered(self, source: str, request_id: str) -> bool:
+        """Return whether the rows hold an answer to the request."""
+
 
 log = structlog.get_logger()
 

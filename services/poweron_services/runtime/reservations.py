@@ -13,7 +13,7 @@ from typing import NoReturn
 from poweron_events.errors import Unavailable
 from poweron_events.fold.costs import most_of
 from poweron_events.fold.state import Round, Used, Workflow, step_place
-from poweron_events.reservation import CallReserved
+from poweron_events.step_events import CallReserved
 from poweron_services.models.call_reservations import ReservedByOthers
 from poweron_services.models.time_limit import current_limit
 from poweron_services.runtime.append import Appended

@@ -12,8 +12,8 @@ from poweron_events.errors import PowerOnError, Unavailable
 from poweron_events.event import FailedCalls, ModelCall
 from poweron_events.fold.stage_specs import TIMED_PHASES
 from poweron_events.fold.state import Workflow, step_place
-from poweron_events.outcome import Stage, StageFailed
 from poweron_events.retry import Backoff, Failure, retry
+from poweron_events.round_events import Stage, StageFailed
 from poweron_events.stream import WorkflowEvent
 from poweron_services import telemetry
 from poweron_services.decider.size_limits import fitting_calls

@@ -17,14 +17,13 @@ from poweron_events import topics
 from poweron_events.codec import sha256
 from poweron_events.envelope import Recorded, source
 from poweron_events.event import Role
-from poweron_events.fold.stage_specs import TIMED_PHASES, TURNS
+from poweron_events.fold.evolve import answers_head
+from poweron_events.fold.stage_specs import TIMED_PHASES, TURNS, round_due_ms, turn
 from poweron_events.fold.state import Workflow
-from poweron_events.fold.stuck_detection import answers_head
-from poweron_events.fold.turn import round_due_ms, turn
 from poweron_events.log import EventLog, Follower
-from poweron_events.outcome import DeadlinePassed
-from poweron_events.reservation import CallReserved
 from poweron_events.retry import Failure, retry
+from poweron_events.round_events import DeadlinePassed
+from poweron_events.step_events import CallReserved
 from poweron_events.stream import WorkflowEvent
 from poweron_services import telemetry
 from poweron_services.background_tasks import BackgroundTasks
@@ -40,12 +39,12 @@ from poweron_services.runtime.partitions import (
     PartitionFact,
     PartitionFacts,
     ReleasedWorkflows,
+    Snapshots,
 )
 from poweron_services.runtime.reservations import Reservations, TurnReservations
 from poweron_services.runtime.stages import StageFunction, stage_events
 from poweron_services.runtime.stop_requests import StopRequests
 from poweron_services.runtime.work import Work, in_flight_already, outgoing, retire
-from poweron_services.runtime.worker_ports import Snapshots
 
 log = structlog.get_logger()
 

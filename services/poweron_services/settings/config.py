@@ -14,13 +14,17 @@ from pydantic_settings import SettingsConfigDict
 
 from poweron_events.fold.stage_specs import PROMPT_STAGES
 from poweron_events.log.kafka_settings import KafkaSettings
-from poweron_services.settings.action_variables import ActionVariables
-from poweron_services.settings.search_variables import SearchVariables
+from poweron_services.settings.action_variables import ActionVariables, SearchVariables, WebVariables
 from poweron_services.settings.secret_settings import SecretSettings, setting_variables
-from poweron_services.settings.setting_addresses import MAX_PORT, has_usable_ports, is_broker, wrong_address
-from poweron_services.settings.setting_commands import command_of
-from poweron_services.settings.setting_lists import action_patterns, listed
-from poweron_services.settings.web_variables import WebVariables
+from poweron_services.settings.setting_types import (
+    MAX_PORT,
+    action_patterns,
+    command_of,
+    has_usable_ports,
+    is_broker,
+    listed,
+    wrong_address,
+)
 
 PREFIX: Final = "POWERON_"
 PROTOCOL: Final = "POWERON_KAFKA_SECURITY_PROTOCOL"

@@ -12,9 +12,8 @@ from poweron_events.envelope import Recorded
 from poweron_events.fold.costs import used_by
 from poweron_events.fold.stage_specs import AFTER_STEPS, STEP_PHASES, TASK_PHASES
 from poweron_events.fold.state import Place, Used, Workflow
-from poweron_events.observation import ObservationRecorded
-from poweron_events.outcome import RoundCancelled, RoundFailed, StageFailed, TaskReviewed
-from poweron_events.refinement import RefinementDecided
+from poweron_events.round_events import RoundCancelled, RoundFailed, StageFailed, TaskReviewed
+from poweron_events.step_events import ObservationRecorded, RefinementDecided
 from poweron_services.telemetry.log_events import Milestone
 from poweron_services.telemetry.spans import Context, Span, Value, context_of
 

@@ -12,11 +12,11 @@ from typing import Literal
 from poweron_events.client import Heard
 from poweron_events.codec import dumps
 from poweron_events.event import AnyCall, Event, FailedCalls, ModelCall
-from poweron_events.execution import ActionCompleted
 from poweron_events.fold.costs import failed_calls, model_calls
 from poweron_events.fold.stage_specs import stage_of
 from poweron_events.fold.state import Workflow
-from poweron_events.outcome import RoundEnd
+from poweron_events.round_events import RoundEnd
+from poweron_events.step_events import ActionCompleted
 from poweron_services.telemetry import gen_ai
 from poweron_services.telemetry.milestones import MILLISECOND, Ended, ended, span
 from poweron_services.telemetry.spans import Context, Span, Value, context_of, derived_context

@@ -6,7 +6,7 @@ from test_executor import executor, ran, ready
 
 from poweron_events import codec
 from poweron_events.event import CitedSource, WebPage
-from poweron_events.execution import ActionResult, PageFindings
+from poweron_events.step_events import ActionResult, PageFindings
 from poweron_services.actions.action import Done, Origin
 from poweron_services.actions.action import document as written
 

@@ -19,8 +19,8 @@ from poweron_events.catalog import CATALOG, ActionSpec, Reference
 from poweron_events.content import ContentStore
 from poweron_events.errors import Refused
 from poweron_events.event import DocumentRef, Model, UnreadDocument
-from poweron_events.execution import ActionCompleted, ActionResult
 from poweron_events.request import workflow_id
+from poweron_events.step_events import ActionCompleted, ActionResult
 from poweron_services.actions.action import Done, Failed, InputDocument, Order, document
 from poweron_services.actions.registry import by_name
 from poweron_services.connectors.document_reader import ExtractedDocument, LoadBytes, OnPage, extract

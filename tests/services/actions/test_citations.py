@@ -13,9 +13,9 @@ from poweron_events.catalog import CATALOG
 from poweron_events.codec import dumps
 from poweron_events.content import ContentStore
 from poweron_events.event import CitedSource, DocumentRef, WebPage
-from poweron_events.execution import ActionCompleted
-from poweron_events.outcome import RoundCompleted
 from poweron_events.request import workflow_id
+from poweron_events.round_events import RoundCompleted
+from poweron_events.step_events import ActionCompleted
 from poweron_services.actions.action import Done, InputDocument, Order
 from poweron_services.actions.registry import by_name
 from poweron_services.actions.source_numbers import SourceNumbers, cited_answer

@@ -19,10 +19,9 @@ from poweron_events.catalog import ActionSpec
 from poweron_events.content import ContentStore
 from poweron_events.errors import Unavailable
 from poweron_events.event import UnreadDocument
-from poweron_events.execution import ActionCompleted, ActionResult
 from poweron_events.log.memory import MemoryLog
 from poweron_events.request import RequestRefused, WorkflowRequested, workflow_id
-from poweron_events.selection import SelectionRejected
+from poweron_events.step_events import ActionCompleted, ActionResult, SelectionRejected
 from poweron_projections.folder import LocalFolder
 from poweron_services import telemetry
 from poweron_services.actions.action import Done, Failed, Order, document

@@ -11,11 +11,18 @@ from modes import MODES
 
 from poweron_events.catalog import ActionSpec
 from poweron_events.event import DocumentRef
-from poweron_events.execution import ActionCompleted, ActionResult, ActionStarted, ApprovalRequested
-from poweron_events.observation import ObservationRecorded
-from poweron_events.parameters import ParametersRejected, ParametersSet
 from poweron_events.request import workflow_id
-from poweron_events.selection import ActionSelected, SelectionRejected
+from poweron_events.step_events import (
+    ActionCompleted,
+    ActionResult,
+    ActionSelected,
+    ActionStarted,
+    ApprovalRequested,
+    ObservationRecorded,
+    ParametersRejected,
+    ParametersSet,
+    SelectionRejected,
+)
 from poweron_services.actions.action import Done, Order, document
 from poweron_services.decider.approval import Approval
 from poweron_services.models.prompts import (

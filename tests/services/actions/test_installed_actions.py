@@ -11,10 +11,9 @@ import pytest
 from doubles import World, our_actions, script
 from structlog.testing import capture_logs
 
-from poweron_events.execution import ActionCompleted
 from poweron_events.request import workflow_id
-from poweron_events.selection import SelectionRejected
-from poweron_services.decider.action_lists import ActionLists
+from poweron_events.step_events import ActionCompleted, SelectionRejected
+from poweron_services.decider.approval import ActionLists
 from poweron_services.settings.action_variables import ActionVariables
 from poweron_services.settings.config import Settings
 

@@ -9,7 +9,7 @@ from poweron_events.catalog import ExtractDepth, PageFormat
 from poweron_events.errors import Refused, Unavailable
 from poweron_services.actions.action import TellProgress, told_nobody
 from poweron_services.actions.page_fetcher import Gathering, GatheringLimits
-from poweron_services.connectors.page_text import PageText
+from poweron_services.connectors.page_child import PageText
 from poweron_services.connectors.web.page_cache import FetchedPage
 
 HASH = "ab" * 32

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from poweron_events.event import UnreadDocument
-from poweron_events.execution import ActionResult
+from poweron_events.step_events import ActionResult
 from poweron_services.actions.action import Done, document
 from poweron_services.settings.secret_redaction import MIN_SECRET, SecretRedaction
 

@@ -21,9 +21,9 @@ from poweron_events.event import WebPage
 from poweron_services.actions.action import Ask, Failed, InputDocument, Order
 from poweron_services.actions.page_documents import names, page_document, without_head
 from poweron_services.actions.page_fetcher import GatheredPage
-from poweron_services.actions.web_crawl import addresses_of
+from poweron_services.actions.web_actions import addresses_of
 from poweron_services.connectors.document_reader import DocumentReader
-from poweron_services.connectors.page_text import PageText
+from poweron_services.connectors.page_child import PageText
 from poweron_services.models.call import Called, Caller
 from poweron_services.models.prompts import ProcessPrompt, Prompt
 from poweron_services.models.scripted import ScriptedModel

@@ -18,10 +18,8 @@ from modes import MODES
 from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
-from poweron_events.execution import ActionCompleted
-from poweron_events.parameters import ParametersRejected
 from poweron_events.request import workflow_id
-from poweron_events.selection import SelectionRejected
+from poweron_events.step_events import ActionCompleted, ParametersRejected, SelectionRejected
 from poweron_services.actions.action import Action, Resources
 from poweron_services.actions.registry import actions
 from poweron_services.connectors.document_reader import DocumentReader
@@ -29,9 +27,8 @@ from poweron_services.connectors.page_reader import PageReader
 from poweron_services.connectors.report_renderer import ReportRenderer
 from poweron_services.connectors.search.search_engine import open_search
 from poweron_services.connectors.search.search_provider import SearchQuery, SearchResults
-from poweron_services.connectors.web.page_cache import FetchedPage
-from poweron_services.connectors.web.response_cache import Reader
-from poweron_services.connectors.web.web_settings import WebSettings
+from poweron_services.connectors.web.page_cache import FetchedPage, Reader
+from poweron_services.connectors.web.web_rules import WebSettings
 from poweron_services.connectors.web_access import Web, open_web
 from poweron_services.models.chat_model import Completion
 from poweron_services.models.prompts import (
@@ -43,8 +40,8 @@ from poweron_services.models.prompts import (
     SelectionPrompt,
 )
 from poweron_services.models.scripted import ScriptedModel
+from poweron_services.settings.action_variables import SearchKeys
 from poweron_services.settings.config import Settings
-from poweron_services.settings.search_variables import SearchKeys
 
 pytestmark = pytest.mark.usefixtures("logged")
 

@@ -22,9 +22,9 @@ from poweron_events.codec import decode
 from poweron_events.errors import Refused
 from poweron_events.log.memory import MemoryLog
 from poweron_projections import bi
-from poweron_projections.catch_up import catch_up
 from poweron_projections.connection import Pool, acquire, connect
 from poweron_projections.rebuild import rebuild
+from poweron_projections.verify import catch_up
 from poweron_services.analytics import parquet_export
 from poweron_services.analytics.html_report import report
 from poweron_services.analytics.parquet_export import WrittenFiles, export

@@ -19,9 +19,9 @@ from poweron_events import topics
 from poweron_events.log import Record
 from poweron_events.log.memory import MemoryLog
 from poweron_projections import bi
-from poweron_projections.catch_up import catch_up
 from poweron_projections.connection import Pool, acquire, connect
 from poweron_projections.rebuild import rebuild
+from poweron_projections.verify import catch_up
 
 pytestmark = pytest.mark.system
 

@@ -21,8 +21,7 @@ from poweron_events.codec import read_record
 from poweron_events.errors import Refused, Unavailable, Unserved
 from poweron_events.log import Record
 from poweron_events.log.kafka_settings import KafkaSettings
-from poweron_events.outcome import RoundCancelled, Totals
-from poweron_events.planning import TasksPlanned
+from poweron_events.round_events import RoundCancelled, TasksPlanned, Totals
 from poweron_events.stream import WorkflowEvent
 from poweron_events.topics import EVENTS, PARTITIONS, partition_of
 from poweron_services import embedded, telemetry

@@ -20,7 +20,7 @@ from poweron_events.content import ContentStore
 from poweron_events.errors import PowerOnError
 from poweron_events.event import READING, DocumentRef
 from poweron_events.fold.state import Ending
-from poweron_events.outcome import Totals
+from poweron_events.round_events import Totals
 from poweron_services.cli import files
 from poweron_services.cli.ask_command import exit_code
 from poweron_services.cli.context import CANCELLED, FAILED

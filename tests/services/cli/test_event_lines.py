@@ -9,8 +9,8 @@ from poweron_events import codec
 from poweron_events.client import Heard
 from poweron_events.envelope import Recorded, envelop
 from poweron_events.event import RECORDED
-from poweron_events.outcome import RoundCancelled, RoundFailed, Totals
 from poweron_events.request import ForkedFrom
+from poweron_events.round_events import RoundCancelled, RoundFailed, Totals
 from poweron_events.stream import WorkflowEvent
 from poweron_services.cli.event_lines import Narrator
 

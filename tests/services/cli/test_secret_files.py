@@ -12,8 +12,8 @@ from poweron_events.log.kafka_settings import KafkaSettings
 from poweron_events.object_store import bucket_secrets, open_store
 from poweron_services.cli.main import app
 from poweron_services.log_redaction import own_secrets
+from poweron_services.settings.action_variables import SearchKeys
 from poweron_services.settings.config import ProviderSettings, Settings, misspelled
-from poweron_services.settings.search_variables import SearchKeys
 from poweron_services.settings.secret_settings import SecretSettings, secret_variables
 
 pytestmark = pytest.mark.req("R-03")

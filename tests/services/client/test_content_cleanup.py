@@ -20,9 +20,9 @@ from poweron_events.errors import Conflict, LogLost
 from poweron_events.log import Message, Record
 from poweron_events.log.memory import MemoryLog
 from poweron_events.request import StoredDocument
-from poweron_projections.catch_up import catch_up
 from poweron_projections.connection import connect as connect_postgres
 from poweron_projections.log_guard import GuardedLog
+from poweron_projections.verify import catch_up
 from poweron_services.client import content_cleanup
 from poweron_services.client.connect import Connections
 from poweron_services.client.content_cleanup import DAY, Cleanup, NotItsLog, clearing_up

@@ -8,7 +8,7 @@ from poweron_events.content import ContentStore
 from poweron_events.event import CitedSource, DocumentRef, WebPage
 from poweron_events.request import workflow_id
 from poweron_services.client.source_check import CheckedQuote, CitedDocument, Source, Sources, check_answers
-from poweron_services.text.source_list import with_list
+from poweron_services.text.citations import with_list
 
 ID = workflow_id("/tests", "1")
 PRICES = page("clocks", "Museum of Clocks")

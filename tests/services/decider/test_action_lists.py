@@ -8,10 +8,10 @@ from intake_world import Rows, committed, events, request, running
 from pydantic import ValidationError
 
 from builders import At, Told, planned, requested
-from poweron_events.execution import ActionCompleted
 from poweron_events.log.memory import MemoryLog
 from poweron_events.request import WorkflowRequested, workflow_id
-from poweron_services.decider.action_lists import EVERYTHING, ActionLists
+from poweron_events.step_events import ActionCompleted
+from poweron_services.decider.approval import EVERYTHING, ActionLists
 from poweron_services.decider.validation import NotAllowed
 from poweron_services.settings.config import Settings
 

@@ -14,7 +14,7 @@ from provider_rules import anthropic_strict, azure_strict, openai_strict
 from builders import At, Told, document, planned, requested, step
 from poweron_events.catalog import CATALOG, WEB, ActionSpec
 from poweron_events.fold.state import Workflow
-from poweron_events.planning import TaskPlan
+from poweron_events.round_events import TaskPlan
 from poweron_services.decider.answer_schemas import parameters_schema, reads_documents_first, selection_schema
 from poweron_services.decider.defaults import defaults
 from poweron_services.decider.references import as_listed, documents_at_hand, resolve

@@ -6,7 +6,7 @@ import pytest
 
 from builders import CALL, Told, requested
 from poweron_events.catalog import CATALOG, ActionSpec
-from poweron_events.planning import TaskPlan, TasksPlanned
+from poweron_events.round_events import TaskPlan, TasksPlanned
 from poweron_services.decider.defaults import defaults, language, overruled
 from poweron_services.text.freshness import time_range
 

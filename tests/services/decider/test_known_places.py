@@ -11,8 +11,7 @@ from builders import document
 from poweron_events.catalog import CATALOG, ActionSpec
 from poweron_events.fold.state import ChatMessage
 from poweron_services.connectors.mcp.server_list import configured_places_of, read_servers
-from poweron_services.decider.address_provenance import KnownPlaces, check_places
-from poweron_services.decider.parameter_places import Place, places, takes_addresses
+from poweron_services.decider.address_provenance import KnownPlaces, Place, check_places, places, takes_addresses
 from poweron_services.decider.validation import NotAllowed
 
 URI = {"type": "string", "format": "uri"}

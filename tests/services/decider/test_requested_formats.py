@@ -3,7 +3,7 @@
 import pytest
 
 from builders import At, Told, planned, requested, step
-from poweron_services.decider.format_check import missing_formats
+from poweron_services.decider.result_files import missing_formats
 from poweron_services.text.format_wishes import is_one_question
 
 

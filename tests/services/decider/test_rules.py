@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from builders import CALL, At, Told, completed, follow_up, planned, refused, requested, reviewed, step
 from poweron_events.event import CriterionProgress
-from poweron_events.observation import Observation
 from poweron_events.request import EarlierRounds, Spent
+from poweron_events.step_events import Observation
 from poweron_services.decider.rules import (
     STOPS_EVERY_ATTEMPT,
     BudgetUsedUp,

@@ -5,7 +5,7 @@ import sentencex
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poweron_services.text.sentence_segments import WINDOW, segments
+from poweron_services.text.statements import WINDOW, segments
 
 PROSE = "Dr. Smith says that it is so [1, 3]. He asks: “Why? No.” It costs 9.50 francs! "
 

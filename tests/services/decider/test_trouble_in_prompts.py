@@ -17,13 +17,13 @@ from poweron_events.codes import CODES, FOR_PEOPLE, RUN_TIME
 from poweron_events.content import ContentStore
 from poweron_events.errors import PowerOnError, Refused, Unavailable
 from poweron_events.event import DocumentRef
-from poweron_events.execution import ActionCompleted
 from poweron_events.fold.evolve import evolve
 from poweron_events.fold.history import reverse_chronological
 from poweron_events.fold.stage_specs import PromptStage
 from poweron_events.fold.state import ChatMessage, Workflow
-from poweron_events.outcome import RoundEnd, RoundFailed
 from poweron_events.request import Spent, workflow_id
+from poweron_events.round_events import RoundEnd, RoundFailed
+from poweron_events.step_events import ActionCompleted
 from poweron_services.actions.action import Done
 from poweron_services.connectors.document_reader import (
     ExtractedDocument,
@@ -34,10 +34,10 @@ from poweron_services.connectors.document_reader import (
 )
 from poweron_services.decider.approval import Approval
 from poweron_services.decider.model_reasons import NEUTRAL, SAID
-from poweron_services.intake.earlier_rounds import summarise_rounds
+from poweron_services.intake.request_judge import summarise_rounds
 from poweron_services.models.chat_model import Completion
 from poweron_services.models.prompts import Prompt
-from poweron_services.roles import content_retry
+from poweron_services.roles import action_results
 
 pytestmark = pytest.mark.usefixtures("logged")
 
@@ -237,7 +237,7 @@ async def test_an_action_that_breaks_is_told_neutrally(mode: str, result: Callab
 @pytest.mark.req("S8")
 @pytest.mark.parametrize("mode", MODES)
 async def test_a_result_that_could_not_be_stored_is_told_neutrally(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(content_retry, "STORE_TIMEOUT", 0.1)
+    monkeypatch.setattr(action_results, "STORE_TIMEOUT", 0.1)
     found = await ran(mode, Troubled(), content=Unstoring.at("memory:///"), max_retries=0)
     found.check()
     assert NEUTRAL in found.shown

@@ -11,7 +11,7 @@ from poweron_events import catalog
 from poweron_events.catalog import CATALOG, ActionSpec
 from poweron_events.codec import dumps
 from poweron_events.event import Model
-from poweron_events.selection import ParametersSchema, SchemaField
+from poweron_events.step_events import ParametersSchema, SchemaField
 from poweron_services.decider.coercion import cleaned
 from poweron_services.decider.schema_check import Unfit, check_values
 from poweron_services.decider.validation import Completed, NotAllowed, complete_parameters, fields_of

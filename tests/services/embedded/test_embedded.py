@@ -14,14 +14,11 @@ import pytest
 from ordinary_user import as_ordinary_user
 
 from poweron_events.errors import Refused, Unavailable
-from poweron_services.embedded import down, folders, jars, kafka_server, postgres_server, status, tcp_ports
-from poweron_services.embedded.folders import Folders, aside, expect_space, prepare
+from poweron_services.embedded import down, folders, jars, kafka_server, postgres_server, status
+from poweron_services.embedded.folders import Folders, State, aside, expect_space, load, prepare, save
 from poweron_services.embedded.kafka_configuration import configuration
-from poweron_services.embedded.kafka_server import Kafka
-from poweron_services.embedded.pair_state import State, load, save
+from poweron_services.embedded.kafka_server import Kafka, StartCache, free_port, is_free
 from poweron_services.embedded.server_process import Program, comes_up, start_apart, true_within, working_in
-from poweron_services.embedded.start_cache import StartCache
-from poweron_services.embedded.tcp_ports import free_port, is_free
 from poweron_services.embedded.users import join, living, locked
 
 HOLD_LOCK = (
@@ -177,8 +174,8 @@ def test_a_port_is_free_until_somebody_listens() -> None:
 
 def test_two_ports_chosen_together_differ(monkeypatch: pytest.MonkeyPatch) -> None:
     one = free_port()
-    monkeypatch.setattr(tcp_ports, "PORTS", [one, free_port(apart_from=one)])
-    assert {free_port(apart_from=one) for _ in range(20)} == {tcp_ports.PORTS[1]}
+    monkeypatch.setattr(kafka_server, "PORTS", [one, free_port(apart_from=one)])
+    assert {free_port(apart_from=one) for _ in range(20)} == {kafka_server.PORTS[1]}
 
 
 async def test_a_server_started_apart_shares_neither_session_nor_files_with_us(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from poweron_services.embedded import kafka_connection, kafka_password
 from poweron_services.embedded.folders import prepare, write_private
 from poweron_services.embedded.kafka_configuration import configuration, configured
 from poweron_services.embedded.kafka_connection import add_user, living_brokers
-from poweron_services.embedded.tcp_ports import free_port
+from poweron_services.embedded.kafka_server import free_port
 from poweron_services.settings.config import Settings
 
 PASSWORD = "the-password-that-nobody-is-told"

@@ -12,7 +12,7 @@ import pytest
 
 from poweron_events.errors import Refused
 from poweron_services import unprivileged
-from poweron_services.embedded import nobody, postgres_server, wheels
+from poweron_services.embedded import folders, nobody, postgres_server
 from poweron_services.embedded.folders import prepare
 
 CAP_SETPCAP = 8
@@ -77,9 +77,9 @@ def test_a_root_who_lacks_a_right_is_told_so_before_anything_runs(
 
 @as_root_only
 def test_a_copy_is_made_once_and_open_to_all(copies: Path) -> None:
-    first = nobody._copy(wheels.postgres())
+    first = nobody._copy(folders.postgres())
     made = (first / "postgres").stat()
-    assert nobody._copy(wheels.postgres()) == first
+    assert nobody._copy(folders.postgres()) == first
     assert (first / "postgres").stat() == made
     assert len(list(copies.iterdir())) == 1
     assert {stat.S_IMODE(path.stat().st_mode) for path in copies.rglob("*")} == {0o755}
@@ -92,7 +92,7 @@ def test_no_copy_is_taken_from_where_others_can_have_put_it(copies: Path, owner:
     os.chown(copies, owner, owner)
     copies.chmod(mode)
     with pytest.raises(Refused, match="users other than root can write to"):
-        nobody._copy(wheels.postgres())
+        nobody._copy(folders.postgres())
     assert list(copies.iterdir()) == []
 
 
@@ -101,7 +101,7 @@ def test_no_copy_is_taken_from_a_folder_that_others_can_replace(copies: Path, mo
     monkeypatch.setattr(nobody, "COPIES", copies / "poweron")
     copies.chmod(0o777)
     with pytest.raises(Refused, match="users other than root can write to"):
-        nobody._copy(wheels.postgres())
+        nobody._copy(folders.postgres())
 
 
 def test_a_copy_that_cannot_be_made_is_refused_with_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

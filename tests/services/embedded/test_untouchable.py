@@ -10,7 +10,7 @@ from builders import At, Told, planned, requested
 from poweron_events.catalog import CATALOG
 from poweron_events.content import ContentStore
 from poweron_events.fold.state import Workflow, task_context
-from poweron_events.refinement import RefinementDecided
+from poweron_events.step_events import RefinementDecided
 from poweron_services.decider.rules import used_up
 from poweron_services.models.call import Caller
 from poweron_services.models.prompts import SelectionPrompt

@@ -16,13 +16,11 @@ from poweron_events.envelope import envelop
 from poweron_events.errors import Refused
 from poweron_events.fold.evolve import evolve
 from poweron_events.fold.state import Workflow
-from poweron_events.outcome import RoundCompleted, RoundFailed, StageFailed, Totals
+from poweron_events.round_events import RoundCompleted, RoundFailed, StageFailed, Totals
 from poweron_events.topics import PARTITIONS, partition_of
-from poweron_services.evaluation.judgement_of_answers import misses, verdict
-from poweron_services.evaluation.request_table import ExpectedFacts, read_table
-from poweron_services.evaluation.run_file import KeptAnswer, KeptRun, keep, read_run
+from poweron_services.evaluation.run_file import ExpectedFacts, KeptAnswer, KeptRun, keep, read_run, read_table
 from poweron_services.evaluation.score_report import report_json, report_markdown
-from poweron_services.evaluation.scores import JudgedAnswer, judged, partings, scores
+from poweron_services.evaluation.scores import JudgedAnswer, judged, misses, partings, scores, verdict
 from poweron_services.evaluation.workflow_answer import RecordedAnswer, recorded_answer
 
 RUN = KeptRun(run_id="r", table="q.jsonl", began="2026-11-21T00:00:00.000Z", worker="here-1", models=("a", "b"))

@@ -13,14 +13,19 @@ from builders import At, cancellation
 from poweron_events.codec import dumps, sha256
 from poweron_events.errors import MissingContent
 from poweron_events.event import ModelCall
-from poweron_events.execution import ActionCompleted, ActionResult, ActionStarted, ApprovalGranted
 from poweron_events.fold.costs import model_calls
 from poweron_events.fold.state import Workflow
 from poweron_events.log.memory import MemoryLog
-from poweron_events.outcome import RoundCompleted, RoundFailed, StageFailed
-from poweron_events.refinement import RefinementDecided
 from poweron_events.request import Budgets, ForkedFrom, RequestRefused, WorkflowRequested
-from poweron_events.selection import ActionSelected
+from poweron_events.round_events import RoundCompleted, RoundFailed, StageFailed
+from poweron_events.step_events import (
+    ActionCompleted,
+    ActionResult,
+    ActionSelected,
+    ActionStarted,
+    ApprovalGranted,
+    RefinementDecided,
+)
 from poweron_services.actions.action import Done
 from poweron_services.decider.approval import Approval
 from poweron_services.fork.run_comparison import compare

@@ -14,12 +14,11 @@ from simulation.minds import CLASSES
 from structlog.testing import capture_logs
 
 from poweron_events import codec
-from poweron_events.execution import EffectClass
-from poweron_events.fold.evolve import evolve
+from poweron_events.fold.evolve import answers_head, evolve
 from poweron_events.fold.state import Opening, Phase, Workflow
-from poweron_events.fold.stuck_detection import answers_head
 from poweron_events.log import Message
 from poweron_events.request import LAWS, Budgets, ForkedFrom, RequestIdentity, workflow_id
+from poweron_events.step_events import EffectClass
 from poweron_services.fork.original import Original
 from poweron_services.models.chat_model import Completion
 from poweron_services.models.prompts import Prompt

@@ -8,8 +8,8 @@ from pydantic import ValidationError
 
 from builders import requested
 from poweron_events.catalog import CATALOG, meaningless
-from poweron_events.execution import ApprovalDenied, ApprovalGranted
 from poweron_events.request import RequestApproval, Requester, RequestIdentity
+from poweron_events.step_events import ApprovalDenied, ApprovalGranted
 from poweron_projections.request_answers import StepApproval
 from poweron_services.decider.approval import Approval, joined
 from poweron_services.intake.judgement import approval_answer, approval_refusal

@@ -23,11 +23,11 @@ from intake_world import (
 )
 
 from poweron_events import topics, workflow_id
-from poweron_events.execution import ApprovalGranted
 from poweron_events.fold.partial import Stub
 from poweron_events.log import Message
 from poweron_events.log.memory import MemoryLog
 from poweron_events.request import CancellationRequested, Requester, RequestRefused, WorkflowRequested
+from poweron_events.step_events import ApprovalGranted
 from poweron_projections.request_answers import StepApproval
 from poweron_services.intake import request_queue
 from poweron_services.intake.request_queue import MAX_PENDING, PendingOffsets

@@ -16,9 +16,8 @@ from poweron_events.errors import Refused, Unavailable
 from poweron_services.cli.error_messages import explained
 from poweron_services.client.client_errors import UnknownWorkflow
 from poweron_services.mcp_server.file_access import AllowedFolders, NotHandedOver
-from poweron_services.mcp_server.tool_calls import ToolCalls
+from poweron_services.mcp_server.tool_calls import ToolCalls, Workplace, workplace
 from poweron_services.mcp_server.tool_protocol import TOOLS, tool_server
-from poweron_services.mcp_server.workplace import Workplace, workplace
 
 ID = "00000000-0000-0000-0000-000000000007"
 Opening = Callable[[], AbstractAsyncContextManager[Any]]

@@ -21,18 +21,18 @@ from builders import At, Told, planned, requested
 from poweron_events.content import ContentStore
 from poweron_events.errors import PowerOnError
 from poweron_events.event import ModelCall
-from poweron_events.execution import ActionResult
 from poweron_events.fold.state import Workflow
-from poweron_events.outcome import RoundFailed
 from poweron_events.request import Budgets
+from poweron_events.round_events import RoundFailed
+from poweron_events.step_events import ActionResult
 from poweron_services.actions.action import Done, Order
 from poweron_services.decider.rules import Budget, BudgetUsedUp, allowance
-from poweron_services.models import call_tries
+from poweron_services.models import call
 from poweron_services.models.call import Called, Caller
 from poweron_services.models.chat_model import Completion, free
 from poweron_services.models.prices import Price, price_of
 from poweron_services.models.prompts import ProcessPrompt, Prompt, Template
-from poweron_services.models.providers.request_meter import WRAPPING
+from poweron_services.models.providers.http_client import WRAPPING
 from poweron_services.models.time_limit import TimeLimit
 from poweron_services.roles.action_execution import Execution
 from poweron_services.roles.claims import Assignment
@@ -186,8 +186,8 @@ ALL = Reply(1_000, 0, 1_000)
 
 @pytest.fixture
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(call_tries, "FIRST_PAUSE", 0.0001)
-    monkeypatch.setattr(call_tries, "LONGEST_PAUSE", 0.0001)
+    monkeypatch.setattr(call, "FIRST_PAUSE", 0.0001)
+    monkeypatch.setattr(call, "LONGEST_PAUSE", 0.0001)
 
 
 @pytest.mark.req("B-02")

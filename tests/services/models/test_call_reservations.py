@@ -19,11 +19,11 @@ from poweron_events.event import DocumentRef
 from poweron_events.fold.costs import reported
 from poweron_events.fold.state import Used
 from poweron_events.request import Budgets, workflow_id
-from poweron_services.models import call_tries
+from poweron_services.models import call
 from poweron_services.models.call_reservations import reserve_call
 from poweron_services.models.chat_model import Completion, free
 from poweron_services.models.prompts import ProcessPrompt, Prompt
-from poweron_services.models.providers.request_meter import WRAPPING
+from poweron_services.models.providers.http_client import WRAPPING
 
 pytestmark = pytest.mark.usefixtures("logged")
 
@@ -189,7 +189,7 @@ async def test_an_answer_that_an_action_was_given_before_a_kill_settles_its_rese
 async def test_each_request_to_a_provider_is_reserved_before_it_is_sent(
     httpserver: HTTPServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(call_tries, "FIRST_PAUSE", 0.001)
+    monkeypatch.setattr(call, "FIRST_PAUSE", 0.001)
     stages = playing_stages("It is found", "It is found.", answer_select={"action": "web.read", "actionObjective": "x"})
     playing = Playing(
         httpserver, "openai", [failing("openai", 500, "Out of order"), saying("openai", "no plan"), stages]

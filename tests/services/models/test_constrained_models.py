@@ -13,10 +13,9 @@ from test_answer_schemas import FOREIGN
 from builders import document
 from poweron_events.catalog import ActionSpec
 from poweron_events.codes import CODES
-from poweron_events.outcome import AnswerRejected
-from poweron_events.parameters import ParametersRejected
 from poweron_events.request import workflow_id
-from poweron_events.selection import SelectionRejected
+from poweron_events.round_events import AnswerRejected
+from poweron_events.step_events import ParametersRejected, SelectionRejected
 from poweron_services.settings.config import Provider
 
 pytestmark = pytest.mark.usefixtures("logged")

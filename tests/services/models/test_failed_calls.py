@@ -24,7 +24,7 @@ from poweron_events.errors import Refused, Unavailable
 from poweron_events.event import FailedCalls
 from poweron_events.fold.costs import failed_calls, used_by
 from poweron_events.fold.state import Used
-from poweron_events.planning import TasksPlanned
+from poweron_events.round_events import TasksPlanned
 from poweron_services import telemetry
 from poweron_services.actions.action import Done, Order
 from poweron_services.models.call import Caller

@@ -12,13 +12,12 @@ from test_call import WORKFLOW, process, selection
 from poweron_events.content import ContentStore
 from poweron_events.errors import Unavailable
 from poweron_events.event import ModelCall
-from poweron_events.selection import SelectionRejected
+from poweron_events.step_events import SelectionRejected
 from poweron_services import telemetry
 from poweron_services.actions.output_formats import written
 from poweron_services.models.answers import SelectionAnswer
-from poweron_services.models.call import Called, Caller
+from poweron_services.models.call import Called, Caller, FallbackModel
 from poweron_services.models.chat_model import ChatModel, Completion, TooLong
-from poweron_services.models.model_choice import FallbackModel
 from poweron_services.models.prompts import Prompt, SelectionPrompt
 from poweron_services.models.scripted import ScriptedModel
 from poweron_services.settings.config import Settings
@@ -76,7 +75,7 @@ async def test_where_a_model_cannot_be_reached_the_next_one_answers_at_once() ->
 
 
 async def test_where_none_can_be_reached_the_first_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("poweron_services.models.call_tries.FIRST_PAUSE", 0.01)
+    monkeypatch.setattr("poweron_services.models.call.FIRST_PAUSE", 0.01)
     first, second = (Saying(name, Unavailable("It is away.")) for name in ("first", "second"))
 
     async def back(prompt: Prompt) -> Completion:

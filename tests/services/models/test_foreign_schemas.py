@@ -13,7 +13,7 @@ from jsonschema import Draft202012Validator
 from builders import Told, planned, requested
 from poweron_events.catalog import ActionSpec
 from poweron_events.json_schema import UnusableSchema
-from poweron_events.selection import ParametersSchema, SchemaField
+from poweron_events.step_events import ParametersSchema, SchemaField
 from poweron_services.decider.schema_check import (
     ENDLESS,
     Unfit,

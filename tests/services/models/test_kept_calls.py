@@ -17,7 +17,7 @@ from poweron_events.errors import Unavailable
 from poweron_events.event import ModelCall
 from poweron_services.models.answers import PlanningAnswer
 from poweron_services.models.call import Called, Caller, Decided
-from poweron_services.roles import content_retry
+from poweron_services.roles import action_results
 from poweron_services.roles.action_execution import KeptCalls
 from poweron_services.settings.config import Provider
 
@@ -135,7 +135,7 @@ class Silent(ContentStore):
 @pytest.mark.req("L-10")
 @pytest.mark.timeout(10)
 async def test_an_answer_of_a_step_is_kept_and_recalled_within_a_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(content_retry, "STORE_TIMEOUT", 0.01)
+    monkeypatch.setattr(action_results, "STORE_TIMEOUT", 0.01)
     kept = KeptCalls(Silent.at("memory:///"), WORKFLOW.id, "key")
     with capture_logs() as logs:
         await kept.keep(planning(), Called("The total is 42.", CALL))

@@ -18,7 +18,7 @@ from poweron_projections.log_guard import GuardedLog
 from poweron_services.client.connect import Connections
 from poweron_services.client.follow import Callbacks
 from poweron_services.models.builtin import BuiltinModel
-from poweron_services.models.model_choice import StagedModel
+from poweron_services.models.call import StagedModel
 from poweron_services.models.prompts import ParametersPrompt, Template
 from poweron_services.models.scripted import ScriptedModel
 from poweron_services.settings.config import Settings

@@ -18,9 +18,8 @@ from poweron_events.content import ContentStore
 from poweron_events.event import CriterionProgress
 from poweron_events.fold.history import render
 from poweron_events.fold.state import ChatMessage, Workflow
-from poweron_events.observation import Observation, Preview
 from poweron_events.request import MAX_PROMPT
-from poweron_events.selection import SchemaField, SelectionRejected
+from poweron_events.step_events import Observation, Preview, SchemaField, SelectionRejected
 from poweron_services.actions.process_prompts import TEMPLATE as PROCESS
 from poweron_services.decider.references import documents_at_hand, resolve
 from poweron_services.models import prompts

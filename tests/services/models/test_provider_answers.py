@@ -16,7 +16,7 @@ from werkzeug import Response
 from poweron_events.errors import PowerOnError, Refused, Unavailable
 from poweron_services.models.answers import PlanningAnswer, parse
 from poweron_services.models.chat_model import Completion, TooLong, UnreadableAnswer
-from poweron_services.models.providers.request_meter import WRAPPING
+from poweron_services.models.providers.http_client import WRAPPING
 from poweron_services.settings.config import Provider
 
 pytestmark = pytest.mark.usefixtures("one_ssl_context")

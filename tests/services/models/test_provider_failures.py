@@ -24,7 +24,7 @@ from builders import Told, requested
 from poweron_events.content import ContentStore
 from poweron_events.errors import PowerOnError, Refused, Unavailable
 from poweron_services.decider.rules import allowance
-from poweron_services.models import call_tries
+from poweron_services.models import call
 from poweron_services.models.answers import PlanningAnswer, Unacceptable, parse
 from poweron_services.models.call import Called, Caller
 from poweron_services.models.chat_model import Completion, TooLong, UnreadableAnswer
@@ -53,7 +53,7 @@ async def called(server: HTTPServer, provider: Provider) -> Called:
 
 @pytest.fixture
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(call_tries, "FIRST_PAUSE", 0.001)
+    monkeypatch.setattr(call, "FIRST_PAUSE", 0.001)
 
 
 async def refused(
@@ -297,7 +297,7 @@ async def test_bodies_that_cannot_be_read_are_refused_in_the_end(httpserver: HTT
         await called(httpserver, "openai")
     assert [line["seconds"] is None for line in lines] == [False, False, False, True]
     assert raised.value.code == "model_misconfigured"
-    assert len(playing.asked) == call_tries.UNREADABLE_ANSWERS
+    assert len(playing.asked) == call.UNREADABLE_ANSWERS
 
 
 @pytest.mark.req("S42")

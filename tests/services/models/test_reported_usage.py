@@ -4,8 +4,8 @@ import pytest
 from pydantic_ai.usage import RequestUsage
 
 from poweron_services.models.chat_model import free
+from poweron_services.models.providers.http_client import WRAPPING, Outgoing
 from poweron_services.models.providers.provider_model import Usage, usage_of
-from poweron_services.models.providers.request_meter import WRAPPING, Outgoing
 
 PROSE = b"The exhibition opens on 3 May. " * 200
 TABLE = b"| 1" + b" " * 90 + b"|\n"

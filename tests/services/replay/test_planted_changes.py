@@ -15,7 +15,7 @@ from poweron_services.decider.rules import Stop
 from poweron_services.decider.validation import NotAllowed
 from poweron_services.models.prompts import Template
 from poweron_services.replay.action_specs import KnownActions
-from poweron_services.replay.workflow_replay import replay
+from poweron_services.replay.replay_processes import replay
 from poweron_services.roles import (
     observation_builder,
     parameterizer,

@@ -28,7 +28,7 @@ from poweron_services.models.chat_model import Completion
 from poweron_services.models.prompts import ActionsPrompt, ProcessPrompt, Prompt, Template
 from poweron_services.replay.action_specs import OURS, KnownActions
 from poweron_services.replay.decision_replay import Replayed
-from poweron_services.replay.workflow_replay import Counted, replay
+from poweron_services.replay.replay_processes import Counted, replay
 from poweron_services.roles import refiner
 from poweron_services.settings.config import Provider
 

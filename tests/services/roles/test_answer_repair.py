@@ -10,10 +10,8 @@ from test_normalisation import READ, asked
 from builders import At, Told, requested
 from poweron_events.catalog import CATALOG
 from poweron_events.content import ContentStore
-from poweron_events.outcome import AnswerRejected
-from poweron_events.planning import TasksPlanned
-from poweron_events.refinement import RefinementDecided
-from poweron_events.selection import ActionSelected, SelectionRejected
+from poweron_events.round_events import AnswerRejected, TasksPlanned
+from poweron_events.step_events import ActionSelected, RefinementDecided, SelectionRejected
 from poweron_services.models.call import Caller
 from poweron_services.models.scripted import ScriptedModel
 from poweron_services.roles.planner import Planner

@@ -16,7 +16,7 @@ from poweron_events.fold.state import ChatMessage, Workflow
 from poweron_events.request import EarlierRounds, LabelledDocuments, Spent, workflow_id
 from poweron_services.connectors.document_reader import ExtractedDocument, LoadBytes, OnPage, Section
 from poweron_services.decider.references import UnknownReference
-from poweron_services.intake.earlier_rounds import compact, summarise_rounds
+from poweron_services.intake.request_judge import compact, summarise_rounds
 from poweron_services.models.builtin import BuiltinModel
 from poweron_services.models.chat_model import Completion
 from poweron_services.models.prompts import ProcessPrompt, Prompt

@@ -12,14 +12,14 @@ from builders import At, Told, cancellation, document, planned, requested
 from poweron_events import codec
 from poweron_events.content import ContentStore
 from poweron_events.errors import Refused, Unavailable
-from poweron_events.execution import ActionResult
+from poweron_events.step_events import ActionResult
 from poweron_services.actions.action import Done, Failed, Order
 from poweron_services.actions.action import document as written
 from poweron_services.decider.approval import NEVER, Approval
 from poweron_services.models.call import Caller
 from poweron_services.models.prompts import ProcessPrompt, Template
 from poweron_services.models.scripted import ScriptedModel
-from poweron_services.roles import content_retry
+from poweron_services.roles import action_results
 from poweron_services.roles.action_execution import Execution
 from poweron_services.roles.claims import GRACE_MS, Assignment
 from poweron_services.roles.executor import Executor
@@ -334,7 +334,7 @@ async def test_a_content_store_that_is_unavailable_for_a_moment_costs_no_result(
 
 @pytest.mark.req("E-10")
 async def test_a_content_store_that_stays_away_ends_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(content_retry, "STORE_TIMEOUT", 0.01)
+    monkeypatch.setattr(action_results, "STORE_TIMEOUT", 0.01)
     with capture_logs():
         (completed,) = await ran(executor(Counting(), content=flaky(99)), ready())
     assert completed.outcome == "failed"
@@ -362,7 +362,7 @@ async def test_an_action_waits_for_its_documents_while_the_content_store_is_unav
 
 @pytest.mark.req("L-10")
 async def test_documents_that_stay_away_end_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(content_retry, "STORE_TIMEOUT", 0.01)
+    monkeypatch.setattr(action_results, "STORE_TIMEOUT", 0.01)
     action = Counting()
     completed = await reads(action, failures=99)
     assert (completed.outcome, action.runs) == ("failed", [])

@@ -7,8 +7,8 @@ from doubles import Counting
 from test_executor import PLACES, Stand, executor, places, ran, ready
 
 from builders import At, Told, planned, requested
-from poweron_events.execution import ApprovalRequested
 from poweron_events.request import Requester
+from poweron_events.step_events import ApprovalRequested
 from poweron_services.decider.approval import Approval
 from poweron_services.roles.executor import Executor
 

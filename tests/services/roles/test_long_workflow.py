@@ -9,11 +9,11 @@ from minds import Honest
 from test_prompts import MOST
 
 from builders import follow_up
-from poweron_events.execution import ActionResult
 from poweron_events.fold.history import render, reverse_chronological
 from poweron_events.request import Spent, workflow_id
+from poweron_events.step_events import ActionResult
 from poweron_services.actions.action import Done, document
-from poweron_services.intake.earlier_rounds import summarise_rounds
+from poweron_services.intake.request_judge import summarise_rounds
 from poweron_services.models.prompts import (
     ActionsPrompt,
     PlanningPrompt,

@@ -15,9 +15,7 @@ from poweron_events.catalog import CATALOG
 from poweron_events.codec import dumps
 from poweron_events.content import ContentStore
 from poweron_events.event import Model
-from poweron_events.observation import Observation
-from poweron_events.refinement import RefinementDecided
-from poweron_events.selection import ActionSelected, SelectionRejected
+from poweron_events.step_events import ActionSelected, Observation, RefinementDecided, SelectionRejected
 from poweron_services.decider.references import UnknownReference, as_listed, resolve
 from poweron_services.models.answers import (
     ActionsAnswer,

@@ -16,10 +16,10 @@ from minds import COURSE, CRITERION, ORDERS, PLAN, Honest, Obedient
 from modes import MODES
 
 from poweron_events.event import DocumentRef
-from poweron_events.execution import ActionResult
 from poweron_events.fold.evolve import evolve
 from poweron_events.fold.state import Workflow, max_steps
 from poweron_events.request import Budgets, workflow_id
+from poweron_events.step_events import ActionResult
 from poweron_services.actions.action import Done, document
 from poweron_services.decider.approval import Approval
 from poweron_services.models.prompts import Prompt

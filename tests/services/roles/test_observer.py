@@ -6,9 +6,8 @@ from builders import At, Told, document, planned, requested
 from poweron_events.catalog import CATALOG
 from poweron_events.content import ContentStore
 from poweron_events.event import UnreadDocument, WebPage
-from poweron_events.execution import ActionCompleted, PageFindings
 from poweron_events.fold.history import findings
-from poweron_events.observation import Omitted
+from poweron_events.step_events import ActionCompleted, Omitted, PageFindings
 from poweron_services.roles.observation_builder import observe_build
 from poweron_services.roles.observer import Observer
 

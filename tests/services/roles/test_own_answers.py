@@ -7,7 +7,7 @@ from doubles import script
 
 from builders import At, Told, document, planned, requested
 from poweron_events.content import ContentStore
-from poweron_events.observation import Observation
+from poweron_events.step_events import Observation
 from poweron_services.models.call import Caller
 from poweron_services.models.scripted import ScriptedModel
 from poweron_services.roles.reviewer import Reviewer

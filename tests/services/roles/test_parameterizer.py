@@ -8,7 +8,7 @@ from doubles import script
 from builders import At, Told, planned, requested
 from poweron_events.catalog import CATALOG
 from poweron_events.content import ContentStore
-from poweron_events.parameters import ParametersRejected, ParametersSet
+from poweron_events.step_events import ParametersRejected, ParametersSet
 from poweron_services.decider.validation import fields_of
 from poweron_services.models.call import Caller
 from poweron_services.models.scripted import ScriptedModel

@@ -6,8 +6,7 @@ from doubles import TASK, script
 from builders import Told, requested
 from poweron_events.catalog import CATALOG
 from poweron_events.content import ContentStore
-from poweron_events.outcome import AnswerRejected
-from poweron_events.planning import TasksPlanned
+from poweron_events.round_events import AnswerRejected, TasksPlanned
 from poweron_services.decider.rules import BudgetUsedUp
 from poweron_services.models.answers import Unacceptable
 from poweron_services.models.call import Caller

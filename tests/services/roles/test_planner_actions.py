@@ -10,11 +10,9 @@ from poweron_events.catalog import CATALOG
 from poweron_events.codec import dumps
 from poweron_events.content import ContentStore
 from poweron_events.fold.history import reverse_chronological
-from poweron_events.observation import Observation
-from poweron_events.outcome import AnswerRejected
-from poweron_events.planning import ActionsPlanned
 from poweron_events.request import EarlierRounds
-from poweron_events.selection import ActionSelected
+from poweron_events.round_events import ActionsPlanned, AnswerRejected
+from poweron_events.step_events import ActionSelected, Observation
 from poweron_services.models.answers import Unacceptable
 from poweron_services.models.call import Caller
 from poweron_services.models.prompts import ActionsPrompt

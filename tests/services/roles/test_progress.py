@@ -18,10 +18,10 @@ from poweron_events.fold.state import Workflow
 from poweron_events.log import Message, Record
 from poweron_events.log.memory import MemoryProgress
 from poweron_events.progress import StepProgress
-from poweron_services.cli import bar_columns, progress_bar
+from poweron_services.cli import progress_bar
 from poweron_services.cli.context import AS_JSON
 from poweron_services.cli.progress_bar import ProgressWatch, StepBar
-from poweron_services.client.step_progress import follow_amounts, follow_progress
+from poweron_services.client.follow import follow_amounts, follow_progress
 from poweron_services.roles import progress_sender
 from poweron_services.roles.progress_sender import ProgressSender
 
@@ -191,7 +191,7 @@ def screen(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
     """What a terminal of 80 columns is sent."""
     written = io.StringIO()
     terminal = Console(file=written, force_terminal=True, width=80, color_system=None, highlight=False)
-    monkeypatch.setattr(bar_columns, "stderr", terminal)
+    monkeypatch.setattr(progress_bar, "stderr", terminal)
     monkeypatch.setattr(progress_bar, "stderr", terminal)
     return written
 

@@ -8,9 +8,8 @@ from doubles import CRITERION, script
 from builders import At, Told, planned, requested, step
 from poweron_events.catalog import CATALOG
 from poweron_events.content import ContentStore
-from poweron_events.observation import Observation, Omitted, Preview
-from poweron_events.outcome import AnswerRejected
-from poweron_events.refinement import RefinementDecided
+from poweron_events.round_events import AnswerRejected
+from poweron_events.step_events import Observation, Omitted, Preview, RefinementDecided
 from poweron_events.stream import WorkflowEvent
 from poweron_services.models.call import Caller
 from poweron_services.models.scripted import ScriptedModel

@@ -22,12 +22,12 @@ from poweron_services.connectors.document_reader import DocumentReader
 from poweron_services.connectors.page_reader import PageReader
 from poweron_services.connectors.report_renderer import ReportRenderer
 from poweron_services.connectors.search.search_engine import open_search
-from poweron_services.connectors.web.web_settings import WebSettings
+from poweron_services.connectors.web.web_rules import WebSettings
 from poweron_services.connectors.web_access import Web, open_web
 from poweron_services.models.chat_model import ChatModel
 from poweron_services.runtime import worker
+from poweron_services.settings.action_variables import SearchKeys
 from poweron_services.settings.config import Settings
-from poweron_services.settings.search_variables import SearchKeys
 
 pytestmark = pytest.mark.usefixtures("logged")
 

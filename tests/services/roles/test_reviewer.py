@@ -11,9 +11,8 @@ from poweron_events import codec
 from poweron_events.catalog import CATALOG
 from poweron_events.content import ContentStore
 from poweron_events.event import UnreadDocument
-from poweron_events.execution import ApprovalDenied
-from poweron_events.observation import Observation
-from poweron_events.outcome import AnswerRejected, DeadlinePassed, RoundCompleted
+from poweron_events.round_events import AnswerRejected, DeadlinePassed, RoundCompleted
+from poweron_events.step_events import ApprovalDenied, Observation
 from poweron_services.models.call import Caller
 from poweron_services.models.prompts import MessagePrompt
 from poweron_services.models.scripted import ScriptedModel

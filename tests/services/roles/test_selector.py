@@ -9,8 +9,8 @@ from doubles import script
 from builders import CALL, At, Told, document, planned, requested
 from poweron_events.catalog import CATALOG, ActionSpec
 from poweron_events.content import ContentStore
-from poweron_events.planning import ActionsPlanned, PlannedAction
-from poweron_events.selection import ActionSelected, SelectionRejected
+from poweron_events.round_events import ActionsPlanned, PlannedAction
+from poweron_events.step_events import ActionSelected, SelectionRejected
 from poweron_services.models.call import Caller
 from poweron_services.models.scripted import ScriptedModel
 from poweron_services.roles.selector import Selector, generate_react_plan_selection_prompt

@@ -5,7 +5,7 @@ from typing import Final
 import pytest
 from processor_time import within
 
-from poweron_services.actions.whole_tasks import MOST_READ, needs_everything
+from poweron_services.actions.document_answer import MOST_READ, needs_everything
 
 EVERYTHING: Final = {
     "en": (

@@ -9,14 +9,10 @@ from typing import Any
 import pytest
 from doubles import CRITERION, TASK, Counting, World, script
 
-from poweron_events.execution import ActionCompleted, ActionResult
 from poweron_events.fold.costs import model_calls
 from poweron_events.fold.state import Workflow
-from poweron_events.outcome import RoundCompleted, TaskReviewed
-from poweron_events.parameters import ParametersSet
-from poweron_events.planning import TasksPlanned
-from poweron_events.refinement import RefinementDecided
-from poweron_events.selection import ActionSelected
+from poweron_events.round_events import RoundCompleted, TaskReviewed, TasksPlanned
+from poweron_events.step_events import ActionCompleted, ActionResult, ActionSelected, ParametersSet, RefinementDecided
 from poweron_services import telemetry
 from poweron_services.actions.action import Done, document
 from poweron_services.models.prompts import (

@@ -11,8 +11,8 @@ from structlog.testing import capture_logs
 from builders import cancellation, requested
 from poweron_events.errors import Refused, Unavailable
 from poweron_events.fold.state import Workflow
-from poweron_events.outcome import AnswerRejected
 from poweron_events.request import workflow_id
+from poweron_events.round_events import AnswerRejected
 from poweron_services import telemetry
 from poweron_services.cli.advice import advice_for
 from poweron_services.models.chat_model import Completion

@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 
 from builders import cancellation
 from poweron_events import retry
-from poweron_events.execution import ActionCompleted, ActionStarted
+from poweron_events.step_events import ActionCompleted, ActionStarted
 from poweron_services.roles import claims
 from poweron_services.runtime import worker
 

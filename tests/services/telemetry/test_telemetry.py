@@ -139,7 +139,7 @@ async def test_a_task_that_nobody_waits_for_is_logged_with_a_code(
 def test_an_error_line_of_a_library_is_a_warning_and_one_of_our_own_is_not(capsys: pytest.CaptureFixture[str]) -> None:
     telemetry.configure("info")
     logging.getLogger("library.client").error("Unable to connect to %s", "node 1", extra={"node": 1})
-    logging.getLogger("poweron_events.outages").error("disk_full", extra={"error": "no room"})
+    logging.getLogger("poweron_events.retry").error("disk_full", extra={"error": "no room"})
     library, ours = map(json.loads, capsys.readouterr().err.splitlines())
     assert (library["event"], library["level"], library["node"]) == ("Unable to connect to node 1", "warning", 1)
     assert (ours["event"], ours["level"], ours["error"]) == ("disk_full", "error", "no room")

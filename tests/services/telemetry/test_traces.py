@@ -23,9 +23,9 @@ from builders import cancellation, requested
 from poweron_events import codec
 from poweron_events.envelope import envelop
 from poweron_events.errors import Refused, Unavailable
-from poweron_events.execution import ActionResult
 from poweron_events.log import Message
 from poweron_events.request import workflow_id
+from poweron_events.step_events import ActionResult
 from poweron_services import telemetry
 from poweron_services.actions.action import Done, document
 from poweron_services.telemetry import exporting

@@ -18,9 +18,9 @@ from poweron_events.client import Heard
 from poweron_events.codec import read, sha256
 from poweron_events.content import ContentStore
 from poweron_events.event import ModelCall
-from poweron_events.execution import ActionStarted
 from poweron_events.fold.evolve import evolve
 from poweron_events.fold.state import Workflow
+from poweron_events.step_events import ActionStarted
 from poweron_events.topics import PARTITIONS, partition_of
 from poweron_services.telemetry.spans import Span, context_of
 from poweron_services.trace_export import openinference

@@ -2,10 +2,14 @@
 
 Later steps read `markdown()`. It escapes lines of a section that begin with `# ` or `## ` with a backslash, so that
 none of them can pass for a heading of the document. Metadata and notes follow the text.
+
+A document within a mail or an archive is loaded only when it is read.
 """
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
 from typing import Literal
 
 MOST_PLACES = 10  # of one kind, that a note lists
@@ -80,3 +84,22 @@ def _places(places: list[str]) -> str:
     names = [place for place in places if place]
     more = [f"and {len(names) - MOST_PLACES} more"] if len(names) > MOST_PLACES else []
     return f" ({', '.join([*names[:MOST_PLACES], *more])})" if names else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    kind: str  # "attachment", "file" or "mail"
+    path: str
+    size: int  # bytes, at most; 0 if unknown
+    load: Callable[[], bytes]
+    extension: str = ""
+    """The extension of a member that has a number instead of a name."""
+
+    @property
+    def name(self) -> str:
+        return (PurePosixPath(self.path).name or self.path) + self.extension
+
+    @property
+    def place(self) -> str:
+        """The locator of the member, without the commas that separate locators."""
+        return f"{self.kind} {' '.join(self.path.replace(',', ' ').split())}"

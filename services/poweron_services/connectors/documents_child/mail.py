@@ -10,9 +10,8 @@ from functools import partial
 from typing import Any
 
 from poweron_services.connectors.documents_child import media_types, plain_text, text_encodings, webpage
-from poweron_services.connectors.documents_child.document import Section
+from poweron_services.connectors.documents_child.document import Member, Section
 from poweron_services.connectors.documents_child.limits import ReadLimits
-from poweron_services.connectors.documents_child.member import Member
 from poweron_services.connectors.documents_child.readers import Fact, Note, Part
 
 LOADED = (contentmanager, generator)  # modules that the library would otherwise import while it reads

@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator
 from functools import partial
 
+from poweron_services.connectors.documents_child.document import Member
 from poweron_services.connectors.documents_child.limits import ReadLimits
-from poweron_services.connectors.documents_child.member import Member
 from poweron_services.connectors.documents_child.readers import Fact, Part
 
 _BETWEEN = re.compile(rb"(?:\A|\n\r?\n)From [^\r\n]*\r?\n(?=[A-Za-z][A-Za-z0-9-]*:)")

@@ -29,9 +29,8 @@ from poweron_services.connectors.documents_child import (
     xml_text,
     zip_files,
 )
-from poweron_services.connectors.documents_child.document import Section, Unreadable
+from poweron_services.connectors.documents_child.document import Member, Section, Unreadable
 from poweron_services.connectors.documents_child.limits import MEGABYTE, ReadLimits
-from poweron_services.connectors.documents_child.member import Member
 from poweron_services.connectors.documents_child.readers import (
     CONTAINERS,
     WORDS_FOR,

@@ -8,11 +8,10 @@ import zipfile
 from collections.abc import Iterator
 from typing import Any
 
-from poweron_services.connectors.documents_child.archive import check
 from poweron_services.connectors.documents_child.document import Section, Unreadable
 from poweron_services.connectors.documents_child.headings import OutlineBlock, sections
 from poweron_services.connectors.documents_child.limits import ReadLimits
-from poweron_services.connectors.documents_child.office_facts import office_facts, parsed
+from poweron_services.connectors.documents_child.office_parts import check, office_facts, parsed
 from poweron_services.connectors.documents_child.pipe_tables import first_row_is_header, pipe_table
 from poweron_services.connectors.documents_child.readers import Fact, Link, OmittedPart, Part
 from poweron_services.connectors.documents_child.sheet_tables import Cell, spread

@@ -8,10 +8,9 @@ from typing import Any
 from oxmsg import Message
 
 from poweron_services.connectors.documents_child import webpage
-from poweron_services.connectors.documents_child.document import Unreadable
+from poweron_services.connectors.documents_child.document import Member, Unreadable
 from poweron_services.connectors.documents_child.limits import ReadLimits
 from poweron_services.connectors.documents_child.mail import text_of_mail
-from poweron_services.connectors.documents_child.member import Member
 from poweron_services.connectors.documents_child.readers import Fact, Note, Part
 
 LOADED = (email.parser,)

@@ -1,10 +1,12 @@
 """The reader of PDF: one section per page, from the positions of its words and the rules between them."""
 
+import codecs
 import ctypes
 import math
+import re
 import time
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import reduce
 from types import SimpleNamespace
 from typing import Any
@@ -17,11 +19,10 @@ from poweron_services.connectors.documents_child.document import Section, Unread
 from poweron_services.connectors.documents_child.limits import ReadLimits
 from poweron_services.connectors.documents_child.line_ends import mended, with_break, words_of
 from poweron_services.connectors.documents_child.page_layout import Piece, blocks, lines_of
-from poweron_services.connectors.documents_child.page_rules import Edge, drawn
-from poweron_services.connectors.documents_child.page_words import MOST_LETTERS, words
-from poweron_services.connectors.documents_child.pdf_facts import pdf_facts
+from poweron_services.connectors.documents_child.page_words import MOST_LETTERS, Edge, drawn, words
 from poweron_services.connectors.documents_child.pipe_tables import looks_like_header, pipe_table
 from poweron_services.connectors.documents_child.readers import (
+    Fact,
     Link,
     Note,
     OmittedPart,
@@ -30,6 +31,26 @@ from poweron_services.connectors.documents_child.readers import (
     Part,
     Picture,
 )
+
+NAMES = {"Title": "title", "Author": "author", "Subject": "subject", "Keywords": "keywords"}
+DATES = {"CreationDate": "created", "ModDate": "modified"}
+
+codecs.lookup("utf-16-le")  # of the values; no codec can be loaded once a document is being read
+_DATE = re.compile(r"D?:?(\d{4})(\d\d)(\d\d)")
+
+
+def pdf_facts(about: Mapping[str, Any], pages: int) -> Iterator[Fact]:
+    """Yield the facts of the information dictionary, which may hold anything; placeholders of programs are skipped."""
+    for key, name in NAMES.items():
+        value = about.get(key)
+        if isinstance(value, str) and value.strip("() ").lower() not in {"", "anonymous", "untitled", "unspecified"}:
+            yield Fact(name, value)
+    for key, name in DATES.items():
+        match = _DATE.match(str(about.get(key) or ""))
+        if match:
+            yield Fact(name, "-".join(match.groups()))
+    yield Fact("pages", str(pages))
+
 
 MOSTLY = 0.5  # of a page that pictures cover; with no more than one line of text, the page is a picture
 FEW_WORDS = 15

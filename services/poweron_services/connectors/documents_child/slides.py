@@ -8,14 +8,17 @@ import pptx
 from pptx.enum.shapes import MSO_SHAPE_TYPE
 from pptx.oxml.ns import qn
 
-from poweron_services.connectors.documents_child.archive import check
 from poweron_services.connectors.documents_child.document import Section
-from poweron_services.connectors.documents_child.drawings import DIAGRAM, chart_texts, diagram_list
-from poweron_services.connectors.documents_child.equations import EQUATION, linear
 from poweron_services.connectors.documents_child.limits import ReadLimits
-from poweron_services.connectors.documents_child.office_facts import (
+from poweron_services.connectors.documents_child.office_parts import (
     ALTERNATIVES,
     CHOICE,
+    DIAGRAM,
+    EQUATION,
+    chart_texts,
+    check,
+    diagram_list,
+    linear,
     office_facts,
     parsed,
 )

@@ -13,18 +13,31 @@ import docx
 from docx.opc.constants import RELATIONSHIP_TYPE
 from docx.oxml.ns import qn
 
-from poweron_services.connectors.documents_child.archive import check
 from poweron_services.connectors.documents_child.document import Section
-from poweron_services.connectors.documents_child.drawings import CHART, DIAGRAM, chart_texts, diagram_list
 from poweron_services.connectors.documents_child.headings import OutlineBlock, sections
 from poweron_services.connectors.documents_child.limits import ReadLimits
-from poweron_services.connectors.documents_child.office_facts import office_facts, parsed
+from poweron_services.connectors.documents_child.office_parts import (
+    CHART,
+    DIAGRAM,
+    chart_texts,
+    check,
+    diagram_list,
+    office_facts,
+    parsed,
+)
 from poweron_services.connectors.documents_child.pipe_tables import first_row_is_header, pipe_table
 from poweron_services.connectors.documents_child.readers import Link, OmittedPart, Part
 from poweron_services.connectors.documents_child.sheet_tables import Cell, spread
-from poweron_services.connectors.documents_child.word_asides import changes, comments, notes
 from poweron_services.connectors.documents_child.word_numbers import BULLET, Numbers
-from poweron_services.connectors.documents_child.word_text import REMOVED, has_shown_breaks, page_breaks, runs_text
+from poweron_services.connectors.documents_child.word_text import (
+    REMOVED,
+    changes,
+    comments,
+    has_shown_breaks,
+    notes,
+    page_breaks,
+    runs_text,
+)
 
 LABELLED = 2  # columns of a table of labels and values
 TITLE, HEADING = 1, 2  # levels; a title ranks above "heading 1"

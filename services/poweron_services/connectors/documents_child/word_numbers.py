@@ -12,7 +12,7 @@ from typing import Any, Final
 from docx.opc.constants import RELATIONSHIP_TYPE
 from docx.oxml.ns import qn
 
-from poweron_services.connectors.documents_child.office_facts import parsed
+from poweron_services.connectors.documents_child.office_parts import parsed
 
 BULLET: Final = "-"
 NO_LIST: Final = "0"

@@ -5,10 +5,9 @@ import zipfile
 from collections.abc import Iterator
 from functools import partial
 
-from poweron_services.connectors.documents_child.archive import check_sizes, why_unsafe
-from poweron_services.connectors.documents_child.document import Unreadable
+from poweron_services.connectors.documents_child.document import Member, Unreadable
 from poweron_services.connectors.documents_child.limits import ReadLimits
-from poweron_services.connectors.documents_child.member import Member
+from poweron_services.connectors.documents_child.office_parts import check_sizes, why_unsafe
 from poweron_services.connectors.documents_child.readers import Fact, Part
 
 ENCRYPTED = 0x1  # a bit of the flags of a file

@@ -18,14 +18,14 @@ from poweron_events.redaction import redacted
 from poweron_services.background_tasks import BackgroundTasks
 from poweron_services.connectors.mcp.server_list import HttpServer, ToolServerEntry, secrets_of
 from poweron_services.connectors.mcp.tool_description import ToolDescription, what_changed
-from poweron_services.connectors.web.web_settings import WebSettings
+from poweron_services.connectors.web.web_rules import WebSettings
 from poweron_services.settings.secret_redaction import SecretRedaction
 
 if TYPE_CHECKING:
     from mcp_types import CallToolResult
 
-    from poweron_services.connectors.mcp.streams import Traffic
     from poweron_services.connectors.mcp.tool_session import OnProgress, ToolSession
+    from poweron_services.connectors.mcp.transports import Traffic
 
 log = structlog.get_logger()
 
@@ -172,8 +172,8 @@ class ToolServer:
 
     async def _run(self, ready: "asyncio.Future[ToolSession]") -> None:
         """Own the connection from its start to its end."""
-        from poweron_services.connectors.mcp.streams import Traffic  # noqa: PLC0415 - the SDK takes a second to import
         from poweron_services.connectors.mcp.tool_session import tool_session  # noqa: PLC0415
+        from poweron_services.connectors.mcp.transports import Traffic  # noqa: PLC0415 - the SDK takes a second to import
 
         traffic = Traffic()
         try:

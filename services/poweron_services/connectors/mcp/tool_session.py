@@ -24,12 +24,10 @@ from pydantic import JsonValue, ValidationError
 
 from poweron_events.errors import Unavailable
 from poweron_events.validation_messages import explain
-from poweron_services.connectors.mcp.http_transport import http_streams
 from poweron_services.connectors.mcp.server_list import StdioServer, ToolServerEntry
-from poweron_services.connectors.mcp.stdio_transport import stdio_streams
-from poweron_services.connectors.mcp.streams import Incoming, Traffic, let_in
 from poweron_services.connectors.mcp.tool_description import MAX_TOOLS, ToolDescription
-from poweron_services.connectors.web.web_settings import WebSettings
+from poweron_services.connectors.mcp.transports import Incoming, Traffic, http_streams, let_in, stdio_streams
+from poweron_services.connectors.web.web_rules import WebSettings
 
 MAX_PAGES: Final = 50  # of the list of tools
 ENDED: Final = -32_000  # the SDK's code for a closed connection

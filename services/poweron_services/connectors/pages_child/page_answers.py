@@ -28,7 +28,7 @@ class LinkedPage:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """The fields are those of `poweron_services.connectors.page_text.PageText`."""
+    """The fields are those of `poweron_services.connectors.page_child.PageText`."""
 
     text: str
     title: str

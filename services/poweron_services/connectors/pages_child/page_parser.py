@@ -1,17 +1,28 @@
 """Reading of an HTML page into its main text and metadata.
 
 libxml2 stops at 256 nested elements and reports it only in its error log; a page cut there is marked as truncated.
+
+trafilatura finds the main text by weighing parts of the text against each other, which works for articles but not for
+pages of a few lines. Those are read as documents are, and so are huge pages and pages where it omitted tables or lists
+that are wanted.
 """
 
 import codecs
 import re
 from collections.abc import Iterator
+from copy import copy
+from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
+import ada_url
+import lxml.etree  # type: ignore[import-untyped] # it has no stubs
 import lxml.html  # type: ignore[import-untyped] # it has no stubs
+import trafilatura
 
 from poweron_services.connectors.documents_child import text_encodings
 from poweron_services.connectors.documents_child.document import Unreadable
+from poweron_services.connectors.documents_child.headings import OutlineBlock
 from poweron_services.connectors.documents_child.limits import ReadLimits
 from poweron_services.connectors.documents_child.readers import clean
 from poweron_services.connectors.documents_child.webpage import (
@@ -19,19 +30,197 @@ from poweron_services.connectors.documents_child.webpage import (
     BUTTONS,
     COOKIES,
     NESTED_TOO_DEEPLY,
+    drop_consent,
     is_too_deep,
     label,
+    main_blocks,
 )
-from poweron_services.connectors.pages_child.main_text import has_many_elements, main_text
-from poweron_services.connectors.pages_child.page_answers import Obstacle, Page, PageQuestion
-from poweron_services.connectors.pages_child.page_facts import (
-    PageOrigin,
-    canonical_url,
-    language,
-    links,
-    origin,
-    title_of,
-)
+from poweron_services.connectors.pages_child.page_answers import LinkedPage, Obstacle, Page, PageQuestion, TextFormat
+
+LINKS = 1_000  # of a page
+LOOKED_AT = 5_000  # links that are examined; not all of them are web addresses
+LINK_TEXT = 200  # characters
+ADDRESS = 2_000  # characters
+LONG = 300  # characters; a longer paragraph does not name the author or date of the page
+
+_LANGUAGE = re.compile(r"[a-z]{2,3}(?=$|[-_])")
+_LANGUAGES = ("./@lang", ".//meta[@http-equiv='content-language']/@content", ".//meta[@property='og:locale']/@content")
+_CANONICAL = (".//link[@rel='canonical']/@href", ".//meta[@property='og:url']/@content")
+_TELLING_NOTHING = ("nav", "aside", "footer", "table", "ul", "ol", "form", "svg", "style")
+_AROUND = {"nav", "header", "footer", "aside"}
+
+
+@dataclass(frozen=True, slots=True)
+class PageOrigin:
+    """Who wrote the page, and when."""
+
+    title: str = ""
+    author: str = ""
+    published: str | None = None
+
+
+def origin(root: Any, url: str) -> PageOrigin:
+    """Extract the origin with trafilatura, without long or repetitive parts: searching those takes most of its time."""
+    about = copy(root)
+    lxml.etree.strip_elements(about, *_TELLING_NOTHING, with_tail=False)
+    for paragraph in [paragraph for paragraph in about.iter("p") if len(paragraph.text_content()) > LONG]:
+        paragraph.drop_tree()
+    try:
+        facts = trafilatura.extract_metadata(about, url, {"original_date": True, "extensive_search": False})
+    except Exception:  # noqa: BLE001 - a page's metadata may break the library: its text is read all the same
+        return PageOrigin(title_of(root))
+    return PageOrigin(facts.title or "", facts.author or "", facts.date)
+
+
+def title_of(root: Any) -> str:
+    return root.findtext(".//title") or ""
+
+
+def language(root: Any) -> str | None:
+    """The language that the page declares, such as `en`; the declaration may be wrong."""
+    for path in _LANGUAGES:
+        for value in root.xpath(path):
+            match = _LANGUAGE.match(value.strip().lower())
+            if match:
+                return match[0]
+    return None
+
+
+def canonical_url(root: Any, url: str) -> str | None:
+    for path in _CANONICAL:
+        for value in root.xpath(path):
+            address = _address(value, url)
+            if address:
+                return address
+    return None
+
+
+def links(root: Any, url: str) -> list[LinkedPage]:
+    """List each address once, without its fragment; links in the page's own text come before those in its menus."""
+    base = next((_address(reference, url) for reference in root.xpath(".//base/@href")), None) or url
+    pages: dict[str, LinkedPage] = {}
+    for reference, element in islice(_linking(root).items(), LOOKED_AT):
+        address = _address(reference, base).partition("#")[0]
+        if address and len(pages) < LINKS:
+            pages.setdefault(address, LinkedPage(address, " ".join(clean(element.text_content()).split())[:LINK_TEXT]))
+    return list(pages.values())
+
+
+def _linking(root: Any) -> dict[str, Any]:
+    """The first element of each link, by its address as written."""
+    around = {link for tag in _AROUND for part in root.iter(tag) for link in part.iter("a", "area")}
+    elements: dict[str, Any] = {}
+    for is_around in (False, True):
+        for element in root.iter("a", "area"):
+            if (element in around) is is_around and element.get("href"):
+                elements.setdefault(element.get("href"), element)
+    return elements
+
+
+def _address(reference: str, base: str) -> str:
+    """The absolute address; empty if it is not a web address or is far too long."""
+    try:
+        address = str(ada_url.URL(reference, base=base).href)
+    except ValueError:
+        return ""
+    return address if address.startswith(("https://", "http://")) and len(address) <= ADDRESS else ""
+
+
+FEW = 500  # characters; a page with fewer is a page of a few lines
+NOT_SURELY_MORE = 3_000  # characters; a shorter result may include the menus of a short page
+MANY = 50_000  # elements: trafilatura takes 50 to 100 seconds for a million of them
+EMPHASIS = ("b", "strong", "i", "em", "u")  # its marks would end up inside quotations
+AROUND = {"header", "nav", "aside", "footer"}
+HEADINGS = ("h1", "h2", "h3")
+
+_LIST_OR_TABLE = re.compile(r"(?:\| |- |1\. )")
+_WORD = re.compile(r"\w+")
+_ENDS = re.compile(r"[ \t]+$", re.MULTILINE)
+_ESCAPE = re.compile(r"\\([*_`~\[\]<>+.)-])")  # these would also end up inside quotations
+
+
+def main_text(root: Any, question: PageQuestion) -> str:
+    """Return the main text of a parsed page. The page is not modified unless it has too many elements."""
+    if has_many_elements(root):
+        return _render(main_blocks(_without_frame(root)), question.text_format)
+    page = copy(root)
+    lxml.etree.strip_tags(page, *EMPHASIS)
+    drop_consent(page)
+    _open(page)
+    _mark_main_part(page)
+    text = _text_by_trafilatura(page, question)
+    if question.depth == "basic" and len(text) >= NOT_SURELY_MORE:
+        return text
+    blocks = main_blocks(_without_frame(page))
+    is_short = sum(len(block.text) for block in blocks) < FEW
+    if is_short or not text or (question.depth == "advanced" and _lacks(text, blocks)):
+        return _render(blocks, question.text_format)
+    return text
+
+
+def has_many_elements(root: Any) -> bool:
+    """Return whether reading the page in the usual way would take far too long."""
+    return bool(root.xpath("count(//*)") > MANY)
+
+
+def _text_by_trafilatura(page: Any, question: PageQuestion) -> str:
+    extract = trafilatura.bare_extraction(
+        page,
+        url=question.url,
+        fast=True,
+        favor_recall=question.depth == "advanced",
+        include_comments=False,
+        include_tables=True,
+        include_formatting=question.text_format == "markdown",
+    )
+    if extract is None or isinstance(extract, dict):
+        return ""
+    text = _ENDS.sub("", extract.text or "")
+    return _ESCAPE.sub(r"\1", text) if question.text_format == "markdown" else text
+
+
+def _open(page: Any) -> None:
+    """Turn asides into articles if they hold most of the text, and show parts that are hidden until found."""
+    asides = list(page.iter("aside"))
+    if sum(len(aside.text_content()) for aside in asides) * 2 > len(page.text_content()):
+        for aside in asides:
+            aside.tag = "article"
+    for part in page.xpath(".//*[@hidden='until-found']"):
+        del part.attrib["hidden"]
+
+
+def _mark_main_part(page: Any) -> None:
+    """Wrap paragraphs that are directly in the body in a main part; otherwise they would count as stray."""
+    body = page.find("body")
+    if body is None or body.find("p") is None or any(page.find(f".//{tag}") is not None for tag in ("main", "article")):
+        return
+    main = lxml.etree.SubElement(body, "main")
+    main.text, body.text = body.text, None
+    main.extend(part for part in list(body) if part is not main and part.tag not in AROUND)
+
+
+def _without_frame(page: Any) -> Any:
+    """Remove everything around the main part; a header with a heading is kept, since it is not a menu."""
+    lxml.etree.strip_elements(page, "nav", "aside", "footer", with_tail=False)
+    for header in [header for header in page.iter("header") if next(header.iter(*HEADINGS), None) is None]:
+        header.drop_tree()
+    return page
+
+
+def _lacks(text: str, blocks: list[OutlineBlock]) -> bool:
+    """Return whether lists or tables are missing from the text."""
+    words = _words(text)
+    return any(_words(block.text) not in words for block in blocks if _LIST_OR_TABLE.match(block.text))
+
+
+def _words(text: str) -> str:
+    return f" {' '.join(_WORD.findall(text))} "
+
+
+def _render(blocks: list[OutlineBlock], text_format: TextFormat) -> str:
+    marks = text_format == "markdown"
+    return "\n\n".join(f"{'#' * block.level} {block.text}" if marks and block.level else block.text for block in blocks)
+
 
 LITTLE = 600  # characters; a page with at least this much text has no obstacle
 VERY_LITTLE, NEXT_TO_NOTHING = 200, 12

@@ -24,8 +24,7 @@ from poweron_services.connectors.reports_child.report import (
     Run,
     text_of,
 )
-from poweron_services.connectors.reports_child.table_figures import figure_of
-from poweron_services.connectors.reports_child.words import date, word
+from poweron_services.connectors.reports_child.table_figures import date, figure_of, word
 from poweron_services.text.numbers import is_numeric
 
 AUTHOR: Final = "PowerOn"

@@ -12,8 +12,7 @@ from poweron_services.connectors.search.engine_http import (
     readable,
     within_domains,
 )
-from poweron_services.connectors.search.results import tidied
-from poweron_services.connectors.search.search_provider import SearchHit, SearchQuery, SearchResults
+from poweron_services.connectors.search.search_provider import SearchHit, SearchQuery, SearchResults, tidied
 from poweron_services.connectors.web.web_client import WebClient
 
 AT_ONCE = 20  # results of one request

@@ -14,8 +14,8 @@ from poweron_events.errors import Refused
 from poweron_services.connectors.search.page_folder import PageFolder
 from poweron_services.connectors.search.search_provider import Search
 from poweron_services.connectors.web.page_cache import LocalPages
+from poweron_services.settings.action_variables import SearchKeys
 from poweron_services.settings.config import Settings
-from poweron_services.settings.search_variables import SearchKeys
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ async def _open_api(engine: str, place: str, key: SecretStr | None, settings: Se
     from poweron_services.connectors.search.searxng import SearXNG  # noqa: PLC0415
     from poweron_services.connectors.search.tavily import Tavily  # noqa: PLC0415
     from poweron_services.connectors.web.web_client import open_web_client  # noqa: PLC0415
-    from poweron_services.connectors.web.web_settings import WebSettings  # noqa: PLC0415
+    from poweron_services.connectors.web.web_rules import WebSettings  # noqa: PLC0415
 
     async with open_web_client(WebSettings.of(settings), engine=place) as client:
         match engine, key:

@@ -5,8 +5,7 @@ from typing import Any, Final
 from pydantic import BaseModel
 
 from poweron_services.connectors.search.engine_http import EngineApi, EngineFailed, day, readable, within_domains
-from poweron_services.connectors.search.results import tidied
-from poweron_services.connectors.search.search_provider import SearchHit, SearchQuery, SearchResults
+from poweron_services.connectors.search.search_provider import SearchHit, SearchQuery, SearchResults, tidied
 from poweron_services.connectors.web.web_client import WebClient
 
 MOST_PAGES = 5  # pages of results that are requested

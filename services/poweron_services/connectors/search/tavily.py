@@ -5,8 +5,7 @@ from typing import Any
 from pydantic import BaseModel, SecretStr
 
 from poweron_services.connectors.search.engine_http import EngineApi, day, inside, readable
-from poweron_services.connectors.search.results import tidied
-from poweron_services.connectors.search.search_provider import SearchHit, SearchQuery, SearchResults
+from poweron_services.connectors.search.search_provider import SearchHit, SearchQuery, SearchResults, tidied
 from poweron_services.connectors.web.web_client import WebClient
 
 MOST = 20  # results of one request

@@ -1,4 +1,7 @@
-"""Rate limits for each host: a few requests at a time, pauses between them, and none before the host allows it."""
+"""Turns at a host: what its robots.txt allows (RFC 9309), a few requests at a time, and pauses between them.
+
+robots.txt is obeyed for every address and every redirect.
+"""
 
 import asyncio
 from collections import OrderedDict
@@ -8,10 +11,11 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from aiolimiter import AsyncLimiter
+from protego import Protego
 
 from poweron_events.errors import Refused
 from poweron_services.connectors.web.web_address import WebAddress
-from poweron_services.connectors.web.web_settings import PAUSE
+from poweron_services.connectors.web.web_rules import PAUSE
 from poweron_services.fair_slots import FairSlots
 
 AT_ONCE: Final = 4  # concurrent requests to one host, and the number of first requests without a pause
@@ -93,3 +97,55 @@ async def _wait(host: str, known: _Host) -> None:
 
 def _now() -> float:
     return asyncio.get_running_loop().time()
+
+
+ROBOT: Final = "PowerOn"
+"""Our name in the rules."""
+PLACE: Final = "/robots.txt"
+MAX_BYTES: Final = 512_000  # of the rules; RFC 9309 (2.5) asks for at least 500 KiB
+BUSY: Final = 429
+UNREADABLE: Final = 500  # from this status on, and if the host is busy, the rules are unknown
+
+
+@dataclass(frozen=True, slots=True)
+class RobotRules:
+    """The rules of one host."""
+
+    parsed: Protego
+
+    @classmethod
+    async def of(cls, status: int, body: bytes) -> "RobotRules":
+        """Parse the rules in an answer. If there are none, everything is allowed."""
+        text = body.decode("utf-8", errors="replace") if status < 400 else ""
+        return cls(await asyncio.to_thread(Protego.parse, text))
+
+    def check(self, address: WebAddress) -> None:
+        """Check that the rules allow the address.
+
+        Raises:
+            Refused: they do not (`robots_disallowed`); the message names the host.
+        """
+        if address.target != PLACE and not self.parsed.can_fetch(address.url, ROBOT):
+            raise Refused(f"The rules of {address.host} for robots do not allow it.", code="robots_disallowed")
+
+    def slow_down(self, address: WebAddress, turns: HostTurns) -> None:
+        """Apply the pauses between requests that the rules require."""
+        rate = self.parsed.request_rate(ROBOT)
+        pause = self.parsed.crawl_delay(ROBOT) or (rate.seconds / rate.requests if rate and rate.requests else 0.0)
+        if pause:
+            turns.slow_down(address, pause)
+
+
+def check_rules(address: WebAddress, status: int) -> None:
+    """Check that the host could serve its rules; otherwise it is unknown what it allows.
+
+    Raises:
+        Refused: it could not (`robots_disallowed`); the message names the host.
+    """
+    if status == BUSY or status >= UNREADABLE:
+        raise Refused(f"The rules of {address.host} for robots cannot be read now.", code="robots_disallowed")
+
+
+def rules_of(address: WebAddress) -> str:
+    """Return the address of the rules of an address's host."""
+    return f"{address.scheme}://{address.authority}{PLACE}"

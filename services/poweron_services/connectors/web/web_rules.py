@@ -1,13 +1,109 @@
-"""Rules for allowed hosts, ports and IP addresses, based on the operator's settings and on the public IP ranges."""
+"""The operator's settings for the web: which hosts, ports and IP addresses are allowed, and how much is read.
 
+A host pattern is `example.com`, `*.example.com` for all its subdomains, or `wiki.internal:8080`. IP addresses are
+judged by the public IP ranges.
+"""
+
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
-from typing import Final
+from typing import Final, Self
 
-from poweron_services.connectors.web.host_patterns import HostPattern
 from poweron_services.connectors.web.web_address import WebAddress, refused
-from poweron_services.connectors.web.web_settings import WebSettings
+from poweron_services.settings.config import Settings
+from poweron_services.settings.setting_types import listed
+
+
+@dataclass(frozen=True, slots=True)
+class HostPattern:
+    """A host, or many with `*`, on one port or on the usual ones."""
+
+    host: str
+    port: int | None = None
+
+    @classmethod
+    def listed(cls, patterns: str) -> tuple[Self, ...]:
+        """Parse a comma-separated list."""
+        return tuple(map(cls.of, listed(patterns)))
+
+    @classmethod
+    def of(cls, pattern: str) -> Self:
+        """Parse `host` or `host:port`, where an IPv6 address may be in brackets."""
+        host, _, port = pattern.rpartition(":")
+        if host and port.isdecimal() and (":" not in host or host.endswith("]")):
+            return cls(_canonical(host), int(port))
+        return cls(_canonical(pattern))
+
+    def names(self, host: str) -> bool:
+        """Return whether the pattern matches this host, written as in a `WebAddress`. Ports are not compared."""
+        return bool(re.fullmatch(re.escape(self.host).replace(r"\*", ".*"), host))
+
+
+def _canonical(host: str) -> str:
+    """Normalise a host to the form that it has in a parsed address."""
+    bare = host.lower().removeprefix("[").removesuffix("]").removesuffix(".")
+    try:
+        return str(ip_address(bare))
+    except ValueError:
+        return bare if bare.isascii() else _in_ascii(bare)
+
+
+def _in_ascii(host: str) -> str:
+    from ada_url import idna_to_ascii  # noqa: PLC0415 - few settings need it
+
+    return idna_to_ascii(host).decode()
+
+
+USUAL_PORTS = frozenset({80, 443})
+MAX_BYTES = 10_000_000
+TIMEOUT = 30.0  # seconds
+MAX_PAGES = 50
+PAUSE = 0.25  # seconds
+
+
+@dataclass(frozen=True, slots=True)
+class WebSettings:
+    """The web settings, as clients of the web receive them."""
+
+    allow: tuple[HostPattern, ...] = ()
+    """The allowed hosts; if empty, every public host is allowed."""
+    deny: tuple[HostPattern, ...] = ()
+    """The denied hosts; overrides `allow` and `private_hosts`."""
+    private_hosts: tuple[HostPattern, ...] = ()
+    """Hosts that are allowed although they are on a private network."""
+    ports: frozenset[int] = USUAL_PORTS
+    max_bytes: int = MAX_BYTES
+    """The size limit of a page, decompressed."""
+    timeout: float = TIMEOUT
+    """Seconds for a page, including all its redirects."""
+    max_pages: int = MAX_PAGES
+    """The most pages that one action fetches."""
+    pause: float = PAUSE
+    """Seconds between two requests to one host, after the first few."""
+    contact: str = ""
+    """Where operators of other servers can reach the operator of this one."""
+
+    @classmethod
+    def of(cls, settings: Settings) -> Self:
+        return cls(
+            allow=HostPattern.listed(settings.web_allow),
+            deny=HostPattern.listed(settings.web_deny),
+            private_hosts=HostPattern.listed(settings.web_private_hosts),
+            ports=USUAL_PORTS | settings.web_more_ports,
+            max_bytes=settings.web_max_bytes,
+            timeout=settings.web_timeout,
+            max_pages=settings.web_max_pages,
+            pause=settings.web_pause,
+            contact=settings.web_contact,
+        )
+
+    @property
+    def user_agent(self) -> str:
+        """The User-Agent header, which identifies us to servers."""
+        return f"PowerOn/{version('poweron-services')}" + (f" (+{self.contact})" if self.contact else "")
+
 
 V4: Final = {
     IPv4Network(network): name

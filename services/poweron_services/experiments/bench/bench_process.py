@@ -9,7 +9,7 @@ from poweron_services import telemetry
 from poweron_services.actions.registry import only
 from poweron_services.experiments.bench import yardsticks
 from poweron_services.experiments.bench.instant import InstantAction, InstantModel
-from poweron_services.experiments.sandbox.child_main import run, serve
+from poweron_services.experiments.sandbox.child_process import run, serve
 from poweron_services.settings.config import Settings
 
 

@@ -28,29 +28,32 @@ from poweron_services import embedded
 from poweron_services.client.follow import step_words
 from poweron_services.embedded.folders import explained, prepare
 from poweron_services.experiments.bench import document_speed, yardsticks
-from poweron_services.experiments.bench.figures import BenchFigures, percentile, why_void
+from poweron_services.experiments.bench.figures import (
+    BenchFigures,
+    PeerFigures,
+    measured_peer,
+    percentile,
+    speed_told,
+    why_void,
+)
 from poweron_services.experiments.bench.loop_speed import (
     BENCH_SOURCE,
     Throughput,
     WorkflowRunner,
-    latencies,
-    throughput,
-    warm_up,
-    workflow_runner,
-)
-from poweron_services.experiments.bench.peer import PeerFigures, measured_peer, speed_told
-from poweron_services.experiments.bench.processes import CpuMeter, running, until_ready
-from poweron_services.experiments.bench.rebuild_speed import (
     copy_rate,
     events_of_workflow,
     evolve_rate,
     fold_rate,
+    latencies,
     long_log,
     rebuild_rate,
+    throughput,
+    warm_up,
+    workflow_runner,
 )
+from poweron_services.experiments.bench.processes import CpuMeter, running, until_ready
 from poweron_services.experiments.sandbox.child_process import clean_environment, stop
-from poweron_services.experiments.sandbox.data_directory import make, remove
-from poweron_services.experiments.sandbox.servers import Sandbox, open_sandbox
+from poweron_services.experiments.sandbox.servers import Sandbox, make, open_sandbox, remove
 from poweron_services.wiring import ROLES
 
 SPACE_NEEDED: Final = 3_000  # MB

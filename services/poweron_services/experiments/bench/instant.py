@@ -8,7 +8,7 @@ from typing import Any
 
 from poweron_events.catalog import CATALOG
 from poweron_events.codec import dumps
-from poweron_events.execution import ActionResult
+from poweron_events.step_events import ActionResult
 from poweron_services.actions.action import Done, Order
 from poweron_services.models.chat_model import Completion
 from poweron_services.models.prompts import (

@@ -21,7 +21,7 @@ from poweron_events.log.kafka_settings import KafkaSettings
 from poweron_events.topics import PARTITIONS
 from poweron_projections.connection import Pool, acquire, connect
 from poweron_services.experiments.bench.instant import OBSERVATION, PARAMETERS, REFINEMENT, RESULT, SELECTION, filled
-from poweron_services.experiments.sandbox.polling import until
+from poweron_services.experiments.sandbox.servers import until
 
 HOPS: Final = (SELECTION, PARAMETERS, RESULT, OBSERVATION, REFINEMENT)  # bytes of each hop's record
 PAYLOADS: Final = tuple(filled("", size).encode() for size in HOPS)

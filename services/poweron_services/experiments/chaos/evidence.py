@@ -10,11 +10,9 @@ from typing import Literal, NamedTuple
 
 from poweron_events.codec import Undecodable, read_record
 from poweron_events.envelope import Recorded, idempotency_key
-from poweron_events.execution import ActionCompleted, ActionStarted, EffectClass
 from poweron_events.fold.evolve import evolve
 from poweron_events.fold.state import Ending, Workflow
 from poweron_events.log import Record
-from poweron_events.outcome import RoundCancelled, RoundCompleted, RoundFailed
 from poweron_events.request import (
     CancellationRequested,
     RequestApproval,
@@ -26,6 +24,8 @@ from poweron_events.request import (
     RoundRequested,
     WorkflowRequested,
 )
+from poweron_events.round_events import RoundCancelled, RoundCompleted, RoundFailed
+from poweron_events.step_events import ActionCompleted, ActionStarted, EffectClass
 from poweron_events.stream import Request, WorkflowEvent
 
 RequestKind = Literal["workflow", "round", "cancellation", "approval"]

@@ -19,7 +19,6 @@ from poweron_projections.shadow import Difference
 from poweron_projections.verify import verify
 from poweron_services import telemetry
 from poweron_services.client.connect import Connections
-from poweron_services.experiments.chaos.environment import ChaosEnvironment, chaos_environment, temporary_home
 from poweron_services.experiments.chaos.evidence import (
     ActionPlace,
     Evidence,
@@ -30,14 +29,19 @@ from poweron_services.experiments.chaos.evidence import (
     kind_of,
 )
 from poweron_services.experiments.chaos.fault_injection import FaultInjector
-from poweron_services.experiments.chaos.faults import plan_faults
+from poweron_services.experiments.chaos.faults import InjectedFault, RecoveryMonitor, plan_faults
 from poweron_services.experiments.chaos.load import LoadGenerator
-from poweron_services.experiments.chaos.recovery import InjectedFault, RecoveryMonitor
-from poweron_services.experiments.chaos.role_processes import HALVES, ROLE_SETS, thaw
+from poweron_services.experiments.chaos.role_processes import (
+    HALVES,
+    ROLE_SETS,
+    ChaosEnvironment,
+    chaos_environment,
+    temporary_home,
+    thaw,
+)
 from poweron_services.experiments.chaos.status import ExperimentPhase, ExperimentStatus, StatusObserver
 from poweron_services.experiments.chaos.verdict import Violation, judge
-from poweron_services.experiments.sandbox.data_directory import remove
-from poweron_services.experiments.sandbox.polling import stopped
+from poweron_services.experiments.sandbox.servers import remove, stopped
 from poweron_services.telemetry.log_events import LOG_EVENTS
 
 LEVELS: Final = frozenset({"error", "critical"})

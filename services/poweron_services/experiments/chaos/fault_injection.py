@@ -24,12 +24,10 @@ from poweron_projections.rebuild import rebuild
 from poweron_services.embedded.kafka_server import Kafka
 from poweron_services.embedded.postgres_server import Postgres
 from poweron_services.experiments.chaos.evidence import ActionPlace
-from poweron_services.experiments.chaos.faults import Fault, FaultKind
+from poweron_services.experiments.chaos.faults import Fault, FaultKind, RecoveryMonitor
 from poweron_services.experiments.chaos.load import LoadGenerator, cancellation, forged_opening
-from poweron_services.experiments.chaos.recovery import RecoveryMonitor
 from poweron_services.experiments.chaos.role_processes import ROLE_SETS, RoleProcesses, thaw
-from poweron_services.experiments.sandbox.polling import stopped
-from poweron_services.experiments.sandbox.servers import Sandbox
+from poweron_services.experiments.sandbox.servers import Sandbox, stopped
 from poweron_services.wiring import ROLES, now_ms
 
 SPACES: Final = 64_000_000  # bytes

@@ -28,7 +28,7 @@ from poweron_events.request import (
 )
 from poweron_events.retry import Failure, retry
 from poweron_events.stream import Request
-from poweron_services.experiments.sandbox.polling import stopped
+from poweron_services.experiments.sandbox.servers import stopped
 
 log = structlog.get_logger()
 

@@ -1,4 +1,4 @@
-"""Role processes that are started, killed, frozen and restarted.
+"""Role processes that are started, killed, frozen and restarted, in an environment with a data directory of its own.
 
 Their role sets overlap: two processes play all roles, and two more divide all roles between them in their own consumer
 groups. Every turn can therefore be taken by several processes, and any one of them may be missing.
@@ -6,14 +6,20 @@ groups. Every turn can therefore be taken by several processes, and any one of t
 
 import asyncio
 import signal
+import tempfile
 from asyncio.subprocess import Process
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from poweron_services.embedded.folders import prepare
 from poweron_services.experiments.chaos import scenario_worker
+from poweron_services.experiments.chaos.faults import SESSION_TIMEOUT
+from poweron_services.experiments.chaos.scenarios import Journal
 from poweron_services.experiments.sandbox.child_process import STOP_DEADLINE, kill, send, start, stop
+from poweron_services.experiments.sandbox.servers import Sandbox, make, open_sandbox
 from poweron_services.wiring import ROLES
 
 ROLE_SETS: Final[dict[str, tuple[str, ...]]] = {
@@ -125,3 +131,36 @@ def thaw(process: Process | None) -> None:
     """Resume a frozen process."""
     if process is not None:
         send(process, signal.SIGCONT)
+
+
+@dataclass(frozen=True, slots=True)
+class ChaosEnvironment:
+    """The servers, the role processes and the journal of their effects."""
+
+    sandbox: Sandbox
+    role_processes: RoleProcesses
+    journal: Journal
+    logs: Path
+    """The folder with the log files of the role processes."""
+
+
+@asynccontextmanager
+async def chaos_environment(home: Path, progress: Callable[[str], None]) -> AsyncGenerator[ChaosEnvironment, None]:
+    """Run both servers, without any role process yet; stop everything when the block ends."""
+    logs = home / "logs"
+    logs.mkdir()
+    journal = Journal(home / "effects.journal")
+    async with open_sandbox(home, progress, session_timeout_ms=int(SESSION_TIMEOUT * 1_000)) as sandbox:
+        role_processes = RoleProcesses(sandbox.environment(), logs, journal.path)
+        try:
+            yield ChaosEnvironment(sandbox, role_processes, journal, logs)
+        finally:
+            await role_processes.close()
+
+
+async def temporary_home(user_home: Path) -> Path:
+    """Create a data directory for one run."""
+    software = (await asyncio.to_thread(prepare, user_home)).software
+    home = Path(tempfile.mkdtemp(prefix="poweron-chaos-"))
+    make(home, software)
+    return home

@@ -7,7 +7,7 @@ from pathlib import Path
 from poweron_services import telemetry
 from poweron_services.actions.registry import only
 from poweron_services.experiments.chaos.scenarios import Journal, ScenarioModel, scenario_actions
-from poweron_services.experiments.sandbox.child_main import run, serve
+from poweron_services.experiments.sandbox.child_process import run, serve
 from poweron_services.settings.config import Settings
 
 

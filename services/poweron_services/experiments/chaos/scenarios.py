@@ -20,7 +20,7 @@ from pydantic import Field
 from poweron_events.catalog import ActionSpec
 from poweron_events.codec import dumps
 from poweron_events.event import Model
-from poweron_events.execution import ActionResult
+from poweron_events.step_events import ActionResult
 from poweron_services.actions.action import Action, Done, Order, document
 from poweron_services.models.chat_model import Completion
 from poweron_services.models.prompts import (

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Final, Literal
 
-from poweron_services.experiments.chaos.faults import KINDS, FaultKind
-from poweron_services.experiments.chaos.recovery import InjectedFault, RecoveryMonitor
+from poweron_services.experiments.chaos.faults import KINDS, FaultKind, InjectedFault, RecoveryMonitor
 
 RATE_WINDOW: Final = 10.0  # seconds
 

@@ -1,16 +1,28 @@
-"""Child processes, from the parent's side; `child_main` is the child's side.
+"""Child processes: how a parent starts and ends them, and the main program of the child.
 
-A child has its own session, so that Ctrl-C does not reach it, and its standard input closes when its parent ends.
+A child has its own session, so that Ctrl-C does not reach it. It works until SIGTERM; its standard input closes when
+its parent dies, and it ends at once.
 """
 
 import asyncio
 import os
 import signal
 import sys
+import threading
 from asyncio.subprocess import DEVNULL, PIPE, Process
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
+
+import structlog
+
+from poweron_services import wiring
+from poweron_services.actions.registry import OpenActions
+from poweron_services.models.chat_model import ChatModel
+from poweron_services.process_memory import tune_memory
+from poweron_services.settings.config import Settings
+from poweron_services.shutdown import until_stopped
+from poweron_services.standalone import open_connections
 
 STOP_DEADLINE: Final = 20.0  # seconds in which a process must end when asked to
 
@@ -58,3 +70,27 @@ def send(process: Process, what: signal.Signals) -> None:
     """Send a signal, unless the process has ended."""
     if process.returncode is None:
         process.send_signal(what)
+
+
+log = structlog.get_logger()
+
+
+def run(work: Coroutine[Any, Any, None]) -> None:
+    """Do this work until SIGTERM; if the parent is killed, end the process at once."""
+    threading.Thread(target=_end_with_the_parent, daemon=True).start()
+    asyncio.run(until_stopped(work))
+
+
+async def serve(settings: Settings, roles: Sequence[str], model: ChatModel, open_actions: OpenActions) -> None:
+    """Play these roles with this model and these actions."""
+    async with open_connections(settings, lambda _: None, wait=True) as connections:
+        tune_memory()
+        log.info("service_started", roles=",".join(roles))
+        await wiring.serve(connections, roles, model, open_actions)
+
+
+def _end_with_the_parent() -> None:
+    """Exit when standard input ends; read it without Python's own buffer, which a thread must not hold."""
+    while os.read(0, 1):
+        pass
+    os._exit(1)

@@ -1,6 +1,11 @@
-"""A sandbox: Kafka and Postgres for one run, and connections to them that ignore the user's settings."""
+"""A sandbox: Kafka and Postgres for one run, and connections to them that ignore the user's settings.
 
-from collections.abc import AsyncGenerator, Callable
+Its data directory shares only the server software with the user's.
+"""
+
+import asyncio
+import shutil
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,10 +15,10 @@ from poweron_events.log.kafka_settings import KafkaSettings
 from poweron_events.request import TaskType
 from poweron_services import embedded
 from poweron_services.client.connect import Connections, connect
-from poweron_services.embedded.folders import Folders
+from poweron_services.embedded.folders import PRIVATE, Folders, load
 from poweron_services.embedded.kafka_server import Kafka
-from poweron_services.embedded.pair_state import load
 from poweron_services.embedded.postgres_server import Postgres
+from poweron_services.embedded.server_process import true_within, working_in
 from poweron_services.experiments.sandbox.child_process import clean_environment
 from poweron_services.settings.config import Settings
 
@@ -68,3 +73,44 @@ def _processes(home: Path, *, fsync: bool) -> tuple[Kafka, Postgres]:
     folders = Folders.of(home)
     socket_folder = load(folders.state).socket_folder
     return Kafka(folders, fsync), Postgres(folders, Path(socket_folder) if socket_folder else None)
+
+
+async def until(question: Callable[[], Awaitable[bool]], period: float) -> None:
+    """Poll a condition every `period` seconds until it is true."""
+    while not await question():  # noqa: ASYNC110 - Kafka and Postgres send no notification
+        await asyncio.sleep(period)
+
+
+async def stopped(stopping: asyncio.Event, seconds: float) -> bool:
+    """Wait for this many seconds and return False; return True at once if `stopping` is set."""
+    try:
+        async with asyncio.timeout(seconds):
+            await stopping.wait()
+    except TimeoutError:
+        return False
+    return True
+
+
+CACHE_DEADLINE: Final = 120.0  # seconds
+
+
+def make(home: Path, software: Path) -> None:
+    """Create a data directory; its servers download their software to `software`, which the user's servers share."""
+    folders = Folders.of(home)
+    folders.servers.mkdir(mode=PRIVATE, parents=True)
+    folders.software.symlink_to(software)
+
+
+async def remove(home: Path) -> None:
+    """Stop any servers still running in the data directory, and delete it."""
+    try:
+        await embedded.down(home)
+        await true_within(CACHE_DEADLINE, lambda: not _makes_start_cache(home))
+    finally:
+        await asyncio.to_thread(shutil.rmtree, home, ignore_errors=True)
+
+
+def _makes_start_cache(home: Path) -> bool:
+    """Return whether Java's start-up cache is still being built there, as happens once after the very first broker."""
+    kafka = Folders.of(home).kafka
+    return any(working_in(kafka, name) for name in ("sh", "java"))

@@ -13,7 +13,7 @@ from pydantic import JsonValue
 from poweron_events.catalog import WRITING
 from poweron_events.fold.history import list_reference
 from poweron_events.fold.state import action_label
-from poweron_events.selection import ParametersSchema, SchemaField
+from poweron_events.step_events import ParametersSchema, SchemaField
 from poweron_services.models.answers import ActionAnswer, ActionsAnswer, SelectionAnswer
 from poweron_services.models.builtin.phrases import say
 from poweron_services.models.builtin.tool_choice import lists, next_tool, result_labels, wanted_tools

@@ -13,10 +13,9 @@ from typing import Final, NamedTuple
 
 from poweron_services.models.builtin.passages import Library
 from poweron_services.models.builtin.phrases import listed, say
-from poweron_services.models.builtin.sources import Row, SourcePlace
-from poweron_services.models.builtin.table_cells import SourceTable, TableRecord
+from poweron_services.models.builtin.sources import Row, SourcePlace, SourceTable, TableRecord
+from poweron_services.text.citations import document_sources, place_in
 from poweron_services.text.numbers import Number, column_numbers, decimal_mark, number, written
-from poweron_services.text.source_list import document_sources, place_in
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Final
 
 from poweron_events.errors import Refused
-from poweron_services.models.builtin import action_choice, message, process, task_judgement, task_plan
+from poweron_services.models.builtin import action_choice, process, task_judgement, task_plan
 from poweron_services.models.chat_model import Completion, free
 from poweron_services.models.embedding.embedder import Embedder, Watched
 from poweron_services.models.prompts import (
@@ -84,7 +84,7 @@ _STAGES: Final[dict[type[Prompt], Callable[[Any], str]]] = {
     ParametersPrompt: action_choice.fill,
     RefinementPrompt: task_judgement.refine,
     ReviewPrompt: task_judgement.review,
-    MessagePrompt: message.message,
+    MessagePrompt: task_plan.message,
 }
 
 

@@ -13,12 +13,21 @@ from textwrap import shorten
 from typing import Final, Literal
 
 from poweron_services.models.builtin import sources, values
-from poweron_services.models.builtin.sources import SourceBlock, SourcePlace, SourceReading, SourceSection
-from poweron_services.models.builtin.table_cells import SourceTable, TableRecord, headers_of, pairs, records
+from poweron_services.models.builtin.sources import (
+    SourceBlock,
+    SourcePlace,
+    SourceReading,
+    SourceSection,
+    SourceTable,
+    TableRecord,
+    headers_of,
+    pairs,
+    records,
+)
 from poweron_services.models.builtin.vocabulary import terms
 from poweron_services.models.prompts import SourceText
 from poweron_services.text.language_detection import detect
-from poweron_services.text.sentence_segments import segments
+from poweron_services.text.statements import segments
 
 MOST_DETECTED = 20_000  # characters used to detect the language of a document
 MAX_CHARACTERS = 1_000_000  # of all documents together

@@ -12,8 +12,8 @@ import orjson
 from markdown_it import MarkdownIt
 
 from poweron_events.errors import Unavailable
-from poweron_services.models.builtin import page_answer
-from poweron_services.models.builtin.brief import brief
+from poweron_services.models.builtin import page_search
+from poweron_services.models.builtin.brief import all_tables, as_csv, brief, converted, summary
 from poweron_services.models.builtin.comparison import comparison
 from poweron_services.models.builtin.page_search import PageSearch
 from poweron_services.models.builtin.passage_search import Finding, PassageSearch, RankedStatement
@@ -21,7 +21,6 @@ from poweron_services.models.builtin.passages import Library, build_library
 from poweron_services.models.builtin.phrases import say
 from poweron_services.models.builtin.question import understand
 from poweron_services.models.builtin.sources import SourcePlace, bare_text
-from poweron_services.models.builtin.summary import all_tables, as_csv, converted, summary
 from poweron_services.models.builtin.table_questions import asked_of_tables
 from poweron_services.models.builtin.task_plan import (
     is_beyond,
@@ -112,7 +111,7 @@ def _of_pages(prompt: ProcessPrompt, library: Library, language: str, text_langu
     request = prompt.ai_prompt
     wants_all = wants_summary(request) or asks_for_all(request, text_language)
     return (
-        page_answer.digest(library, text_language, request, language)
+        page_search.digest(library, text_language, request, language)
         if wants_all and prompt.output_format == "markdown"
         else None
     )
@@ -158,7 +157,7 @@ def _search_answer(
     findings = findings or [Finding(prompt.ai_prompt)]
     if prompt.extent == "part" and not any(finding.statements for finding in findings):
         return NOTHING_SAID
-    answer = page_answer.answer if library.has_pages else _answer
+    answer = page_search.answer if library.has_pages else _answer
     text = answer(findings, language, _refusal_phrase(prompt, library))
     more = [say("more_say_it", language, count=finding.left_out) for finding in findings if finding.left_out]
     has_gaps = by_words and not library.has_pages and not all(finding.statements for finding in findings)
@@ -178,7 +177,7 @@ def _format(prompt: ProcessPrompt, findings: list[Finding], markdown: str, remar
                 finding.question,
                 statement.label,
                 statement.value,
-                "; ".join(page_answer.source(statement, place) for place in statement.places),
+                "; ".join(page_search.source(statement, place) for place in statement.places),
             )
             for finding in findings
             for statement in finding.statements or (NOTHING,)
@@ -295,7 +294,7 @@ def _entry(finding: Finding) -> dict[str, object]:
 
 def _source(statement: RankedStatement, place: SourcePlace) -> dict[str, object]:
     """Return the place of a statement as JSON; for a web page, also its words and number."""
-    return place.as_object() | ({"quote": page_answer.source(statement, place)} if place.number else {})
+    return place.as_object() | ({"quote": page_search.source(statement, place)} if place.number else {})
 
 
 def one_by_one(documents: Iterable[SourceText]) -> tuple[SourceText, ...]:

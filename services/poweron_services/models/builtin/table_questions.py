@@ -13,8 +13,7 @@ from itertools import groupby
 from typing import Final, Literal
 
 from poweron_services.models.builtin.question import Question, Term
-from poweron_services.models.builtin.sources import Row, SourcePlace
-from poweron_services.models.builtin.table_cells import SourceTable, TableRecord
+from poweron_services.models.builtin.sources import Row, SourcePlace, SourceTable, TableRecord
 from poweron_services.models.builtin.values import holds
 from poweron_services.models.builtin.vocabulary import stem, terms
 from poweron_services.text.numbers import Number, column_numbers, decimal_mark, is_empty, is_numeric, written

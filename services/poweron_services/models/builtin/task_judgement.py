@@ -5,7 +5,7 @@ from typing import Final
 from poweron_events.catalog import WEB, WRITING
 from poweron_events.event import CriterionProgress
 from poweron_events.fold.state import ChatMessage
-from poweron_events.refinement import Classification
+from poweron_events.step_events import Classification
 from poweron_services.decider.approval import UNAPPROVED
 from poweron_services.decider.rules import STOPS_EVERY_ATTEMPT
 from poweron_services.models.answers import RefinementAnswer, ReviewAnswer

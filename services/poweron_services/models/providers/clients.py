@@ -15,7 +15,7 @@ from pydantic_ai.models import Model
 from poweron_events.errors import Refused
 from poweron_services.models.providers.http_client import Access
 from poweron_services.settings.config import KEY_VARIABLES, PLACE_VARIABLES, Provider, ProviderSettings
-from poweron_services.settings.setting_addresses import wrong_address
+from poweron_services.settings.setting_types import wrong_address
 
 NO_KEY: Final = "no-key"  # self-hosted servers often need no key, but their client libraries always do
 OPENAI: Final = "https://api.openai.com/v1"

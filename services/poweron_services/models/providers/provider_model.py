@@ -25,8 +25,7 @@ from poweron_services.models.prices import listed_window, price_of
 from poweron_services.models.prompts import Prompt
 from poweron_services.models.providers.clients import access, is_own_server, pydantic_model
 from poweron_services.models.providers.failures import NEXT_REFUSED, Scrubber, failure, told_usage
-from poweron_services.models.providers.http_client import Response, http_client, receiving
-from poweron_services.models.providers.request_meter import WRAPPING, NotSent, Outgoing
+from poweron_services.models.providers.http_client import WRAPPING, NotSent, Outgoing, Response, http_client, receiving
 from poweron_services.models.providers.schema_dialects import told
 from poweron_services.models.providers.server_window import server_window
 from poweron_services.settings.config import Provider, ProviderSettings, Settings

@@ -18,7 +18,7 @@ from pptx.enum.chart import XL_CHART_TYPE
 from pptx.util import Inches
 
 from poweron_services.connectors.document_reader import ExtractedDocument, extract
-from poweron_services.connectors.documents_child.equations import linear
+from poweron_services.connectors.documents_child.office_parts import linear
 from poweron_services.connectors.documents_child.word_numbers import written
 
 pytestmark = pytest.mark.req("C-05")

@@ -18,7 +18,7 @@ from poweron_services.connectors import text_recognition
 from poweron_services.connectors.document_reader import Section, UnreadableDocument, extract
 from poweron_services.connectors.text_recognition import TextRecognition, shown_places
 from poweron_services.settings.config import Settings
-from poweron_services.settings.setting_commands import command_of
+from poweron_services.settings.setting_types import command_of
 
 pytestmark = pytest.mark.req("C-05", "X-04")
 

@@ -16,9 +16,8 @@ from structlog.testing import capture_logs
 from tool_servers import KEY, lying, named, tools_of
 
 from poweron_events.errors import Unavailable
-from poweron_events.execution import ActionCompleted, ActionStarted
-from poweron_events.observation import ObservationRecorded
 from poweron_events.request import workflow_id
+from poweron_events.step_events import ActionCompleted, ActionStarted, ObservationRecorded
 from poweron_services.actions.action import Action, Done, Failed, Order
 from poweron_services.connectors.mcp import tool_server
 from poweron_services.models.prompts import PlanningPrompt

@@ -21,8 +21,7 @@ from poweron_events.errors import Unavailable
 from poweron_services.actions.action import Action, Done, Order
 from poweron_services.connectors.mcp.server_list import read_servers
 from poweron_services.connectors.mcp.tool_server import tool_servers
-from poweron_services.connectors.web.host_patterns import HostPattern
-from poweron_services.connectors.web.web_settings import WebSettings
+from poweron_services.connectors.web.web_rules import HostPattern, WebSettings
 
 LETTER = Path(__file__).parents[4] / "docs" / "examples" / "letter.txt"
 

@@ -12,11 +12,10 @@ from test_wiring import SilentPool, connections
 from tool_servers import KEY, lying, named, tools_of
 
 from builders import follow_up
-from poweron_events.execution import ActionCompleted, ApprovalRequested
 from poweron_events.fold.evolve import evolve
 from poweron_events.fold.state import Workflow
-from poweron_events.parameters import ParametersRejected
 from poweron_events.request import workflow_id
+from poweron_events.step_events import ActionCompleted, ApprovalRequested, ParametersRejected
 from poweron_services.action_resources import opened_actions
 from poweron_services.actions.registry import actions
 from poweron_services.decider.approval import Approval

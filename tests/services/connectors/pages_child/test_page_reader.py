@@ -11,8 +11,8 @@ from read_pages import ADDRESS, ReadForTest, article, fetched, reading
 
 from poweron_events.errors import Refused
 from poweron_services.connectors.document_reader import DocumentReader
+from poweron_services.connectors.page_child import PageLink
 from poweron_services.connectors.page_reader import PageReader, UnreadablePage
-from poweron_services.connectors.page_text import PageLink
 
 MENU = "<nav><ul><li><a href='/'>Home</a></li><li><a href='/tickets'>Tickets</a></li></ul></nav>"
 STORY = "In the old mill by the river, three floors show how people have measured time since the Middle Ages. "

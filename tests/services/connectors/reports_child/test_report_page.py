@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from poweron_services.analytics.html_report import ENDINGS, report
+from poweron_services.analytics.html_report import ENDINGS, columns, report
 from poweron_services.analytics.report_figures import Figures
-from poweron_services.analytics.svg_charts import columns
 
 DAY = "2026-11-24"
 BLUE, ORANGE, PALE = (ENDINGS[ending][1] for ending in ("completed", "failed", "forks_stopped"))

@@ -18,8 +18,8 @@ from poweron_services.connectors.page_reader import PageReader
 from poweron_services.connectors.report_renderer import ReportRenderer
 from poweron_services.connectors.search.search_engine import SearchEngine, open_search
 from poweron_services.connectors.search.search_provider import SearchQuery, SearchResults
+from poweron_services.settings.action_variables import SearchKeys
 from poweron_services.settings.config import Settings
-from poweron_services.settings.search_variables import SearchKeys
 
 QUESTION = "museums open on Mondays"
 MANY = [page(f"https://museum-{number}.example/", f"Museum {number}") for number in range(45)]

@@ -7,8 +7,14 @@ from dataclasses import replace
 import pytest
 
 from poweron_events.codec import writable
-from poweron_services.connectors.search.results import LONGEST_RAW, canonical, tidied
-from poweron_services.connectors.search.search_provider import SearchHit, SearchQuery, SearchResults
+from poweron_services.connectors.search.search_provider import (
+    LONGEST_RAW,
+    SearchHit,
+    SearchQuery,
+    SearchResults,
+    canonical,
+    tidied,
+)
 
 ENGLISH = "The museum is open on Mondays and it is free of charge for all of the children."
 GERMAN = "Das Museum ist am Montag geöffnet und der Eintritt ist für die Kinder frei."

@@ -9,12 +9,12 @@ from pytest_httpserver import HTTPServer
 from stored_files import stored_files
 
 from poweron_events.content import ContentStore
-from poweron_events.execution import ActionCompleted
+from poweron_events.step_events import ActionCompleted
 from poweron_projections.folder import LocalFolder
 from poweron_projections.projection import View
 from poweron_services import telemetry
-from poweron_services.actions.web_search import WebSearch
-from poweron_services.connectors.web.web_settings import WebSettings
+from poweron_services.actions.web_actions import WebSearch
+from poweron_services.connectors.web.web_rules import WebSettings
 from poweron_services.connectors.web_access import open_web
 from poweron_services.settings.config import Settings
 

@@ -18,11 +18,10 @@ from poweron_events.errors import Refused
 from poweron_services.connectors.search.search_provider import SearchHit, SearchQuery, SearchResults
 from poweron_services.connectors.web import host_turns
 from poweron_services.connectors.web.host_turns import HostTurns
-from poweron_services.connectors.web.page_cache import FetchedPage, KeptPages
-from poweron_services.connectors.web.response_cache import Reader
+from poweron_services.connectors.web.page_cache import FetchedPage, KeptPages, Reader
 from poweron_services.connectors.web.web_address import WebAddress
 from poweron_services.connectors.web.web_client import WebResponse, open_web_client
-from poweron_services.connectors.web.web_settings import WebSettings
+from poweron_services.connectors.web.web_rules import WebSettings
 from poweron_services.connectors.web_access import KeptSearches
 from poweron_services.settings.config import Settings
 

@@ -25,12 +25,13 @@ from poweron_services.experiments.bench.figures import (
     FIGURE_LINES,
     BenchFigures,
     lines,
+    measured_peer,
+    peer_command,
     peer_lines,
     percentile,
     value,
     why_void,
 )
-from poweron_services.experiments.bench.peer import measured_peer, peer_command
 from poweron_services.experiments.bench.processes import CpuMeter
 from poweron_services.models.answers import (
     Answer,

@@ -27,9 +27,16 @@ from poweron_services.experiments.chaos.evidence import (
     SentRequest,
 )
 from poweron_services.experiments.chaos.experiment import error_lines_without_action
-from poweron_services.experiments.chaos.faults import DURATIONS, FAULT_NAMES, KINDS, FaultKind, plan_faults
+from poweron_services.experiments.chaos.faults import (
+    DURATIONS,
+    FAULT_NAMES,
+    KINDS,
+    FaultKind,
+    InjectedFault,
+    RecoveryMonitor,
+    plan_faults,
+)
 from poweron_services.experiments.chaos.load import FLOOD, MAX_SCENARIO_STEPS, LoadGenerator, forged_id, plan_requests
-from poweron_services.experiments.chaos.recovery import InjectedFault, RecoveryMonitor
 from poweron_services.experiments.chaos.scenarios import Journal, ScenarioModel, ScenarioParameters, scenario_actions
 from poweron_services.experiments.chaos.status import fault_statistics
 from poweron_services.experiments.chaos.verdict import judge

@@ -4,8 +4,7 @@ import orjson
 import pytest
 from asked import INVOICE, TEMPLATE, ask, parameters_of, plan, process, refine, review, select, step
 
-from poweron_events.observation import Observation
-from poweron_events.selection import SchemaField
+from poweron_events.step_events import Observation, SchemaField
 from poweron_services.models.answers import (
     ParametersAnswer,
     parse,

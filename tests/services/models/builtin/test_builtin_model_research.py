@@ -17,11 +17,11 @@ from poweron_services.connectors.document_reader import DocumentReader
 from poweron_services.connectors.page_reader import PageReader
 from poweron_services.connectors.report_renderer import ReportRenderer
 from poweron_services.connectors.search.search_engine import open_search
-from poweron_services.connectors.web.web_settings import WebSettings
+from poweron_services.connectors.web.web_rules import WebSettings
 from poweron_services.connectors.web_access import open_web
 from poweron_services.models.builtin import BuiltinModel
+from poweron_services.settings.action_variables import SearchKeys
 from poweron_services.settings.config import Settings
-from poweron_services.settings.search_variables import SearchKeys
 from poweron_services.text.quotes import comparable, occurs
 from poweron_services.text.statements import statements
 

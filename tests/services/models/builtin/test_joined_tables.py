@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from poweron_services.models.builtin.comparison import joined
-from poweron_services.models.builtin.sources import SourcePlace
-from poweron_services.models.builtin.table_cells import SourceTable, records
+from poweron_services.models.builtin.sources import SourcePlace, SourceTable, records
 from poweron_services.models.prompts import ProcessPrompt, SourceText
 
 OLD = """# old.csv

@@ -2,7 +2,7 @@
 
 import pytest
 
-from poweron_services.models.builtin.opening_days import asked_day, is_open
+from poweron_services.models.builtin.page_search import asked_day, is_open
 
 MONDAY = 0
 

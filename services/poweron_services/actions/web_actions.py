@@ -1,14 +1,26 @@
-"""`web.crawl`: reads the pages whose addresses are in documents; with `advanced`, also other pages of their sites."""
+"""`web.search` shows what a search engine finds; `web.scrape` also fetches the hits and reads their main text.
+
+Addresses in the query are read directly. `web.crawl` reads the pages whose addresses are in documents, with `advanced`
+also other pages of their sites.
+"""
 
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from poweron_events.catalog import CATALOG, ActionSpec, ExtractDepth, WebCrawlParameters
+from poweron_events.catalog import (
+    CATALOG,
+    ActionSpec,
+    ExtractDepth,
+    WebCrawlParameters,
+    WebScrapeParameters,
+    WebSearchParameters,
+)
 from poweron_events.event import UnreadDocument
-from poweron_services.actions.action import Done, InputDocument, Order, ReadDocument, none_read
-from poweron_services.actions.page_documents import head_of, of_same_site
+from poweron_events.step_events import ActionDocument, ActionResult, PageFindings
+from poweron_services.actions.action import Done, InputDocument, Order, Origin, ReadDocument, document, none_read
+from poweron_services.actions.page_documents import MAX_LINKS, head_of, hit_document, is_file, names, of_same_site
 from poweron_services.actions.page_fetcher import (
     GatheredPage,
     Gathering,
@@ -17,17 +29,106 @@ from poweron_services.actions.page_fetcher import (
     addresses_linked,
     comparable,
     divided,
+    without_addresses,
 )
-from poweron_services.actions.page_results import Asked, gathered_result, next_links
+from poweron_services.actions.page_findings import Said, found_in
+from poweron_services.actions.page_results import Asked, gathered_result, next_links, search
 from poweron_services.actions.texts import read_texts
 from poweron_services.connectors.document_reader import ExtractedDocument, LoadBytes, OnPage
-from poweron_services.connectors.page_text import OpenPages
+from poweron_services.connectors.page_child import OpenPages
+from poweron_services.connectors.search.search_provider import SearchHit, SearchResults
+
+SCRAPE_LIMITS: Final = GatheringLimits(pages=1_000, seconds=120.0)
+MAX_FILES: Final = 10  # read from the links of pages
+DIRECT: Final = "The query names addresses: these were read, and no search engine was asked."
+
+
+@dataclass(frozen=True, slots=True)
+class WebScrape:
+    """Reads pages concurrently; with `extractDepth` `advanced`, also the PDF and office files that they link to."""
+
+    open_pages: OpenPages
+    enrich: bool = False
+    limits: GatheringLimits = SCRAPE_LIMITS
+    spec: ActionSpec = CATALOG["web.scrape"]
+
+    async def __call__(self, order: Order) -> Done:
+        parameters = WebScrapeParameters.model_validate(order.parameters)
+        question = without_addresses(parameters.query) or order.objective
+        judge = order.ask if self.enrich else None
+        request = Asked(question, parameters.language or order.language, parameters.format, judge)
+        direct_addresses = addresses_in(parameters.query)
+        async with self.open_pages() as read:
+            gathering = Gathering(
+                order.fetch,
+                read,
+                parameters.extract_depth,
+                parameters.format,
+                self.limits.within(order.max_pages),
+                order.tell_progress,
+            )
+            if direct_addresses:
+                known, unknown = divided(direct_addresses, order.known_addresses)
+                gathering.refuse_unknown(unknown)
+                addresses, notes = known, [DIRECT]
+            else:
+                results = await search(order, parameters)
+                addresses, notes = [hit.url for hit in results.hits], [*results.notes]
+            pages = await gathering.gather(addresses)
+            if parameters.extract_depth == "advanced":
+                files = [link for link in await next_links(pages, request, gathering.tried) if is_file(link)]
+                pages += await gathering.gather(files[:MAX_FILES])
+        return await gathered_result(gathering, pages, request, named=direct_addresses, notes=notes)
+
+
+ANSWER: Final = "search engine's answer.md"
+
+
+@dataclass(frozen=True, slots=True)
+class WebSearch:
+    """Queries the search engine; each hit becomes a document with its address and what the engine shows of it."""
+
+    spec: ActionSpec = CATALOG["web.search"]
+
+    async def __call__(self, order: Order) -> Done:
+        parameters = WebSearchParameters.model_validate(order.parameters)
+        results = await search(order, parameters)
+        findings = await asyncio.to_thread(
+            _findings, results.hits, parameters.query, parameters.language or order.language
+        )
+        titles = names([(hit.title, hit.url) for hit in results.hits], "markdown")
+        documents = [hit_document(hit, name, results.provider) for hit, name in zip(results.hits, titles, strict=True)]
+        origins = [Origin(findings=finding) for finding in findings]
+        return Done(
+            ActionResult(success=True, documents=(*documents, *_answer(results))),
+            results.notes,
+            origins=(*origins, Origin(by_model=True)),
+            links=tuple(hit.url for hit in results.hits)[:MAX_LINKS],
+        )
+
+
+def _findings(hits: Sequence[SearchHit], question: str, language: str | None) -> list[PageFindings]:
+    """Return the findings about each hit, in the order of the engine, which knows more of the pages than it shows."""
+    texts = [Said(hit.title, hit.raw_content or hit.snippet) for hit in hits]
+    pages = found_in(texts, question, language, as_given=True)
+    return [page.findings.model_copy(update={"url": hits[page.number].url}) for page in pages]
+
+
+def _answer(results: SearchResults) -> Sequence[ActionDocument]:
+    """Return the engine's own answer, which comes last: it is a model's text, not a page, and cannot be verified."""
+    if not results.answer.strip():
+        return ()
+    text = (
+        f"# Answer of the search engine {results.provider}\n\nIt names no source.\n\n---\n\n{results.answer.strip()}\n"
+    )
+    return (document(ANSWER, text, "text/markdown"),)
+
 
 HTML: Final = ("text/html", "application/xhtml+xml")
 PLAIN: Final = ("text/markdown", "text/plain")
 MAX_MARKUP: Final = 10_000_000  # characters of a page that are searched
 MAX_ADDRESSES: Final = 10_000  # addresses of a document
-LIMITS: Final[dict[ExtractDepth, GatheringLimits]] = {
+CRAWL_LIMITS: Final[dict[ExtractDepth, GatheringLimits]] = {
     "basic": GatheringLimits(pages=20, seconds=240.0),
     "advanced": GatheringLimits(pages=1_000, seconds=240.0),
 }
@@ -54,7 +155,7 @@ class WebCrawl:
     read_document: ReadDocument
     open_pages: OpenPages
     enrich: bool = False
-    limits: Mapping[ExtractDepth, GatheringLimits] = field(default_factory=lambda: LIMITS)
+    limits: Mapping[ExtractDepth, GatheringLimits] = field(default_factory=lambda: CRAWL_LIMITS)
     spec: ActionSpec = CATALOG["web.crawl"]
 
     async def __call__(self, order: Order) -> Done:
@@ -121,12 +222,12 @@ def _collect(
     links: Mapping[LoadBytes, Sequence[str]],
 ) -> FoundAddresses:
     model_addresses: list[str] = []
-    for document in order.documents:
-        addresses = [*_addresses(document, texts.get(document.reference, ""), markups.get(document.reference))]
-        addresses += filter(None, map(comparable, links.get(document.load, ())))
+    for given in order.documents:
+        addresses = [*_addresses(given, texts.get(given.reference, ""), markups.get(given.reference))]
+        addresses += filter(None, map(comparable, links.get(given.load, ())))
         del addresses[MAX_ADDRESSES:]
-        (model_addresses if document.written_by_model else result.addresses).extend(addresses)
-        result.pages += [document.page.url] if document.page else []
+        (model_addresses if given.written_by_model else result.addresses).extend(addresses)
+        result.pages += [given.page.url] if given.page else []
     known, unknown = divided(model_addresses, {*order.known_addresses, *result.addresses, *result.pages})
     result.addresses = [
         address for address in dict.fromkeys([*result.addresses, *known]) if address not in result.pages

@@ -1,4 +1,4 @@
-"""Outcome: how a task, a stage and a round end."""
+"""The events of a round: its tasks (in Actionplan mode with their actions), and how a task, a stage and a round end."""
 
 from typing import Literal
 
@@ -7,21 +7,66 @@ from pydantic import Field
 from poweron_events.codes import Code
 from poweron_events.event import (
     MAX_CALLS,
+    ActionName,
     Count,
     CriterionProgress,
     DocumentRef,
     FailedCallsByCode,
     FreeText,
+    JsonValues,
     Milliseconds,
     Model,
     ModelCall,
     Number,
     RoundEvent,
+    StageEvent,
     TaskEvent,
     is_empty,
 )
-from poweron_events.refinement import Classification
-from poweron_events.selection import DecidedBy
+from poweron_events.request import MAX_STEPS, TaskType
+from poweron_events.step_events import Classification, DecidedBy
+
+MAX_TASKS = 10
+MAX_CRITERIA = 10
+
+
+class TaskPlan(Model):
+    """One task: its goal, and the criteria of its success."""
+
+    objective: FreeText = Field(min_length=1, max_length=2_000)
+    success_criteria: tuple[FreeText, ...] = Field(min_length=1, max_length=MAX_CRITERIA)
+    task_type: TaskType
+    expected_formats: tuple[str, ...] = ()
+    max_steps: Number | None = None
+    """The most steps for this task, if fewer than the round allows (1 for the formatting task)."""
+
+
+class TasksPlanned(RoundEvent):
+    """The planner divided the request into tasks."""
+
+    tasks: tuple[TaskPlan, ...] = Field(min_length=1, max_length=MAX_TASKS)
+    model_call: ModelCall
+    failed_calls: FailedCallsByCode = ()
+
+
+class PlannedAction(Model):
+    """One action of a whole plan, with its references and parameters (Actionplan mode, deprecated)."""
+
+    action: ActionName
+    action_objective: FreeText
+    learnings: tuple[FreeText, ...] = ()
+    required_input_documents: tuple[FreeText, ...] = ()
+    required_connection: str | None = None
+    parameters: JsonValues = {}
+
+
+class ActionsPlanned(TaskEvent):
+    """The planner listed all actions of a task at once (Actionplan mode, deprecated)."""
+
+    actions: tuple[PlannedAction, ...] = Field(min_length=1, max_length=MAX_STEPS)
+    model_call: ModelCall
+    failed_calls: FailedCallsByCode = ()
+
 
 Stage = Literal["plan", "plan_actions", "select", "parameterize", "execute", "observe", "refine", "review"]
 AskedStage = Literal["plan", "plan_actions", "refine", "review"]
@@ -49,14 +94,6 @@ class TaskReviewed(TaskEvent):
     decided_by: DecidedBy = "model"
     model_call: ModelCall | None = None
     failed_calls: FailedCallsByCode = ()
-
-
-class StageEvent(RoundEvent):
-    """An event of a stage, wherever the workflow is: zeros for what it has not reached yet."""
-
-    task: Count
-    attempt: Count
-    step: Count
 
 
 class AnswerRejected(StageEvent):

@@ -15,17 +15,14 @@ import hmac
 import re
 import secrets
 import time
-from collections.abc import AsyncGenerator, Generator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
-from functools import cache
 from pathlib import Path
-from typing import NamedTuple, get_type_hints
 
 from obstore.exceptions import BaseError, NotFoundError
 
 from poweron_events.content_place import CLEARING, ContentBucket, ContentFolder, ContentPlace, StoredObject
 from poweron_events.errors import Conflict, DiskFull, MissingContent, Refused, Unavailable, UnusableStore
-from poweron_events.event import Commitment, DocumentRef, Model
 from poweron_events.object_store import (
     NO_CONDITIONS,
     NO_CREDENTIALS,
@@ -290,31 +287,3 @@ def _path(workflow_id: str, name: str) -> str:
     if not _NAME.fullmatch(name):
         raise MissingContent(f"{name!r} is not the name of any content")
     return f"{workflow_id}/{name}"
-
-
-class ContentReference(NamedTuple):
-    """A content that an event refers to."""
-
-    name: str
-    field: str
-    """The field that names it, such as `prompt_ref`."""
-    document: DocumentRef | None
-    """The document whose bytes the content holds; None if it is not a document."""
-
-
-@cache
-def content_fields(kind: type[Model]) -> frozenset[str]:
-    """Return the names of a model's fields that name content."""
-    hints = get_type_hints(kind, include_extras=True)
-    return frozenset(name for name in kind.model_fields if hints[name] in (Commitment, Commitment | None))
-
-
-def content_references(model: Model) -> Iterator[ContentReference]:
-    """Yield all contents that an event, or a part of one, refers to."""
-    for field in type(model).model_fields:
-        value = getattr(model, field)
-        if isinstance(value, str) and field in content_fields(type(model)):
-            yield ContentReference(value, field, model if isinstance(model, DocumentRef) else None)
-        for part in value if isinstance(value, tuple) else (value,):
-            if isinstance(part, Model):
-                yield from content_references(part)

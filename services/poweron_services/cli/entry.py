@@ -6,7 +6,7 @@ import sys
 
 from poweron_services import shutdown
 from poweron_services.cli.context import AS_JSON, FAILED, NOTHING_YET, STOPPED, STOPPED_CODE
-from poweron_services.cli.output import outlive_readers, unwritten
+from poweron_services.cli.standard_streams import outlive_readers, unwritten
 
 
 def main() -> None:

@@ -31,7 +31,7 @@ COMMANDS: Final = {
     "history": _Command("query_commands", "Show a workflow's history, newest first."),
     "events": _Command("query_commands", "Show every event of a workflow, oldest first."),
     "watch": _Command("query_commands", "Follow a workflow until its round has ended."),
-    "sources": _Command("sources_command", "Show what a workflow's answers cite, and check the quotes."),
+    "sources": _Command("query_commands", "Show what a workflow's answers cite, and check the quotes."),
     "show": _Command("audit_commands", "Show what a decision saw."),
     "replay": _Command("audit_commands", "Replay every decision of a workflow, and compare."),
     "fork": _Command("fork_commands", "Start a new workflow from an event of another one."),

@@ -25,18 +25,9 @@ from poweron_services.cli.advice import LOG_LOST, advice
 from poweron_services.cli.arguments import AsJson, Limit, WorkflowId
 from poweron_services.cli.error_messages import check_id, load_settings, run_work, sentence, sentences
 from poweron_services.cli.event_lines import STYLES, Narrator, size, tell_how_to_answer, waiting
-from poweron_services.cli.output import (
-    abandoned,
-    one_line,
-    print_beside,
-    print_json,
-    print_row,
-    printable,
-    stdout,
-    tell,
-    utc,
-)
+from poweron_services.cli.output import one_line, print_beside, print_json, print_row, printable, stdout, tell, utc
 from poweron_services.cli.progress_bar import ProgressWatch, watching_progress
+from poweron_services.cli.standard_streams import abandoned
 from poweron_services.client.cancel import why_unknown
 from poweron_services.client.client_errors import UnknownWorkflow
 from poweron_services.client.connect import Connections

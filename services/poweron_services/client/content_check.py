@@ -15,7 +15,8 @@ import orjson
 from pydantic import ValidationError
 
 from poweron_events.codec import Undecodable, decode
-from poweron_events.content import ContentReference, ContentStore, commitment, content_references
+from poweron_events.content import ContentStore, commitment
+from poweron_events.content_references import ContentReference, content_references
 from poweron_events.errors import MissingContent, Refused, Unavailable
 from poweron_events.event import DocumentRef, Model, ModelCall
 from poweron_events.request import DocumentErased

@@ -6,7 +6,8 @@ from typing import Any, Final, TypeVar, assert_never
 import orjson
 
 from poweron_events.codec import dumps
-from poweron_events.content import ContentStore, content_fields
+from poweron_events.content import ContentStore
+from poweron_events.content_references import content_fields
 from poweron_events.errors import MissingContent
 from poweron_events.event import RECORDED, DocumentRef, Model, ModelCall
 from poweron_events.request import (

@@ -5,7 +5,6 @@ command, and a thread ends the process at the deadline, even if something is sti
 The entry point imports this module before anything else, so it imports nothing slow.
 """
 
-import asyncio
 import os
 import signal
 import threading
@@ -137,17 +136,3 @@ def _restore_defaults() -> None:
     _shutdown = None
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-
-
-def on_stop(told: Callable[[], object]) -> None:
-    """Call a function at each SIGTERM and each Ctrl-C, instead of Python's default behaviour."""
-    for stopping in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(stopping, told)
-
-
-async def until_stopped(work: Coroutine[Any, Any, None]) -> None:
-    """Do this work until it ends, or until SIGTERM or Ctrl-C cancels it, which is not an error."""
-    task = asyncio.ensure_future(work)
-    on_stop(task.cancel)
-    with suppress(asyncio.CancelledError):
-        await task

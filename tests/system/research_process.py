@@ -10,7 +10,7 @@ from researcher import Researcher
 
 from poweron_services import telemetry
 from poweron_services.settings.config import Settings
-from poweron_services.shutdown import until_stopped
+from poweron_services.signals import until_stopped
 from poweron_services.standalone import open_connections
 from poweron_services.wiring import serve
 

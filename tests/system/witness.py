@@ -33,7 +33,7 @@ from poweron_services.models.prompts import (
 )
 from poweron_services.roles import action_results, claims
 from poweron_services.settings.config import Settings
-from poweron_services.shutdown import until_stopped
+from poweron_services.signals import until_stopped
 from poweron_services.standalone import open_connections
 from poweron_services.wiring import serve
 

@@ -23,7 +23,7 @@ from poweron_services.experiments.chaos.experiment import ExperimentCallbacks, E
 from poweron_services.experiments.chaos.faults import FAULT_NAMES, InjectedFault
 from poweron_services.experiments.chaos.status import ExperimentPhase, ExperimentStatus, FaultStatistics
 from poweron_services.settings.config import Settings
-from poweron_services.shutdown import on_stop
+from poweron_services.signals import on_stop
 
 LINE_EVERY = 10.0  # seconds between status lines, if stderr is not a terminal
 MAX_PRINTED = 20  # violations that are printed; --json lists all

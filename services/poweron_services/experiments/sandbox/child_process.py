@@ -21,7 +21,7 @@ from poweron_services.actions.registry import OpenActions
 from poweron_services.models.chat_model import ChatModel
 from poweron_services.process_memory import tune_memory
 from poweron_services.settings.config import Settings
-from poweron_services.shutdown import until_stopped
+from poweron_services.signals import until_stopped
 from poweron_services.standalone import open_connections
 
 STOP_DEADLINE: Final = 20.0  # seconds in which a process must end when asked to

@@ -12,7 +12,7 @@ import pytest
 from poweron_services.experiments.sandbox import child_process
 from poweron_services.experiments.sandbox.child_process import clean_environment, kill, start, stop
 from poweron_services.experiments.sandbox.servers import stopped, until
-from poweron_services.shutdown import until_stopped
+from poweron_services.signals import until_stopped
 
 WORKING = "import asyncio\nfrom poweron_services.experiments.sandbox.child_process import run\nrun(asyncio.sleep(600))"
 DEAF = "import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nprint(flush=True)\nsignal.pause()"

@@ -1,0 +1,35 @@
+"""The contents that an event refers to, in any of its fields."""
+
+from collections.abc import Iterator
+from functools import cache
+from typing import NamedTuple, get_type_hints
+
+from poweron_events.event import Commitment, DocumentRef, Model
+
+
+class ContentReference(NamedTuple):
+    """A content that an event refers to."""
+
+    name: str
+    field: str
+    """The field that names it, such as `prompt_ref`."""
+    document: DocumentRef | None
+    """The document whose bytes the content holds; None if it is not a document."""
+
+
+@cache
+def content_fields(kind: type[Model]) -> frozenset[str]:
+    """Return the names of a model's fields that name content."""
+    hints = get_type_hints(kind, include_extras=True)
+    return frozenset(name for name in kind.model_fields if hints[name] in (Commitment, Commitment | None))
+
+
+def content_references(model: Model) -> Iterator[ContentReference]:
+    """Yield all contents that an event, or a part of one, refers to."""
+    for field in type(model).model_fields:
+        value = getattr(model, field)
+        if isinstance(value, str) and field in content_fields(type(model)):
+            yield ContentReference(value, field, model if isinstance(model, DocumentRef) else None)
+        for part in value if isinstance(value, tuple) else (value,):
+            if isinstance(part, Model):
+                yield from content_references(part)

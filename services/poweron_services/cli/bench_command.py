@@ -41,6 +41,7 @@ class Measured(StrEnum):
     growth = "growth"
     history = "history"
     rebuild = "rebuild"
+    scale = "scale"
 
 
 Parts = Annotated[
@@ -48,7 +49,7 @@ Parts = Annotated[
     typer.Option(
         "--only",
         metavar="PART",
-        help="Measure only this part, repeatable: ask, documents, latency, throughput, growth, history or rebuild.",
+        help=f"Measure only this part, repeatable: {', '.join(PARTS[:-1])} or {PARTS[-1]}.",
     ),
 ]
 Peer = Annotated[

@@ -1,5 +1,7 @@
 """A process of a run: `python -m poweron_services.experiments.bench.bench_process serve ROLE…`, or `… project`.
 
+`serve-slowly SECONDS ROLE…` lets each call of the model take this long.
+
 The roles use a model and an action that answer instantly; `project` is the yardstick for the projector.
 """
 
@@ -18,6 +20,10 @@ def main(what: str, *roles: str) -> None:
     settings = Settings()
     if what == "serve":
         run(serve(settings, roles, InstantModel(), only(InstantAction())))
+        return
+    if what == "serve-slowly":
+        seconds, *roles_of_this = roles
+        run(serve(settings, roles_of_this, InstantModel(float(seconds)), only(InstantAction())))
         return
     assert settings.named_kafka is not None
     assert settings.postgres is not None

@@ -52,6 +52,7 @@ from poweron_services.experiments.bench.loop_speed import (
     workflow_runner,
 )
 from poweron_services.experiments.bench.processes import CpuMeter, running, until_ready
+from poweron_services.experiments.bench.scale import ScaledRun, open_memory_mb, scaled
 from poweron_services.experiments.sandbox.child_process import clean_environment, stop
 from poweron_services.experiments.sandbox.servers import Sandbox, make, open_sandbox, remove
 from poweron_services.wiring import ROLES
@@ -81,7 +82,7 @@ LETTER: Final = "Dear Ada,\n\nthe exhibition opens on September 12, 2025, at six
 FIRST_STEP: Final = step_words(1, 1).encode()
 DEADLINE: Final = 120.0  # seconds
 POWERON: Final = (sys.executable, "-c", "from poweron_services.cli.entry import main; main()")
-PARTS: Final = ("ask", "documents", "latency", "throughput", "growth", "history", "rebuild")
+PARTS: Final = ("ask", "documents", "latency", "throughput", "growth", "history", "rebuild", "scale")
 """The parts that can be measured separately, in this order."""
 
 DIGITS: Final = 3  # decimal places of a figure
@@ -106,13 +107,19 @@ class BenchmarkPlan:
     pages: int = 300
     events: int = 100_000
     page_rows: int = 1_000_000
+    scaled_processes: tuple[int, ...] = (1, 2, 4, 8)
+    scaled_at_once: int = 40
+    scaled_steps: int = 3
+    open_workflows: int = 5_000
     page_workflows: int = 100
 
     def iterations(self, parts: Collection[str], *, times: int | None = None) -> int:
         """Return the number of loop iterations that these parts make, including the warm-up."""
         warm = self.at_once * self.steps
         latency = self.alone * self.alone_steps * ("latency" in parts)
-        return warm + (times or self.times) * (latency + self.workflows * self.steps * ("throughput" in parts))
+        scale = self.scaled_at_once * (1 + 2 * self.scaled_steps) * sum(self.scaled_processes) * ("scale" in parts)
+        repeated = latency + self.workflows * self.steps * ("throughput" in parts)
+        return warm + scale + (times or self.times) * repeated
 
 
 @dataclass(slots=True)
@@ -153,8 +160,14 @@ class Benchmark:
 
     async def measure(self, parts: Collection[str]) -> None:
         self._planned = self.plan.iterations(parts)
-        events: Sequence[Envelope] = ()
         await self._check()
+        if set(parts) - {"scale"}:
+            await self._measure_loop(parts)
+        if "scale" in parts:
+            await self._scale()
+
+    async def _measure_loop(self, parts: Collection[str]) -> None:
+        events: Sequence[Envelope] = ()
         async with self._loop() as (runner, meter):
             if "latency" in parts:
                 await self._latency(runner)
@@ -300,6 +313,19 @@ class Benchmark:
         self.found["copy_events_per_second"] = median(copied)
         self.found["rebuild_events_per_second"] = median(rebuilt)
         self.found["fold_events_per_second"] = median(folded)
+
+    async def _scale(self) -> None:
+        plan, runs = self.plan, list[ScaledRun]()
+        for processes in plan.scaled_processes:
+            self.progress(f"{plan.scaled_at_once} workflows at once for each of {processes} processes…")
+            at_once, steps = plan.scaled_at_once, plan.scaled_steps
+            runs.append(await scaled(self.sandbox, processes, at_once=at_once, steps=steps, counted=self._count))
+            self.progress(f"  {runs[-1].told()}")
+            share = runs[-1].iterations_per_second / runs[0].iterations_per_second / processes
+            if processes > 1:
+                self.found[f"rate_share_of_{processes}_processes"] = share
+        self.progress(f"Opening {plan.open_workflows:,} workflows…")
+        self.found["open_workflows_mb"] = await open_memory_mb(self.sandbox, plan.open_workflows)
 
     def _tell(self, what: str, time: int, of: int | None = None) -> None:
         self.progress(f"{what} ({time + 1} of {of or self.plan.times})…")

@@ -42,6 +42,12 @@ class BenchFigures(Model):
     copy_events_per_second: float | None = None
     fold_events_per_second: float | None = None
     history_page_p50_ms: float | None = None
+    rate_share_of_2_processes: float | None = None
+    """The rate of two processes, divided by twice the rate of one; so are the next two fields for four and eight."""
+    rate_share_of_4_processes: float | None = None
+    rate_share_of_8_processes: float | None = None
+    open_workflows_mb: float | None = None
+    """The memory of a process of all roles that holds 5,000 open workflows."""
     ask_cold_ms: float | None = None
     ask_warm_ms: float | None = None
     prose_pages_per_second: float | None = None
@@ -93,6 +99,7 @@ class FigureLine:
 
 
 LEAST_PAGES = Bound("at least", 30)
+LEAST_SHARE = Bound("at least", 0.85)
 
 FIGURE_LINES: tuple[FigureLine, ...] = (
     FigureLine(
@@ -127,6 +134,10 @@ FIGURE_LINES: tuple[FigureLine, ...] = (
         bound=Bound("at least", 25_000),
     ),
     FigureLine("fold, events", "fold_events_per_second", "/s", bound=Bound("at least", 40_000)),
+    FigureLine("2 processes / 2 times one", "rate_share_of_2_processes", "", bound=LEAST_SHARE),
+    FigureLine("4 processes / 4 times one", "rate_share_of_4_processes", "", bound=LEAST_SHARE),
+    FigureLine("8 processes / 8 times one", "rate_share_of_8_processes", "", bound=LEAST_SHARE),
+    FigureLine("5,000 open workflows", "open_workflows_mb", "MB", bound=Bound("at most", 400)),
     FigureLine("first step, cold", "ask_cold_ms", "ms"),
     FigureLine("first step, warm", "ask_warm_ms", "ms"),
     FigureLine("PDF of prose, pages", "prose_pages_per_second", "/s", bound=LEAST_PAGES),

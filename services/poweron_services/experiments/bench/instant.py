@@ -3,6 +3,7 @@
 The sizes are those of the answers themselves; anything that the loop adds to them in an event counts as PowerOn's.
 """
 
+import asyncio
 from itertools import count
 from typing import Any
 
@@ -60,12 +61,15 @@ INSTANT_ANSWERS: dict[type[Prompt], str] = {
 
 
 class InstantModel:
-    """A model that is never satisfied and continues until the step limit is reached."""
+    """A model that is never satisfied and continues until the step limit is reached; each call takes `seconds`."""
 
-    def __init__(self) -> None:
+    def __init__(self, seconds: float = 0.0) -> None:
         self._numbers = count(1)
+        self._seconds = seconds
 
     async def complete(self, prompt: Prompt) -> Completion:
+        if self._seconds:
+            await asyncio.sleep(self._seconds)
         text = INSTANT_ANSWERS[type(prompt)].replace(NUMBER, f"No. {next(self._numbers):08d} ", 1)
         return Completion(text, provider="bench", model="instant", input_tokens=1_000, output_tokens=200)
 

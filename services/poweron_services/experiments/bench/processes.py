@@ -3,10 +3,11 @@
 import asyncio
 import os
 from asyncio.subprocess import PIPE, Process
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 import psutil
@@ -22,15 +23,17 @@ RUNNER: Final = "load"  # this process, which requests the workflows
 
 
 @asynccontextmanager
-async def running(sandbox: Sandbox, name: str, *arguments: str) -> AsyncGenerator[Process, None]:
-    """Run a process of this run while the block lasts.
+async def running(
+    sandbox: Sandbox, name: str, *arguments: str, environment: Mapping[str, str] = MappingProxyType({})
+) -> AsyncGenerator[Process, None]:
+    """Run a process of this run while the block lasts, with settings of its own if some are given.
 
     Raises:
         Unavailable: it ended early; the message includes the last lines of its log.
     """
     log = sandbox.home / f"{name}.log"
-    module, environment = bench_process.__name__, sandbox.environment()
-    process = await start(module, *arguments, environment=environment, log=log, stdout=PIPE)
+    settings = {**sandbox.environment(), **environment}
+    process = await start(bench_process.__name__, *arguments, environment=settings, log=log, stdout=PIPE)
     try:
         async with asyncio.TaskGroup() as group:
             watching = group.create_task(_watch(process, log))

@@ -1,4 +1,4 @@
-"""Verify: whether the rows are what the log adds up to, cell by cell.
+"""Verify: check cell by cell that the rows are what the log adds up to.
 
 The log is folded from scratch, by the functions that the projector uses, into temporary tables; Postgres compares
 them. All of this is one repeatable-read transaction that is always rolled back: a running projector continues, and

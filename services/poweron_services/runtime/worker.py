@@ -69,7 +69,7 @@ class RoundDeadlines:
         return len(self._timers)
 
     def watch(self, partition: Partition, workflow: Workflow) -> None:
-        """Report once the workflow's round is out of time, unless it is forgotten or its deadline changes before."""
+        """Call `passed` once the round is out of time, unless the workflow is forgotten or the deadline changes first."""
         due_ms = round_due_ms(workflow)
         if due_ms is None:
             self.forget(workflow.id)

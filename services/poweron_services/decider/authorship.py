@@ -1,6 +1,7 @@
 """Which documents a model wrote: an address in them may be invented, so it counts only if it is known otherwise (S4).
 
-The event that records a document says so; for events from before it did, the label and the name decide.
+The event that records a document says whether a model may have written it; for older events, the label and the name
+decide.
 """
 
 import re

@@ -284,7 +284,7 @@ class Execution:
             if len(workflow.step.starts) > 1 and (before := await memory.recall(prompt)) is not None:
                 calls.answered.append(before.call)
                 return before
-            async with turn if allowance(workflow) else nullcontext():  # each call gets what the calls before it left of the budget
+            async with turn if allowance(workflow) else nullcontext():  # each call gets what the others left
                 reply = await self.caller.call(workflow, prompt, calls.answered)
                 calls.answered.append(reply.call)
             if reply.refusal is not None:

@@ -69,7 +69,7 @@ class RoundDeadlines:
         return len(self._timers)
 
     def watch(self, partition: Partition, workflow: Workflow) -> None:
-        """Call `passed` once the round is out of time, unless the workflow is forgotten or the deadline changes first."""
+        """Call `passed` once the round is out of time, unless the workflow is forgotten or its deadline changes."""
         due_ms = round_due_ms(workflow)
         if due_ms is None:
             self.forget(workflow.id)

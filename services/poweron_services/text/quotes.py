@@ -57,7 +57,7 @@ def _is_near(begin: int, ends: list[int]) -> bool:
 
 
 def _places(phrase: str, text: str) -> Iterator[tuple[int, int]]:
-    """Yield the beginning and the end of each place where the text contains these as whole words."""
+    """Yield the beginning and the end of each place where the text contains the phrase as whole words."""
     begin = text.find(phrase) if phrase else -1
     while begin >= 0:
         end = begin + len(phrase)

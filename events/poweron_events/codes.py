@@ -89,7 +89,7 @@ RUN_TIME: Final[frozenset[str]] = frozenset(
         "worker_stopped",
     }
 )
-"""Trouble of the service rather than of the work. The sentences beside these codes are for people and may name
+"""Problems of the service, not of the work. The sentences next to these codes are for people and may name
 providers, settings and paths, so they are never shown to a model (S8)."""
 
 FOR_PEOPLE: Final[frozenset[str]] = RUN_TIME | {

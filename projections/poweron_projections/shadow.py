@@ -42,7 +42,7 @@ class Difference:
 
 
 OnRead = Callable[[int, int], None]
-"""Receives how many records are in the rows, and out of how many; called in the event loop, it must not block."""
+"""Receives the number of records in the rows, and the total; called in the event loop, it must not block."""
 
 
 def unheard(_: int, __: int) -> None:
@@ -51,7 +51,7 @@ def unheard(_: int, __: int) -> None:
 
 @dataclass(slots=True)
 class ReadCount:
-    """How many records are in the rows, and out of how many."""
+    """The number of records in the rows, and the total."""
 
     told: OnRead = unheard
     done: int = 0

@@ -215,7 +215,7 @@ def _judge_turn(workflow: Workflow, recorded: Recorded, event: Turn) -> Workflow
 
 
 def _is_here(workflow: Workflow, event: InTask) -> bool:
-    """Return whether an event names the attempt at hand, and the step at hand if it is about one."""
+    """Return whether an event names the current attempt, and the current step if it is about one."""
     round_number, task, attempt, step = workflow.place
     named = event.step if isinstance(event, StepEvent) else step
     return (event.round, event.task, event.attempt, named) == (round_number, task, attempt, step)

@@ -261,7 +261,7 @@ class Workflow(NamedTuple):
 
     @property
     def step(self) -> Step:
-        """The current step; read it only once tasks are planned. It repeats `task`, since it is read most often."""
+        """The current step, once tasks are planned. It repeats the code of `task`, since it is read most often."""
         round_ = self.round
         assert round_ is not None
         assert round_.task is not None

@@ -189,7 +189,7 @@ class HeldPartitions:
         yield ()
 
     async def _load(self, numbers: frozenset[int]) -> Mapping[int, Partition]:
-        await self._stops.read()  # first: the answers to what it skips are before the ends that are queried next
+        await self._stops.read()  # first: answers to requests that it skips are before the ends queried next
         ends = await self._log.ends(topics.EVENTS.name)
         snapshots = await self._snapshots.load(numbers)
         await self._stops.forget_answered(self._snapshots.answered)

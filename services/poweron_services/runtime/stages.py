@@ -75,7 +75,7 @@ class _Stage:
     limit: TimeLimit = field(init=False)
 
     def __post_init__(self) -> None:
-        """Count the time from the first try, however late; a retry must begin within the time of the stage (E-16)."""
+        """Count the time from the first try, even a late one; a retry must begin within the stage's time (E-16)."""
         seconds, began_ms = self.timeout_ms / 1000, self.workflow.head_ms
         self.limit = TimeLimit(seconds, retry_seconds=seconds - (self.now_ms() - began_ms) / 1000, pauses=True)
 

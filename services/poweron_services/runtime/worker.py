@@ -339,7 +339,7 @@ class Worker:
 
         async def read() -> int:
             await self._stops.read()
-            return (await self._log.ends(topics.EVENTS.name))[partition.number]  # after the answers to what it skips
+            return (await self._log.ends(topics.EVENTS.name))[partition.number]  # after answers to skipped requests
 
         while partition.ours:
             await partition.reach(await retry(read, failed=failed, needed=lambda: partition.ours) or 0)

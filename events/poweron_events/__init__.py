@@ -1,7 +1,8 @@
 """The events of PowerOn: request a workflow, follow it, fold it, audit it.
 
 The names in `__all__` are the public API. Also public are `poweron_events.log.kafka` (extra `kafka`),
-`poweron_events.content` (extra `content`) and one module with event classes for each part of the loop.
+`poweron_events.content` (extra `content`) and the modules with the event classes: `request`, `round_events` and
+`step_events`.
 """
 
 from poweron_events import topics

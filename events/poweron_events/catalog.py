@@ -1,7 +1,7 @@
 """The catalog: the six built-in actions of PowerOn, as data.
 
 On the wire an action's name is an open string; this module defines the names, parameters and effect classes
-of the built-in actions. Each action is implemented in a module of its own in the services.
+of the built-in actions. The services implement them.
 """
 
 from collections.abc import Collection
@@ -98,7 +98,7 @@ Filled = Literal[
 
 
 class ActionFacts(TypedDict, total=False):
-    """What sets an action apart; see the fields of `ActionSpec`."""
+    """The optional facts about an action, as keyword arguments of `ActionSpec.of`; see the fields of `ActionSpec`."""
 
     needs_search: bool
     reads: Literal["documents", "web"] | None
@@ -111,7 +111,7 @@ class ActionSpec:
     """An action's name, parameters, effect class and time limit in ms (C-09).
 
     A JSON Schema describes the parameters. It is generated from one of our classes (`of`) or comes from a third-party
-    server; callers cannot tell one from the other. An unusable schema is refused with `UnusableSchema`.
+    server; callers cannot tell one from the other. An unusable name or schema raises `UnusableSchema`.
     """
 
     name: str

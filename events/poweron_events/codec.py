@@ -4,8 +4,8 @@
 other spacing, numbers that lose precision) is refused as a whole: hashes cover the raw bytes, so there
 must be only one way to read them.
 
-A released version is never edited; a new meaning gets a new version and an upcast, which converts a payload of the
-version before.
+A released version never changes; a new meaning gets a new version and an upcast, which converts a payload of the
+previous version.
 """
 
 import base64
@@ -37,7 +37,7 @@ STEPS: Final[Mapping[str, Step]] = {}
 
 
 def upcast(wire_type: str, data: Data, steps: Mapping[str, Step] = STEPS) -> tuple[str, Data]:
-    """Return an event in the newest version that `steps` can reach."""
+    """Return the wire type and the payload of an event in the newest version that `steps` can reach."""
     while wire_type in steps:
         wire_type, lift = steps[wire_type]
         data = lift(data)

@@ -13,7 +13,7 @@ Code = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=64)]
 """A code on the wire: lower-case words joined by underscores."""
 
 BudgetCode = Literal["token_budget", "cost_budget", "time_budget", "step_budget", "retry_budget"]
-"""The budget of the task or of the workflow that is used up."""
+"""The budget that is used up: one of the task, the round or the workflow."""
 
 GuardCode = Literal[BudgetCode, "cancelled", "deadline", "criteria_met", "no_improvement", "step_limit", "retry_limit"]
 """Why the rules in code stop the loop."""
@@ -22,7 +22,7 @@ StopCode = Literal[GuardCode, "answers_rejected", "judged_by_model", "not_stated
 """Why an attempt stopped, or why its review gave this status."""
 
 ForkStopCode = Literal["fork_needs_live", "fork_never_runs"]
-"""Why a fork ends before its work is done: no recorded result is left, and the next action is not run."""
+"""Why a fork ends before its work is done: it has no recorded result for the next action, and does not run it."""
 
 RefusalCode = Literal[
     "already_approved",
@@ -89,7 +89,7 @@ RUN_TIME: Final[frozenset[str]] = frozenset(
         "worker_stopped",
     }
 )
-"""Trouble of the service rather than of the work. The sentences beside these codes are for people and may name
+"""Problems of the service, not of the work. The sentences next to these codes are for people and may name
 providers, settings and paths, so they are never shown to a model (S8)."""
 
 FOR_PEOPLE: Final[frozenset[str]] = RUN_TIME | {

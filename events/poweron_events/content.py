@@ -2,10 +2,11 @@
 
 Content is named by its commitment HMAC-SHA256(workflow key, bytes). The key is 32 random bytes, created
 once and kept beside the workflow's content: equal bytes of one workflow share a name, two workflows
-cannot be linked, and once the key is erased nothing can be guessed. Bytes are stored before the event
-that names them (E-10).
+cannot be linked, and once the key is erased no one can guess content from its name. Writers store the
+bytes before the event that names them (E-10).
 
-Answers from outside that a workflow remembers are also stored below its id, under the commitment of the question.
+A workflow also remembers answers from outside; the store keeps each below the workflow's id, under the commitment of
+the question. `content_references` finds all content that an event names.
 """
 
 import asyncio
@@ -75,7 +76,7 @@ class ContentStore:
     async def put(self, workflow_id: str, content: bytes) -> str:
         """Store bytes and return their commitment; storing the same bytes again changes only their time.
 
-        If no key is stored and this process has not used one before, the workflow is new and a key is created.
+        If no key is stored and this process has not used one before, the workflow is new and gets a key.
 
         Raises:
             MissingContent: the workflow's key was erased since its last use by this process, and its content with it.
@@ -134,7 +135,9 @@ class ContentStore:
 
     @asynccontextmanager
     async def clearing(self, workflow_id: str) -> AsyncGenerator[float, None]:
-        """Mark a workflow's content as being cleaned up, so that writers wait; yield the time by the store's clock.
+        """Mark a workflow's content as being cleaned up, so that writers wait; yield the time of the mark.
+
+        The time is that of the store's clock, in seconds since 1970.
 
         A writer stores first and then looks for the marker; the clean-up creates the marker first and then checks the
         age of the content. So one of the two sees the other, however long either is delayed in between.

@@ -2,7 +2,7 @@
 
 A pack is `<workflow>/<process>.pack`: one record after the other, each a header and the content, compressed where that
 makes it shorter. Only the process that created a pack appends to it, so processes need no lock, and only the last
-record can be incomplete: that of a process that died while it wrote. Nothing moves within a pack: to remove a
+record can be incomplete, if the process died while it wrote. Nothing moves within a pack: to remove a
 content, `remove` renames the pack, copies the other records into a new one, and deletes the old one.
 
 Larger contents are files of their own, written completely or not at all.
@@ -102,7 +102,7 @@ LEVEL: Final = 1  # of 22
 DICTIONARY_FILE: Final = "content.zstd-dictionary"
 """Contents are kept for years: a new dictionary gets a name of its own, and this one stays."""
 _FIELDS: Final = struct.Struct(">32sQII")
-"""The name, the time of writing in milliseconds since 1970, the size of the content, and that of what is stored."""
+"""The name, the time of writing in milliseconds since 1970, the size of the content, and its stored size."""
 _CHECKSUM: Final = struct.Struct(">I")
 """The CRC-32 of the fields, which follows them."""
 HEADER: Final = _FIELDS.size + _CHECKSUM.size  # bytes
@@ -138,20 +138,20 @@ class PackedContent(NamedTuple):
     modified_ms: int  # since 1970, by the clock of the writer
     pack: str
     offset: int
-    """The place of its header."""
+    """Where its header begins."""
     length: int  # bytes that are stored, without the header
 
 
 class PackRecords(NamedTuple):
-    """The records of a pack from a place on."""
+    """The records of a pack from an offset on."""
 
     contents: list[PackedContent]
     end: int
     """Where the last complete record ends."""
     is_torn: bool
-    """Whether a part of a record follows, which is being written, or whose writer died."""
+    """Whether an incomplete record follows: it is being written, or its writer died."""
     is_damaged: bool
-    """Whether something else follows, so that what comes after it cannot be found."""
+    """Whether a damaged record follows, so that the records after it cannot be found."""
 
 
 class _Index:
@@ -162,7 +162,7 @@ class _Index:
         self.ends: dict[str, int] = {}
 
     def add(self, pack: str, records: "PackRecords") -> None:
-        """Take in records of a pack; of several with one name, the one that was written last counts."""
+        """Add the records of a pack; of several with one name, the newest counts."""
         self.ends[pack] = records.end
         for content in records.contents:
             known = self.contents.get(content.name)
@@ -207,28 +207,29 @@ class ContentPacks:
                 index = self._read_on(workflow_id, index or _Index())
                 self._indexes.pop(workflow_id, None)
                 if len(self._indexes) >= MAX_INDEXES:
-                    del self._indexes[next(iter(self._indexes))]  # the one that was read on longest ago
+                    del self._indexes[next(iter(self._indexes))]  # the one that was extended longest ago
                 self._indexes[workflow_id] = index
                 content = index.contents.get(name)
             return content
 
     def contents(self, workflow_id: str) -> Collection[PackedContent]:
-        """Return all contents of a workflow's packs, each as it was written last, from the files as they are now."""
+        """Read a workflow's packs again and return all contents, each in its newest record."""
         return [*self._read_on(workflow_id, _Index()).contents.values()]
 
     def remove(self, workflow_id: str, names: Collection[str]) -> None:
-        """Remove contents, and what a process that died did not finish writing; others keep their times.
+        """Remove contents, and the incomplete record of a process that died; the other contents keep their times.
 
-        A damaged pack is left as it is, since its other contents may still be wanted.
+        A damaged pack stays as it is, since its other contents may still be wanted.
         """
         for pack in self._packs(workflow_id):
             with suppress(FileNotFoundError):  # removed in the meantime
                 self._rewrite(f"{self._folder}/{workflow_id}", pack, names)
 
     def _rewrite(self, folder: str, pack: str, names: Collection[str]) -> None:
-        """Copy what stays to a new pack. A process that dies here leaves copies, which do no harm.
+        """Copy the remaining records to a new pack. A process that dies here leaves copies, which do no harm.
 
-        A writer that has the pack open looks for it once it has written: where it is no longer, it writes again.
+        A writer that has the pack open checks after each write that the pack still has its name; if not, it writes
+        again.
         """
         with open(f"{folder}/{pack}", "rb") as file:
             records = read_records(file, pack, 0)
@@ -270,7 +271,7 @@ class ContentPacks:
         return is_there
 
     def _read_on(self, workflow_id: str, index: _Index) -> _Index:
-        """Return the index, read on to the ends of the workflow's packs; a new one if a pack was removed since."""
+        """Extend the index to the ends of the workflow's packs and return it; a new one if a pack was removed since."""
         while True:
             packs = self._packs(workflow_id)
             if index.ends.keys() - packs:
@@ -280,7 +281,7 @@ class ContentPacks:
                     with (self._folder / workflow_id / pack).open("rb") as file:
                         records = read_records(file, pack, index.ends.get(pack, 0))
                     index.add(pack, records)
-            except FileNotFoundError:  # a clean-up has copied it meanwhile, to one that may not be listed
+            except FileNotFoundError:  # a clean-up has copied it meanwhile, to a pack that may not be listed
                 continue
             return index
 
@@ -292,7 +293,7 @@ class ContentPacks:
 
 
 def _write_or_undo(descriptor: int, path: str, records: bytes) -> None:
-    """Append the records; retries must not fill a full disk further with a part of them."""
+    """Append the records or undo a partial write: retries must not fill a full disk further."""
     end = os.lseek(descriptor, 0, os.SEEK_END)
     try:
         write_all(descriptor, records)
@@ -303,7 +304,7 @@ def _write_or_undo(descriptor: int, path: str, records: bytes) -> None:
 
 
 def _is_still(descriptor: int, path: str) -> bool:
-    """Return whether the path is that of the open file."""
+    """Return whether the path still names the open file."""
     with suppress(FileNotFoundError):
         return os.path.samestat(os.fstat(descriptor), os.stat(path))
     return False
@@ -328,7 +329,7 @@ def record(name: str, content: bytes, now: int) -> bytes:
 
 
 def read_records(file: BinaryIO, pack: str, start: int) -> PackRecords:
-    """Return the complete records of a pack from a place on, and what follows them."""
+    """Return the complete records of a pack from an offset on, and whether an incomplete or damaged one follows."""
     contents = list[PackedContent]()
     end, size = start, file.seek(0, os.SEEK_END)
     while end < size:

@@ -1,6 +1,6 @@
-"""Where contents are stored by their paths: a folder of this machine, a bucket, or memory.
+"""The places that store contents by path: a folder of this machine, an S3-compatible bucket, or memory.
 
-The errors of both are those of the file system and of obstore; the content store translates them.
+A place raises the errors of the file system or of obstore; the content store translates them.
 """
 
 import asyncio
@@ -61,11 +61,11 @@ class ContentPlace(Protocol):
 
     @property
     def look_time(self) -> float | None:
-        """The time limit of a first look, in seconds."""
+        """The time limit of `look`, in seconds; None if it needs none."""
         ...
 
     async def put(self, workflow_id: str, contents: Mapping[str, bytes]) -> bool:
-        """Store contents by their names, also if they are stored; return whether all are known to be new."""
+        """Store contents by their names, even if they are stored already; return whether all are known to be new."""
         ...
 
     async def create(self, path: str, content: bytes) -> bool:
@@ -93,7 +93,7 @@ class ContentPlace(Protocol):
         ...
 
     async def look(self) -> None:
-        """Look whether the place can be used."""
+        """Check that the place can be used."""
         ...
 
     def stored(self, workflow_id: str | None) -> AsyncGenerator[Sequence[StoredObject], None]:
@@ -241,10 +241,10 @@ class ContentBucket:
         return bytes(await found.bytes_async() if self.is_remote else found.bytes())
 
     async def _place_of(self, path: str) -> str:
-        """Return the path of the object that has a content, as the listing says.
+        """Find the object that holds a content in the listing, and return its path.
 
         Raises:
-            FileNotFoundError: none has it.
+            FileNotFoundError: no object holds it.
         """
         workflow_id, name = _split(path)
         if is_content(path):
@@ -274,7 +274,7 @@ class ContentBucket:
             await self._call("delete", sorted(removed))
 
     async def _repacked(self, workflow_id: str, pack: str, removed: Collection[str]) -> bool:
-        """Store what stays of a pack elsewhere; return False if nothing of it goes, or if it is damaged."""
+        """Store the remaining contents of a pack elsewhere; return False if all remain, or if the pack is damaged."""
         names = _packed(pack)
         staying = [name for name in names if f"{workflow_id}/{name}" not in removed]
         if len(staying) == len(names):
@@ -288,10 +288,10 @@ class ContentBucket:
         return True
 
     async def _places_before_clearing(self, workflow_id: str) -> list[str]:
-        """Return the objects of a workflow; while it is cleared up, only those that were there before.
+        """Return the paths of a workflow's objects; during a clean-up, only of those stored before it began.
 
-        So a writer whose object is new need not look for the marker: no clean-up removes it. Servers of one store may
-        differ in their clocks by `SKEW`.
+        So a writer whose object is new need not look for the marker: no clean-up removes it. The clocks of a store's
+        servers may differ by `SKEW`.
         """
         objects = [each async for each in self._objects(workflow_id)]
         marked = next((each.modified for each in objects if each.path == f"{workflow_id}/{CLEARING}"), math.inf)
@@ -350,7 +350,7 @@ def _content_of(stored: bytes, pack: str, path: str) -> bytes:
 
 
 def _packed(path: str) -> dict[str, int]:
-    """Return the contents of a pack by their names, with their sizes in bytes; none of any other path."""
+    """Return the sizes in bytes of a pack's contents by their names; empty for any other path."""
     if not _PACK.fullmatch(path):
         return {}
     sized = (each.split(".") for each in _split(path)[1].removesuffix(SUFFIX).split("-"))
@@ -363,6 +363,6 @@ def is_content(path: str) -> bool:
 
 
 def _split(path: str) -> tuple[str, str]:
-    """Return the workflow's id and what follows."""
+    """Split a path into the workflow's id and the rest."""
     workflow_id, _, name = path.partition("/")
     return workflow_id, name

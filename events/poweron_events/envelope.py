@@ -57,7 +57,7 @@ class Recorded(NamedTuple):
 
 
 def slot(event: Event) -> str:
-    """Return `round|task|attempt|step|kind|try`: the place in the log that this event is to fill (E-03).
+    """Return `round|task|attempt|step|kind|try`: the place in the workflow that this event fills (E-03).
 
     An event written by intake carries the request's source and id instead of the try (E-04), a reservation its number;
     the kind of a rejected answer includes its stage.

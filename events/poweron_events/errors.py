@@ -17,7 +17,7 @@ from poweron_events.codes import Code
 class PowerOnError(Exception):
     """Base of the errors that PowerOn raises deliberately: a sentence for people, and a code (`codes`) for programs.
 
-    `detail` adds information for the log, such as which rule is in the way; it is never shown to a model.
+    `detail` adds information for the log, such as which rule forbids the work; it is never shown to a model.
     """
 
     code: Code = "unexpected_error"

@@ -32,7 +32,7 @@ CATALOGUE = 3
 """The number of this release's set of event types; it grows with every type or field that is added."""
 
 FreeText = Annotated[str, Field(json_schema_extra={"freeText": True})]
-"""Text that a person or a model wrote; marked so that it can be found for erasure and sealed later."""
+"""Text that a person or a model wrote; the mark lets a tool find it, for example to erase it."""
 
 ActionName = Annotated[str, Field(pattern=r"^[a-z][A-Za-z0-9_-]*\.[A-Za-z][A-Za-z0-9_-]*$", max_length=100)]
 """`method.name`, an open set on the wire: actions may come from outside this package."""
@@ -89,7 +89,7 @@ def _inside(value: JsonValue) -> Iterable[JsonValue]:
 
 
 JsonValues = Annotated[dict[str, JsonValue], AfterValidator(_shallow)]
-"""Any JSON values by name, nested no deeper than every JSON reader can follow."""
+"""Any JSON values by name, nested at most `MAX_DEPTH` deep, which every JSON reader can follow."""
 
 
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
@@ -117,7 +117,7 @@ DocumentId = Annotated[
 
 
 class _StrictBase64:
-    """Base64 (RFC 4648) that may be wrapped; any other character is an error, while pydantic's would skip it."""
+    """Base64 (RFC 4648), possibly with white space; any other character is an error, whereas pydantic skips it."""
 
     @classmethod
     def decode(cls, data: bytes) -> bytes:
@@ -166,7 +166,7 @@ class RoundEvent(Event):
 
 
 class StageEvent(RoundEvent):
-    """An event of a stage, wherever the workflow is: zeros for what it has not reached yet."""
+    """An event of any stage; a task, attempt or step that the workflow has not reached yet is 0."""
 
     task: Count
     attempt: Count

@@ -1,7 +1,7 @@
 """The JSON Schema of an action's parameters, from any source: self-contained and limited in size.
 
-A schema may come from a third-party server. One that could reach the network, never end or be read in two ways is
-refused here; references within a schema are replaced by their targets, so no other code has to resolve them.
+A schema may come from a third-party server. This module refuses one that could reach the network, never end or be
+read in two ways. It replaces references within a schema by their targets, so no other code has to resolve them.
 """
 
 from collections.abc import Mapping

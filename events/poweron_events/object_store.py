@@ -1,6 +1,6 @@
-"""Where content is kept: a folder, memory, or an S3-compatible bucket; and what their errors mean.
+"""Open the place where content is kept (a folder, memory, or an S3-compatible bucket), and explain its errors.
 
-Access to a bucket is configured as for other S3 clients, by the variables `AWS_…`. Every wait is bounded: the caller
+Access to a bucket is configured as for other S3 clients, by the variables `AWS_…`. Every wait has a limit: the caller
 retries and reports it.
 """
 
@@ -85,7 +85,7 @@ def _secret(variable: str, environment: Mapping[str, str]) -> str | None:
 
 
 def _client_options(environment: Mapping[str, str]) -> "ClientConfig":
-    """Return the client's timeouts, and permit plain HTTP if an endpoint is given by `http://`."""
+    """Return the timeouts that the environment does not set, and permit plain HTTP if an endpoint uses `http://`."""
     options: ClientConfig = {}
     if "AWS_CONNECT_TIMEOUT" not in environment:
         options["connect_timeout"] = _TIMEOUTS["connect_timeout"]

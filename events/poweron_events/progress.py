@@ -1,6 +1,6 @@
-"""The progress of long work, reported on a topic of its own that is not part of the truth.
+"""The progress of long work, reported on a topic of its own.
 
-No fold reads these records, forged ones included, and no row is made from them.
+No fold and no projection reads these records, so a forged one can only mislead a person who watches.
 """
 
 from typing import Annotated, Literal, Self

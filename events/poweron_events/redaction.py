@@ -1,6 +1,6 @@
-"""Which parts of an address may be shown: only the place. User info, query and fragment may be secrets.
+"""Redact addresses: show only scheme, host and path, since user info, query and fragment may be secrets.
 
-A password may hold a character that ends the place; if an `@` follows it, the whole place is hidden.
+A password may hold a character that ends the host, such as `/`; if an `@` follows it, all after `://` is hidden.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Asking: the requests that any client may send, and the events in which intake records them.
+"""The requests that any client may send, and the events in which intake records them.
 
 A request is identified by its CloudEvent (source, id): the same pair is the same request, and
 `workflow_id(source, id)` is the workflow that it opens, which the sender can compute in advance.

@@ -1,8 +1,8 @@
-"""Retry: call something that is unavailable again, after longer and longer pauses, for as long as it is needed.
+"""Retry: call an unavailable service again, after longer and longer pauses, for as long as the result is needed.
 
-If an unavailable service says when to retry, it is not called before that.
+If the service says when to retry, `retry` does not call it before that.
 The number of tries is unlimited: to set a limit, put a timeout around the call or raise from `failed`.
-What an operator has to end, a full disk or a server that stays unavailable, is logged as an error.
+A full disk, or a server that stays unavailable, is logged as an error: an operator has to act.
 """
 
 import asyncio

@@ -120,7 +120,7 @@ class StageFailed(StageEvent):
     code: Code | None = None
     tries: Number
     model_calls: tuple[ModelCall, ...] = Field(default=(), max_length=MAX_CALLS)
-    """Calls that were answered, but whose answers could not be stored or recorded as such."""
+    """Calls that were answered, but whose answers could not be stored, or not recorded in an event of their own."""
     failed_calls: FailedCallsByCode = ()
 
 

@@ -195,7 +195,7 @@ class ActionStarted(TryEvent):
     worker: str = Field(max_length=255)
     effect_class: EffectClass
     deadline_ms: Milliseconds
-    """How long the claim holds, from this event's broker time: the action's time limit plus grace."""
+    """How long the claim is valid, from this event's broker time: the action's time limit plus grace."""
     tool_sha256: Sha256 | None = Field(default=None, exclude_if=is_empty)
     """SHA-256 of what the tool server declared when the tool was approved: name, description, schemas and effects."""
 

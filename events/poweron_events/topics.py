@@ -14,7 +14,7 @@ REMEMBERED = 4_096  # keys whose partition is cached
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic's name, partition count and the settings that the laws depend on."""
+    """A topic's name, its number of partitions, and the settings that PowerOn depends on."""
 
     name: str
     partitions: int
@@ -37,7 +37,7 @@ URGENT_INTAKE_GROUP: Final = "poweron.intake.cancellations"
 """The consumer group that answers cancellations and approvals out of order (docs/decisions/0008)."""
 
 ALL: Final = (EVENTS, REQUESTS, DEAD_LETTERS)
-"""The topics that hold the truth; nothing works without them."""
+"""The topics that PowerOn cannot work without."""
 
 HOUR_MS: Final = 3_600_000
 PROGRESS: Final = Topic(

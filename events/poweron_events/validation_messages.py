@@ -32,7 +32,7 @@ def named(place: Sequence[int | str]) -> str:
 
 
 def worded(place: Sequence[int | str], problem: str, limits: Mapping[str, Any]) -> str | None:
-    """Say what is wrong there in plain words; None if there are none for such a problem."""
+    """Describe the problem in plain words; None if there are no words for it."""
     plainly = _PLAINLY.get(problem)
     return plainly and f"{named(place)} {plainly(limits)}"
 

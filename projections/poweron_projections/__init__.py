@@ -1,1 +1,1 @@
-"""The rows that the log of PowerOn adds up to, in Postgres: projector, reader, rebuild, verify."""
+"""The log of PowerOn as rows in Postgres: projector, reader, rebuild, verify."""

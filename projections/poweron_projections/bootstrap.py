@@ -1,4 +1,4 @@
-"""Where a reader begins: the open workflows in the rows, folded from the records of their open round (E-07).
+"""The state from which a reader begins: the open workflows, folded from the records of their open round (E-07).
 
 No fold state is stored. `records` keeps every byte, so the state of an open workflow follows from its
 records since the opening of that round; for any other workflow a stub is enough.

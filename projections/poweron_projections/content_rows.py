@@ -1,4 +1,4 @@
-"""Contents in the rows: the accepted events, which may refer to some, and a few contents of recent workflows."""
+"""References to content in the rows: the accepted events, and a few contents that recent workflows refer to."""
 
 from collections.abc import AsyncGenerator, Sequence
 from typing import Final

@@ -1,8 +1,8 @@
-"""From records to rows without a database: the open workflows, advanced by their records.
+"""Fold records into rows without a database: records advance the open workflows.
 
-`LocalFolder` folds in the calling process; a child process does the same for its share of the partitions when a whole
-log is folded. A child reads questions from its standard input and writes answers to its standard output; when its
-parent dies, its input closes and it exits.
+`LocalFolder` folds in the calling process, `ChildFolder` in a child process, which takes a share of the partitions
+when a whole log is folded. A child reads questions from its standard input and writes answers to its standard output;
+when its parent dies, its input closes and it exits.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
 """The log as all of PowerOn uses it: closed once it no longer holds what the rows were made from (docs/decisions/0019).
 
 Rows are made from records, so the log is as long as they are, and begins and ends with the records that they hold.
-If it does not, events were lost, and appending to it now would hide that. Users can look at what is lost before they
-recover.
+If it does not, events were lost, and appending to it now would hide that. `find_loss` reports what is lost, so that
+users can look at it before they recover.
 """
 
 import asyncio
@@ -61,7 +61,7 @@ class GuardedLog:
         self.begin_again()
 
     def begin_again(self) -> None:
-        """Forget what the log was like, for callers that dropped all they derived from it; the rows still count."""
+        """Forget what the log held, for callers that have dropped everything derived from it; the rows still count."""
         self._lost = ""  # why it is closed
         self._kept: Sequence[KeptRecord] | None = None  # as the rows had them at the last query; None: never queried
         self._reached = dict[int, int]()  # by partition, the greatest length of the log that the rows or we have seen
@@ -220,7 +220,7 @@ class LogLoss(Model):
 
 
 async def find_loss(log: EventLog, pool: Pool) -> LogLoss:
-    """Compare every record that the rows were made from with the log, which is unguarded.
+    """Compare every record that the rows were made from with the log, which must not be a `GuardedLog`.
 
     Raises:
         Unavailable: the log or Postgres cannot be reached, or nothing has been projected into it yet.

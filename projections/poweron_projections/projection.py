@@ -154,7 +154,7 @@ def _is_of_the_step(view: View, recorded: Recorded) -> bool:
 
 
 def settle(view: View, batch: Batch) -> View:
-    """Put the rows that can still change into the batch, unless they are as they were last put."""
+    """Put the rows that can still change into the batch, unless they are unchanged since they were last put there."""
     assert view.newest is not None
     row = workflow_row(view.row, view.newest, view.workflow)
     batch.put(WORKFLOWS, [row])

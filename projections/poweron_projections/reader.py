@@ -1,4 +1,4 @@
-"""Reading workflows from the rows: as entries for people and dashboards, and as records with their verdicts.
+"""Read workflows from the rows: as entries for people and dashboards, and as records with their verdicts.
 
 Pages are addressed by key, never by number: the next page begins where the last one ended, even if rows arrive.
 """
@@ -192,7 +192,7 @@ async def history(
 async def messages(
     pool: Pool, workflow_id: str, *, limit: int = PAGE, before_seq: int | None = None
 ) -> list[ChatMessage]:
-    """Return the same page as messages of the fold, so that the same functions can render them (H-03)."""
+    """Return the same page as `history`, as messages of the fold, so that its functions can render them (H-03)."""
     last = _LAST_SEQ if before_seq is None else before_seq
     return [_entry(ChatMessage, row) for row in await _fetch(pool, _HISTORY, workflow_id, last, limit)]
 

@@ -1,8 +1,8 @@
-"""Rebuild: all rows are made from scratch from the log, compared with the live ones, and put in their place.
+"""Rebuild: make all rows from scratch from the log, compare them with the live ones, and put them in their place.
 
-The shadow is filled beside the running projector. The offsets are locked only for the records that arrive in the
-meantime, for the comparison and for the exchange; a writer then finds that its compare-and-set failed and continues
-in the new tables.
+The rebuild fills the shadow beside the running projector. It locks the offsets only for the records that arrive in
+the meantime, for the comparison and for the exchange; a writer then finds that its compare-and-set failed and
+continues in the new tables.
 """
 
 from collections.abc import AsyncGenerator, Sequence
@@ -49,7 +49,7 @@ class Rebuilt:
 
 
 async def rebuild(log: EventLog, pool: Pool, on_read: OnRead = unheard) -> Rebuilt:
-    """Rebuild all rows and exchange them for the live ones, in whichever state; `on_read` receives the progress.
+    """Rebuild all rows and replace the live ones, regardless of their state; `on_read` receives the progress.
 
     Raises:
         Conflict: another process is rebuilding.

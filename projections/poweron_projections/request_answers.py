@@ -1,4 +1,4 @@
-"""Requests in the rows: whether they are answered, what they wait for, how many more may be opened."""
+"""Requests in the rows: their answers, the approvals that steps wait for, and the workflows that are open."""
 
 from dataclasses import dataclass
 from typing import Final, Literal

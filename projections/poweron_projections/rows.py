@@ -2,6 +2,7 @@
 
 Records of one topic enter the live rows exactly once, with any number of processes: the offset row decides which
 process writes. A process can drop what it remembers at any time: the rows say where to continue.
+`Rows` writes inside the caller's transactions, into any schema; `RowWriter` writes into the live rows.
 """
 
 import asyncio
@@ -69,7 +70,7 @@ SELECT partition, log_offset
 
 
 class Rows:
-    """What is remembered between two transactions: how far the rows go, and the open workflows.
+    """What a writer remembers between two transactions: how far the rows go, and the open workflows.
 
     After an error this memory may be ahead of the rows and must not be used. Dead letters are appended to `log`, unless
     it is None.

@@ -42,7 +42,7 @@ class Difference:
 
 
 OnRead = Callable[[int, int], None]
-"""Receives how many records are in the rows, and out of how many; called in the event loop, it must not block."""
+"""Receives the number of records in the rows, and the total; called in the event loop, it must not block."""
 
 
 def unheard(_: int, __: int) -> None:
@@ -51,7 +51,7 @@ def unheard(_: int, __: int) -> None:
 
 @dataclass(slots=True)
 class ReadCount:
-    """How many records are in the rows, and out of how many."""
+    """The number of records in the rows, and the total."""
 
     told: OnRead = unheard
     done: int = 0
@@ -76,7 +76,7 @@ class Shadow:
     _free: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def fill(self, ends: Ends) -> None:
-        """Take in everything up to these ends; dead letters first, so that none is appended twice."""
+        """Fold everything up to these ends into the rows; dead letters first, so that none is appended twice."""
         if DEAD_LETTERS in ends:
             await self._take(DEAD_LETTERS, ends[DEAD_LETTERS], LocalFolder())
         if EVENTS in ends:
@@ -102,12 +102,12 @@ class Shadow:
 
 
 def _shares(ends: Mapping[int, int], count: int) -> list[dict[int, int]]:
-    """Distribute the partitions."""
+    """Distribute the partitions among this number of folders."""
     return [dict(sorted(ends.items())[place::count]) for place in range(count)]
 
 
 async def _together(works: Iterable[Coroutine[Any, Any, None]]) -> None:
-    """Run all of it concurrently; the first error cancels the rest."""
+    """Run all work concurrently; the first error cancels the rest."""
     try:
         async with asyncio.TaskGroup() as group:
             for work in works:

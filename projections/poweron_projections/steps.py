@@ -95,7 +95,7 @@ class StepRow(NamedTuple):
 
 
 class _Cells(TypedDict, total=False):
-    """The cells of a row that events fill; later events replace those of earlier ones."""
+    """The cells of a row that events fill; those of later events replace those of earlier ones."""
 
     action: str
     objective: str

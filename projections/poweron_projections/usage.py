@@ -1,4 +1,4 @@
-"""What model calls cost, as rows: all calls that an event reports, also if the event is superseded."""
+"""What model calls cost, as rows: all calls that an event reports, even if the event is superseded."""
 
 from typing import Any, NamedTuple
 

@@ -1,10 +1,9 @@
-"""Verify: whether the rows are what the log adds up to, cell by cell.
+"""Verify: check cell by cell that the rows are what the log adds up to.
 
-The log is folded from scratch, by the functions that the projector uses, into temporary tables; Postgres compares
-them. All of this is one repeatable-read transaction that is always rolled back: a running projector continues, and
-a killed process leaves nothing behind. If a rebuild has exchanged the tables since, the new ones are compared.
-
-Before that, the rows catch up with the log.
+First, the rows catch up with the log. Then `verify` folds the log from scratch, with the functions that the projector
+uses, into temporary tables, and Postgres compares these with the live ones. All of this is one repeatable-read
+transaction that is always rolled back: a running projector continues, and a killed process leaves nothing behind. If
+a rebuild exchanges the tables meanwhile, `verify` compares the new ones.
 """
 
 from collections.abc import Mapping, Sequence

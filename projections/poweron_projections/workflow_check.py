@@ -25,7 +25,7 @@ from poweron_projections.tables import PROJECTED
 
 EVENTS: Final = topics.EVENTS.name
 TABLES: Final = tuple(table for table in PROJECTED if "workflow_id" in table.columns)
-NEAR: Final = 1_000  # other records between two of a workflow that are read rather than skipped
+NEAR: Final = 1_000  # up to this many other records between two of a workflow are read, not skipped
 ATTEMPTS: Final = 3  # to read the rows while rebuilds exchange the tables
 SHOWN: Final = 120  # characters of a value
 

@@ -47,7 +47,7 @@ class OpenedActions:
 
     @property
     def names(self) -> frozenset[str]:
-        """The actions that a pattern can mean: those available, and also PowerOn's own that do not run here."""
+        """The actions that a pattern can match: those available, and also PowerOn's own that do not run here."""
         return frozenset({*CATALOG, *self.actions})
 
     @property
@@ -67,7 +67,7 @@ class OpenedActions:
 
     @property
     def approval(self) -> Approval:
-        """The actions to approve: those marked in the settings, and those that may have effects unknown here."""
+        """The actions to approve: those marked in the settings, and those whose spec requires it."""
         marked_actions = {name for name, spec in self.specs.items() if spec.needs_approval}
         return Approval(self.settings.approve_patterns | marked_actions, self.settings.approval_expires_ms)
 
@@ -78,7 +78,7 @@ class OpenedActions:
         return ActionSecrets.of(self.connections, (*own_secrets(self.settings), *tools))
 
     def check_patterns(self) -> None:
-        """Refuse a setting with a pattern that means no action: after a typo, the action to restrict would run.
+        """Refuse a setting with a pattern that matches no action: after a typo, the action to restrict would run.
 
         Raises:
             Refused: the message names the setting and the pattern.

@@ -1,4 +1,4 @@
-"""Slots that the senders of requests take in turn, one each, however much work one of them has waiting.
+"""Slots that the senders of requests take in turn, one each, regardless of how much work one of them has waiting.
 
 The worker sets `current_sender` to the sender of the current workflow; every task that it starts inherits the value.
 """

@@ -1,4 +1,7 @@
-"""The queries of intake and the workers, answered from Postgres (`intake.intake_ports`, `runtime.partitions`)."""
+"""The queries of intake, the workers and forks, answered from Postgres.
+
+Their Protocols are in `intake.intake_ports`, `runtime.partitions` and `fork.forks`.
+"""
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence

@@ -151,7 +151,7 @@ async def while_serving(
     connections: Connections, asking: Callable[[], Coroutine[Any, Any, Result]], progress: Callable[[str], None]
 ) -> Result:
     """Return the result of `asking` while this process plays all roles; it is called once the roles have started."""
-    from poweron_services.wiring import ROLES, open_model, serve  # noqa: PLC0415 - who only follows needs no roles
+    from poweron_services.wiring import ROLES, open_model, serve  # noqa: PLC0415 - following needs no roles
 
     if names := connections.settings.provided_models:
         progress(f"Loading {' and '.join(names)}…")  # the clients of providers take seconds to import
@@ -277,7 +277,7 @@ async def _servers(
 
 
 async def _reach(kafka: KafkaSettings, postgres: str) -> None:
-    """Check that both servers answer, in parallel, so that no later call waits for one in vain."""
+    """Check in parallel that both servers answer, so that no later call waits in vain for one of them."""
     results = await asyncio.gather(
         _answers(f"Kafka at {kafka.bootstrap}", reach_kafka(kafka, REACH_TIMEOUT)),
         _answers("Postgres", reach_postgres(postgres, REACH_TIMEOUT)),

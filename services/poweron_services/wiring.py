@@ -110,7 +110,7 @@ def _build(name: str, settings: Settings, stack: AsyncExitStack) -> ChatModel:
 
 
 def _embedder(settings: Settings) -> Embedder | None:
-    """Return the embedder of the built-in model; None if it should compare only words, or can do no more."""
+    """Return the embedder of the built-in model; None if the settings or this machine let it compare only words."""
     kind, _, rest = settings.embeddings.partition(":")
     if kind == "none":
         return None

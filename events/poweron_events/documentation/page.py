@@ -156,7 +156,7 @@ def _titled(title: str, schema: Json) -> str:
 
 def _example_record(example: Event) -> bytes:
     if example.TYPE in REQUESTS:
-        return encode_request(example, source=SOURCE, request_id="4711", time=TIME)  # type: ignore[arg-type] # just asked
+        return encode_request(example, source=SOURCE, request_id="4711", time=TIME)  # type: ignore[arg-type] # request
     author = AUTHORS[type(example).__name__][0]
     cause = None if author == "intake" else Cause("01900000-0000-5000-8000-000000000001", SHA256, 41)
     envelope = envelop(

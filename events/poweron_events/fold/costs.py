@@ -1,4 +1,4 @@
-"""What events cost: the model calls that they report, counted towards the step, the task and the round.
+"""The cost of events: the model calls that they report count towards the step, the task and the round.
 
 A reservation counts as used, at its maximum, until an accepted event reports its calls.
 """
@@ -55,7 +55,7 @@ def charges(round_: Round, event: WorkflowEvent) -> dict[str, Any]:
 
 
 def reserve(workflow: Workflow, event: CallReserved) -> Workflow | None:
-    """Count the most that a call can use as used; return None if the event is superseded.
+    """Count a call's maximum usage as used; return None if the event is superseded.
 
     Each number is assigned once: a process that did not know of an earlier reservation reserves nothing.
     """

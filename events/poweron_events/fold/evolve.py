@@ -4,8 +4,8 @@
 in the projector and in an audit the verdict is the same, because it depends on nothing else.
 These are the transition rules up to number 2 (`request.LAWS`); a round keeps the rules that its opening names.
 
-Several superseded records that respond to the same head make the workflow stuck: a role and the fold disagree, as
-with two releases with different rules, or events are forged.
+Three superseded records that respond to the same head make the workflow stuck: either a role and the fold disagree,
+for example because two releases apply different rules, or events are forged.
 """
 
 from typing import Any, Final, assert_never
@@ -79,8 +79,8 @@ def superseded(workflow: Workflow, recorded: Recorded) -> Workflow:
 def answers_head(workflow: Workflow, recorded: Recorded) -> bool:
     """Return whether the writer of the record had read the current state of the workflow.
 
-    An event that was appended together with its cause, whose offset was not known yet, was written before the verdict
-    on that cause: if the round was stopped in the meantime, the event is merely late.
+    A cause without an offset travels in the same append as the record, which its writer sends before the verdict on
+    that cause: if the round was stopped in the meantime, the record is merely late.
     """
     cause = recorded.envelope.cause
     return workflow.is_open and cause is not None and cause.offset is not None and cause.names(workflow.head)
@@ -215,7 +215,7 @@ def _judge_turn(workflow: Workflow, recorded: Recorded, event: Turn) -> Workflow
 
 
 def _is_here(workflow: Workflow, event: InTask) -> bool:
-    """Return whether an event names the attempt at hand, and the step at hand if it is about one."""
+    """Return whether an event names the current attempt, and the current step if it is about one."""
     round_number, task, attempt, step = workflow.place
     named = event.step if isinstance(event, StepEvent) else step
     return (event.round, event.task, event.attempt, named) == (round_number, task, attempt, step)

@@ -49,8 +49,8 @@ def message(before: Workflow, recorded: Recorded, after: Workflow) -> ChatMessag
     """Return the message that an accepted event adds to the history; None if it adds none.
 
     `before` and `after` are the workflow without and with the event. An event adds at most one message, so the `seq`
-    of its record identifies the message. What a refinement learns about a step is added to the step's message, which
-    is returned again under its own `seq`.
+    of its record identifies the message. A refinement adds what it learned about a step to the step's message: that
+    message is returned again, under its own `seq`.
     """
     event = recorded.envelope.event
     match event:
@@ -220,7 +220,7 @@ def findings(observation: Observation) -> tuple[FreeText, ...]:
 
 
 def reverse_chronological(messages: Iterable[ChatMessage]) -> list[ChatMessage]:
-    """Sort the current round newest to oldest, then older rounds newest first, each newest to oldest (H-01)."""
+    """Sort messages newest first: by round, and by `seq` within a round (H-01)."""
     return sorted(messages, key=lambda message: (message.round, message.seq), reverse=True)
 
 
@@ -258,5 +258,5 @@ def render(message: ChatMessage) -> str:
 
 
 def _within(text: FreeText) -> str:
-    """Indent the later lines of a text further than any of ours, so that none looks like another message."""
+    """Indent the later lines of a text further than all lines of `render`, so that none looks like another message."""
     return "\n      ".join(text.splitlines())

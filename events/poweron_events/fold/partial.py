@@ -75,7 +75,7 @@ class PartialFold:
         return "accepted" if isinstance(recorded.envelope.event, RequestRefused | DocumentErased) else None
 
     def forget_ended(self, projected: int) -> bool:
-        """Drop ended workflows that the projector (its next offset given) has passed; return whether there were any."""
+        """Drop ended workflows that lie before `projected`, the projector's next offset; return whether any did."""
         done = [held.id for held in self.workflows.values() if not held.is_open and held.last < projected]
         for workflow_id in done:
             del self.workflows[workflow_id]

@@ -50,7 +50,7 @@ class StageSpec(NamedTuple):
     events: tuple[type[Event], ...]
     """The events that report its outcome, and with it its model calls."""
     scope: Literal["round", "task", "step"]
-    """What its work is part of."""
+    """Whether it works on a round, a task or a step."""
     prompt: PromptStage | None = None
     """The prompt that it sends to a model; None if it asks none."""
     is_timed: bool = True

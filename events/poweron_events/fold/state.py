@@ -60,7 +60,7 @@ MessageStatus = Literal["first", "step", "last"]
 Opening = WorkflowRequested | RoundRequested
 Rejection = AnswerRejected | SelectionRejected | ParametersRejected
 """A model's answer that could not be used."""
-MAX_REFUSALS = 2  # by model; after the refusals of the last model, code decides or the task is reviewed
+MAX_REFUSALS = 2  # per model; after the refusals of the last model, code decides or the task is reviewed
 
 
 class ChatMessage(Model):
@@ -93,7 +93,7 @@ class ChatMessage(Model):
 
 
 class Start(NamedTuple):
-    """An accepted claim on the action: its token, and how long it holds (broker time)."""
+    """An accepted claim on the action: its token, and how long it is valid (broker time)."""
 
     cause: Cause
     claim: str
@@ -261,7 +261,7 @@ class Workflow(NamedTuple):
 
     @property
     def step(self) -> Step:
-        """The current step, the property that is read most often; read it only once tasks are planned."""
+        """The current step, once tasks are planned. It repeats the code of `task`, since it is read most often."""
         round_ = self.round
         assert round_ is not None
         assert round_.task is not None

@@ -115,7 +115,7 @@ class ProgressTopic(Protocol):
         """
 
     def tail(self, key: bytes) -> AsyncGenerator[Sequence[Record], None]:
-        """Yield what was sent under this key a moment ago and what arrives from now on, in batches, without end.
+        """Yield recent messages under this key and those that arrive from now on, in batches, without end.
 
         Raises:
             Unavailable: nothing can be read now.

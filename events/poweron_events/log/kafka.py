@@ -129,7 +129,7 @@ class KafkaLog:
         return producer
 
     def _give_up_when_deleted(self, producer: AIOKafkaProducer) -> None:
-        """Discard what the producer holds if the topic of the events is deleted: no new topic may get it."""
+        """Discard what the producer holds if the topic of the events is deleted: no new topic may receive it."""
         events, seen = self._settings.physical(topics.EVENTS.name), False
 
         def look(cluster: ClusterMetadata) -> None:
@@ -227,7 +227,7 @@ class KafkaLog:
 async def _upto(
     consumer: AIOKafkaConsumer, topic: str, left: dict[TopicPartition, int], at: dict[TopicPartition, int]
 ) -> AsyncGenerator[Sequence[Record], None]:
-    """Fetch once, advance `at`, and remove partitions that have reached their end from `left`."""
+    """Fetch once and yield the wanted records; advance `at`, and remove partitions at their end from `left`."""
     taken: list[Record] = []
     wanted = sum(stop - at[partition] for partition, stop in left.items())
     try:
@@ -264,7 +264,7 @@ async def _expect_as_long(consumer: AIOKafkaConsumer, left: Mapping[TopicPartiti
 async def _consumer(
     settings: KafkaSettings, *, reset: str = "earliest", fetched: int = FETCHED
 ) -> AsyncGenerator[AIOKafkaConsumer, None]:
-    """A consumer without a group, for reading existing records."""
+    """Open a consumer without a group, for reading existing records."""
     consumer = await _start_consumer(settings, reset=reset, fetched=fetched)
     try:
         yield consumer

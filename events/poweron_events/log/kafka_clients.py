@@ -1,4 +1,7 @@
-"""Kafka clients: starting them, taking the records that they fetch, and closing them in time if the broker is away."""
+"""Start Kafka clients, take the records that they fetch, and close them in time even if the broker is unavailable.
+
+If a client cannot connect, `raise_if_refused` finds out whether a retry may help.
+"""
 
 import asyncio
 import hashlib
@@ -58,7 +61,7 @@ async def _abandoned(client: Any) -> None:
 
 
 async def _ended(closing: Coroutine[Any, Any, None]) -> bool:
-    """Close in a task of its own, since aiokafka swallows cancellations then; return whether it succeeds in time."""
+    """Close in a task of its own, since aiokafka then swallows cancellations; return whether that succeeds in time."""
     task = asyncio.create_task(closing)
     retrieve_error(task)
     try:

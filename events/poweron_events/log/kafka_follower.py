@@ -1,4 +1,4 @@
-"""Following the log on Kafka as a member of a consumer group, from the group's offsets to the ends of the topics."""
+"""Follow the log on Kafka as a member of a consumer group, and look up the offsets of groups and the ends of topics."""
 
 import asyncio
 from collections.abc import Iterable, Mapping
@@ -84,7 +84,7 @@ def gone(partition: TopicPartition) -> Unavailable:
 
 
 async def group_state(admin: AIOKafkaAdminClient, group: str, topic: str, ends: Mapping[int, int]) -> GroupState:
-    """Return how far a group is in a topic with these ends, and if it has members; a group without history is at 0.
+    """Return how far a group is in a topic with these ends, and whether it has members; a new group is at 0.
 
     Raises:
         Unavailable: Kafka does not answer.
@@ -139,7 +139,7 @@ HAND_OVER = 5.0  # seconds that the caller has to finish its work on revoked par
 
 
 class KafkaFollower(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka has no type stubs
-    """A member of a consumer group; it rebuilds its consumer when that falls silent."""
+    """A member of a consumer group; it rebuilds its consumer if that stops making progress."""
 
     def __init__(self, settings: KafkaSettings, topic: str, group: str) -> None:
         self._settings, self._topic, self._group = settings, topic, group
@@ -160,7 +160,7 @@ class KafkaFollower(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka
     # --- called by aiokafka in the background, at any time
 
     async def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
-        """Make the group wait: no other member gets these partitions until the poll after the one that revokes them."""
+        """Make the group wait: no other member gets these partitions until the poll after the one that reports them."""
         if not revoked:
             return
         self._handed_over.clear()
@@ -219,7 +219,7 @@ class KafkaFollower(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka
                 self._sought[record.partition] = record.offset + 1
 
     async def _begin_again(self, number: int) -> NoReturn:
-        """Raise the error that explains why the leader sends records again that were read before."""
+        """Rebuild the consumer, and raise the error that explains why the leader sends old records again."""
         consumer, partition, sought = await self._ready(), self._partition(number), self._sought[number]
         try:
             ends = await end_offsets(consumer, [partition], {number: sought} if self._topic == EVENTS else None)

@@ -16,7 +16,7 @@ from poweron_events.log.kafka_settings import KafkaSettings
 
 SEND_TIMEOUT = 5.0  # seconds
 READ_TIMEOUT = 1.0  # seconds that a read waits for records
-LOOK_PERIOD = 0.1  # seconds between two reads, however much there is to read
+LOOK_PERIOD = 0.1  # seconds between two reads, regardless of how much there is to read
 RECENT_MS = 60_000  # older progress is ignored
 FETCHED = 262_144  # bytes per fetch
 

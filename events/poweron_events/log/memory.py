@@ -139,7 +139,7 @@ class MemoryFollower:
             return polled
         try:
             async with asyncio.timeout(timeout):
-                await self._log._grown.wait()  # noqa: SLF001 - one keeper in two classes
+                await self._log._grown.wait()  # noqa: SLF001 - one log in two classes
         except TimeoutError:
             pass
         return self._take()
@@ -150,7 +150,7 @@ class MemoryFollower:
         self._assigned.clear()
         records: list[Record] = []
         for number in sorted(self._positions.keys() - self._paused):
-            partition = self._log._topics[self._topic][number]  # noqa: SLF001 - one keeper in two classes
+            partition = self._log._topics[self._topic][number]  # noqa: SLF001 - one log in two classes
             records += partition[self._positions[number] :]
             self._positions[number] = self._ends[number] = len(partition)
         return Polled(revoked, assigned, records)
@@ -172,10 +172,10 @@ class MemoryFollower:
         if not offsets.keys() <= self._mine:
             raise Conflict("a partition has moved to another member of the group")
         for number, offset in offsets.items():
-            self._log._committed[self._topic, self._group, number] = offset  # noqa: SLF001 - one keeper in two classes
+            self._log._committed[self._topic, self._group, number] = offset  # noqa: SLF001 - one log in two classes
 
     async def committed(self, partition: int) -> int:
-        offset = self._log._committed.get((self._topic, self._group, partition), 0)  # noqa: SLF001 - one keeper in two classes
+        offset = self._log._committed.get((self._topic, self._group, partition), 0)  # noqa: SLF001 - one log in two classes
         return offset if offset <= (await self._log.ends(self._topic))[partition] else 0
 
 

@@ -20,10 +20,10 @@ VERSION: Final = 2
 """The value of `bi.version`."""
 
 FORK_STOPS: Final = str(get_args(ForkStopCode))
-"""As an SQL list: a fork that stops for one of these was not meant to run anything, and has not failed."""
+"""Codes, as an SQL list: a fork that stops with one of them may not run its next action, and has not failed."""
 
 FORK: Final = "workflow_id IN (SELECT workflow_id FROM workflows WHERE forked_from IS NOT NULL)"
-"""As an SQL expression: whether a row belongs to a fork."""
+"""An SQL expression: whether a row belongs to a fork."""
 
 PERIODS: Final = {"day": 86_400, "hour": 3_600}  # seconds
 
@@ -84,7 +84,7 @@ def schema_beside(live: str) -> str:
 
 
 async def keep(connection: Connection, *, anew: bool = False) -> None:
-    """Create the views if this release's are missing or must be replaced; let the configured role read them.
+    """Create the views if the caller wants new ones or this release's are missing; let the configured role read them.
 
     Runs inside a transaction that the caller commits. The connection uses the schema of the tables.
     """

@@ -20,7 +20,7 @@ Decision = Literal["approve", "deny"]
 
 @dataclass(frozen=True, slots=True)
 class ApprovalOutcome:
-    """The outcome of an answer."""
+    """The outcome of a person's answer."""
 
     workflow_id: str
     status: Literal["approved", "denied", "refused"]

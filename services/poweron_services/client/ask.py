@@ -35,7 +35,7 @@ async def ask(
     """Send a request with its documents, follow the round that it opens to its end, and return the outcome.
 
     Args:
-        connections: where to send the request; the request marks the actions that need approval by their settings.
+        connections: where to send the request; `ask` adds the approval patterns of their settings to it.
         request: the request and the requester; a `RequestRound` follows up on a workflow whose rounds have ended.
         files: documents to hand over in addition to those that the request names.
         identity: the sender's source and own id of this request, never used before.

@@ -1,4 +1,4 @@
-"""Clean-up of the content store: removes content that no event refers to and is older than a day.
+"""Clean up the content store: remove content that no event refers to and that is older than a day.
 
 See docs/decisions/0040. The log says what is referenced: any text that looks like the name of content counts, anywhere
 in a record, so that no field of any event can be forgotten. The rows, caught up with the log, say which rounds are
@@ -153,7 +153,7 @@ class ContentCleanup:
         return result
 
     async def _remove(self, workflow: str, paths: Collection[str]) -> list[InventoryEntry]:
-        """Check again behind a marker that keeps writers out, by the store's own clock."""
+        """Check again, by the store's own clock, while a marker keeps writers out; then remove."""
         content, until = self.connections.content, time.monotonic() + CLEARED_WITHIN / 2
         async with content.clearing(workflow) as clock:
             await self._seen.read_on(self.connections.log)

@@ -1,4 +1,4 @@
-"""What the content store holds, and what the log refers to, in a temporary file, since it may be millions of objects.
+"""What the content store holds and what the log refers to, in a temporary file: it can be millions of objects.
 
 SQLite removes the file by itself, even if the process is killed.
 """
@@ -63,7 +63,7 @@ def _sort(inner: Sequence[str], name: str) -> Sort | None:
 
 
 class ContentInventory:
-    """All stored objects, and which of the old content is referenced; for one user at a time."""
+    """All stored objects, and which of the old content is referenced; not safe for concurrent use."""
 
     def __init__(self) -> None:
         self._file = sqlite3.connect("", isolation_level=None)

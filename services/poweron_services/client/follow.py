@@ -1,4 +1,4 @@
-"""Following what was sent until it is answered: callbacks, timeouts, the outcome, and each step on the way."""
+"""Follow what was sent until it is answered: callbacks, timeouts, the outcome, and the progress of each step."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
@@ -238,7 +238,7 @@ UNIT_WORDS: Final[dict[ProgressUnit, str]] = {
 
 
 def amount(done: int, total: int | None, unit: str) -> str:
-    """Format how many are done, and of how many."""
+    """Format the number of units done, with the total if it is known."""
     of = "" if total is None else f" of {total:,}"
     return f"{done:,}{of} {unit}"
 

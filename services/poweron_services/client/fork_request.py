@@ -1,4 +1,4 @@
-"""Forking: request the rounds of a workflow again, up to one of its events, and return what came of it.
+"""Fork a workflow: request its rounds again, up to one of its events, and return the outcome.
 
 The events must be those of a release that this one can judge.
 """

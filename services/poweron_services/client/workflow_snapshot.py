@@ -57,7 +57,7 @@ async def read_snapshot(connections: Connections, workflow_id: str) -> WorkflowS
 
 
 async def look_up_snapshot(connections: Connections, workflow_id: str) -> WorkflowSnapshot:
-    """Return the same, even for a workflow that was never opened."""
+    """Return the same as `read_snapshot`, even for a workflow that was never opened."""
     if not is_uuid(workflow_id):
         raise NotAWorkflowId(workflow_id)
     name = topics.EVENTS.name
@@ -69,7 +69,7 @@ async def look_up_snapshot(connections: Connections, workflow_id: str) -> Workfl
 
 
 async def read_idle_snapshot(connections: Connections, workflow_id: str) -> WorkflowSnapshot:
-    """Return the same for a workflow that can be followed up on, since no round of it is open.
+    """Return the same as `read_snapshot` for a workflow that can be followed up on: no round of it is open.
 
     Raises:
         RoundOpen: a round of it is still running, or waits for approval.

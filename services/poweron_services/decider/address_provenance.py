@@ -3,8 +3,8 @@
 A path is known if it appears as a whole, or if it is a known folder followed by names that appear in results of the
 same server. So a model can go from a listing to the files in it, and nowhere else.
 
-Addresses and paths in parameters are recognised by the action's schema. Any third party may have written it, so lists,
-objects and alternatives are searched, too. If it says nothing, the parameter's name decides, word by word: `path`,
+The action's schema says which parameters are addresses or paths. Any third party may have written it, so lists, objects
+and alternatives are searched, too. If the schema says nothing, the parameter's name decides, word by word: `path`,
 `source_file`, `outputDir`.
 """
 

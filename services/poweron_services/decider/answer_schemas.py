@@ -89,7 +89,7 @@ def selection_schema(workflow: Workflow, catalog: Mapping[str, ActionSpec]) -> S
 def actions_schema(workflow: Workflow, catalog: Mapping[str, ActionSpec]) -> Schema | None:
     """The answer for a whole plan (mode Actionplan, deprecated), or None if the task may use no action.
 
-    References are not listed, since one may name what an earlier action of the plan will have written.
+    References are not listed, since one may name what an earlier action of the plan will write.
     """
     references: Schema = {"type": "string", "pattern": _REFERENCE}
     alternatives = [
@@ -127,7 +127,7 @@ def refinement_schema(criteria: int) -> Schema:
 
 @cache
 def review_schema(criteria: int, *, was_read: bool) -> Schema:
-    """The reviewer's answer, in the order of `refinement_schema`; only what was read can leave something unsaid."""
+    """The reviewer's answer, in the order of `refinement_schema`; `not_stated` only if a step has read something."""
     return _object(
         {
             "criteriaProgress": _progress(criteria),

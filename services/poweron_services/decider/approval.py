@@ -1,4 +1,4 @@
-"""Which actions may run, which need a person's approval, and what an answer is worth (X-01).
+"""Which actions may run, which need a person's approval, and which of them an answer permits (X-01).
 
 Settings hold an allow list for each type of task, and one deny list. Their patterns are `method.name`, `method.*` or
 `method`, and `*` for every action. A denied action remains denied even if a list allows it.
@@ -70,7 +70,7 @@ class Approval:
 
 
 NEVER: Final = Approval()
-"""A process that marks nothing itself."""
+"""The approval of a process that marks no action itself."""
 
 
 def marks(patterns: Collection[str], action: str) -> bool:
@@ -106,7 +106,7 @@ Patterns = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class ActionLists:
-    """The lists of one process."""
+    """The allow lists and the deny list of one process."""
 
     allowed: Mapping[TaskType, Patterns] = field(default_factory=dict)
     """By type of task; a type that is not listed may use everything."""

@@ -1,6 +1,7 @@
 """Which documents a model wrote: an address in them may be invented, so it counts only if it is known otherwise (S4).
 
-The event that records a document says so; for events from before it did, the label and the name decide.
+The event that records a document says whether a model may have written it; for older events, the label and the name
+decide.
 """
 
 import re
@@ -14,7 +15,7 @@ from poweron_events.fold.state import action_label, is_request_label
 _LABELS: Final = frozenset(map(action_label, READING))
 _ACTION: Final = re.compile(r"_action\d+_(\w+)$")
 _ANSWER: Final = re.compile(r"extract( \(\d+\))?\.md")
-"""The name that `document.extract` gives the model's answer beside the texts."""
+"""The name that `document.extract` gives the model's answer, which it returns next to the texts."""
 
 
 def written_by_model(document: DocumentRef, labelled: Mapping[str, Iterable[DocumentRef]]) -> bool:

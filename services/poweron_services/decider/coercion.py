@@ -134,7 +134,7 @@ def _boolean(value: JsonValue) -> JsonValue:
 
 
 def _choice(value: JsonValue, allowed: tuple[JsonValue, ...]) -> JsonValue:
-    """Return the only one of the allowed values that is written like this, or the value itself."""
+    """Return the only allowed value that is written like this, ignoring case, or the value itself."""
     if not isinstance(value, str) or value in allowed:
         return value
     text = value.strip().casefold()

@@ -25,7 +25,7 @@ _FORMATS: Final = {"json": "json", "application/json": "json", "csv": "csv", "te
 
 
 def language(workflow: Workflow) -> str | None:
-    """The user's language as intake detected it; with None, the language of the prompt itself applies."""
+    """The user's language that the opening names; with None, the language of the prompt itself applies."""
     opening = workflow.current.opening
     return opening.user_language or opening.requester.language
 

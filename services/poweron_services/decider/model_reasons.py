@@ -1,4 +1,4 @@
-"""Reasons as models see them (S8): a prompt names no provider, no setting and no place.
+"""Reasons as models see them (S8): a prompt names no provider, no setting and no path.
 
 The code alone determines which sentence a model sees. Users and the log get the full reason.
 """

@@ -1,6 +1,6 @@
 """The files of a round: what each of its tasks wrote for the user, numbered if their names are equal (L-08).
 
-The end of a round names a requested format that no document has.
+The end of a round also names the documents that it could not read, and a requested format that no document has.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,4 +1,7 @@
-"""The rules that decide, in code, whether the loop continues; no model can override them."""
+"""The rules that decide, in code, whether the loop continues; no model can override them.
+
+Budgets are among them: which one is used up, and what the next model call may use.
+"""
 
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -224,7 +227,7 @@ def allowance(workflow: Workflow, calls: Sequence[AnyCall] = ()) -> Allowance | 
 
 
 def price_unknown(models: Collection[str]) -> str:
-    """The sentence that a budget of money cannot hold because prices are unknown."""
+    """The sentence which says that a budget of money cannot be enforced, since prices are unknown."""
     price = "price" if len(models) == 1 else "prices"
     return f"A budget of money cannot hold: nobody says the {price} of {' and '.join(sorted(models))}."
 

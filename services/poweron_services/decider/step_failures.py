@@ -22,7 +22,7 @@ def failed_steps(workflow: Workflow, task: int) -> tuple[str, ...]:
 
 
 def without_success(workflow: Workflow) -> str:
-    """The paragraph that no step of the round succeeded, and why; empty if one did or there was none.
+    """The paragraph which says that no step of the round succeeded, and why; empty if one did or there was none.
 
     Steps that could not read documents are left out: the documents are reported individually.
     """

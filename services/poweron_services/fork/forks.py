@@ -1,4 +1,4 @@
-"""The first step of every role in a fork: to take over the events of the original workflow, as far as they apply.
+"""The first step of every role in a fork: take over the events of the original workflow, as far as they apply.
 
 The original's events are read from the rows, so that any process can serve a fork and continue where another one died.
 """
@@ -39,7 +39,7 @@ _WHY: Final[Mapping[str, str]] = {
 
 
 class Originals(Protocol):
-    """Access to the workflows that forks were made of."""
+    """Access to the workflows that were forked."""
 
     async def accepted_events(self, workflow_id: str) -> Sequence[AcceptedEvent]:
         """Return the accepted events known so far, in order. Raises Unavailable if Postgres does not answer."""
@@ -47,7 +47,7 @@ class Originals(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Forks:
-    """Takes over events from the workflows that forks were made of."""
+    """Take over events from the workflows that were forked."""
 
     originals: Originals
     content: ContentStore

@@ -1,4 +1,4 @@
-"""The workflow that a fork was made of: its next event to take over, and the results of its actions."""
+"""The workflow that was forked: its next event to take over, and the results of its actions."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -81,7 +81,7 @@ class Result(NamedTuple):
 
 @dataclass(slots=True)
 class Original:
-    """A workflow so far, from the view of one of its forks."""
+    """The accepted events of a workflow so far, as one of its forks sees them."""
 
     fork: str
     until: int
@@ -121,7 +121,7 @@ class Original:
         key = (selection.action, parameters.parameters)
         results = [result for result in self._results if (result.action, result.parameters) == key]
         here = [result for result in results if result.place == workflow.place]
-        # lists of other steps name places of their own
+        # a stored list of all documents has the ids of its own step
         elsewhere = [result for result in results if not result.completed.documents_left_out]
         return next(iter((*here, *elsewhere)), None)
 

@@ -1,6 +1,6 @@
-"""Reads of the rows that are never older than what was relied on before.
+"""Reads of the rows that are never older than the rows that this process relied on before.
 
-While the limit of open workflows is reached, openings wait (docs/decisions/0008).
+`OpenLimit` lets openings wait while the limit of open workflows is reached (docs/decisions/0008).
 """
 
 import asyncio
@@ -128,7 +128,7 @@ class OpenLimit:
         self._waiting = SenderTurns[asyncio.Event]()
 
     async def admit(self, sender: str, next_cancellation: NextCancellation) -> None:
-        """Wait while the limit is reached, until the opening is cancelled; senders take turns."""
+        """Wait while the limit is reached, unless the opening is cancelled; senders take turns."""
         admitted = asyncio.Event()
         self._waiting.add(sender, admitted)
         try:

@@ -125,7 +125,7 @@ def check_round(request: RequestRound, stub: Stub) -> None:
 
 
 def check_fork(fork: ForkedFrom, sha256: str | None) -> None:
-    """Refuse a fork of a record that is missing, is another one, or had no effect; `sha256` is that of the record."""
+    """Refuse a fork of a record that is missing, is another one, or had no effect; then `sha256` is None or differs."""
     if sha256 is None or sha256 != fork.head:
         detail = f"Workflow {fork.workflow} has no accepted event {fork.seq} with the hash that was named."
         raise Refusal("unknown_seq", detail)

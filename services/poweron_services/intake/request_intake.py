@@ -37,7 +37,7 @@ _CANCELLATION = RequestCancellation.TYPE.encode()
 
 
 class Intake:
-    """Turn requests into openings, cancellations or refusals; one that cannot be answered becomes a dead letter."""
+    """Turn each request into an opening, cancellation, approval or refusal; an unanswerable one is a dead letter."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Judging requests: queries the rows for what a judgement needs, and stores what the event will name.
+"""Judge requests: query the rows for what a judgement needs, and store what the event will name.
 
 The opening of a round carries the newest documents of earlier rounds and a compact history; the complete history is in
 the content store.
@@ -116,7 +116,7 @@ def _newest_that_fit(lists: Sequence[LabelledDocuments]) -> tuple[LabelledDocume
 
 
 def _labels_that_fit(lists: Sequence[LabelledDocuments]) -> tuple[LeftOutList, ...]:
-    """The labels of lists that do not fit, with their lengths: lists of handed-over documents, then the newest."""
+    """The labels of lists that do not fit, with their lengths: first lists of users' documents, then the newest."""
     in_order = sorted(lists, key=lambda entry: not is_request_label(entry.label))
     left_out = [LeftOutList(label=entry.label, count=len(entry.documents)) for entry in in_order]
     return fitting(left_out[:MAX_DOCUMENTS], LISTS_BUDGET)
@@ -147,7 +147,7 @@ class RequestJudge:
     async def judge(
         self, workflow: str, received: ReceivedRequest, next_cancellation: NextCancellation = no_cancellation
     ) -> IntakeEvent:
-        """Return the answer to the request; a refusal is an event, too. A cancelled opening does not wait for room."""
+        """Return the answer to the request; a refusal is an event, too. A cancelled opening is not held back."""
         try:
             return await self._judge(workflow, received, next_cancellation)
         except Refusal as refusal:

@@ -226,7 +226,7 @@ class RequestQueue:
         self._hand_out()
 
     async def _until_done(self, held: HeldRequest) -> None:
-        """Handle a request, however long it takes; one that would fail again does not block others."""
+        """Handle a request for as long as it takes; one that would fail again does not block others."""
         record, is_new = held.record, held.is_new
         errors = 0
         reason = ""

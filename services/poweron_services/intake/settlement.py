@@ -1,4 +1,4 @@
-"""Settling a request: its answer is appended until the rows hold one, and an answer is final (E-15)."""
+"""Settle a request: append its answer until the rows hold one; an answer is final (E-15)."""
 
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack

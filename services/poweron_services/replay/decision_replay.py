@@ -124,7 +124,7 @@ def is_decision(event: WorkflowEvent | None) -> bool:
 
 
 def _states(workflow: Workflow) -> Iterator[Workflow]:
-    """Yield the states that the decision may have read: reservations keep the head, so the last may have come later."""
+    """Yield the states that the decision may have read: reservations keep the head, so newer ones may be unread."""
     open_ = workflow.round.reservations if workflow.round else ()
     for known in range(len(open_), -1, -1):
         yield without_reservations(workflow, open_[known:])

@@ -1,6 +1,6 @@
 """Execution: runs a claimed action and reports the result; any error becomes part of the result.
 
-A web action gets access to the web, and a repeated try the answers that an earlier one received from models.
+A web action gets access to the web; a repeated try gets the answers that models gave to an earlier try.
 """
 
 import asyncio
@@ -68,15 +68,15 @@ log = structlog.get_logger()
 MODEL_OUTAGE = 180.0  # seconds during which a failing model is retried, even if the action has more time
 KIND: Final = "answers"
 FENCE: Final = "fence"
-"""Replaces the delimiter, which is different in every prompt."""
+"""Replaces the delimiter, which is different in every prompt, so that equal prompts have the same digest."""
 
 
 @dataclass(slots=True)
 class WebAccess:
     """The functions behind `Order.fetch` and `Order.search`.
 
-    The selection and the parameters were already checked. What remains are documents of the step that a model wrote: an
-    address in them counts only if the workflow knows it or another document of the step contains it.
+    The selection and the parameters were checked before. This class checks addresses from documents of the step that a
+    model wrote: such an address is valid only if the workflow knows it or another document of the step contains it.
     """
 
     web: Web
@@ -121,7 +121,7 @@ class _Kept(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class KeptCalls:
-    """The answers that a step of a workflow received."""
+    """The answers that a step of a workflow received from models."""
 
     content: ContentStore
     workflow_id: str
@@ -170,7 +170,7 @@ class _Calls:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Execution:
-    """Run actions. If the process is also observer, result and observation are one append."""
+    """Run actions. If the process also plays the observer, result and observation are one append."""
 
     actions: Mapping[str, Action]
     caller: Caller
@@ -284,7 +284,7 @@ class Execution:
             if len(workflow.step.starts) > 1 and (before := await memory.recall(prompt)) is not None:
                 calls.answered.append(before.call)
                 return before
-            async with turn if allowance(workflow) else nullcontext():  # each call gets what the ones before it left
+            async with turn if allowance(workflow) else nullcontext():  # each call gets what the others left
                 reply = await self.caller.call(workflow, prompt, calls.answered)
                 calls.answered.append(reply.call)
             if reply.refusal is not None:

@@ -21,7 +21,7 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True, slots=True)
 class HeldSecrets:
-    """The secrets at the time when an action was called: its result is redacted with the same ones it was given."""
+    """The secrets at the start of an action: it receives them, and its result is redacted with the same ones."""
 
     connections: Mapping[str, Connection | UnusableConnection] = field(default_factory=dict, repr=False)
     redaction: SecretRedaction = NO_SECRETS

@@ -40,13 +40,13 @@ def names_places(parameters: Mapping[str, JsonValue], spec: ActionSpec) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class PlaceCheck:
-    """Refuse what a model invented, for any action."""
+    """Refuse addresses and paths that a model invented, for any action."""
 
     content: ContentStore
     configured_places: ConfiguredPlaces = field(default_factory=dict)
 
     async def selected(self, selection: ActionSelected, spec: ActionSpec, workflow: Workflow) -> None:
-        """Refuse the selection of a web action that names an address known only from the model.
+        """Refuse a selection that names an address known only from the model, if its action takes addresses.
 
         Raises:
             NotAllowed: names the host.
@@ -56,9 +56,9 @@ class PlaceCheck:
             check_addresses(selected_texts(selection), await addresses_known(workflow, self.content))
 
     async def given(self, parameters: Mapping[str, JsonValue], spec: ActionSpec, workflow: Workflow) -> None:
-        """Refuse parameters that name such an address or, for any action, an unknown address or path.
+        """Refuse parameters of a web action with such an address, and of any action with an unknown address or path.
 
-        Raises the same errors.
+        Raises the same errors as `selected`.
         """
         if spec.name in WEB:
             check_addresses(texts_of(dict(parameters)), await addresses_known(workflow, self.content))

@@ -43,7 +43,7 @@ async def documents_named(
 
 
 async def references_as_listed(references: Sequence[str], workflow: Workflow, content: ContentStore) -> tuple[str, ...]:
-    """Return the references as the documents are listed where they can mean only one; the others are unchanged.
+    """Return each reference as the prompt lists the document, if it can mean only one; the others are unchanged.
 
     Raises:
         Unavailable: the content store cannot be reached.

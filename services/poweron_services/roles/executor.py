@@ -64,7 +64,7 @@ class Executor:
         return [start_event] if start_event is not None else []
 
     async def _deny_when_due(self, workflow: Workflow, assignment: Assignment) -> Sequence[WorkflowEvent]:
-        """Wait for a person, for days if necessary; meanwhile only the workflow itself is held."""
+        """Wait for a person, for days if necessary; deny the action once the approval has expired."""
         return [expired(workflow)] if await assignment.wait_until(workflow.step.approval_due_ms) else []
 
     async def _begin(self, workflow: Workflow, claim: Claim, assignment: Assignment) -> Sequence[WorkflowEvent]:

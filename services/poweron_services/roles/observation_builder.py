@@ -1,4 +1,4 @@
-"""Observations: what a result looks like to the loop.
+"""Observations: the results of actions as the loop sees them.
 
 The observer builds them for results that it reads back. An executor that also plays the observer builds them at once,
 so that result and observation are one append.
@@ -122,7 +122,7 @@ def _truncate(text: str, limit: int) -> str:
 
 
 def _excess(text: str, limit: int) -> int:
-    """The number of characters that `_cut` removes."""
+    """The number of characters that `_truncate` removes."""
     return len(text) - (limit - 1) if len(text) > limit else 0
 
 

@@ -15,7 +15,7 @@ from poweron_services.roles.observation_builder import observe_build, text_of
 
 @dataclass(frozen=True, slots=True)
 class Observer:
-    """Read the beginning of the result's documents from the content store."""
+    """Read the first documents of the result from the content store, and build the observation."""
 
     content: ContentStore
     catalog: Mapping[str, ActionSpec]

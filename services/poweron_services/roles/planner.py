@@ -74,7 +74,7 @@ class Planner:
         return event
 
     async def _as_listed(self, action: PlannedAction, workflow: Workflow) -> PlannedAction:
-        """The action, with its references as the documents are listed."""
+        """The action, with its references as the prompt lists the documents."""
         references = action.required_input_documents
         listed = await references_as_listed(references, workflow, self.content)
         return action if listed == references else action.model_copy(update={"required_input_documents": listed})
@@ -82,7 +82,7 @@ class Planner:
     async def _check(self, actions: Sequence[PlannedAction], workflow: Workflow) -> None:
         """Refuse a plan that breaks a rule.
 
-        A reference names an existing document, or what an earlier action of the plan will have written.
+        A reference names an existing document, or one that an earlier action of the plan will write.
         """
         check_plan(actions, workflow, self.catalog)
         outputs = results(actions, workflow)

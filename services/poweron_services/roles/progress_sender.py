@@ -1,4 +1,4 @@
-"""Progress reports: what actions report is sent now and then, and no work waits for it."""
+"""Progress reports: send what actions report a few times a second; no work waits for it."""
 
 import asyncio
 from collections.abc import Callable, Generator
@@ -58,7 +58,7 @@ class ProgressSender:
             self._latest.pop(workflow.id, None)
 
     async def run(self) -> None:
-        """Send reports until cancelled; errors are not passed on."""
+        """Send reports until cancelled; an error is logged, not raised."""
         while True:
             await self._told.wait()
             await asyncio.sleep(SEND_PERIOD)

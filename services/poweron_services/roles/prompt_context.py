@@ -1,7 +1,7 @@
 """What prompts show of a workflow: its documents, its catalog, its history and the progress of its criteria.
 
-Templates cut them to their budgets. An unusable answer is recorded and shown to the model with the reason; after some
-of them the stage fails.
+Templates cut them to their budgets. An unusable answer is recorded and shown to the model with the reason; once no
+model may be asked again, the stage fails or code decides.
 """
 
 from collections.abc import Mapping, Sequence

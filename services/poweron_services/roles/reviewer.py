@@ -48,7 +48,7 @@ SAYS_WHY_IT_FAILED: Final = frozenset({"answers_rejected", "retry_limit", "step_
 
 @dataclass(frozen=True, slots=True)
 class Reviewer:
-    """Classify tasks with the model; every failed or cancelled end is written in code, without one."""
+    """Classify tasks with the model; code writes every failed or cancelled end without one."""
 
     caller: Caller
     content: ContentStore
@@ -143,7 +143,7 @@ def _was_read(workflow: Workflow) -> bool:
 
 
 def _judgement_code(workflow: Workflow, status: Classification, call: ModelCall | None) -> Code:
-    """The reason for the model's judgement, if code knows a more specific one than that the model made it."""
+    """The code of the judgement: a specific one if the facts give one, otherwise `judged_by_model`."""
     if status != "failed":
         return "judged_by_model"
     if (stop := used_up(workflow, [*filter(None, [call]), *failed_calls()], for_a_step=True)) is not None:

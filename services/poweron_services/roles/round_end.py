@@ -86,8 +86,8 @@ async def task_results(workflow: Workflow, content: ContentStore, *, with_read: 
 def own_answer(workflow: Workflow, results: Sequence[TaskResult], documents: Sequence[DocumentRef]) -> str:
     """The answer that needs no message about it, or "".
 
-    It is the round's only text, if it is short and every criterion is met, or the review's sentence that what was
-    read does not say it. A model that rephrases either adds nothing, costs a call, and may change a number.
+    It is the round's only text, if it is short and every criterion is met, or the review's sentence that the documents
+    do not state the answer. A model that rephrases either adds nothing, costs a call, and may change a number.
     """
     if len(results) == 1 and workflow.current.code == "not_stated" and not asked_formats(workflow):
         return workflow.current.reason.strip()
@@ -273,7 +273,7 @@ def told_of_failure(workflow: Workflow) -> str | None:
 
 
 def _for_people(workflow: Workflow) -> tuple[str, str]:
-    """The reason why the last step failed and the model that gave the answer, where no model may see these."""
+    """The reason why the last step failed, and the model that gave the answer, if these are for people only."""
     problem = next((step.error for step in reversed(_failed_steps(workflow))), "")
     return problem, rejected_in_full(workflow) if workflow.current.code == "answers_rejected" else ""
 

@@ -62,7 +62,7 @@ class Selector:
     async def _as_listed(
         self, workflow: Workflow, answer: SelectionAnswer, call: ModelCall
     ) -> tuple[SelectionAnswer, ModelCall]:
-        """The answer with its references as the documents are listed, and the call, which records the change."""
+        """The answer with its references as the prompt lists the documents, and the call, which records the change."""
         references = answer.required_input_documents
         listed = await references_as_listed(references, workflow, self.content)
         if listed == references:

@@ -1,4 +1,4 @@
-"""Appending the events of a role: each is caused by the one before it, and all of them go into one append."""
+"""Append the events of a role: each is caused by the one before it, and all of them go into one append."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,9 +1,9 @@
-"""The part of the log that a process holds: the workflows of its partitions, folded on from the rows in Postgres.
+"""The part of the log that a process holds: the workflows of its partitions, folded from where the rows end.
 
 Every assignment starts from a snapshot. If an opening belongs to a workflow that is not held, the workflow is looked
 up, and only that workflow waits meanwhile (E-07).
 
-The worker receives facts, as results and from generators, and acts on them before it waits again.
+`HeldPartitions` returns or yields facts; the worker acts on them before it waits again.
 """
 
 import asyncio
@@ -189,7 +189,7 @@ class HeldPartitions:
         yield ()
 
     async def _load(self, numbers: frozenset[int]) -> Mapping[int, Partition]:
-        await self._stops.read()  # first: the answers to what it skips are before the ends that are queried next
+        await self._stops.read()  # first: answers to requests that it skips are before the ends queried next
         ends = await self._log.ends(topics.EVENTS.name)
         snapshots = await self._snapshots.load(numbers)
         await self._stops.forget_answered(self._snapshots.answered)
@@ -282,7 +282,7 @@ class HeldPartitions:
                 log.exception("tidying_error")
 
     async def go_on_with_committed(self) -> PartitionFacts:
-        """Resume workflows whose stop requests intake has committed without an answer that is folded from here."""
+        """Resume workflows whose stop requests intake has committed, although no answer to them was folded here."""
         while True:
             await asyncio.sleep(COMMITTED_PERIOD)
             try:

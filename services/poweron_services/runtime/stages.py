@@ -45,7 +45,7 @@ def stage_failed(
     calls: Sequence[ModelCall] = (),
     failed_calls: Sequence[FailedCalls] = (),
 ) -> StageFailed:
-    """The event that the current stage failed after this many tries; no other event records the calls."""
+    """The event which says that the current stage failed after this many tries; no other event records the calls."""
     return StageFailed(
         **step_place(workflow),
         stage=cast("Stage", workflow.phase),
@@ -75,7 +75,7 @@ class _Stage:
     limit: TimeLimit = field(init=False)
 
     def __post_init__(self) -> None:
-        """Count the time from the first try, however late; a retry must begin within the time of the stage (E-16)."""
+        """Count the time from the first try, even a late one; a retry must begin within the stage's time (E-16)."""
         seconds, began_ms = self.timeout_ms / 1000, self.workflow.head_ms
         self.limit = TimeLimit(seconds, retry_seconds=seconds - (self.now_ms() - began_ms) / 1000, pauses=True)
 
@@ -124,13 +124,13 @@ class _Stage:
             raise self.limit.given_up() from trouble
 
     def _end(self, error: PowerOnError, lost: Sequence[ModelCall] = ()) -> StageFailed:
-        """The event that the stage failed: each model request is a try, and only this event records the answers."""
+        """The event which says that the stage failed: each model request is a try, and only it records the answers."""
         tries = max(self.tries, self.limit.tries + len(lost))
         return stage_failed(self.workflow, error, tries, (*self.limit.answered, *lost))
 
 
 async def _ending(workflow: Workflow, function: StageFunction) -> Sequence[WorkflowEvent]:
-    """Write the end of a round in any case: only unavailable services are waited for."""
+    """Write the end of a round in any case; wait only for unavailable services."""
 
     def failed(failure: Failure) -> None:
         log.warning("ending_waits", workflow_id=workflow.id, error=str(failure.error))

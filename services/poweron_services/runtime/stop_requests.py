@@ -154,7 +154,7 @@ class StopRequests:
 
 
 def stop_request(record: Record) -> tuple[RequestIdentity, StopRequest] | None:
-    """Read a record as a stop request, or return None; most other records are recognised by a search of their bytes."""
+    """Read a record as a stop request, or return None; a search of the bytes rules out most others undecoded."""
     value, wire_type = record.value or b"", record.headers.get("ce_type")
     if wire_type not in _TYPES and not any(name in value for name in _TYPES):
         return None

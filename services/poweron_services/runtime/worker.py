@@ -69,7 +69,7 @@ class RoundDeadlines:
         return len(self._timers)
 
     def watch(self, partition: Partition, workflow: Workflow) -> None:
-        """Report once the workflow's round is out of time, unless it is forgotten or its deadline changes before."""
+        """Call `passed` once the round is out of time, unless the workflow is forgotten or its deadline changes."""
         due_ms = round_due_ms(workflow)
         if due_ms is None:
             self.forget(workflow.id)
@@ -339,7 +339,7 @@ class Worker:
 
         async def read() -> int:
             await self._stops.read()
-            return (await self._log.ends(topics.EVENTS.name))[partition.number]  # after the answers to what it skips
+            return (await self._log.ends(topics.EVENTS.name))[partition.number]  # after answers to skipped requests
 
         while partition.ours:
             await partition.reach(await retry(read, failed=failed, needed=lambda: partition.ours) or 0)

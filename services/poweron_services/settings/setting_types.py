@@ -25,7 +25,7 @@ def action_patterns(patterns: str) -> tuple[str, ...]:
     """Return the action patterns in a list.
 
     Raises:
-        ValueError: an entry is not a pattern; whether its actions exist is known only once they are opened.
+        ValueError: an entry is not a pattern; whether its actions exist is known only once the actions are opened.
     """
     result = listed(patterns)
     for pattern in result:
@@ -56,7 +56,7 @@ def has_usable_ports(dsn: str) -> bool:
 
 
 def wrong_address(url: str) -> str | None:
-    """Return why clients cannot use this address, and what to do; most clients would raise errors of their own."""
+    """Return why clients cannot use this address, and what to do; None if they can."""
     try:
         parts = urlsplit(url)
     except ValueError:

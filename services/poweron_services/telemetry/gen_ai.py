@@ -1,4 +1,4 @@
-"""The names of OpenTelemetry's conventions for generative AI, only in this place because they may still change."""
+"""The names of OpenTelemetry's conventions for generative AI, kept in one place because they may still change."""
 
 from typing import Final
 

@@ -81,7 +81,7 @@ class _Structured(logging.Handler):
             message = record.msg if record.name in REPEATING else record.getMessage()
             if not log_library_line(record, message, **fields):
                 structlog.get_logger().log(level, message, exc_info=record.exc_info, **fields)
-        except Exception:  # noqa: BLE001 - no work ends for a line
+        except Exception:  # noqa: BLE001 - no work fails because of a log line
             self.handleError(record)
 
 
@@ -154,7 +154,7 @@ def _short(value: object) -> object:
 
 def hide_secrets(secrets: SecretRedaction) -> None:
     """Remove these secrets from every line that this process writes from now on."""
-    global _hidden  # noqa: PLW0603 - so are the lines: of the whole process
+    global _hidden  # noqa: PLW0603 - log lines belong to the whole process, too
     _hidden = secrets
 
 

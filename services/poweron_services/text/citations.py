@@ -1,6 +1,6 @@
 """Citations: the `[n]` in a markdown text, found and renumbered, and the list of sources below an answer.
 
-`[1, 3]` and `[1-3]` cite several; brackets behind a backslash are text, not a citation. Code contains no citations.
+`[1, 3]` and `[1-3]` cite several; brackets after a backslash are text, not a citation. Code contains no citations.
 One parser decides what is code and what is text, both for reading and for renumbering: if one took for code what the
 other took for a citation, a page could use the difference to speak for another page.
 

@@ -8,7 +8,7 @@ from typing import Final
 
 MOST_LEFT_OUT: Final = 1_000  # characters of the text that `…` may replace
 MOST_PARTS: Final = 20  # of one quote
-SHORTEST_PART: Final = 15  # characters of a part beside `…`, unless it has enough words
+SHORTEST_PART: Final = 15  # characters of a part next to `…`, unless it has enough words
 FEWEST_WORDS: Final = 3
 
 _LINK_TARGET: Final = re.compile(r"\]\([^()\s]*(?:\s+\"[^\"]*\")?\)")
@@ -57,7 +57,7 @@ def _is_near(begin: int, ends: list[int]) -> bool:
 
 
 def _places(phrase: str, text: str) -> Iterator[tuple[int, int]]:
-    """Yield the beginning and the end of each place where the text contains these as whole words."""
+    """Yield the beginning and the end of each place where the text contains the phrase as whole words."""
     begin = text.find(phrase) if phrase else -1
     while begin >= 0:
         end = begin + len(phrase)

@@ -1,6 +1,6 @@
 """Escape untrusted cells in tables that a spreadsheet opens: a would-be formula becomes plain text (S21).
 
-A number remains a number, with its sign, too. A cell that is already text is unchanged, so escaping twice is harmless.
+A number remains a number, even with a sign. A cell that is already text is unchanged, so escaping twice is harmless.
 """
 
 import csv
@@ -35,7 +35,7 @@ def csv_as_text(text: str) -> str:
     start = BYTE_ORDER if text.startswith(BYTE_ORDER) else ""  # for a spreadsheet, it is not part of the first cell
     body = text.removeprefix(start)
     delimiter = _delimiter(body)
-    csv.field_size_limit(max(csv.field_size_limit(), len(body) + 1))  # else one long cell would let all others pass
+    csv.field_size_limit(max(csv.field_size_limit(), len(body) + 1))  # else one long cell would end the parse
     try:
         rows = list(csv.reader(io.StringIO(body, newline=""), delimiter=delimiter))
     except csv.Error:

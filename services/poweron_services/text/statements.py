@@ -29,7 +29,7 @@ _BETWEEN_WORDS: Final = re.compile(r"(?<![\[,;\u2013-])\s(?![\],;\u2013-])")  # 
 
 def segments(text: str, language: str) -> list[str]:
     """The sentences, each with the blanks after it; every blank becomes a plain space."""
-    import sentencex  # noqa: PLC0415 - who never cuts a text needs it not
+    import sentencex  # noqa: PLC0415 - only cutting a text needs it
 
     text = _BLANK.sub(" ", text)
     result, begin = list[str](), 0

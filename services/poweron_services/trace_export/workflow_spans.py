@@ -148,7 +148,7 @@ def _calls(before: Workflow, record: Heard, event: Event, parent: Context) -> It
 
 
 def _beginnings(before: Workflow, record: Heard, event: Event, calls: Sequence[AnyCall]) -> list[int]:
-    """Estimate start times: one after another up to the event, or from an action's start, in parallel if need be."""
+    """Estimate start times: in sequence up to the event or from an action's start, in parallel if they do not fit."""
     lengths = [call.duration_ms for call in calls]
     ended_ms, together = record.recorded.time_ms, sum(lengths)
     first = ended_ms - together

@@ -145,7 +145,7 @@ class _Cutter:
     table: tuple[int, int] | None = None
     row: int = 0
     above: tuple[str, tuple[int, int] | None, int] = ("", None, 0)
-    """The heading below, the table within and the row with which the current passage begins."""
+    """The heading and the table in which the current passage begins, and its first row of that table."""
 
     def read(self, position: int, end: int | None) -> None:
         """Read from one position to another, or to the end of the text."""

@@ -1,6 +1,7 @@
 """Fetching and reading pages concurrently, within limits; a page that cannot be read is reported and skipped.
 
-Also finds the addresses in a text, normalises them for comparison, checks which ones are known, and shortens them.
+The module also finds the addresses in a text, normalises them for comparison, checks which ones are known, and shortens
+them.
 """
 
 import asyncio

@@ -1,6 +1,7 @@
 """The output of the command line: JSON lines or text on stdout, progress and errors on stderr.
 
-A reader of a stream that leaves is not a failure of the command; a full disk is.
+A command does not fail if the reader of its output leaves, but it does if the disk is full. The module also advises
+users whose Python was built without optimisations.
 """
 
 import io
@@ -123,7 +124,7 @@ class _Outliving(io.FileIO):
 
 
 def outlive_readers() -> None:
-    """Replace stdout and stderr with such streams; characters that a terminal cannot show are escaped."""
+    """Replace stdout and stderr with streams that outlive their readers and escape what a terminal cannot show."""
     _open_what_is_closed()
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
@@ -170,7 +171,7 @@ def interpreter_advice() -> str:
 
 
 def is_optimised() -> bool:
-    """Return whether the build was guided by a profile, which a build from source is only if it is configured so.
+    """Return whether this Python was built with profile-guided optimisation, as a build from source must request.
 
     Debian runs the steps of such a build itself, and its Makefile names no flag for them.
     """

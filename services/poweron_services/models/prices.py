@@ -1,4 +1,4 @@
-"""The prices of providers' models: from the settings, or else from the list that comes with a library."""
+"""The prices of providers' models: from the settings, or else from the list of the package genai-prices."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress

@@ -43,7 +43,7 @@ def _answer(question: PageQuestion, data: bytes, limits: ReadLimits) -> dict[str
         return {"unreadable": "document_too_large"}
     except RecursionError:
         return {"unreadable": "document_unsafe"}
-    except Exception:  # noqa: BLE001 - of libraries that read what strangers wrote
+    except Exception:  # noqa: BLE001 - any error of the libraries that read untrusted pages
         return {"unreadable": "document_damaged"}
 
 

@@ -256,7 +256,7 @@ class _Choice:
     begun: set[int] = field(default_factory=set)
 
     def take(self, of: int, numbers: Sequence[int]) -> None:
-        """Take those of the passages that are of the same text, while there is room."""
+        """Take the passages with these numbers that belong to the text of passage `of`, while there is room."""
         for number in numbers:
             if 0 <= number < len(self.every) and self.every[number][0] == self.every[of][0]:
                 self._take(number)

@@ -42,13 +42,13 @@ class InputDocument:
     page: WebPage | None = None
     """The web page whose text it is."""
     sources: tuple[CitedSource, ...] = ()
-    """What its `[n]` mean, if a model wrote it."""
+    """The sources that its `[n]` cite, if a model wrote it."""
     written_by_model: bool = False
     """Whether a model wrote it, so that an address in it may be made up."""
 
 
 class Ask(Protocol):
-    """Asks the model for an action; the call is counted and recorded like any other."""
+    """Asks the model on behalf of an action; the call is counted and recorded like any other."""
 
     async def __call__(self, prompt: Prompt) -> Called: ...
 
@@ -87,7 +87,7 @@ class RenderReport(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What actions are given when they are opened: the wiring decides, and no action looks for resources itself."""
+    """The resources that actions receive when they are opened: the wiring chooses them, not the actions."""
 
     read_document: ReadDocument
     render_report: RenderReport
@@ -143,7 +143,8 @@ class Origin:
     findings: PageFindings | None = None
     sources: tuple[CitedSource, ...] = ()
     by_model: bool = False
-    """Whether a model wrote it or its source, if the action is one that reads what others wrote."""
+    """Whether a model wrote it or its source. Only reading actions set this: what other actions write always counts as
+    a model's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,9 +169,8 @@ class Done:
 class Action(Protocol):
     """One of the things a step can do.
 
-    It may run again with the same idempotency key. A failure is returned as a result with
-    `success=False` and a sentence, or raised as `Refused`; `Unavailable` is raised too and also ends
-    the action: the loop decides whether to retry.
+    It may run again with the same idempotency key. If it fails, it returns a result with `success=False` and a
+    sentence, or raises `Refused`. It may also raise `Unavailable`: the loop decides whether to retry.
     """
 
     @property

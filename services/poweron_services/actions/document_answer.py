@@ -1,12 +1,12 @@
-"""A task done by a model from documents of any length.
+"""Do a task with a model from documents of any length.
 
 Texts that fit the model's window are shown whole. From longer texts, the passages that fit the task best are shown; for
-a task that needs everything (sum up, list all, compare), the model is asked about each part separately. If a model
-accepts less than expected, the window shrinks. The answer says what was shown and what was not.
+a task that needs everything (sum up, list all, compare), the mode `advanced` asks the model about each part separately.
+If a model accepts less than expected, the window shrinks. The answer says what was shown and what was not.
 
-Words of the detected languages tell a task that needs everything; one in another language is answered from the
-passages that fit best. Words that only name the place of a fact (“in the summary”, “on the price list”) do not count,
-and a question needs everything only if it asks for all of something, for the main points or for differences.
+`needs_everything` recognises such a task by its words in several languages; a task in any other language is answered
+from the passages that fit best. Words that only name the place of a fact (“in the summary”, “on the price list”) do not
+count, and a question needs everything only if it asks for all of something, for the main points or for differences.
 """
 
 import asyncio

@@ -111,7 +111,7 @@ def _file(name: ReportFormat, data: bytes) -> ActionDocument:
 
 
 def is_extracted(text: str) -> bool:
-    """Return whether `document.extract` wrote the text, or it looks like it."""
+    """Return whether the text has the head that `document.extract` writes."""
     return _EXTRACTED.match(text) is not None
 
 

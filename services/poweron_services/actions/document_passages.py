@@ -145,7 +145,7 @@ class _Cutter:
     table: tuple[int, int] | None = None
     row: int = 0
     above: tuple[str, tuple[int, int] | None, int] = ("", None, 0)
-    """The heading below, the table within and the row with which the current passage begins."""
+    """The heading and the table in which the current passage begins, and its first row of that table."""
 
     def read(self, position: int, end: int | None) -> None:
         """Read from one position to another, or to the end of the text."""
@@ -256,7 +256,7 @@ class _Choice:
     begun: set[int] = field(default_factory=set)
 
     def take(self, of: int, numbers: Sequence[int]) -> None:
-        """Take those of the passages that are of the same text, while there is room."""
+        """Take the passages with these numbers that belong to the text of passage `of`, while there is room."""
         for number in numbers:
             if 0 <= number < len(self.every) and self.every[number][0] == self.every[of][0]:
                 self._take(number)

@@ -1,7 +1,7 @@
 """Pages as documents of a result: a head that says where the text comes from, then the text.
 
-The head ends with a line of three dashes; nothing that pages say about themselves can put such a line into it.
-Also ranks the addresses that pages link to by the question.
+The head ends with a line of three dashes; nothing that pages say about themselves can put such a line into it. The
+module also ranks the addresses that pages link to by how well their words fit a question.
 """
 
 import hashlib

@@ -1,6 +1,7 @@
 """Fetching and reading pages concurrently, within limits; a page that cannot be read is reported and skipped.
 
-Also finds the addresses in a text, normalises them for comparison, checks which ones are known, and shortens them.
+The module also finds the addresses in a text, normalises them for comparison, checks which ones are known, and shortens
+them.
 """
 
 import asyncio
@@ -87,7 +88,7 @@ class Gathering:
     tell_progress: TellProgress = told_nobody
     unread: list[UnreadPage] = field(default_factory=list)
     without_text: list[GatheredPage] = field(default_factory=list)
-    """The unread pages that only link to others."""
+    """The unread pages that hold no text; their links may still be followed."""
     tried: set[str] = field(default_factory=set)
     left_out: int = 0
     """How many addresses were not even tried, because of the limits."""

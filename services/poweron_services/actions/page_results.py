@@ -22,7 +22,7 @@ PARTLY: Final = "partly_read"
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What the pages are read for."""
+    """The question for which the pages are read, and how to return and judge them."""
 
     question: str
     language: str | None

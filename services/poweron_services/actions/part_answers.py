@@ -30,9 +30,9 @@ SHRUNK: Final = 0.9  # share of their size to which answers must shrink each tim
 BUDGET: Final = "A budget did not hold more: {done} of {total} parts were answered whole. {why}"
 UNANSWERED: Final = "{count} of {total} parts were not answered. {why}"
 OF_A_PART: Final = frozenset({"answer_refused", "answer_cut_off", "answer_empty"})
-"""The codes of a model that did not answer one part; it may answer the others, which are paid for."""
+"""The error codes for a part that the model did not answer; the answers from the other parts are paid for and used."""
 OF_JOINING: Final = OF_A_PART | {"output_invalid", "prompt_too_long"}
-"""The codes of a model that did not merge the answers, which are paid for."""
+"""The error codes for answers that the model did not merge; they are paid for and used unmerged."""
 
 Part = list[tuple[int, list[DocumentPassage]]]
 """Passages of texts, which are identified by number."""

@@ -102,7 +102,7 @@ class ConnectedAction:
 
 
 OpenActions: TypeAlias = Callable[[Resources], AbstractAsyncContextManager[Mapping[str, Action]]]
-"""Provides every action by its name while the context is open; what they opened is closed when it exits."""
+"""Provides every action by its name while the context is open; when it exits, it closes what the actions opened."""
 
 
 @asynccontextmanager

@@ -43,7 +43,7 @@ from poweron_events.json_schema import UnusableSchema
 from poweron_events.step_events import MAX_NOTE, ActionDocument, ActionResult
 from poweron_services.decider.schema_check import Unfit, check_description, check_values
 
-MAX_UNASKED: Final = 1_000  # unsolicited messages during a call from which on a note reports them
+MAX_UNASKED: Final = 1_000  # unsolicited messages during a call; from this many on, a note reports them
 MAX_STEPS: Final = 10**9
 CALLS: Final = 2  # calls of a tool that may run again, if its server ends meanwhile
 
@@ -138,7 +138,7 @@ def done(spec: ActionSpec, result: CallToolResult, schema: Mapping[str, Any] | N
 
 
 def _beginning(documents: tuple[ActionDocument, ...]) -> Iterator[str]:
-    """Yield the first lines of the first text, so that a list can be chosen from: no prompt shows the document."""
+    """Yield the first lines of the first text, so that a model can choose from a list: no prompt shows the document."""
     first = next((document.document_data.decode() for document in documents if document.mime_type in TOLD), "")
     piece = ""
     for line in first[: MAX_TOLD * MAX_NOTE].splitlines():

@@ -1,4 +1,7 @@
-"""The texts of input documents, as actions show them to a model. They are read concurrently: all of them, or none."""
+"""The texts of input documents, as actions show them to a model.
+
+The documents are read concurrently. One that cannot be read is reported; an error of this machine cancels the others.
+"""
 
 import asyncio
 import re
@@ -56,7 +59,7 @@ class Reading:
         return [replace(text, text=with_list(text.text, self.cited_by(text), language)) for text in self.texts]
 
     def marked(self) -> list[str]:
-        """Return the texts as a report joins them: each page with its number, and no other `[n]` that could be one."""
+        """Return the texts as a report joins them: pages with their numbers, and no other `[n]` like them."""
         return [self._marked(text) if self.sources else text.text for text in self.texts]
 
     def _marked(self, text: SourceText) -> str:

@@ -9,7 +9,7 @@ FAILED: Final = 1
 USAGE: Final = 2
 CANCELLED: Final = 3
 INTERRUPTED: Final = 130
-"""Exit codes, as the README lists them; shells use the last one after Ctrl-C."""
+"""Exit codes, as docs/exit-codes.md lists them; shells use the last one after Ctrl-C."""
 STOPPED: Final = "Stopped."
 STOPPED_CODE: Final = "stopped"
 NOTHING_YET: Final = "Stopped before anything was asked for."

@@ -108,7 +108,7 @@ def sentences() -> Generator[None, None, None]:
         raise
     except KeyboardInterrupt as interrupt:
         stop(str(interrupt) or STOPPED, shutdown.exit_code())
-    except Exception as error:  # noqa: BLE001 - the last one who can say it in a sentence
+    except Exception as error:  # noqa: BLE001 - the last place that can report it in a sentence
         _stop_with(_leaf(error))
 
 

@@ -1,6 +1,6 @@
 """Tools over MCP: compare those of other servers with the approved ones, approve them, and serve PowerOn's own.
 
-While PowerOn serves, stdout belongs to the protocol, so progress goes elsewhere.
+While PowerOn serves, stdout belongs to the protocol, so progress goes to the assistant or to stderr.
 """
 
 import asyncio

@@ -210,7 +210,7 @@ def _login(servers: Servers) -> dict[str, Any]:
 
 
 def _exports(servers: Servers) -> list[str]:
-    """Return the same as shell commands, which read the password from its file."""
+    """Return the login as shell commands, which read the password from its file."""
     password = f'"$(cat {shlex.quote(str(servers.kafka_password_file))})"'
     settings = {**servers.kafka.environment(), WITHHELD: password}
     return [f"export {name}={value}" for name, value in settings.items()]

@@ -1,4 +1,4 @@
-"""`poweron serve`, `rebuild`, `verify` and `recover`: run the service, and keep its rows and contents right."""
+"""`poweron serve`, `rebuild`, `verify` and `recover`: run the service, and keep its rows and contents correct."""
 
 import os
 import sys

@@ -1,4 +1,7 @@
-"""The parent's side of child processes that read documents or some of their pages; a child may fail in any way."""
+"""The parent's side of child processes: start one in isolation, send it a document, and collect what it has read.
+
+A child may fail in any way.
+"""
 
 import asyncio
 import json
@@ -75,7 +78,7 @@ async def send(child: Process, *parts: bytes) -> None:
 
 CHILD = "poweron_services.connectors.documents_child"
 SMALL = 1 << 14  # bytes; chunks of this size or more are parsed in a thread
-BYTES_PER_CHARACTER = 2  # of output that may be held, for each character of the text limit
+BYTES_PER_CHARACTER = 2  # of output that is kept, for each character of the text limit
 MOST_NOTES = 2_000  # from one process
 MOST_PAGES = 10_000_000
 
@@ -130,7 +133,7 @@ class ChildMessage:
 
     @property
     def sentences(self) -> Sequence[str]:
-        """The sentences of its notes."""
+        """The notes as sentences: those of the finished document, or else those received so far."""
         return [note.sentence for note in self.notes] if self.document is None else self.document.notes
 
     def take(self, chunk: bytes) -> bool:

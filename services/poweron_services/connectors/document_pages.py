@@ -1,7 +1,7 @@
-"""Reading all pages of one document, by one child process after another or by several while slots are free.
+"""Read all pages of one document, with one child process after another, or with several while slots are free.
 
-A page on which a child fails is skipped and named in a note, and the next child reads the rest. When time runs out,
-the pages read so far are kept, and a note names the missing ones. A document without pages is read by one child.
+If a child fails on a page, a note names that page, and the next child reads the rest. When time runs out, the pages
+read so far are kept, and a note names the missing ones. One child reads a document without pages.
 """
 
 import asyncio

@@ -64,7 +64,7 @@ def _unread(name: str, cause: str, code: UnreadCode) -> UnreadDocument:
 
 
 class DocumentReader:
-    """Reads documents in up to `at_once` processes; each may use `Limits.memory_bytes` and one processor."""
+    """Reads documents in up to `at_once` processes; each may use `ReadLimits.memory_bytes` and one processor."""
 
     def __init__(self, at_once: int, recognition: TextRecognition | None = None) -> None:
         self.recognition = recognition
@@ -120,7 +120,7 @@ async def extract(
 async def _with_picture_notes(
     document: ExtractedDocument, data: bytes, recognition: TextRecognition | None
 ) -> ExtractedDocument:
-    """Add the recognised text of parts that are only a picture, and a note about those without text."""
+    """Add the recognised text of parts that are only a picture, and a note about those whose text could not be read."""
     if recognition is not None:
         document = await recognition.completed(document, data)
     if not document.pictures:

@@ -21,7 +21,7 @@ def main(command: list[str]) -> None:
         (resource.RLIMIT_CORE, 0),
     ):
         cap(kind, most)
-    os.execve(command[0], command, {})  # noqa: S606 - who runs PowerOn has named the program
+    os.execve(command[0], command, {})  # noqa: S606 - the operator has named the program
 
 
 if __name__ == "__main__":

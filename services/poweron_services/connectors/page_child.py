@@ -1,4 +1,7 @@
-"""The parent's side of a child process that reads web pages, one at a time; the child may fail in any way."""
+"""The text of a web page, and the parent's side of the child process that reads pages, one at a time.
+
+The child may fail in any way.
+"""
 
 import asyncio
 import json

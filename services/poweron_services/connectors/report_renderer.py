@@ -1,4 +1,4 @@
-"""Rendering of reports in a child process, so that untrusted text may crash the renderer but not this process.
+"""Rendering of reports in a child process, so that untrusted text can crash the renderer but not this process.
 
 If a format cannot be written, a note gives the reason, and the other formats are written nevertheless.
 """

@@ -1,4 +1,4 @@
-"""The access of workflows to the web: pages and searches are stored with their workflow, so none is fetched twice."""
+"""The access of workflows to the web: pages and searches are stored with their workflow and reused while fresh."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -25,7 +25,7 @@ async def no_search(_: SearchQuery, /) -> SearchResults:
 
 
 class KeptSearches:
-    """Searches for workflows; the same query is sent only once."""
+    """Searches for workflows; the same query is sent again only when its stored results are no longer fresh."""
 
     def __init__(self, search: Search, content: ContentStore) -> None:
         self._search = search
@@ -44,7 +44,7 @@ class KeptSearches:
 
 @dataclass(frozen=True, slots=True)
 class Web:
-    """Returns the stored answer of the workflow if there is one, no matter which step fetched it.
+    """Fetches pages and searches for workflows; a fresh stored answer serves every step of its workflow.
 
     Both functions raise `Refused` with a code and a sentence if there is no answer, and `Unavailable` if this machine
     or the content store fails. A refusal is stored for its step and repeated to it without another request.

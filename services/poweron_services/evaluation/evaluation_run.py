@@ -1,4 +1,4 @@
-"""Runs a table of requests: one model after the other, each with its requests in parallel, on one set of servers.
+"""Run a table of requests: one model after the other, each with its requests in parallel, on one set of servers.
 
 Any process that serves on the same servers takes any workflow, so two models at once would answer for one another.
 """

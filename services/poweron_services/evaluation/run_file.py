@@ -54,7 +54,7 @@ def keep(table: Path, run: KeptRun) -> Path:
     place = place_of(table, run.run_id)
     beside = place.with_name(f".{place.name}.new")
     beside.write_text(run.model_dump_json(by_alias=True, indent=1) + "\n", encoding="utf-8")
-    os.replace(beside, place)  # noqa: PTH105 - atomic, as its name says in any language
+    os.replace(beside, place)  # noqa: PTH105 - it replaces the file atomically
     return place
 
 

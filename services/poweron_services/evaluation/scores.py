@@ -1,6 +1,6 @@
 """The scores of a run: each model's share of right answers, its costs, and where the models disagree. Pure.
 
-Code alone judges whether an answer is as expected; new and old answers are judged alike.
+Code alone, not a model, judges whether an answer is as expected, for new and for recorded answers.
 """
 
 import re

@@ -1,6 +1,6 @@
-"""What the tools do: ask for work, report its state, show its audit trail, and pass on what a person decided.
+"""The tools: ask for work, report its state, show its audit trail, and pass on what a person decided.
 
-Servers, connections and roles are opened when first needed, and again after a failure.
+The first call opens servers, connections and roles; after a failure, the next call opens them again.
 """
 
 import asyncio

@@ -269,7 +269,7 @@ class _Door:
         try:
             async with _telling(context) as tell:
                 return await self._answer(await self._call(call.name)(arguments, tell))
-        except Exception as error:  # noqa: BLE001 - the last one who can say it in a sentence
+        except Exception as error:  # noqa: BLE001 - the last place that can report it in a sentence
             return error_result(*self.explained(error))
 
     def _call(self, name: str) -> Callable[[Any, Told], Awaitable[Model]]:

@@ -182,7 +182,7 @@ class Case:
     workflow: Workflow
     fact: CaseFact
     is_right: Callable[[Any], bool]
-    """Return whether the event, or the text from `process`, is a right answer."""
+    """Returns whether the event, or the text from `process`, is a right answer."""
 
 
 async def cases(stage: PromptStage, count: int, content: ContentStore) -> list[Case]:

@@ -14,7 +14,7 @@ class CaseFact(NamedTuple):
     answer: tuple[str, ...]
     """The ways to write the answer."""
     topic: tuple[str, ...]
-    """Words of which an instruction to find the answer must contain at least one."""
+    """An instruction to find the answer must contain at least one of these words."""
     unanswered: str
     """A question that the text does not answer."""
 

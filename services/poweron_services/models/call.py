@@ -235,7 +235,7 @@ class Caller:
         self._secret = secrets.token_bytes(16)
 
     async def call(self, workflow: Workflow, prompt: Prompt, calls: Sequence[ModelCall] = ()) -> Called:
-        """Ask the model once.
+        """Get one answer from the model, with as many tries as the time limit and the budgets allow.
 
         Args:
             workflow: the workflow that the call is for; its budgets are checked first.
@@ -357,7 +357,7 @@ class Caller:
     async def decide(
         self, workflow: Workflow, prompt: Prompt, answer: type[Answer], *, forbidden: frozenset[str] = frozenset()
     ) -> Decided[Answer]:
-        """Ask once and parse the answer; an unacceptable answer is returned, not raised."""
+        """Call the model once and parse its answer; an unacceptable answer is returned, not raised."""
         reply = await self.call(workflow, prompt)
         if reply.refusal:
             return Decided(reply.refusal, reply.call)

@@ -67,6 +67,6 @@ class ChatModel(Protocol):
         """
 
 
-def free(prompt: int, answer: int) -> int:  # noqa: ARG001 - it has the form of every cost
+def free(prompt: int, answer: int) -> int:  # noqa: ARG001 - every cost function has this signature
     """Return the cost of a model that is free of charge."""
     return 0

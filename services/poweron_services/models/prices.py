@@ -1,4 +1,4 @@
-"""The prices of providers' models: from the settings, or else from the list that comes with a library."""
+"""The prices of providers' models: from the settings, or else from the list of the package genai-prices."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -24,7 +24,7 @@ PROMPT_KINDS: Final = ("input_mtok", "cache_write_mtok", "cache_read_mtok")
 
 
 class ReportedUsage(Protocol):
-    """The usage that a provider reports for a call; a list of prices knows more kinds of tokens."""
+    """The usage that a provider reports for a call; a price list may also count other kinds of tokens."""
 
     @property
     def input_tokens(self) -> int: ...
@@ -37,7 +37,7 @@ class Price(Protocol):
     """The price of calls to one model, in nano-USD."""
 
     def most(self, prompt: int, answer: int) -> int:
-        """Return the most that these tokens can cost, however the provider counts them: never less for more of them."""
+        """Return the most that these tokens can cost, however the provider counts them; more tokens never cost less."""
 
     def cost(self, usage: ReportedUsage, context: Mapping[str, Any] | None = None) -> int:
         """Return the cost of a call; `context` is what the provider reports about how it was served."""

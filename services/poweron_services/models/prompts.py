@@ -36,10 +36,6 @@ Extent = Literal["whole", "excerpts", "part", "answers"]
 answers from the parts."""
 NOTHING = "NOTHING"
 """The answer from a part that contains nothing about the question."""
-"""The purpose of a model call: a stage of a workflow, an action (`process`) or the final message.
-
-Each may have a model of its own.
-"""
 
 _ENVIRONMENT = jinja2.Environment(
     undefined=jinja2.StrictUndefined,

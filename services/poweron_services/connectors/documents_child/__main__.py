@@ -3,8 +3,8 @@
 Each line holds one item, written as soon as it is read: a section, a note, the page count, or the number of a page that
 was read. The last line holds the rest of the document, or the reason why there is none.
 
-The bytes of the document determine its type. Before the process parses anything, it drops every privilege that parsing
-does not need.
+The content of the document determines its type; its name decides only if the content is inconclusive. Before the
+process parses anything, it drops every privilege that parsing does not need.
 """
 
 import json

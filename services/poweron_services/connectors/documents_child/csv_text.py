@@ -82,7 +82,7 @@ class _Remembered:
 
 
 def _apart(lines: Sequence[str], delimiter: str, width: int) -> list[Row]:
-    """Parse each line as a row; empty unless every row has the expected width."""
+    """Parse each line as a row; return no rows unless every one has the expected width."""
     rows = [_row(line, delimiter, width) for line in lines]
     return rows if width > 1 and all(len(row) == width for row in rows) else []
 

@@ -1,9 +1,9 @@
-"""The content of a document: its sections in reading order, its metadata, and notes for users about the reading.
+"""The content of a document: its sections in reading order, its metadata, and notes for users about how it was read.
 
 Later steps read `markdown()`. It escapes lines of a section that begin with `# ` or `## ` with a backslash, so that
 none of them can pass for a heading of the document. Metadata and notes follow the text.
 
-A document within a mail or an archive is loaded only when it is read.
+A `Member`, which is a document within a mail or an archive, is loaded only when it is read.
 """
 
 import re

@@ -13,7 +13,7 @@ BYTES_PER_CPU_SECOND = 4_000  # of the document, for each further second
 class ReadLimits:
     input_bytes: int = 100 * MEGABYTE
     characters: int = 100 * MEGABYTE  # of the extracted text; the rest is cut off, with a note
-    whole_text: int = 5 * MEGABYTE  # bytes of a text that has to be held as a whole while it is read
+    whole_text: int = 5 * MEGABYTE  # bytes of a text that the reader must hold as a whole
     sections: int = 50_000
     document_seconds: float = 600.0  # for all processes that read one document
     wall_seconds: float = 120.0  # for one process, which reads some pages, or a document without pages

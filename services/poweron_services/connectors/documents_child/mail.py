@@ -51,7 +51,7 @@ def text_of_mail(headers: list[tuple[str, str]], texts: list[str]) -> Iterator[S
 
 
 def _leaves(part: Any) -> Iterator[Any]:
-    """Yield the parts without subparts, including forwarded mails; of a text in two versions, only one is yielded."""
+    """Yield the parts without subparts, including forwarded mails, and only one version of a text that comes in two."""
     if not part.is_multipart() or part.get_content_type() == "message/rfc822":
         yield part
         return

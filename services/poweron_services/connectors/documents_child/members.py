@@ -98,7 +98,7 @@ class _Opening:
             yield from self._unread_note(member, "needs more memory than is left; hand it over on its own.")
         except RecursionError:
             yield from self._unread_note(member, "is nested too deeply to be read.")
-        except Exception:  # noqa: BLE001 - the libraries document no end of their errors
+        except Exception:  # noqa: BLE001 - the libraries do not document all errors that they raise
             yield from self._unread_note(member, "is damaged or incomplete, so not all of it was read.")
 
     def _unread_note(self, member: Member, reason: str) -> Iterator[Note]:

@@ -1,6 +1,6 @@
 """The reader of ODT and ODP: headings, paragraphs, lists and tables in order, or slides.
 
-Headers and footers, notes, comments and tracked changes follow. The text is as if all changes were accepted.
+Headers and footers, notes, comments and tracked changes follow. The text reads as if all changes were accepted.
 """
 
 import io

@@ -20,7 +20,7 @@ from poweron_services.connectors.documents_child.line_ends import with_break
 from poweron_services.connectors.documents_child.pipe_tables import looks_like_header, pipe_table
 
 _FROM_RIGHT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefe]")  # letters of right-to-left scripts
-_AT_THE_LEFT = re.compile(r"^([.,:;!?]+)((?:[^\W_]|[+%-]).*)")  # where a right-to-left sentence ends with a number
+_AT_THE_LEFT = re.compile(r"^([.,:;!?]+)((?:[^\W_]|[+%-]).*)")  # punctuation that ends a right-to-left sentence
 CELL_GAP = 0.75  # of the height of the text; wider than a space, even in justified text
 ROW_GAP = 2.2  # heights; rows of one table are closer
 LINE_GAP = 0.75  # heights; a wider gap between lines begins a paragraph

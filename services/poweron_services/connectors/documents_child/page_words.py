@@ -1,7 +1,7 @@
 """The words of a PDF page with their boxes, from the positions of its letters; and the rules and images on the page.
 
-The library decides on the order of letters and on the ends of lines. Only the gaps decide where a word ends, because a
-PDF often omits spaces, and often has spaces between the letters of a word.
+PDFium decides on the order of letters and on the ends of lines. Only the gaps decide where a word ends, because a PDF
+often omits spaces, and often has spaces between the letters of a word.
 """
 
 import ctypes
@@ -45,7 +45,7 @@ class _Letters:
         self.last_left = self.left
 
     def takes_next(self, letter: str, box: Box) -> bool:
-        """Try the usual case: append a letter that follows on the same line and does not repeat the last one."""
+        """Append a letter that follows on the same line and does not repeat the last; else return False."""
         left, right, bottom, top = box
         if (
             bottom != self.bottom

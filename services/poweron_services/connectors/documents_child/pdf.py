@@ -1,4 +1,4 @@
-"""The reader of PDF: one section per page, from the positions of its words and the rules between them."""
+"""The reader of PDF: metadata, and one section per page from the positions of its words and the rules between them."""
 
 import codecs
 import ctypes

@@ -33,7 +33,7 @@ EXIF_FACTS = {
 EXIF_DETAILS = 0x8769  # the tag of the directory that holds the camera's own tags
 
 Image.MAX_IMAGE_PIXELS = None  # `read` checks our own limit and explains it in a sentence
-Image._initialized = 2  # noqa: SLF001 - the formats above are all there are; it would load others
+Image._initialized = 2  # noqa: SLF001 - stops Pillow from loading further formats
 logging.getLogger("PIL").disabled = True
 
 
@@ -59,6 +59,6 @@ def _exif(image: Any) -> Iterator[Fact]:
         values = {ExifTags.TAGS.get(tag): value for tag, value in {**tags, **tags.get_ifd(EXIF_DETAILS)}.items()}
     except MemoryError:
         raise
-    except Exception:  # noqa: BLE001 - the library documents no end of its errors
+    except Exception:  # noqa: BLE001 - the library does not document all errors that it raises
         return
     yield from (Fact(fact, str(values[tag])) for tag, fact in EXIF_FACTS.items() if isinstance(values.get(tag), str))

@@ -32,7 +32,7 @@ def read(data: bytes, _: ReadLimits) -> Iterator[Part]:
 def decoded(
     data: bytes, limits: ReadLimits, *, whole: bool = False, encoding: str | None = None
 ) -> tuple[str, list[Note]]:
-    """Decode the bytes; unless `whole`, only as many as may be held, with a note if there are more."""
+    """Decode the bytes; unless `whole`, only as many as the limits allow, with a note if there are more."""
     head = data if whole else data[: min(limits.characters, limits.whole_text)]
     text = head.decode(encoding or text_encodings.found(head), "replace")
     notes = []

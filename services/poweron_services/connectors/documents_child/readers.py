@@ -212,9 +212,9 @@ def read(parts: Iterable[Part], kind: str, name: str, limits: ReadLimits, tell: 
 
 
 def collect(parts: Iterable[Part], limits: ReadLimits, deadline: float, tell: Tell | None = None) -> ExtractedDocument:
-    """Collect what the reader yields, until the text reaches its limit or the monotonic clock passes the deadline.
+    """Collect what the reader yields, until a limit is reached or the monotonic clock passes the deadline.
 
-    With `tell`, the sections are passed on to it and not kept here.
+    If `tell` is given, it receives the sections, and the returned document has none.
     """
     parts_told: list[Told] = []
     tell = tell or parts_told.append

@@ -1,7 +1,8 @@
-"""Division of a sheet into titles and tables, in which every cell has the names of its row and of its column.
+"""Division of a sheet into titles and tables, so that every cell can be read with the names of its row and column.
 
 A block of rows without a gap is a table, or several side by side. The names of its columns come from its first row or
-first two rows, or from the table above. A row that only names the rows below it becomes a column of these.
+first two rows, or from the table above. A row that only names the rows below it becomes their `section` column.
+`spread` repeats the text of a cell that covers several rows or columns.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,7 +1,7 @@
 """The reader of DOCX: headings, paragraphs, lists and tables in order.
 
-Headers and footers, notes, comments and tracked changes follow. The text is as if all changes were accepted. The XML is
-walked directly, because python-docx skips content controls, tracked insertions and text boxes.
+Headers and footers, notes, comments and tracked changes follow. The text reads as if all changes were accepted. The XML
+is walked directly, because python-docx skips content controls, tracked insertions and text boxes.
 """
 
 import io

@@ -1,4 +1,4 @@
-"""The text of Word's XML as it reads with all changes accepted, with marks for notes, comments and tracked changes."""
+"""The text of Word's XML as it reads with all changes accepted, and lists of notes, comments and tracked changes."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -119,7 +119,7 @@ def comments(part: Any, body: Any) -> list[str]:
 
 
 def changes(parts: Sequence[Any]) -> list[str]:
-    """Return the insertions and deletions with their authors and paragraphs."""
+    """Return the insertions, deletions and moves, with their authors and paragraphs."""
     elements = [change for part in parts for change in part.iter(*CHANGES)][:MOST_CHANGES]
     texts = ((change, " ".join(runs_text(change, removed=True).split())) for change in elements)
     return [f"- {_author(change)} {CHANGES[change.tag]} “{text}”{_place(change)}" for change, text in texts if text]

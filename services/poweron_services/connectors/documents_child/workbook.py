@@ -267,7 +267,7 @@ def _open(data: bytes) -> Any:
 
 
 def _rows(sheet: Any, details: SheetDetails) -> Iterator[SheetRow]:
-    """Yield the texts of the cells, that of a merged cell in each place that it covers."""
+    """Yield the rows as texts; the text of a merged cell appears in each place that it covers."""
     _, left = sheet.start or (0, 0)
     _, right = sheet.end or (0, 0)
     merged_cells = _Merged(sheet.merged_cell_ranges or [], left, right)

@@ -257,7 +257,7 @@ def _http(entry: _Entry, substitution: "_Substitution") -> HttpServer:
             raise _wrong(substitution.name, "a header must be printable ASCII")
     url = substitution.text(entry.url or "")
     if "?" in url:
-        substitution.secrets.append(url)  # its query is usually a key
+        substitution.secrets.append(url)  # its query usually holds a key
     try:
         WebAddress.of(url)
     except Refused:

@@ -1,6 +1,6 @@
 """A server's description of one of its tools, as it is stored, compared and approved.
 
-It comes from an untrusted server, so it is relied on only as far as this module says.
+It comes from an untrusted server, so PowerOn relies on it only as far as this module says.
 
 A file in PowerOn's home folder holds the known and the approved tools. A server's tools are recorded when it is first
 used, as SSH records hosts in `known_hosts`. All processes build their actions from this file, so models see only what

@@ -1,4 +1,4 @@
-"""The process that reads pages one after another until it is ended: a question and a page in, an answer out.
+"""The process that reads pages one after another until its parent ends it: a question and a page in, an answer out.
 
 Each of these is prefixed with its length as a number of four bytes. The process first loads everything that reading may
 need, then drops its privileges for good and reports which it kept, and only then accepts the first page.
@@ -43,7 +43,7 @@ def _answer(question: PageQuestion, data: bytes, limits: ReadLimits) -> dict[str
         return {"unreadable": "document_too_large"}
     except RecursionError:
         return {"unreadable": "document_unsafe"}
-    except Exception:  # noqa: BLE001 - of libraries that read what strangers wrote
+    except Exception:  # noqa: BLE001 - any error of the libraries that read untrusted pages
         return {"unreadable": "document_damaged"}
 
 

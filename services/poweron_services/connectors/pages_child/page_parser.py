@@ -1,10 +1,10 @@
-"""Reading of an HTML page into its main text and metadata.
+"""Extract the main text of an HTML page, its metadata, its links and any obstacle to reading it.
 
 libxml2 stops at 256 nested elements and reports it only in its error log; a page cut there is marked as truncated.
 
 trafilatura finds the main text by weighing parts of the text against each other, which works for articles but not for
-pages of a few lines. Those are read as documents are, and so are huge pages and pages where it omitted tables or lists
-that are wanted.
+pages of a few lines. This module reads those as documents, and also huge pages and, with depth `advanced`, pages whose
+tables or lists trafilatura omitted.
 """
 
 import codecs

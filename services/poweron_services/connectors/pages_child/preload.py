@@ -1,6 +1,6 @@
-"""Loading of everything that reading a page may open: once privileges are dropped, no file can be opened.
+"""Load everything that reading a page may open, because the process cannot open files without its privileges.
 
-The libraries load some files only when they first need them, so a public suffix is looked up and a page is read in
+The libraries load some files only when they first need them, so `load` looks up a public suffix and reads a page in
 every way.
 """
 

@@ -54,7 +54,7 @@ def _write_file(name: str, write: Write, report: Report) -> tuple[dict[str, Any]
         return {"format": name, "failed": "it takes too much memory"}, b""
     except RecursionError:
         return {"format": name, "failed": "its text is nested too deeply"}, b""
-    except Exception as error:  # noqa: BLE001 - of libraries that write what strangers wrote
+    except Exception as error:  # noqa: BLE001 - any error of the libraries that write untrusted text
         return {"format": name, "failed": f"an unexpected error ({type(error).__name__})"}, b""
     return {"format": name, "unshown": unshown}, data
 

@@ -35,7 +35,7 @@ _PICTURE: Final = (
 
 
 class Typesetter:
-    """Makes PDFs and pictures."""
+    """Renders reports as PDF and figures as pictures."""
 
     def __init__(self) -> None:
         folders = [str(files(name) / "files") for name in FONTS]
@@ -53,7 +53,7 @@ class Typesetter:
         return self._compile(self._template, {"report": content}, report.day), unknown
 
     def _draw(self, svg: str) -> str:
-        """The figure for a PDF; it is converted to a picture if it has letters that join, such as Arabic ones."""
+        """Return the figure for a PDF, as a picture if it has letters that join, such as Arabic ones."""
         if _PLAIN.fullmatch(svg):
             return svg
         box = re.search(r'viewBox="[^"]*" width="(\d+)" height="(\d+)"', svg)

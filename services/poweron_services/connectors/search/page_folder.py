@@ -171,7 +171,7 @@ class PageFolder:
         return tidied(SearchResults("folder", tuple(hits), notes=tuple(notes)), query)
 
     async def page(self, url: str) -> WebResponse | None:
-        """Return the page at this address, or None if its host is not in the folder, so the web must be asked."""
+        """Return the page at this address; a 404 if the folder has only its host, None if the web must be asked."""
         library = self._library or await self._open()
         host, place = _place(library, url)
         body = None if place is None else await asyncio.to_thread(_bytes, library.files[place[0]])

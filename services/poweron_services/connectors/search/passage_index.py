@@ -1,4 +1,7 @@
-"""Pages ranked by the passages that match the question best: BM25, with stemming for each language."""
+"""The text of pages, and an index that ranks them by the passages that match a question best.
+
+The index uses BM25, with stemming for each language.
+"""
 
 import re
 from collections.abc import Iterator, Sequence

@@ -1,6 +1,6 @@
 """Turns at a host: what its robots.txt allows (RFC 9309), a few requests at a time, and pauses between them.
 
-robots.txt is obeyed for every address and every redirect.
+PowerOn obeys robots.txt for every address and every redirect.
 """
 
 import asyncio

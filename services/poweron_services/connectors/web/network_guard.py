@@ -1,4 +1,4 @@
-"""Connections that reach only checked IP addresses: a name is resolved once, and the checked result is connected to."""
+"""Connections to checked IP addresses only: the guard resolves a name once and connects to the checked result."""
 
 import asyncio
 import socket

@@ -129,7 +129,7 @@ class KeptAnswers:
         await self._content.remember(reader.workflow_id, self._kind, question.encode(), content)
 
 
-LONGEST: Final = 8_192  # bytes of a page that contains nothing else
+LONGEST: Final = 8_192  # bytes of a page that only refreshes to another
 SAYS_NOTHING: Final = 200  # characters of text, such as "Click here if you are not redirected."
 SOON: Final = 10  # seconds
 _REFRESH: Final = re.compile(

@@ -1,6 +1,6 @@
 """The web client: it checks every address, its IP addresses and every redirect, and limits time and size.
 
-A body is read and decompressed within limits.
+It reads and decompresses each body within limits.
 """
 
 import asyncio

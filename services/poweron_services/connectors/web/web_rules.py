@@ -1,7 +1,7 @@
 """The operator's settings for the web: which hosts, ports and IP addresses are allowed, and how much is read.
 
-A host pattern is `example.com`, `*.example.com` for all its subdomains, or `wiki.internal:8080`. IP addresses are
-judged by the public IP ranges.
+A host pattern is `example.com`, `*.example.com` for all its subdomains, or `wiki.internal:8080`. The rules refuse an IP
+address in a special range, such as a private one, unless the settings name its host.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""The benchmark: what it measures, in which order and how often."""
+"""The benchmark: its measurements, their order, and how often each is repeated."""
 
 import asyncio
 import fcntl

@@ -1,7 +1,7 @@
-"""The figures of a run and the bounds they should meet, also beside a peer.
+"""The figures of a run, the bounds that they should meet, and the figures of a peer.
 
-A peer is any command that runs the workload of the benchmark and prints its figures: 200 workflows of 5 iterations of
-5 durable steps, 64 at once; then one workflow at a time.
+A peer is any command that runs the same workload and prints its figures. The workload is 200 workflows of 5 iterations
+of 5 durable steps, 64 at once; then one workflow at a time.
 """
 
 import asyncio

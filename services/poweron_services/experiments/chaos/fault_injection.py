@@ -30,7 +30,7 @@ from poweron_services.experiments.chaos.role_processes import ROLE_SETS, RolePro
 from poweron_services.experiments.sandbox.servers import Sandbox, stopped
 from poweron_services.wiring import ROLES, now_ms
 
-SPACES: Final = 64_000_000  # bytes
+SPACES: Final = 64_000_000  # bytes of a decompression bomb, before compression
 MOST_IN_A_REQUEST: Final = 2**30  # bytes before compression, for the producer
 log = structlog.get_logger()
 

@@ -2,7 +2,7 @@
 
 The same seed gives the same plan. The service has recovered from a fault when every workflow that was open at its
 injection has made progress or ended, by the broker's clock. `first_ms` is when the first of them did; until then no
-process made any progress. The log is folded as it grows to see that.
+process made any progress. To see that, `RecoveryMonitor` folds the log as it grows.
 """
 
 import random

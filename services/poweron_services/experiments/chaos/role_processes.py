@@ -83,7 +83,7 @@ class RoleProcesses:
 
     @asynccontextmanager
     async def all_killed(self) -> AsyncGenerator[None, None]:
-        """`kill -9` every process and let none start within the block; then restart those that are still wanted."""
+        """Kill every process with `kill -9` and let none start within the block; then restart those still wanted."""
         async with self._starting:
             killed, self._running = self._running, {}
             await asyncio.gather(*(kill(process) for process in killed.values()))

@@ -1,1 +1,1 @@
-"""Servers and child processes of one run of `chaos` or `bench`, separate from the user's and removed at the end."""
+"""Servers and child processes of one run of `chaos` or `bench`, separate from the user's."""

@@ -1,7 +1,7 @@
 """Child processes: how a parent starts and ends them, and the main program of the child.
 
-A child has its own session, so that Ctrl-C does not reach it. It works until SIGTERM; its standard input closes when
-its parent dies, and it ends at once.
+A child has its own session, so that Ctrl-C does not reach it. It works until SIGTERM. If its parent dies, its standard
+input closes, and it ends at once.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """A sandbox: Kafka and Postgres for one run, and connections to them that ignore the user's settings.
 
-Its data directory shares only the server software with the user's.
+Its data directory, which `make` creates and `remove` deletes, shares only the server software with the user's.
 """
 
 import asyncio

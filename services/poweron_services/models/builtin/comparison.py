@@ -1,4 +1,6 @@
-"""Comparisons of documents: a table of the amounts that they share, and below it those that only one of them names.
+"""Comparisons of documents: a table of the amounts that they share, then those that only one of them names.
+
+If the documents have tables with the same rows, it also shows where these rows differ.
 
 Numbers appear as their documents write them; only differences are calculated, if two amounts have the same unit. The
 comparison says what it leaves out.

@@ -30,7 +30,7 @@ SHORT = 80  # characters of a sentence that may need the next one
 CONTRADICTING: Final[frozenset[Kind]] = frozenset({"amount", "date", "percent", "count"})
 
 OWN, OWN_SAME = 1.0, 0.92  # weight of a word in the passage itself, and of a synonym in it
-NEAR, TITLE, ALONE, SECTION = 0.85, 0.75, 0.7, 0.35  # … beside it, in a title, in its section alone, in its section
+NEAR, TITLE, ALONE, SECTION = 0.85, 0.75, 0.7, 0.35  # … beside it, in a title, in no other section, in its section
 SAME = 0.85  # factor for a synonym there
 IMPLIED = 0.8  # weight of a word for a kind of value in a passage with such a value
 
@@ -95,7 +95,7 @@ class Candidate:
     score: float
 
     def says_every_word(self, question: Question) -> bool:
-        """Return whether the passage has all words of a question for a value; it then counts even if it contradicts."""
+        """Return whether the passage has all words of a question for a value; it then counts even if others differ."""
         is_said = self.passage.kind in ("fact", "sentence", "line") and self.passage.label_terms <= question.said
         return is_said and question.kind in CONTRADICTING and self.coverage >= EVERY_WORD
 

@@ -1,4 +1,4 @@
-"""The built-in model's own sentences, in English and German; other languages have their own modules."""
+"""The built-in model's own sentences: all in English and German, most in French, some in other languages."""
 
 from collections.abc import Sequence
 from typing import Final

@@ -1,4 +1,7 @@
-"""`ai.process` without a language model: it answers questions and compiles reports from the text of documents."""
+"""`ai.process` without a language model: it answers questions and compiles reports from the text of documents.
+
+It also joins the answers from the parts of long documents, and renders markdown as plain text or HTML.
+"""
 
 import csv
 import io

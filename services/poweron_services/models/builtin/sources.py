@@ -2,7 +2,7 @@
 
 It reads what the action `document.extract` writes: `# name`, then a heading such as `## page 2` for every part. In any
 other markdown, each heading begins a section. The header of a web page (its title, address and time) is not part of its
-text. Tables have headers of columns, names of rows, and cells that are a label and its value.
+text. A table has column headers and row names; the cells of a table without headers are pairs of a label and a value.
 """
 
 import re
@@ -67,7 +67,7 @@ class SourcePlace:
 
     @property
     def source(self) -> str:
-        """The document or the web page, without the part of it."""
+        """The document or the web page, without the place in it."""
         return f"{self.document} [{self.number}]" if self.number else self.document
 
     def __str__(self) -> str:

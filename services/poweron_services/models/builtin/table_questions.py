@@ -161,7 +161,7 @@ class _Attempt:
 
     @property
     def closeness(self) -> tuple[int, int, int]:
-        """The numbers of words that name columns themselves, and that name them at all, and the number of rows."""
+        """How many words name columns exactly, how many name them at all, and the number of rows."""
         themselves = frozenset[str]().union(*self.headers)
         plain = sum(term.stem in themselves for term in self.asked)
         return plain, sum(map(bool, self.named.values())), len(self.records)
@@ -195,7 +195,7 @@ class _Attempt:
         return any(term.in_(words) for term in self.asked if term.weight == 1 and not self.named[term])
 
     def _requested_columns(self) -> list[int]:
-        """Return the columns that the words name, except for the row; prefer a column that all words name."""
+        """Return the columns that the words name, except those that name the row; prefer one that all words name."""
         column_sets = [set(columns) for term in self.asked if (columns := self.named[term])]
         together = set[int]().union(*column_sets).intersection(*column_sets)
         candidates = sorted(together or set[int]().union(*column_sets))

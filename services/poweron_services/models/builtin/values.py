@@ -72,7 +72,7 @@ MONEY: Final = re.compile(_MONEY, re.IGNORECASE)
 """A sum of money."""
 _ADDRESS = re.compile(rf"\\?[<(]?{_PATTERNS['email']}\\?[>)]?")
 _WORD = re.compile(r"[\w'\u2019.-]+")
-SHORT = 5  # words; a text with no more is a name as a whole, or none
+SHORT = 5  # words; a text this short is a name as a whole, or not at all
 
 
 def holds(kind: Kind, text: str, question: str) -> bool:
@@ -89,7 +89,7 @@ def holds(kind: Kind, text: str, question: str) -> bool:
 
 
 def _names_somebody(text: str, question: str) -> bool:
-    """Return whether a text names a person: a few words as a whole, a sentence by any word but the first.
+    """Return whether a text names a person: all words of a short text, or any word of a longer one but the first.
 
     An email address beside a name does not matter.
     """

@@ -22,7 +22,7 @@ from poweron_services.models.call_reservations import reserve_call
 from poweron_services.models.providers.response_body import corrected, error_status, read_body
 
 WRAPPING: Final = 1_000  # tokens
-"""What a provider adds around messages, tools and schemas on its own.
+"""More tokens than any provider adds around messages, tools and schemas on its own.
 
 The largest documented number is Anthropic's: 530 tokens for the system prompt that comes with a tool ("Pricing", "Tool
 use"). OpenAI adds 3 around each message and 3 before the answer (its cookbook, "How to count tokens with tiktoken");

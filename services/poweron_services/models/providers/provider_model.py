@@ -110,7 +110,7 @@ class ProviderModel:
             except asyncio.CancelledError as error:
                 outgoing.failed(error)
                 raise
-            except Exception as error:  # noqa: BLE001 - the edge: client libraries stumble over hostile answers at will
+            except Exception as error:  # noqa: BLE001 - a hostile answer can raise any error in a client library
                 return self._failed_completion(error, outgoing, received)
 
     def _outgoing(self, prompt: Prompt) -> Outgoing:

@@ -48,8 +48,8 @@ async def read_body(response: httpx2.Response) -> bytes:
     """Read the whole body, decompressed.
 
     Raises:
-        TooMuch: it is longer than `MAX_BODY`.
-        Unreadable: it is compressed in a way that was not requested, or is damaged.
+        ResponseTooLarge: it is longer than `MAX_BODY`.
+        UnreadableResponse: it is compressed in a way that was not requested, or is damaged.
     """
     encoding = response.headers.get("Content-Encoding", "").strip().lower()
     if encoding not in PLAIN | COMPRESSED:
@@ -107,7 +107,7 @@ def corrected(body: bytes, request: bytes) -> bytes:
         request: the body of the request, which names the model.
 
     Raises:
-        Unreadable: the answer does not have the form of its interface and could mean anything.
+        UnreadableResponse: the answer does not have the form of its interface and could mean anything.
     """
     answer = parsed(body)
     if not isinstance(answer, dict) or not any(name in answer for name in ANSWERS):

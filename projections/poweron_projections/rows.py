@@ -23,44 +23,14 @@ from poweron_projections.migrations import migrate
 from poweron_projections.projection import Batch, Changes, put_dead_letters
 from poweron_projections.tables import PROJECTED
 
-T = TypeVar("T", Record, Message)
-
-
-class Pieces(Generic[T]):
-    """Splits items, in their order, into pieces of at most `most` items and `size` bytes.
-
-    An item that is larger than that makes a piece of its own.
-    """
-
-    def __init__(self, *, most: int, size: int) -> None:
-        self._most, self._size = most, size
-        self._left: list[T] = []
-        self._weight = 0
-
-    def full(self, items: Iterable[T]) -> Iterator[list[T]]:
-        """Add these items and yield the pieces that are now full."""
-        for item in items:
-            weight = item.size
-            if len(self._left) == self._most or (self._left and self._weight + weight > self._size):
-                yield from self.rest()
-            self._left.append(item)
-            self._weight += weight
-
-    def rest(self) -> Iterator[list[T]]:
-        """Yield the last piece, which is not full, if there is one."""
-        if self._left:
-            left, self._left, self._weight = self._left, [], 0
-            yield left
-
-    def of(self, items: Iterable[T]) -> Iterator[list[T]]:
-        """Yield all items in pieces."""
-        yield from self.full(items)
-        yield from self.rest()
-
-
 BATCH_BYTES: Final = 8 * 2**20  # of records in one transaction; ordinary batches stay far below
+
+
 MANY: Final = 50  # new rows of a table that make a separate COPY cheaper than one statement for all
+
+
 APPEND_BYTES: Final = 2 * 2**20  # of dead letters in one append, which must be confirmed within seconds
+
 
 _KNOWN_DEAD_LETTERS: Final = """
 SELECT partition, log_offset
@@ -171,10 +141,52 @@ async def _write(connection: Connection, changes: Changes) -> None:
             await connection.execute(table.upsert, table.given(replacing))
 
 
+T = TypeVar("T", Record, Message)
+
+
+class Pieces(Generic[T]):
+    """Splits items, in their order, into pieces of at most `most` items and `size` bytes.
+
+    An item that is larger than that makes a piece of its own.
+    """
+
+    def __init__(self, *, most: int, size: int) -> None:
+        self._most, self._size = most, size
+        self._left: list[T] = []
+        self._weight = 0
+
+    def full(self, items: Iterable[T]) -> Iterator[list[T]]:
+        """Add these items and yield the pieces that are now full."""
+        for item in items:
+            weight = item.size
+            if len(self._left) == self._most or (self._left and self._weight + weight > self._size):
+                yield from self.rest()
+            self._left.append(item)
+            self._weight += weight
+
+    def rest(self) -> Iterator[list[T]]:
+        """Yield the last piece, which is not full, if there is one."""
+        if self._left:
+            left, self._left, self._weight = self._left, [], 0
+            yield left
+
+    def of(self, items: Iterable[T]) -> Iterator[list[T]]:
+        """Yield all items in pieces."""
+        yield from self.full(items)
+        yield from self.rest()
+
+
 BATCH: Final = 2_000  # records in one transaction
+
+
 TRANSACTION_DEADLINE: Final = 30.0  # seconds
+
+
 OTHERS_TURN: Final = 0.05  # seconds in which another writer, if it is alive, shows that it makes progress
+
+
 MAX_CONFLICTS: Final = 10  # without progress by any writer
+
 
 Renew = Callable[[], Awaitable[object]]
 """Replaces tables of an older release; raises Conflict if another process is doing so."""

@@ -44,7 +44,11 @@ from poweron_events.step_events import MAX_NOTE, ActionDocument, ActionResult
 from poweron_services.decider.schema_check import Unfit, check_description, check_values
 
 MAX_UNASKED: Final = 1_000  # unsolicited messages during a call; from this many on, a note reports them
+
+
 MAX_STEPS: Final = 10**9
+
+
 CALLS: Final = 2  # calls of a tool that may run again, if its server ends meanwhile
 
 
@@ -117,12 +121,23 @@ def _progress(tell: TellProgress, done: float, total: float | None) -> None:
 
 
 MAX_DOCUMENTS: Final = 50  # made from the contents of one result
+
+
 MAX_TOLD: Final = 7  # notes that quote the beginning of a text
+
+
 TOLD: Final = ("text/plain", "application/json")
+
+
 UNKNOWN: Final = "application/octet-stream"
+
+
 NO_FIT: Final = "What it gave does not fit the schema that the server told."
 
+
 _TYPE: Final = re.compile(r"[a-z]+/[a-z0-9.+-]{1,100}")
+
+
 _UNFIT: Final = re.compile(r"[\x00-\x1f\x7f/\\:]+")
 
 

@@ -18,22 +18,12 @@ from poweron_services.decider.result_files import PARTLY
 from poweron_services.models.prompts import SourceText
 from poweron_services.text.citations import renumbered, with_list
 
-Result = TypeVar("Result")
-
-
-async def side_by_side(work: Iterable[Coroutine[Any, Any, Result]]) -> list[Result]:
-    """Run the work concurrently and return the results in its order; if one raises, the others are cancelled."""
-    tasks = [asyncio.create_task(coroutine) for coroutine in work]
-    try:
-        return [*await asyncio.gather(*tasks)]
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-
 HELD: Final = 200_000_000  # bytes of text that one step holds in memory
+
+
 _METADATA: Final = re.compile(r"^## metadata\n\n(?:- [^\n]*\n)+\n*", re.MULTILINE)
+
+
 AT_ONCE: Final = 16  # documents in flight at once; the machine limits how many are read at a time
 
 
@@ -177,3 +167,17 @@ def too_much(name: str) -> UnreadDocument:
 def _of(source: InputDocument, report: UnreadDocument) -> UnreadDocument:
     """Return the report with the commitment of the document's bytes."""
     return report.model_copy(update={"content": source.content})
+
+
+Result = TypeVar("Result")
+
+
+async def side_by_side(work: Iterable[Coroutine[Any, Any, Result]]) -> list[Result]:
+    """Run the work concurrently and return the results in its order; if one raises, the others are cancelled."""
+    tasks = [asyncio.create_task(coroutine) for coroutine in work]
+    try:
+        return [*await asyncio.gather(*tasks)]
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -25,62 +25,20 @@ from poweron_services.connectors.documents_child.document import ExtractedDocume
 from poweron_services.connectors.documents_child.limits import MEGABYTE, ReadLimits
 from poweron_services.connectors.documents_child.readers import Note
 
-CHUNK: Final = 1 << 20  # bytes received at a time
-SENT: Final = 1 << 20  # bytes sent at a time
-
-
-@asynccontextmanager
-async def isolated_process(
-    command: Sequence[str], purpose: str, environment: Mapping[str, str] | None = None
-) -> AsyncGenerator[Process, None]:
-    """Run a process in its own session, so that nothing it starts outlives it; its environment is empty by default.
-
-    Args:
-        command: the program and its arguments.
-        purpose: completes the error message "No process could be started to …".
-        environment: the whole environment of the process.
-
-    Raises:
-        Unavailable: this machine cannot start a process now.
-    """
-    try:
-        child = await create_subprocess_exec(
-            *command,
-            stdin=PIPE,
-            stdout=PIPE,
-            stderr=DEVNULL,
-            env=environment or {},
-            start_new_session=True,
-            limit=CHUNK,
-        )
-    except OSError as error:
-        raise Unavailable(f"No process could be started to {purpose}: {error}.") from error
-    try:
-        yield child
-    finally:
-        with suppress(ProcessLookupError):
-            os.killpg(child.pid, signal.SIGKILL)
-        await child.communicate()
-
-
-async def send(child: Process, *parts: bytes) -> None:
-    """Write the parts to the child's standard input and close it; if the child died, its missing answer shows that."""
-    stdin = child.stdin
-    assert stdin is not None
-    with suppress(BrokenPipeError, ConnectionResetError):
-        for part in parts:
-            view = memoryview(part)
-            for start in range(0, len(part), SENT):  # in pieces, because asyncio copies what it buffers
-                stdin.write(view[start : start + SENT])
-                await stdin.drain()
-    stdin.close()
-
-
 CHILD = "poweron_services.connectors.documents_child"
+
+
 SMALL = 1 << 14  # bytes; chunks of this size or more are parsed in a thread
+
+
 BYTES_PER_CHARACTER = 2  # of output that is kept, for each character of the text limit
+
+
 MOST_NOTES = 2_000  # from one process
+
+
 MOST_PAGES = 10_000_000
+
 
 log = structlog.get_logger()
 
@@ -203,3 +161,56 @@ async def _listen(child: Process, message: ChildMessage, on_message: Callable[[]
 def tell_kept(rights: tuple[Right, ...]) -> None:
     """Log the privileges that a child could not drop, once: they are the same for every document."""
     log.warning("document_rights_kept", rights=rights)
+
+
+CHUNK: Final = 1 << 20  # bytes received at a time
+
+
+SENT: Final = 1 << 20  # bytes sent at a time
+
+
+@asynccontextmanager
+async def isolated_process(
+    command: Sequence[str], purpose: str, environment: Mapping[str, str] | None = None
+) -> AsyncGenerator[Process, None]:
+    """Run a process in its own session, so that nothing it starts outlives it; its environment is empty by default.
+
+    Args:
+        command: the program and its arguments.
+        purpose: completes the error message "No process could be started to …".
+        environment: the whole environment of the process.
+
+    Raises:
+        Unavailable: this machine cannot start a process now.
+    """
+    try:
+        child = await create_subprocess_exec(
+            *command,
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=DEVNULL,
+            env=environment or {},
+            start_new_session=True,
+            limit=CHUNK,
+        )
+    except OSError as error:
+        raise Unavailable(f"No process could be started to {purpose}: {error}.") from error
+    try:
+        yield child
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)
+        await child.communicate()
+
+
+async def send(child: Process, *parts: bytes) -> None:
+    """Write the parts to the child's standard input and close it; if the child died, its missing answer shows that."""
+    stdin = child.stdin
+    assert stdin is not None
+    with suppress(BrokenPipeError, ConnectionResetError):
+        for part in parts:
+            view = memoryview(part)
+            for start in range(0, len(part), SENT):  # in pieces, because asyncio copies what it buffers
+                stdin.write(view[start : start + SENT])
+                await stdin.drain()
+    stdin.close()

@@ -24,22 +24,6 @@ from poweron_services.decider.web_addresses import canonical, is_known, known_ad
 
 Kind = Literal["address", "path"]
 
-_ADDRESS_FORMATS: Final = frozenset({"uri", "uri-reference", "iri", "iri-reference", "url", "uri-template"})
-_ADDRESSES: Final = frozenset({"url", "uri", "iri", "href", "link", "address", "endpoint", "webpage"})
-_PATHS: Final = frozenset(
-    {"path", "file", "filename", "filepath", "pathname", "directory", "dir", "dirname", "folder", "cwd", "glob"}
-)
-_MAYBE: Final = frozenset(
-    {"source", "src", "destination", "dest", "dst", "target", "root", "location", "input", "output", "from", "to"}
-)
-"""Words that name a path if the value looks like one."""
-_OF_PATHS: Final = frozenset({"name"})  # `fileName` is a path, as `file` is; `fileType` is not
-_ALTERNATIVES: Final = ("anyOf", "oneOf", "allOf")
-_CONDITIONS: Final = ("if", "then", "else")
-_WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
-_SCHEME: Final = re.compile(r"(?i)[a-z][a-z0-9+.-]{1,30}://")
-_DRIVE: Final = re.compile(r"[A-Za-z]:[\\/]")
-
 
 class Place(NamedTuple):
     """An address or a path that a parameter names."""
@@ -47,6 +31,152 @@ class Place(NamedTuple):
     kind: Kind
     parameter: str
     value: str
+
+
+MAX_PLACES: Final = 500  # in the parameters of one step
+
+
+MAX_DEPTH: Final = 100  # folders of a path, each of which is looked up
+
+
+_AROUND: Final = " \t\r\n\"'`()[]{}<>«»„“”|=,;"
+
+
+_AFTER: Final = ".,;:!?"  # the end of a sentence if only whitespace follows
+
+
+@dataclass(frozen=True, slots=True)
+class KnownPlaces:
+    """The addresses and paths that a workflow knows for the actions of one server."""
+
+    requests: tuple[str, ...]
+    addresses: frozenset[str]
+    names: frozenset[str]
+    """The names of documents, and the links of results."""
+    configured_places: AbstractSet[str] = frozenset()
+    """The places that the settings give to the server."""
+    results: tuple[str, ...] = ()
+    """The texts of the server's results."""
+
+    @classmethod
+    def of(cls, messages: Iterable[ChatMessage], configured_places: AbstractSet[str] = frozenset()) -> "KnownPlaces":
+        """Collect what messages make known, without the texts of results."""
+        all_messages = tuple(messages)
+        documents = (document.document_name for message in all_messages for document in message.documents)
+        links = (link for message in all_messages for link in message.links)
+        return cls(
+            requests=tuple(message.message for message in all_messages if message.kind == "workflow_start"),
+            addresses=known_addresses(all_messages) | _addresses(configured_places),
+            names=frozenset((*documents, *links)),
+            configured_places=configured_places,
+        )
+
+    def holds(self, place: Place) -> bool:
+        """Return whether the place is known."""
+        scheme, separator, rest = place.value.partition("://")
+        if separator and scheme.casefold() == "file":
+            return self._is_whole(place.value) or self._path(rest)
+        if canonical(place.value) is not None:
+            return is_known(place.value, self.addresses)
+        if place.kind == "address" and not separator and is_known(f"https://{place.value}", self.addresses):
+            return True
+        return self._is_whole(place.value) if separator else self._path(place.value)
+
+    def _path(self, path: str) -> bool:
+        if self._is_whole(path) or self._is_whole(path.rstrip("/\\")):
+            return True
+        parts = path.replace("\\", "/").rstrip("/").split("/")
+        if ".." in parts or parts[0] == "~" or len(parts) > MAX_DEPTH:
+            return False
+        folders = ("/".join(parts[:end]) for end in range(len(parts) - 1, 0, -1) if any(parts[:end]))
+        folder = next(filter(self._is_whole, folders), None)
+        return folder is not None and all(map(self._name, parts[folder.count("/") + 1 :]))
+
+    def _is_whole(self, value: str) -> bool:
+        """Return whether the value appears anywhere as a whole."""
+        if not any(map(str.isalnum, value)):
+            return False
+        is_name = value in self.names or any(value == place.rstrip("/") for place in self.configured_places)
+        return is_name or any(stands(value, text) for text in (*self.requests, *self.results))
+
+    def _name(self, name: str) -> bool:
+        """Return whether a file or folder of this name is known."""
+        return (
+            name in (".", "")
+            or name in self.names
+            or any(stands(name, text, "/\\") for text in (*self.requests, *self.results))
+        )
+
+
+def check_places(places: Iterable[Place], known: KnownPlaces) -> None:
+    """Refuse an address or a path that a model invented.
+
+    Raises:
+        NotAllowed: names the parameter or the host, never the whole value, which may contain text that was read.
+    """
+    for place in places:
+        if not known.holds(place):
+            raise unknown_place(place)
+
+
+def unknown_place(place: Place) -> NotAllowed:
+    """The error for an invented address or path."""
+    if place.kind == "address" and canonical(place.value) is not None:
+        return unknown_address(place.value)
+    return NotAllowed(
+        f"What {place.parameter!r} names stands neither in the request nor in a result of these actions; "
+        "use what does, word for word, or list or search first.",
+        code="path_unknown",
+    )
+
+
+def stands(value: str, text: str, more: str = "") -> bool:
+    """Return whether the text contains the value as a whole: between spaces, quotes, brackets or any of `more`."""
+    if value not in text:
+        return False
+    border = f"[{re.escape(_AROUND + more)}]"
+    pattern = rf"(?:\A|(?<={border})){re.escape(value)}(?=\Z|{border}|[{_AFTER}](?:\s|\Z))"
+    return re.search(pattern, text) is not None
+
+
+def _addresses(configured_places: AbstractSet[str]) -> frozenset[str]:
+    canonical_places = (canonical(place) for place in configured_places)
+    return frozenset(configured_places) | frozenset(filter(None, canonical_places))
+
+
+_ADDRESS_FORMATS: Final = frozenset({"uri", "uri-reference", "iri", "iri-reference", "url", "uri-template"})
+
+
+_ADDRESSES: Final = frozenset({"url", "uri", "iri", "href", "link", "address", "endpoint", "webpage"})
+
+
+_PATHS: Final = frozenset(
+    {"path", "file", "filename", "filepath", "pathname", "directory", "dir", "dirname", "folder", "cwd", "glob"}
+)
+
+
+_MAYBE: Final = frozenset(
+    {"source", "src", "destination", "dest", "dst", "target", "root", "location", "input", "output", "from", "to"}
+)
+"""Words that name a path if the value looks like one."""
+
+
+_OF_PATHS: Final = frozenset({"name"})  # `fileName` is a path, as `file` is; `fileType` is not
+
+
+_ALTERNATIVES: Final = ("anyOf", "oneOf", "allOf")
+
+
+_CONDITIONS: Final = ("if", "then", "else")
+
+
+_WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+
+
+_SCHEME: Final = re.compile(r"(?i)[a-z][a-z0-9+.-]{1,30}://")
+
+
+_DRIVE: Final = re.compile(r"[A-Za-z]:[\\/]")
 
 
 def places(parameters: Mapping[str, JsonValue], spec: ActionSpec) -> tuple[Place, ...]:
@@ -148,108 +278,3 @@ def _looks_like_a_path(value: str) -> bool:
     return value.startswith(("/", "~", "./", "../", "\\")) or bool(
         _DRIVE.match(value) or re.search(r"\w[\\/]\w", value)
     )
-
-
-MAX_PLACES: Final = 500  # in the parameters of one step
-MAX_DEPTH: Final = 100  # folders of a path, each of which is looked up
-_AROUND: Final = " \t\r\n\"'`()[]{}<>«»„“”|=,;"
-_AFTER: Final = ".,;:!?"  # the end of a sentence if only whitespace follows
-
-
-@dataclass(frozen=True, slots=True)
-class KnownPlaces:
-    """The addresses and paths that a workflow knows for the actions of one server."""
-
-    requests: tuple[str, ...]
-    addresses: frozenset[str]
-    names: frozenset[str]
-    """The names of documents, and the links of results."""
-    configured_places: AbstractSet[str] = frozenset()
-    """The places that the settings give to the server."""
-    results: tuple[str, ...] = ()
-    """The texts of the server's results."""
-
-    @classmethod
-    def of(cls, messages: Iterable[ChatMessage], configured_places: AbstractSet[str] = frozenset()) -> "KnownPlaces":
-        """Collect what messages make known, without the texts of results."""
-        all_messages = tuple(messages)
-        documents = (document.document_name for message in all_messages for document in message.documents)
-        links = (link for message in all_messages for link in message.links)
-        return cls(
-            requests=tuple(message.message for message in all_messages if message.kind == "workflow_start"),
-            addresses=known_addresses(all_messages) | _addresses(configured_places),
-            names=frozenset((*documents, *links)),
-            configured_places=configured_places,
-        )
-
-    def holds(self, place: Place) -> bool:
-        """Return whether the place is known."""
-        scheme, separator, rest = place.value.partition("://")
-        if separator and scheme.casefold() == "file":
-            return self._is_whole(place.value) or self._path(rest)
-        if canonical(place.value) is not None:
-            return is_known(place.value, self.addresses)
-        if place.kind == "address" and not separator and is_known(f"https://{place.value}", self.addresses):
-            return True
-        return self._is_whole(place.value) if separator else self._path(place.value)
-
-    def _path(self, path: str) -> bool:
-        if self._is_whole(path) or self._is_whole(path.rstrip("/\\")):
-            return True
-        parts = path.replace("\\", "/").rstrip("/").split("/")
-        if ".." in parts or parts[0] == "~" or len(parts) > MAX_DEPTH:
-            return False
-        folders = ("/".join(parts[:end]) for end in range(len(parts) - 1, 0, -1) if any(parts[:end]))
-        folder = next(filter(self._is_whole, folders), None)
-        return folder is not None and all(map(self._name, parts[folder.count("/") + 1 :]))
-
-    def _is_whole(self, value: str) -> bool:
-        """Return whether the value appears anywhere as a whole."""
-        if not any(map(str.isalnum, value)):
-            return False
-        is_name = value in self.names or any(value == place.rstrip("/") for place in self.configured_places)
-        return is_name or any(stands(value, text) for text in (*self.requests, *self.results))
-
-    def _name(self, name: str) -> bool:
-        """Return whether a file or folder of this name is known."""
-        return (
-            name in (".", "")
-            or name in self.names
-            or any(stands(name, text, "/\\") for text in (*self.requests, *self.results))
-        )
-
-
-def check_places(places: Iterable[Place], known: KnownPlaces) -> None:
-    """Refuse an address or a path that a model invented.
-
-    Raises:
-        NotAllowed: names the parameter or the host, never the whole value, which may contain text that was read.
-    """
-    for place in places:
-        if not known.holds(place):
-            raise unknown_place(place)
-
-
-def unknown_place(place: Place) -> NotAllowed:
-    """The error for an invented address or path."""
-    if place.kind == "address" and canonical(place.value) is not None:
-        return unknown_address(place.value)
-    return NotAllowed(
-        f"What {place.parameter!r} names stands neither in the request nor in a result of these actions; "
-        "use what does, word for word, or list or search first.",
-        code="path_unknown",
-    )
-
-
-def stands(value: str, text: str, more: str = "") -> bool:
-    """Return whether the text contains the value as a whole: between spaces, quotes, brackets or any of `more`."""
-    if value not in text:
-        return False
-    border = f"[{re.escape(_AROUND + more)}]"
-    pattern = rf"(?:\A|(?<={border})){re.escape(value)}(?=\Z|{border}|[{_AFTER}](?:\s|\Z))"
-    return re.search(pattern, text) is not None
-
-
-def _addresses(configured_places: AbstractSet[str]) -> frozenset[str]:
-    canonical_places = (canonical(place) for place in configured_places)
-    return frozenset(configured_places) | frozenset(filter(None, canonical_places))

@@ -18,7 +18,11 @@ from poweron_events.step_events import ApprovalDenied, ApprovalGranted, Approval
 from poweron_services.decider.validation import NotAllowed, matches
 
 DAY: Final = 86_400_000  # milliseconds
+
+
 UNAPPROVED: Final = frozenset({"approval_denied", "approval_expired"})  # codes of an action that was not approved
+
+
 EXPIRED: Final = "Nobody approved the action in time."
 
 

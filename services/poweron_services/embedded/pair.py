@@ -27,50 +27,18 @@ from poweron_services.embedded.postgres_server import Postgres, forget_short_fol
 from poweron_services.embedded.server_process import START_DEADLINE, Running
 from poweron_services.embedded.users import User, join, living, locked
 
-
-def refuse(kafka: Kafka, folders: Folders) -> None:
-    """Refuse to continue while a Kafka without a password is running.
-
-    Raises:
-        Refused: such a Kafka is running.
-    """
-    if _running(kafka) is not None:
-        raise Refused(f"{_description(folders)} The next command that uses it restarts it, with a password.")
-
-
-async def stop(kafka: Kafka, folders: Folders, progress: Callable[[str], None]) -> None:
-    """Stop a Kafka without a password if one is running and has no other user. Call this under the lock, as a user.
-
-    Raises:
-        Refused: it has other users.
-    """
-    process = await asyncio.to_thread(_running, kafka)
-    if process is None:
-        return
-    others = living(folders.users) - 1
-    if others:
-        raise Refused(
-            f"{_description(folders)} It must restart to get a password, and {others} more of your commands or "
-            "services use it: end them and try again."
-        )
-    progress(f"{_description(folders)} Stopping it…")
-    await kafka.stop(process)
-
-
-def _running(kafka: Kafka) -> Running | None:
-    process = kafka.find()
-    return None if process is None or kafka.asks_for_password() else process
-
-
-def _description(folders: Folders) -> str:
-    return f"The Kafka of {str(folders.home)!r} was started by an older PowerOn and accepts every user of this machine."
-
-
 log = structlog.get_logger()
 
+
 WATCH_PERIOD: Final = 1.0  # seconds between two checks by a user that restarts servers
+
+
 LONGEST_PAUSE: Final = 60.0  # seconds at most until a failed restart is retried
+
+
 SILENT_FOR: Final = 5.0  # seconds that a running server may take to answer before a message is shown
+
+
 SILENT: Final = (
     f"{{}} is running but does not answer. If it has not answered after {START_DEADLINE:g} s, it is started again."
 )
@@ -306,3 +274,41 @@ async def _both(*steps: Coroutine[None, None, None]) -> None:
     else:
         return
     raise first
+
+
+def refuse(kafka: Kafka, folders: Folders) -> None:
+    """Refuse to continue while a Kafka without a password is running.
+
+    Raises:
+        Refused: such a Kafka is running.
+    """
+    if _running(kafka) is not None:
+        raise Refused(f"{_description(folders)} The next command that uses it restarts it, with a password.")
+
+
+async def stop(kafka: Kafka, folders: Folders, progress: Callable[[str], None]) -> None:
+    """Stop a Kafka without a password if one is running and has no other user. Call this under the lock, as a user.
+
+    Raises:
+        Refused: it has other users.
+    """
+    process = await asyncio.to_thread(_running, kafka)
+    if process is None:
+        return
+    others = living(folders.users) - 1
+    if others:
+        raise Refused(
+            f"{_description(folders)} It must restart to get a password, and {others} more of your commands or "
+            "services use it: end them and try again."
+        )
+    progress(f"{_description(folders)} Stopping it…")
+    await kafka.stop(process)
+
+
+def _running(kafka: Kafka) -> Running | None:
+    process = kafka.find()
+    return None if process is None or kafka.asks_for_password() else process
+
+
+def _description(folders: Folders) -> str:
+    return f"The Kafka of {str(folders.home)!r} was started by an older PowerOn and accepts every user of this machine."

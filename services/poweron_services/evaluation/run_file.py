@@ -83,6 +83,8 @@ def read_run(table: Path, name: str) -> KeptRun:
 
 
 MAX_LINES = 10_000
+
+
 Status = Literal["completed", "failed", "cancelled", "refused"]
 
 

@@ -18,7 +18,11 @@ from poweron_services.fair_slots import SenderTurns
 from poweron_services.intake.intake_ports import IntakeQueries
 
 QUERY_PERIOD = 0.02  # seconds between two queries while a caller waits for the rows to change
+
+
 REACH_TIMEOUT = 10.0  # seconds until a request waits for its next try, and the log says so
+
+
 Seen = TypeVar("Seen")
 
 

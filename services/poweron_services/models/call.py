@@ -33,51 +33,6 @@ from poweron_services.models.prompts import Prompt
 from poweron_services.models.time_limit import current_limit, failed_calls
 
 
-@dataclass(frozen=True, slots=True)
-class StagedModel:
-    """Passes each prompt to the model of its stage."""
-
-    models: Mapping[PromptStage, ChatModel]
-
-    async def complete(self, prompt: Prompt) -> Completion:
-        return await self.models[prompt.stage].complete(prompt)
-
-
-@dataclass(frozen=True, slots=True)
-class FallbackModel:
-    """Passes each prompt to the first model that was not passed over for it."""
-
-    models: Mapping[str, ChatModel]
-    """The models by name, in the order in which they are asked."""
-
-    async def complete(self, prompt: Prompt) -> Completion:
-        return await list(self.models.values())[prompt.passed_over].complete(prompt)
-
-
-async def prompt_tokens(model: ChatModel, prompt: Prompt) -> int | None:
-    """Return the tokens that a prompt may have for the model whose turn it is; None if unknown."""
-    match model:
-        case StagedModel():
-            return await prompt_tokens(model.models[prompt.stage], prompt)
-        case FallbackModel():
-            return await prompt_tokens(list(model.models.values())[prompt.passed_over], prompt)
-    return await window_of(model)
-
-
-def next_model(model: ChatModel, prompt: Prompt) -> str | None:
-    """Return the name of the model to fall back to if the current one cannot answer; None if it is the last."""
-    match model:
-        case StagedModel():
-            return next_model(model.models[prompt.stage], prompt)
-        case FallbackModel():
-            return next(iter(list(model.models)[prompt.passed_over + 1 :]), None)
-    return None
-
-
-FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0  # seconds between two requests; a provider may ask for more
-UNREADABLE_ANSWERS = 4  # in one call, after which the model is not asked again
-
-
 @dataclass(slots=True)
 class CallTries:
     """The requests of one call, until the model answers."""
@@ -184,23 +139,6 @@ class CallTries:
         """Return the fields that every log line about a failed request has."""
         code = getattr(error, "code", None)
         return {"workflow_id": self.workflow_id, "stage": self.prompt.stage, "code": code, "error": str(error)}
-
-
-def _count(error: BaseException, call: FailedCalls) -> None:
-    """Report a failed request to the time limit."""
-    if (limit := current_limit()) is not None:
-        limit.call_failed(call, error if isinstance(error, Unavailable) else None)
-
-
-def _code(error: BaseException) -> Code:
-    if isinstance(error, PowerOnError):
-        return error.code
-    is_cancelled = isinstance(error, asyncio.CancelledError)  # by a time limit: that of the work, or one within it
-    return "model_timeout" if is_cancelled else "unexpected_error"
-
-
-def _since(began: int) -> int:
-    return (time.monotonic_ns() - began) // 1_000_000
 
 
 log = structlog.get_logger()
@@ -371,3 +309,67 @@ class Caller:
 def _writable(refusal: PowerOnError | None) -> Refused | None:
     """Return the refusal with a message that fits into an event, whichever characters the model wrote."""
     return None if refusal is None else Refused(writable(str(refusal)), code=refusal.code)
+
+
+@dataclass(frozen=True, slots=True)
+class StagedModel:
+    """Passes each prompt to the model of its stage."""
+
+    models: Mapping[PromptStage, ChatModel]
+
+    async def complete(self, prompt: Prompt) -> Completion:
+        return await self.models[prompt.stage].complete(prompt)
+
+
+@dataclass(frozen=True, slots=True)
+class FallbackModel:
+    """Passes each prompt to the first model that was not passed over for it."""
+
+    models: Mapping[str, ChatModel]
+    """The models by name, in the order in which they are asked."""
+
+    async def complete(self, prompt: Prompt) -> Completion:
+        return await list(self.models.values())[prompt.passed_over].complete(prompt)
+
+
+async def prompt_tokens(model: ChatModel, prompt: Prompt) -> int | None:
+    """Return the tokens that a prompt may have for the model whose turn it is; None if unknown."""
+    match model:
+        case StagedModel():
+            return await prompt_tokens(model.models[prompt.stage], prompt)
+        case FallbackModel():
+            return await prompt_tokens(list(model.models.values())[prompt.passed_over], prompt)
+    return await window_of(model)
+
+
+def next_model(model: ChatModel, prompt: Prompt) -> str | None:
+    """Return the name of the model to fall back to if the current one cannot answer; None if it is the last."""
+    match model:
+        case StagedModel():
+            return next_model(model.models[prompt.stage], prompt)
+        case FallbackModel():
+            return next(iter(list(model.models)[prompt.passed_over + 1 :]), None)
+    return None
+
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0  # seconds between two requests; a provider may ask for more
+
+
+UNREADABLE_ANSWERS = 4  # in one call, after which the model is not asked again
+
+
+def _count(error: BaseException, call: FailedCalls) -> None:
+    """Report a failed request to the time limit."""
+    if (limit := current_limit()) is not None:
+        limit.call_failed(call, error if isinstance(error, Unavailable) else None)
+
+
+def _code(error: BaseException) -> Code:
+    if isinstance(error, PowerOnError):
+        return error.code
+    is_cancelled = isinstance(error, asyncio.CancelledError)  # by a time limit: that of the work, or one within it
+    return "model_timeout" if is_cancelled else "unexpected_error"
+
+
+def _since(began: int) -> int:
+    return (time.monotonic_ns() - began) // 1_000_000

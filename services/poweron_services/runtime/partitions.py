@@ -54,7 +54,10 @@ class Snapshots(Protocol):
 
 log = structlog.get_logger()
 
+
 COMMITTED_PERIOD = 1.0  # seconds between checks whether intake has committed a stop request
+
+
 TIDY_PERIOD = 5.0  # seconds between clean-ups of ended workflows
 
 
@@ -74,6 +77,8 @@ class ReleasedWorkflows(NamedTuple):
 
 
 PartitionFact = FoldedRecord | ReleasedWorkflows
+
+
 PartitionFacts = AsyncIterator[Sequence[PartitionFact]]
 """Facts that come in the background. After each list, even an empty one, workflows may be `pending`."""
 

@@ -17,17 +17,37 @@ from poweron_services.connectors.documents_child.page_layout import Piece
 from poweron_services.connectors.documents_child.symbol_fonts import is_symbol_font, symbol
 
 WORD_GAP = 0.2  # of the height of the letters
+
+
 OVERPRINT = 0.4  # of the width of a letter; the same one, printed again this close, makes it bold
+
+
 LEANING = 0.1  # radians
+
+
 STEEP = 0.9  # the sine of the angle of text that runs upwards or downwards
+
+
 MOST_LETTERS = 200_000  # of a page; with more, it is not readable text
 
+
 SPACE, HARD_SPACE = 0x20, 0xA0
+
+
 ON_THE_SPOT = tuple((right, down) for right in (-1, 0, 1) for down in (-1, 0, 1))  # offsets in points
+
+
 LAM, ALEFS = "ل", "اأإآ"  # at one position they are a ligature, which the library reverses
+
+
 FONT_SIGNS = {*range(0x80, 0xA0), *range(0xF020, 0xF100)}  # codes of symbol fonts, at which no other font has letters
+
+
 MOST_FONT_NAME = 128  # bytes
+
+
 HYPHEN = 0x02  # the library's code for a hyphen at the end of a line whose word continues in the next
+
 
 Box = tuple[float, float, float, float]
 """Left, right, bottom and top, in the coordinates of a page before rotation: the origin is at the bottom."""
@@ -198,12 +218,23 @@ def _is_again(piece: Piece, seen: dict[str, set[tuple[int, int]]]) -> bool:
 
 
 MOST_RULES = 4_000  # of a page; with more, they are a drawing
+
+
 MOST_CORNERS = 200  # of one path; with more, it is a drawing
+
+
 DEEPEST = 8  # levels of nested forms
+
+
 STRAIGHT = 0.5  # points that a rule may deviate from a straight line
 
+
 Edge = dict[str, Any]
+
+
 Matrix = tuple[float, float, float, float, float, float]
+
+
 AS_IT_IS: Matrix = (1, 0, 0, 1, 0, 0)
 
 

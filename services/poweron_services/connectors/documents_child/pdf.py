@@ -32,33 +32,26 @@ from poweron_services.connectors.documents_child.readers import (
     Picture,
 )
 
-NAMES = {"Title": "title", "Author": "author", "Subject": "subject", "Keywords": "keywords"}
-DATES = {"CreationDate": "created", "ModDate": "modified"}
-
-codecs.lookup("utf-16-le")  # of the values; no codec can be loaded once a document is being read
-_DATE = re.compile(r"D?:?(\d{4})(\d\d)(\d\d)")
-
-
-def pdf_facts(about: Mapping[str, Any], pages: int) -> Iterator[Fact]:
-    """Yield the facts of the information dictionary, which may hold anything; placeholders of programs are skipped."""
-    for key, name in NAMES.items():
-        value = about.get(key)
-        if isinstance(value, str) and value.strip("() ").lower() not in {"", "anonymous", "untitled", "unspecified"}:
-            yield Fact(name, value)
-    for key, name in DATES.items():
-        match = _DATE.match(str(about.get(key) or ""))
-        if match:
-            yield Fact(name, "-".join(match.groups()))
-    yield Fact("pages", str(pages))
-
-
 MOSTLY = 0.5  # of a page that pictures cover; with no more than one line of text, the page is a picture
+
+
 FEW_WORDS = 15
+
+
 SHOWN = 0.02  # of a page that pictures cover; less is a logo
+
+
 CELL_WORDS = 60  # a framed box with more words is layout, not a cell
+
+
 FEWEST_RULES = 4  # of a table
+
+
 PAGES_SHARE = 0.3  # of the time limit in which a process begins pages; the last one may take the rest
+
+
 MOST_ADDRESS = 2_000  # bytes
+
 
 Box = tuple[float, float, float, float]
 
@@ -201,3 +194,26 @@ def _inside(word: Piece, box: Box) -> bool:
 def _middle(word: Piece) -> float:
     """The distance of the middle of the word from the top of the page."""
     return (word.top + word.bottom) / 2
+
+
+NAMES = {"Title": "title", "Author": "author", "Subject": "subject", "Keywords": "keywords"}
+
+
+DATES = {"CreationDate": "created", "ModDate": "modified"}
+codecs.lookup("utf-16-le")  # of the values; no codec can be loaded once a document is being read
+
+
+_DATE = re.compile(r"D?:?(\d{4})(\d\d)(\d\d)")
+
+
+def pdf_facts(about: Mapping[str, Any], pages: int) -> Iterator[Fact]:
+    """Yield the facts of the information dictionary, which may hold anything; placeholders of programs are skipped."""
+    for key, name in NAMES.items():
+        value = about.get(key)
+        if isinstance(value, str) and value.strip("() ").lower() not in {"", "anonymous", "untitled", "unspecified"}:
+            yield Fact(name, value)
+    for key, name in DATES.items():
+        match = _DATE.match(str(about.get(key) or ""))
+        if match:
+            yield Fact(name, "-".join(match.groups()))
+    yield Fact("pages", str(pages))

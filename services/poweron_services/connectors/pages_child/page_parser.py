@@ -37,193 +37,12 @@ from poweron_services.connectors.documents_child.webpage import (
 )
 from poweron_services.connectors.pages_child.page_answers import LinkedPage, Obstacle, Page, PageQuestion, TextFormat
 
-LINKS = 1_000  # of a page
-LOOKED_AT = 5_000  # links that are examined; not all of them are web addresses
-LINK_TEXT = 200  # characters
-ADDRESS = 2_000  # characters
-LONG = 300  # characters; a longer paragraph does not name the author or date of the page
-
-_LANGUAGE = re.compile(r"[a-z]{2,3}(?=$|[-_])")
-_LANGUAGES = ("./@lang", ".//meta[@http-equiv='content-language']/@content", ".//meta[@property='og:locale']/@content")
-_CANONICAL = (".//link[@rel='canonical']/@href", ".//meta[@property='og:url']/@content")
-_TELLING_NOTHING = ("nav", "aside", "footer", "table", "ul", "ol", "form", "svg", "style")
-_AROUND = {"nav", "header", "footer", "aside"}
-
-
-@dataclass(frozen=True, slots=True)
-class PageOrigin:
-    """Who wrote the page, and when."""
-
-    title: str = ""
-    author: str = ""
-    published: str | None = None
-
-
-def origin(root: Any, url: str) -> PageOrigin:
-    """Extract the origin with trafilatura, without long or repetitive parts: searching those takes most of its time."""
-    about = copy(root)
-    lxml.etree.strip_elements(about, *_TELLING_NOTHING, with_tail=False)
-    for paragraph in [paragraph for paragraph in about.iter("p") if len(paragraph.text_content()) > LONG]:
-        paragraph.drop_tree()
-    try:
-        facts = trafilatura.extract_metadata(about, url, {"original_date": True, "extensive_search": False})
-    except Exception:  # noqa: BLE001 - a page's metadata may break the library: its text is read all the same
-        return PageOrigin(title_of(root))
-    return PageOrigin(facts.title or "", facts.author or "", facts.date)
-
-
-def title_of(root: Any) -> str:
-    return root.findtext(".//title") or ""
-
-
-def language(root: Any) -> str | None:
-    """The language that the page declares, such as `en`; the declaration may be wrong."""
-    for path in _LANGUAGES:
-        for value in root.xpath(path):
-            match = _LANGUAGE.match(value.strip().lower())
-            if match:
-                return match[0]
-    return None
-
-
-def canonical_url(root: Any, url: str) -> str | None:
-    for path in _CANONICAL:
-        for value in root.xpath(path):
-            address = _address(value, url)
-            if address:
-                return address
-    return None
-
-
-def links(root: Any, url: str) -> list[LinkedPage]:
-    """List each address once, without its fragment; links in the page's own text come before those in its menus."""
-    base = next((_address(reference, url) for reference in root.xpath(".//base/@href")), None) or url
-    pages: dict[str, LinkedPage] = {}
-    for reference, element in islice(_linking(root).items(), LOOKED_AT):
-        address = _address(reference, base).partition("#")[0]
-        if address and len(pages) < LINKS:
-            pages.setdefault(address, LinkedPage(address, " ".join(clean(element.text_content()).split())[:LINK_TEXT]))
-    return list(pages.values())
-
-
-def _linking(root: Any) -> dict[str, Any]:
-    """The first element of each link, by its address as written."""
-    around = {link for tag in _AROUND for part in root.iter(tag) for link in part.iter("a", "area")}
-    elements: dict[str, Any] = {}
-    for is_around in (False, True):
-        for element in root.iter("a", "area"):
-            if (element in around) is is_around and element.get("href"):
-                elements.setdefault(element.get("href"), element)
-    return elements
-
-
-def _address(reference: str, base: str) -> str:
-    """The absolute address; empty if it is not a web address or is far too long."""
-    try:
-        address = str(ada_url.URL(reference, base=base).href)
-    except ValueError:
-        return ""
-    return address if address.startswith(("https://", "http://")) and len(address) <= ADDRESS else ""
-
-
-FEW = 500  # characters; a page with fewer is a page of a few lines
-NOT_SURELY_MORE = 3_000  # characters; a shorter result may include the menus of a short page
-MANY = 50_000  # elements: trafilatura takes 50 to 100 seconds for a million of them
-EMPHASIS = ("b", "strong", "i", "em", "u")  # its marks would end up inside quotations
-AROUND = {"header", "nav", "aside", "footer"}
-HEADINGS = ("h1", "h2", "h3")
-
-_LIST_OR_TABLE = re.compile(r"(?:\| |- |1\. )")
-_WORD = re.compile(r"\w+")
-_ENDS = re.compile(r"[ \t]+$", re.MULTILINE)
-_ESCAPE = re.compile(r"\\([*_`~\[\]<>+.)-])")  # these would also end up inside quotations
-
-
-def main_text(root: Any, question: PageQuestion) -> str:
-    """Return the main text of a parsed page. The page is not modified unless it has too many elements."""
-    if has_many_elements(root):
-        return _render(main_blocks(_without_frame(root)), question.text_format)
-    page = copy(root)
-    lxml.etree.strip_tags(page, *EMPHASIS)
-    drop_consent(page)
-    _open(page)
-    _mark_main_part(page)
-    text = _text_by_trafilatura(page, question)
-    if question.depth == "basic" and len(text) >= NOT_SURELY_MORE:
-        return text
-    blocks = main_blocks(_without_frame(page))
-    is_short = sum(len(block.text) for block in blocks) < FEW
-    if is_short or not text or (question.depth == "advanced" and _lacks(text, blocks)):
-        return _render(blocks, question.text_format)
-    return text
-
-
-def has_many_elements(root: Any) -> bool:
-    """Return whether reading the page in the usual way would take far too long."""
-    return bool(root.xpath("count(//*)") > MANY)
-
-
-def _text_by_trafilatura(page: Any, question: PageQuestion) -> str:
-    extract = trafilatura.bare_extraction(
-        page,
-        url=question.url,
-        fast=True,
-        favor_recall=question.depth == "advanced",
-        include_comments=False,
-        include_tables=True,
-        include_formatting=question.text_format == "markdown",
-    )
-    if extract is None or isinstance(extract, dict):
-        return ""
-    text = _ENDS.sub("", extract.text or "")
-    return _ESCAPE.sub(r"\1", text) if question.text_format == "markdown" else text
-
-
-def _open(page: Any) -> None:
-    """Turn asides into articles if they hold most of the text, and show parts that are hidden until found."""
-    asides = list(page.iter("aside"))
-    if sum(len(aside.text_content()) for aside in asides) * 2 > len(page.text_content()):
-        for aside in asides:
-            aside.tag = "article"
-    for part in page.xpath(".//*[@hidden='until-found']"):
-        del part.attrib["hidden"]
-
-
-def _mark_main_part(page: Any) -> None:
-    """Wrap paragraphs that are directly in the body in a main part; otherwise they would count as stray."""
-    body = page.find("body")
-    if body is None or body.find("p") is None or any(page.find(f".//{tag}") is not None for tag in ("main", "article")):
-        return
-    main = lxml.etree.SubElement(body, "main")
-    main.text, body.text = body.text, None
-    main.extend(part for part in list(body) if part is not main and part.tag not in AROUND)
-
-
-def _without_frame(page: Any) -> Any:
-    """Remove everything around the main part; a header with a heading is kept, since it is not a menu."""
-    lxml.etree.strip_elements(page, "nav", "aside", "footer", with_tail=False)
-    for header in [header for header in page.iter("header") if next(header.iter(*HEADINGS), None) is None]:
-        header.drop_tree()
-    return page
-
-
-def _lacks(text: str, blocks: list[OutlineBlock]) -> bool:
-    """Return whether lists or tables are missing from the text."""
-    words = _words(text)
-    return any(_words(block.text) not in words for block in blocks if _LIST_OR_TABLE.match(block.text))
-
-
-def _words(text: str) -> str:
-    return f" {' '.join(_WORD.findall(text))} "
-
-
-def _render(blocks: list[OutlineBlock], text_format: TextFormat) -> str:
-    marks = text_format == "markdown"
-    return "\n\n".join(f"{'#' * block.level} {block.text}" if marks and block.level else block.text for block in blocks)
-
-
 LITTLE = 600  # characters; a page with at least this much text has no obstacle
+
+
 VERY_LITTLE, NEXT_TO_NOTHING = 200, 12
+
+
 _SCRIPT_REQUEST = re.compile(
     r"(?:enable|requires?|needs?|turn on|activate|without|allow|aktivier\w*|activez|activer|active|habilit\w*)"
     r"[^.!?]{0,60}\bjava ?script|\bjava ?script\b[^.!?]{0,60}"
@@ -231,10 +50,20 @@ _SCRIPT_REQUEST = re.compile(
     r"|checking your browser|verify(?:ing)? (?:that )?you are (?:a )?human",
     re.IGNORECASE,
 )
+
+
 _PROGRAMS = ".//script[not(@type) or contains(@type, 'javascript') or @type='module']"
+
+
 _EMPTY = "./body/*[contains(name(), '-') or self::div[@id] or self::main[@id]][not(*)][not(normalize-space())]"
+
+
 _UNSEEN = "self::script or self::style or self::noscript or self::template or self::head"
+
+
 WRONG = 1_000  # one character in this many may be invalid, since pages contain pieces of other pages
+
+
 AS_BROWSERS_DO = {  # the larger encodings that are often sent under the name of a smaller one
     "ascii": "cp1252",
     "iso8859-1": "cp1252",
@@ -248,7 +77,11 @@ AS_BROWSERS_DO = {  # the larger encodings that are often sent under the name of
     "utf-16-le": "utf-16",
     "utf-16-be": "utf-16",
 }
+
+
 MOST = 9_000_000  # bytes: libxml2 does not accept a text of 10 MB
+
+
 LINE = 300  # characters of a title or of an author
 
 
@@ -344,3 +177,222 @@ def _needs_script(root: Any, visible_text: str) -> bool:
     without = " ".join(part.text_content() for part in root.iter("noscript"))
     is_empty = len(visible_text) < NEXT_TO_NOTHING or (len(visible_text) < VERY_LITTLE and bool(root.xpath(_EMPTY)))
     return is_empty or bool(_SCRIPT_REQUEST.search(f"{without} {visible_text}"))
+
+
+LINKS = 1_000  # of a page
+
+
+LOOKED_AT = 5_000  # links that are examined; not all of them are web addresses
+
+
+LINK_TEXT = 200  # characters
+
+
+ADDRESS = 2_000  # characters
+
+
+LONG = 300  # characters; a longer paragraph does not name the author or date of the page
+
+
+_LANGUAGE = re.compile(r"[a-z]{2,3}(?=$|[-_])")
+
+
+_LANGUAGES = ("./@lang", ".//meta[@http-equiv='content-language']/@content", ".//meta[@property='og:locale']/@content")
+
+
+_CANONICAL = (".//link[@rel='canonical']/@href", ".//meta[@property='og:url']/@content")
+
+
+_TELLING_NOTHING = ("nav", "aside", "footer", "table", "ul", "ol", "form", "svg", "style")
+
+
+_AROUND = {"nav", "header", "footer", "aside"}
+
+
+@dataclass(frozen=True, slots=True)
+class PageOrigin:
+    """Who wrote the page, and when."""
+
+    title: str = ""
+    author: str = ""
+    published: str | None = None
+
+
+def origin(root: Any, url: str) -> PageOrigin:
+    """Extract the origin with trafilatura, without long or repetitive parts: searching those takes most of its time."""
+    about = copy(root)
+    lxml.etree.strip_elements(about, *_TELLING_NOTHING, with_tail=False)
+    for paragraph in [paragraph for paragraph in about.iter("p") if len(paragraph.text_content()) > LONG]:
+        paragraph.drop_tree()
+    try:
+        facts = trafilatura.extract_metadata(about, url, {"original_date": True, "extensive_search": False})
+    except Exception:  # noqa: BLE001 - a page's metadata may break the library: its text is read all the same
+        return PageOrigin(title_of(root))
+    return PageOrigin(facts.title or "", facts.author or "", facts.date)
+
+
+def title_of(root: Any) -> str:
+    return root.findtext(".//title") or ""
+
+
+def language(root: Any) -> str | None:
+    """The language that the page declares, such as `en`; the declaration may be wrong."""
+    for path in _LANGUAGES:
+        for value in root.xpath(path):
+            match = _LANGUAGE.match(value.strip().lower())
+            if match:
+                return match[0]
+    return None
+
+
+def canonical_url(root: Any, url: str) -> str | None:
+    for path in _CANONICAL:
+        for value in root.xpath(path):
+            address = _address(value, url)
+            if address:
+                return address
+    return None
+
+
+def links(root: Any, url: str) -> list[LinkedPage]:
+    """List each address once, without its fragment; links in the page's own text come before those in its menus."""
+    base = next((_address(reference, url) for reference in root.xpath(".//base/@href")), None) or url
+    pages: dict[str, LinkedPage] = {}
+    for reference, element in islice(_linking(root).items(), LOOKED_AT):
+        address = _address(reference, base).partition("#")[0]
+        if address and len(pages) < LINKS:
+            pages.setdefault(address, LinkedPage(address, " ".join(clean(element.text_content()).split())[:LINK_TEXT]))
+    return list(pages.values())
+
+
+def _linking(root: Any) -> dict[str, Any]:
+    """The first element of each link, by its address as written."""
+    around = {link for tag in _AROUND for part in root.iter(tag) for link in part.iter("a", "area")}
+    elements: dict[str, Any] = {}
+    for is_around in (False, True):
+        for element in root.iter("a", "area"):
+            if (element in around) is is_around and element.get("href"):
+                elements.setdefault(element.get("href"), element)
+    return elements
+
+
+def _address(reference: str, base: str) -> str:
+    """The absolute address; empty if it is not a web address or is far too long."""
+    try:
+        address = str(ada_url.URL(reference, base=base).href)
+    except ValueError:
+        return ""
+    return address if address.startswith(("https://", "http://")) and len(address) <= ADDRESS else ""
+
+
+FEW = 500  # characters; a page with fewer is a page of a few lines
+
+
+NOT_SURELY_MORE = 3_000  # characters; a shorter result may include the menus of a short page
+
+
+MANY = 50_000  # elements: trafilatura takes 50 to 100 seconds for a million of them
+
+
+EMPHASIS = ("b", "strong", "i", "em", "u")  # its marks would end up inside quotations
+
+
+AROUND = {"header", "nav", "aside", "footer"}
+
+
+HEADINGS = ("h1", "h2", "h3")
+
+
+_LIST_OR_TABLE = re.compile(r"(?:\| |- |1\. )")
+
+
+_WORD = re.compile(r"\w+")
+
+
+_ENDS = re.compile(r"[ \t]+$", re.MULTILINE)
+
+
+_ESCAPE = re.compile(r"\\([*_`~\[\]<>+.)-])")  # these would also end up inside quotations
+
+
+def main_text(root: Any, question: PageQuestion) -> str:
+    """Return the main text of a parsed page. The page is not modified unless it has too many elements."""
+    if has_many_elements(root):
+        return _render(main_blocks(_without_frame(root)), question.text_format)
+    page = copy(root)
+    lxml.etree.strip_tags(page, *EMPHASIS)
+    drop_consent(page)
+    _open(page)
+    _mark_main_part(page)
+    text = _text_by_trafilatura(page, question)
+    if question.depth == "basic" and len(text) >= NOT_SURELY_MORE:
+        return text
+    blocks = main_blocks(_without_frame(page))
+    is_short = sum(len(block.text) for block in blocks) < FEW
+    if is_short or not text or (question.depth == "advanced" and _lacks(text, blocks)):
+        return _render(blocks, question.text_format)
+    return text
+
+
+def has_many_elements(root: Any) -> bool:
+    """Return whether reading the page in the usual way would take far too long."""
+    return bool(root.xpath("count(//*)") > MANY)
+
+
+def _text_by_trafilatura(page: Any, question: PageQuestion) -> str:
+    extract = trafilatura.bare_extraction(
+        page,
+        url=question.url,
+        fast=True,
+        favor_recall=question.depth == "advanced",
+        include_comments=False,
+        include_tables=True,
+        include_formatting=question.text_format == "markdown",
+    )
+    if extract is None or isinstance(extract, dict):
+        return ""
+    text = _ENDS.sub("", extract.text or "")
+    return _ESCAPE.sub(r"\1", text) if question.text_format == "markdown" else text
+
+
+def _open(page: Any) -> None:
+    """Turn asides into articles if they hold most of the text, and show parts that are hidden until found."""
+    asides = list(page.iter("aside"))
+    if sum(len(aside.text_content()) for aside in asides) * 2 > len(page.text_content()):
+        for aside in asides:
+            aside.tag = "article"
+    for part in page.xpath(".//*[@hidden='until-found']"):
+        del part.attrib["hidden"]
+
+
+def _mark_main_part(page: Any) -> None:
+    """Wrap paragraphs that are directly in the body in a main part; otherwise they would count as stray."""
+    body = page.find("body")
+    if body is None or body.find("p") is None or any(page.find(f".//{tag}") is not None for tag in ("main", "article")):
+        return
+    main = lxml.etree.SubElement(body, "main")
+    main.text, body.text = body.text, None
+    main.extend(part for part in list(body) if part is not main and part.tag not in AROUND)
+
+
+def _without_frame(page: Any) -> Any:
+    """Remove everything around the main part; a header with a heading is kept, since it is not a menu."""
+    lxml.etree.strip_elements(page, "nav", "aside", "footer", with_tail=False)
+    for header in [header for header in page.iter("header") if next(header.iter(*HEADINGS), None) is None]:
+        header.drop_tree()
+    return page
+
+
+def _lacks(text: str, blocks: list[OutlineBlock]) -> bool:
+    """Return whether lists or tables are missing from the text."""
+    words = _words(text)
+    return any(_words(block.text) not in words for block in blocks if _LIST_OR_TABLE.match(block.text))
+
+
+def _words(text: str) -> str:
+    return f" {' '.join(_WORD.findall(text))} "
+
+
+def _render(blocks: list[OutlineBlock], text_format: TextFormat) -> str:
+    marks = text_format == "markdown"
+    return "\n\n".join(f"{'#' * block.level} {block.text}" if marks and block.level else block.text for block in blocks)

@@ -14,71 +14,32 @@ from typing import Final
 from poweron_services.connectors.reports_child.report import RIGHT_TO_LEFT, Figure, ReportTable, text_of
 from poweron_services.text.numbers import Number, column_numbers, decimal_mark
 
-_MONTHS: Final = {
-    "en": "January February March April May June July August September October November December",
-    "de": "Januar Februar März April Mai Juni Juli August September Oktober November Dezember",
-    "fr": "janvier février mars avril mai juin juillet août septembre octobre novembre décembre",
-    "ar": "يناير فبراير مارس أبريل مايو يونيو يوليو أغسطس سبتمبر أكتوبر نوفمبر ديسمبر",
-}
-_DATES: Final = {
-    "en": "{month} {day}, {year}",
-    "de": "{day}. {month} {year}",
-    "fr": "{day} {month} {year}",
-    "ar": "{day} {month} {year}",
-}
-_WORDS: Final[dict[str, dict[str, str]]] = {
-    "en": {
-        "contents": "Contents", "by": "Prepared by PowerOn", "for": "Prepared by PowerOn for {name}",
-        "source": "1 source", "sources": "{count} sources", "result": "Result", "notes": "Notes on the reading",
-        "page": "Page {number}", "sheet": "Sheet {number}", "slide": "Slide {number}", "figure": "Figure",
-        "bars": "Bar chart", "line": "Line chart", "of": "{what}: {data}.",
-    },
-    "de": {
-        "contents": "Inhalt", "by": "Erstellt von PowerOn", "for": "Erstellt von PowerOn für {name}",
-        "source": "1 Quelle", "sources": "{count} Quellen", "result": "Ergebnis", "notes": "Hinweise zum Lesen",
-        "page": "Seite {number}", "sheet": "Tabelle {number}", "slide": "Folie {number}", "figure": "Abbildung",
-        "bars": "Balkendiagramm", "line": "Liniendiagramm", "of": "{what}: {data}.",
-    },
-    "fr": {
-        "contents": "Sommaire", "by": "Établi par PowerOn", "for": "Établi par PowerOn pour {name}",
-        "source": "1 source", "sources": "{count} sources", "result": "Résultat", "notes": "Remarques de lecture",
-        "page": "Page {number}", "sheet": "Feuille {number}", "slide": "Diapositive {number}", "figure": "Figure",
-        "bars": "Diagramme à barres", "line": "Courbe", "of": "{what} : {data}.",
-    },
-    "ar": {
-        "contents": "المحتويات", "by": "أعدّه PowerOn", "for": "أعدّه PowerOn لأجل {name}",
-        "source": "مصدر واحد", "sources": "عدد المصادر: {count}", "result": "النتيجة", "notes": "ملاحظات القراءة",
-        "page": "صفحة {number}", "sheet": "ورقة {number}", "slide": "شريحة {number}", "figure": "شكل",
-        "bars": "مخطط أعمدة", "line": "مخطط خطي", "of": "{what}: {data}.",
-    },
-}  # fmt: skip
-
-
-def word(name: str, language: str, /, **values: object) -> str:
-    """Return a fixed word or phrase in a language."""
-    code = language.partition("-")[0].casefold()
-    return _WORDS.get(code, _WORDS["en"])[name].format(**values)
-
-
-def date(day: str, language: str) -> str:
-    """Format a day such as `2025-03-14` for a language; it stays unchanged if the language is not supported."""
-    code = language.partition("-")[0].casefold()
-    if code not in _MONTHS or not day:
-        return day
-    year, month, number = day.split("-")
-    name = _MONTHS[code].split()[int(month) - 1]
-    return _DATES[code].format(day=int(number), month=name, year=year)
-
-
 MOST_BARS, MOST_POINTS, MOST_SERIES = 12, 60, 6
+
+
 MOST_APART: Final = 200  # times as large as the smallest; beyond that, small bars are invisible
+
+
 COLOURS: Final = ("#1d5b79", "#c8553d", "#588157", "#8a6fb0", "#b8860b", "#4a4e69")
+
+
 FONT: Final = "Noto Sans, Noto Sans Arabic, Segoe UI, Helvetica, Arial, sans-serif"
+
+
 WIDTH: Final = 660
+
+
 LABEL_WIDTH, VALUE_WIDTH = 220, 90
+
+
 BAR, GAP, TOP = 16, 12, 34
+
+
 HEIGHT: Final = 240  # of a line chart
+
+
 MOST_LABEL: Final = 30  # characters
+
 
 _TOTAL: Final = re.compile(
     r"(?:(?:grand |sub)?|(?:montant|prix|importe|valor) )total\b|totale\b|totaal|razem\b|suma\b|sum\b|summe\b"
@@ -86,15 +47,21 @@ _TOTAL: Final = re.compile(
     r"|الإجمالي|المجموع|الفرق",
     re.IGNORECASE,
 )
+
+
 _CHARGE: Final = re.compile(
     r"\b(?:tax|vat|discount|rebate|shipping|postage|deposit|mwst|ust|steuer|rabatt|nachlass|versand|skonto|tva|iva|remise)\b"
     r"|\w+steuer\b",
     re.IGNORECASE,
 )
 """Row labels that mark a table as a bill, which gets no figure."""
+
+
 _MONTH: Final = (
     r"(?:jan|feb|mar|mär|apr|may|mai|jun|jul|aug|sep|oct|okt|nov|dec|dez|janv|févr|mars|avr|juin|juil|août|déc)\w*\.?"
 )
+
+
 _TIME: Final = re.compile(
     rf"(?:(?:19|20)\d\d|(?:q|quarter |quartal |t)[1-4](?:[ /-]*(?:19|20)?\d\d)?|{_MONTH}(?:[ -]*(?:19|20)\d\d)?"
     r"|\d{4}-\d\d(?:-\d\d)?|\d{1,2}[./]\d{1,2}[./](?:19|20)?\d\d|(?:week|woche|kw|day|tag|month|monat) ?\d{1,3}"
@@ -283,3 +250,63 @@ def _svg(height: float, elements: Sequence[str]) -> str:
     box = f'viewBox="0 0 {WIDTH} {height:.0f}" width="{WIDTH}" height="{height:.0f}"'
     style = f'font-family="{FONT}" font-size="12" fill="#1f2933"'
     return f'<svg xmlns="http://www.w3.org/2000/svg" {box} {style}>{"".join(elements)}</svg>'
+
+
+_MONTHS: Final = {
+    "en": "January February March April May June July August September October November December",
+    "de": "Januar Februar März April Mai Juni Juli August September Oktober November Dezember",
+    "fr": "janvier février mars avril mai juin juillet août septembre octobre novembre décembre",
+    "ar": "يناير فبراير مارس أبريل مايو يونيو يوليو أغسطس سبتمبر أكتوبر نوفمبر ديسمبر",
+}
+
+
+_DATES: Final = {
+    "en": "{month} {day}, {year}",
+    "de": "{day}. {month} {year}",
+    "fr": "{day} {month} {year}",
+    "ar": "{day} {month} {year}",
+}
+
+
+_WORDS: Final[dict[str, dict[str, str]]] = {
+    "en": {
+        "contents": "Contents", "by": "Prepared by PowerOn", "for": "Prepared by PowerOn for {name}",
+        "source": "1 source", "sources": "{count} sources", "result": "Result", "notes": "Notes on the reading",
+        "page": "Page {number}", "sheet": "Sheet {number}", "slide": "Slide {number}", "figure": "Figure",
+        "bars": "Bar chart", "line": "Line chart", "of": "{what}: {data}.",
+    },
+    "de": {
+        "contents": "Inhalt", "by": "Erstellt von PowerOn", "for": "Erstellt von PowerOn für {name}",
+        "source": "1 Quelle", "sources": "{count} Quellen", "result": "Ergebnis", "notes": "Hinweise zum Lesen",
+        "page": "Seite {number}", "sheet": "Tabelle {number}", "slide": "Folie {number}", "figure": "Abbildung",
+        "bars": "Balkendiagramm", "line": "Liniendiagramm", "of": "{what}: {data}.",
+    },
+    "fr": {
+        "contents": "Sommaire", "by": "Établi par PowerOn", "for": "Établi par PowerOn pour {name}",
+        "source": "1 source", "sources": "{count} sources", "result": "Résultat", "notes": "Remarques de lecture",
+        "page": "Page {number}", "sheet": "Feuille {number}", "slide": "Diapositive {number}", "figure": "Figure",
+        "bars": "Diagramme à barres", "line": "Courbe", "of": "{what} : {data}.",
+    },
+    "ar": {
+        "contents": "المحتويات", "by": "أعدّه PowerOn", "for": "أعدّه PowerOn لأجل {name}",
+        "source": "مصدر واحد", "sources": "عدد المصادر: {count}", "result": "النتيجة", "notes": "ملاحظات القراءة",
+        "page": "صفحة {number}", "sheet": "ورقة {number}", "slide": "شريحة {number}", "figure": "شكل",
+        "bars": "مخطط أعمدة", "line": "مخطط خطي", "of": "{what}: {data}.",
+    },
+}  # fmt: skip
+
+
+def word(name: str, language: str, /, **values: object) -> str:
+    """Return a fixed word or phrase in a language."""
+    code = language.partition("-")[0].casefold()
+    return _WORDS.get(code, _WORDS["en"])[name].format(**values)
+
+
+def date(day: str, language: str) -> str:
+    """Format a day such as `2025-03-14` for a language; it stays unchanged if the language is not supported."""
+    code = language.partition("-")[0].casefold()
+    if code not in _MONTHS or not day:
+        return day
+    year, month, number = day.split("-")
+    name = _MONTHS[code].split()[int(month) - 1]
+    return _DATES[code].format(day=int(number), month=name, year=year)

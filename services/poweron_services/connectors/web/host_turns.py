@@ -19,8 +19,14 @@ from poweron_services.connectors.web.web_rules import PAUSE
 from poweron_services.fair_slots import FairSlots
 
 AT_ONCE: Final = 4  # concurrent requests to one host, and the number of first requests without a pause
+
+
 AT_ONCE_TO_OWN: Final = 16  # concurrent requests to one of the operator's hosts
+
+
 LONGEST_WAIT: Final = 10.0  # seconds to wait for a host at most, and the longest pause that its rules can set
+
+
 MAX_HOSTS: Final = 1_000  # hosts that are remembered
 
 
@@ -101,9 +107,17 @@ def _now() -> float:
 
 ROBOT: Final = "PowerOn"
 """Our name in the rules."""
+
+
 PLACE: Final = "/robots.txt"
+
+
 MAX_BYTES: Final = 512_000  # of the rules; RFC 9309 (2.5) asks for at least 500 KiB
+
+
 BUSY: Final = 429
+
+
 UNREADABLE: Final = 500  # from this status on, and if the host is busy, the rules are unknown
 
 

@@ -36,12 +36,8 @@ from poweron_services.connectors.web.host_turns import (
 from poweron_services.connectors.web.web_address import WebAddress
 from poweron_services.connectors.web.web_client import MAX_REDIRECTS, WebClient, WebResponse, endless, redirected
 
-FRESH: Final = 3_600.0  # seconds for which an answer also serves other steps of its workflow
-
 Answer = dict[str, Any]
 """An answer as JSON."""
-Ask = Callable[[Answer | None], Awaitable[Answer]]
-"""Asks the web. Its argument is the answer of an earlier step, if any, which may still be valid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,99 +48,42 @@ class Reader:
     step: str
 
 
-class FetchRefusal(BaseModel):
-    """Why there is no answer."""
-
-    model_config = ConfigDict(frozen=True)
-
-    sentence: str
-    code: Code
-    detail: str
-
-
-class _Entry(BaseModel):
-    """The stored result of a question."""
-
-    model_config = ConfigDict(frozen=True)
-
-    at: float
-    """Seconds since 1970."""
-    answer: Answer | None = None
-    refusal: FetchRefusal | None = None
-
-    def given(self) -> Answer:
-        if self.refusal is not None:
-            raise Refused(self.refusal.sentence, code=self.refusal.code, detail=self.refusal.detail)
-        return self.answer or {}
-
-
-class KeptAnswers:
-    """The answers of one kind, such as `pages`. Concurrent callers with the same question share one answer."""
-
-    def __init__(self, content: ContentStore, kind: str, now: Callable[[], float] = time.time) -> None:
-        self._content = content
-        self._kind = kind
-        self._now = now
-        self._asking = WeakValueDictionary[tuple[str, str], asyncio.Lock]()
-
-    async def answer(self, reader: Reader, question: str, ask: Ask) -> Answer:
-        """Return the stored answer, or else call `ask` and store its result.
-
-        Raises:
-            Refused: `ask` refused, now or in an earlier attempt of the step.
-            Unavailable: the content store cannot be reached.
-        """
-        async with self._asking.setdefault((reader.workflow_id, question), asyncio.Lock()):
-            own_question = f"{reader.step} {question}"
-            if (first := await self._stored(reader, own_question)) is not None:
-                return first.given()
-            before = await self._stored(reader, question)
-            if before is not None and 0 <= self._now() - before.at < FRESH:
-                await self._keep(reader, own_question, before)
-                return before.given()
-            entry = await self._ask(reader, own_question, ask, before.answer if before else None)
-            await self._keep(reader, question, entry)
-            return entry.given()
-
-    async def _ask(self, reader: Reader, own_question: str, ask: Ask, before: Answer | None) -> _Entry:
-        try:
-            answer = await ask(before)
-        except Refused as error:
-            refusal = FetchRefusal(sentence=str(error), code=error.code, detail=error.detail)
-            await self._keep(reader, own_question, _Entry(at=self._now(), refusal=refusal))
-            raise
-        entry = _Entry(at=self._now(), answer=answer)
-        await self._keep(reader, own_question, entry)
-        return entry
-
-    async def _stored(self, reader: Reader, question: str) -> _Entry | None:
-        content = await self._content.recall(reader.workflow_id, self._kind, question.encode())
-        try:
-            return None if content is None else _Entry.model_validate_json(content)
-        except ValidationError:  # written by another release
-            return None
-
-    async def _keep(self, reader: Reader, question: str, entry: _Entry) -> None:
-        content = orjson.dumps(entry.model_dump(mode="json"))
-        await self._content.remember(reader.workflow_id, self._kind, question.encode(), content)
-
-
 LONGEST: Final = 8_192  # bytes of a page that only refreshes to another
+
+
 SAYS_NOTHING: Final = 200  # characters of text, such as "Click here if you are not redirected."
+
+
 SOON: Final = 10  # seconds
+
+
 _REFRESH: Final = re.compile(
     rb"<meta\b(?=[^>]*\bhttp-equiv\s*=\s*[\"']?refresh\b)[^>]*\bcontent\s*=\s*"
     rb"[\"']?\s*(?P<seconds>\d{1,9})[\d.]*\s*[;,]\s*(?:url\s*=\s*)?[\"']?(?P<address>[^\"'>\s]+)",
     re.IGNORECASE,
 )
+
+
 _UNSEEN: Final = re.compile(
     rb"<(script|style|title|noscript)\b.*?</\1\s*>|<!--.*?-->|<[^>]*>", re.IGNORECASE | re.DOTALL
 )
+
+
 KEPT_HEADERS: Final = ("content-type", "content-language", "content-disposition", "etag", "last-modified")
+
+
 NOT_MODIFIED: Final = 304
+
+
 LOGIN: Final = frozenset({401, 407})
+
+
 BUSY: Final = frozenset({429, 503})
+
+
 MAX_HEADER: Final = 1_000  # characters
+
+
 MAX_RULES: Final = 1_000  # sets of robots rules that are remembered
 
 
@@ -366,3 +305,87 @@ def refreshed(response: WebResponse) -> WebAddress | None:
         return None
     is_same_host = (target.host, target.scheme) == (address.host, address.scheme)
     return target if is_same_host and target.url != address.url else None
+
+
+FRESH: Final = 3_600.0  # seconds for which an answer also serves other steps of its workflow
+
+
+Ask = Callable[[Answer | None], Awaitable[Answer]]
+"""Asks the web. Its argument is the answer of an earlier step, if any, which may still be valid."""
+
+
+class FetchRefusal(BaseModel):
+    """Why there is no answer."""
+
+    model_config = ConfigDict(frozen=True)
+
+    sentence: str
+    code: Code
+    detail: str
+
+
+class _Entry(BaseModel):
+    """The stored result of a question."""
+
+    model_config = ConfigDict(frozen=True)
+
+    at: float
+    """Seconds since 1970."""
+    answer: Answer | None = None
+    refusal: FetchRefusal | None = None
+
+    def given(self) -> Answer:
+        if self.refusal is not None:
+            raise Refused(self.refusal.sentence, code=self.refusal.code, detail=self.refusal.detail)
+        return self.answer or {}
+
+
+class KeptAnswers:
+    """The answers of one kind, such as `pages`. Concurrent callers with the same question share one answer."""
+
+    def __init__(self, content: ContentStore, kind: str, now: Callable[[], float] = time.time) -> None:
+        self._content = content
+        self._kind = kind
+        self._now = now
+        self._asking = WeakValueDictionary[tuple[str, str], asyncio.Lock]()
+
+    async def answer(self, reader: Reader, question: str, ask: Ask) -> Answer:
+        """Return the stored answer, or else call `ask` and store its result.
+
+        Raises:
+            Refused: `ask` refused, now or in an earlier attempt of the step.
+            Unavailable: the content store cannot be reached.
+        """
+        async with self._asking.setdefault((reader.workflow_id, question), asyncio.Lock()):
+            own_question = f"{reader.step} {question}"
+            if (first := await self._stored(reader, own_question)) is not None:
+                return first.given()
+            before = await self._stored(reader, question)
+            if before is not None and 0 <= self._now() - before.at < FRESH:
+                await self._keep(reader, own_question, before)
+                return before.given()
+            entry = await self._ask(reader, own_question, ask, before.answer if before else None)
+            await self._keep(reader, question, entry)
+            return entry.given()
+
+    async def _ask(self, reader: Reader, own_question: str, ask: Ask, before: Answer | None) -> _Entry:
+        try:
+            answer = await ask(before)
+        except Refused as error:
+            refusal = FetchRefusal(sentence=str(error), code=error.code, detail=error.detail)
+            await self._keep(reader, own_question, _Entry(at=self._now(), refusal=refusal))
+            raise
+        entry = _Entry(at=self._now(), answer=answer)
+        await self._keep(reader, own_question, entry)
+        return entry
+
+    async def _stored(self, reader: Reader, question: str) -> _Entry | None:
+        content = await self._content.recall(reader.workflow_id, self._kind, question.encode())
+        try:
+            return None if content is None else _Entry.model_validate_json(content)
+        except ValidationError:  # written by another release
+            return None
+
+    async def _keep(self, reader: Reader, question: str, entry: _Entry) -> None:
+        content = orjson.dumps(entry.model_dump(mode="json"))
+        await self._content.remember(reader.workflow_id, self._kind, question.encode(), content)

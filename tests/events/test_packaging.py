@@ -22,11 +22,10 @@ CONTRACTS = (
     "fold.evolve",
     "fold.history",
     "fold.partial",
-    "fold.turn",
+    "fold.stage_specs",
     "log.memory",
     "stream",
     "topics",
-    "upcasting",
 )
 
 

@@ -37,7 +37,7 @@ class Shell:
         done = subprocess.run(  # noqa: S603 - the commands of our own pages
             [self._poweron(), *shlex.split(self._said(command, self.ids))],
             cwd=self.folder,
-            env={**os.environ, **self.environment},
+            env={**os.environ, "POWERON_ACTOR": "ada", **self.environment},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL,

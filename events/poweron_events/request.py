@@ -72,9 +72,33 @@ class Requester(Model):
     language: str | None = Field(default=None, max_length=35)
 
 
-def _is_none(value: object) -> bool:
-    """Return whether a field is not written: readers of requests before 0.3 refuse fields that they do not know."""
+def is_none(value: object) -> bool:
+    """Return whether a field is not written: readers of older releases do not know it."""
     return value is None
+
+
+ActorKind = Literal["person", "system", "service"]
+Door = Literal["kafka", "cli", "mcp", "http"]
+"""How a request came in: written to Kafka by a client, by our command line, over MCP or over HTTP."""
+
+
+class Actor(Model):
+    """Who acts, and through which door.
+
+    Unless `verified`, all of it is what the sender claims: any client that may write to the topic can claim anything.
+    """
+
+    id: FreeText = Field(min_length=1, max_length=255)
+    kind: ActorKind = "person"
+    roles: tuple[Annotated[str, Field(min_length=1, max_length=100)], ...] = Field(default=(), max_length=20)
+    via: Door = "kafka"
+    verified: bool = False
+
+    @property
+    def described(self) -> str:
+        """The actor in words, such as `ada (cli, not verified)`."""
+        kind = "" if self.kind == "person" else f"{self.kind}, "
+        return f"{self.id} ({kind}{self.via}, {'verified' if self.verified else 'not verified'})"
 
 
 class Budgets(Model):
@@ -87,8 +111,8 @@ class Budgets(Model):
     task_tokens: Tokens | None = None
     task_cost_nano_usd: NanoUsd | None = None
     task_duration_ms: Milliseconds | None = None
-    round_tokens: Tokens | None = Field(default=None, exclude_if=_is_none)
-    round_cost_nano_usd: NanoUsd | None = Field(default=None, exclude_if=_is_none)
+    round_tokens: Tokens | None = Field(default=None, exclude_if=is_none)
+    round_cost_nano_usd: NanoUsd | None = Field(default=None, exclude_if=is_none)
     workflow_tokens: Tokens | None = None
     workflow_cost_nano_usd: NanoUsd | None = None
     workflow_steps: Count | None = None
@@ -128,6 +152,7 @@ class Terms(Limits):
     connections: tuple[Annotated[str, Field(max_length=100)], ...] = Field(default=(), max_length=100)
     approve: tuple[ActionPattern, ...] = Field(default=(), max_length=MAX_PATTERNS)
     requester: Requester = Requester()
+    actor: Actor | None = Field(default=None, exclude_if=is_none)
 
 
 class ForkedFrom(Model):
@@ -211,6 +236,7 @@ class RequestCancellation(Event):
     round: Number
     reason: FreeText = Field(default="", max_length=MAX_REASON)
     requester: Requester = Requester()
+    actor: Actor | None = Field(default=None, exclude_if=is_none)
 
 
 class RequestApproval(StepEvent):
@@ -221,6 +247,7 @@ class RequestApproval(StepEvent):
     decision: Literal["approve", "deny"]
     reason: FreeText = Field(default="", max_length=MAX_REASON)
     requester: Requester = Requester()
+    actor: Actor | None = Field(default=None, exclude_if=is_none)
 
 
 # --- what intake writes to `poweron.events` --------------------------------------------------------
@@ -299,6 +326,7 @@ class CancellationRequested(RoundEvent):
     request: RequestIdentity
     reason: FreeText = ""
     requester: Requester = Requester()
+    actor: Actor | None = Field(default=None, exclude_if=is_none)
 
 
 class RequestRefused(Event):

@@ -32,7 +32,7 @@ from poweron_events.event import (
     Url,
     is_empty,
 )
-from poweron_events.request import Requester, RequestIdentity
+from poweron_events.request import Actor, Requester, RequestIdentity, is_none
 
 DecidedBy = Literal["model", "guard", "plan"]
 FieldType = Literal["string", "number", "boolean", "enum", "object"]
@@ -175,6 +175,7 @@ class ApprovalGranted(StepEvent):
     parameters_sha256: Sha256
     reason: FreeText = ""
     requester: Requester = Requester()
+    actor: Actor | None = Field(default=None, exclude_if=is_none)
     request: RequestIdentity
 
 
@@ -184,6 +185,7 @@ class ApprovalDenied(StepEvent):
     parameters_sha256: Sha256
     reason: FreeText = ""
     requester: Requester = Requester()
+    actor: Actor | None = Field(default=None, exclude_if=is_none)
     request: RequestIdentity | None = None
 
 

@@ -5,6 +5,7 @@ from typing import Literal
 from pydantic import Field, JsonValue
 
 from poweron_events.event import DocumentRef, Model, UnreadDocument
+from poweron_events.request import Actor
 
 WorkflowStatus = Literal["running", "completed", "failed", "cancelled", "never_opened"]
 
@@ -51,6 +52,8 @@ class RoundSummary(Model):
 
     round: int
     prompt: str
+    actor: Actor | None
+    """Who asked for it; None if an older release recorded it."""
     workflow_mode: str
     max_steps: int
     status: str
@@ -96,6 +99,7 @@ class StepEntry(Model):
     parameters: JsonValue
     approval: str | None
     approval_by: str | None
+    approval_actor: Actor | None
     approval_reason: str | None
     refusals: tuple[str, ...]
     tries: int
@@ -128,6 +132,8 @@ class ApprovalEntry(Model):
     parameters: JsonValue
     parameters_sha256: str
     prompt: str
+    actor: Actor | None
+    """Who asked for the round."""
     asked: str
     expires: str
 
@@ -161,6 +167,8 @@ class HistoryEntry(Model):
     unread: tuple[UnreadDocument, ...]
     unread_left_out: int
     learnings: tuple[str, ...]
+    actor: Actor | None
+    """Who asked for the round, or cancelled it; None for every other message."""
     time: str
 
 

@@ -33,6 +33,7 @@ class MessageRow(NamedTuple):
     unread: Json
     unread_left_out: int
     learnings: Json
+    actor: Json | None
     time_ms: int
 
 
@@ -63,5 +64,6 @@ def message_row(workflow_id: str, message: ChatMessage) -> MessageRow:
         unread=json(message.unread),
         unread_left_out=message.unread_left_out,
         learnings=json(message.learnings),
+        actor=None if message.actor is None else json(message.actor),
         time_ms=message.time_ms,
     )

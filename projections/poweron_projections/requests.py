@@ -10,8 +10,8 @@ from poweron_events.codec import Undecodable
 from poweron_events.dead_letter import DeadLetter, read_dead_letter
 from poweron_events.envelope import Recorded
 from poweron_events.log import Record
-from poweron_events.request import Requester, RequestIdentity, RequestRefused
-from poweron_projections.table_spec import Table, Uuid, text
+from poweron_events.request import Actor, Requester, RequestIdentity, RequestRefused
+from poweron_projections.table_spec import Json, Table, Uuid, json, text
 
 
 class RequestRow(NamedTuple):
@@ -28,6 +28,7 @@ class RequestRow(NamedTuple):
     code: str | None
     detail: str
     requester: str | None
+    actor: Json | None
     time_ms: int
 
 
@@ -41,6 +42,7 @@ def request_rows(recorded: Recorded, seq: int) -> list[RequestRow]:
     if request is None:
         return []
     requester: Requester | None = getattr(event, "requester", None)
+    actor: Actor | None = getattr(event, "actor", None)
     refused = event if isinstance(event, RequestRefused) else None
     row = RequestRow(
         source=text(request.source),
@@ -54,6 +56,7 @@ def request_rows(recorded: Recorded, seq: int) -> list[RequestRow]:
         code=None if refused is None else refused.code,
         detail="" if refused is None else text(refused.detail),
         requester=None if requester is None else text(requester.name) or None,
+        actor=None if actor is None else json(actor),
         time_ms=recorded.time_ms,
     )
     return [row]

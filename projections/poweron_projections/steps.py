@@ -61,6 +61,7 @@ class StepRow(NamedTuple):
     approval: str | None = None
     approval_sha256: str | None = None
     approval_by: str | None = None
+    approval_actor: Json | None = None
     approval_reason: str | None = None
     approval_ms: int | None = None
     approval_due_ms: int | None = None
@@ -103,6 +104,7 @@ class _Cells(TypedDict, total=False):
     approval: str
     approval_sha256: str
     approval_by: str | None
+    approval_actor: Json | None
     approval_reason: str
     approval_ms: int
     approval_due_ms: int
@@ -262,7 +264,8 @@ def _approval_cells(event: ApprovalRequested | ApprovalGranted | ApprovalDenied,
         }
     return {
         "approval": "granted" if isinstance(event, ApprovalGranted) else "denied",
-        "approval_by": text(event.requester.name) or None,
+        "approval_by": text(event.actor.id if event.actor else event.requester.name) or None,
+        "approval_actor": None if event.actor is None else json(event.actor),
         "approval_reason": text(event.reason),
         "approval_answered_ms": time_ms,
     }

@@ -4,7 +4,7 @@ from typing import NamedTuple, TypedDict
 
 from poweron_events.envelope import Recorded
 from poweron_events.fold.state import Workflow
-from poweron_projections.table_spec import Table, Uuid, text
+from poweron_projections.table_spec import Json, Table, Uuid, json, text
 
 
 class WorkflowRow(NamedTuple):
@@ -43,6 +43,7 @@ class RoundRow(NamedTuple):
     request_source: str
     request_id: str
     requester: str | None
+    actor: Json | None
     status: str
     reason: str
     stopped_by: str | None
@@ -132,6 +133,7 @@ def round_row(workflow: Workflow) -> RoundRow:
         request_source=text(opening.request.source),
         request_id=text(opening.request.id),
         requester=text(opening.requester.name) or None,
+        actor=None if opening.actor is None else json(opening.actor),
         status=_status(workflow),
         reason=text(round_.reason),
         stopped_by=round_.code,

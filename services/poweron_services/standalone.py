@@ -4,12 +4,11 @@
 """
 
 import asyncio
-import getpass
 import os
 import secrets
 import socket
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import Any, TypeVar
 
@@ -20,7 +19,7 @@ from poweron_events.content import ContentStore
 from poweron_events.errors import Refused, Unavailable
 from poweron_events.log.kafka_clients import reach as reach_kafka
 from poweron_events.log.kafka_settings import KafkaSettings
-from poweron_events.request import RequestIdentity
+from poweron_events.request import Actor, Door, RequestIdentity
 from poweron_events.retry import Backoff, Failure, retry
 from poweron_events.task_cancellation import cancel_task
 from poweron_projections.connection import reach as reach_postgres
@@ -32,7 +31,7 @@ from poweron_services.client.follow import Callbacks, Outcome, not_taken_yet
 from poweron_services.client.fork_request import Forked, ForkWish, fork, plan_fork
 from poweron_services.log_redaction import hide_configured_secrets
 from poweron_services.settings.action_connections import ActionConnections
-from poweron_services.settings.config import Settings
+from poweron_services.settings.config import Settings, local_user
 
 log = structlog.get_logger()
 
@@ -182,16 +181,14 @@ async def _ask_once(
     return await asking()
 
 
+def local_actor(settings: Settings, door: Door) -> Actor:
+    """Return the person who acts through a door with these settings: a claim, since nothing proves it."""
+    return Actor(id=settings.actor, via=door)
+
+
 def local_identity() -> RequestIdentity:
     """Return an identity for a new request by the user of this machine."""
     return RequestIdentity(source=f"/poweron/cli/{local_user()}", id=secrets.token_hex(16))
-
-
-def local_user() -> str:
-    """Return the login name of the user of this machine."""
-    with suppress(OSError, KeyError, ImportError):
-        return getpass.getuser()
-    return "unknown"
 
 
 @asynccontextmanager

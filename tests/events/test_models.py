@@ -172,6 +172,7 @@ def test_a_message_has_the_names_that_dashboards_read() -> None:
         "unread": [],
         "unreadLeftOut": 0,
         "learnings": ["l"],
+        "actor": None,
     }
 
 

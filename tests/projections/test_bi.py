@@ -31,7 +31,7 @@ from poweron_events import topics
 from poweron_events.dead_letter import DeadLetter
 from poweron_events.log import Record
 from poweron_events.log.memory import MemoryLog
-from poweron_events.request import ForkedFrom, Requester
+from poweron_events.request import Actor, ForkedFrom, Requester
 from poweron_events.round_events import RoundCancelled, RoundFailed, Totals
 from poweron_projections import bi
 from poweron_projections.connection import Pool, acquire, connect, schema_of
@@ -101,10 +101,15 @@ def three_workflows(log: MemoryLog) -> list[Told]:
     first, second = At(1), At(1, attempt=2)
     anna, ben = Requester(name="anna"), Requester(name="ben@example.com")
     asked = Told("asked").tell(
-        requested("asked", requester=anna), planned(), first.selection_rejected(), first.selected()
+        requested("asked", requester=anna, actor=Actor(id="anna", via="cli")),
+        planned(),
+        first.selection_rejected(),
+        first.selected(),
     )
     asked.tell(
-        first.parameters(), first.approval_requested(expires_ms=600_000), first.approval_granted("yes", requester=ben)
+        first.parameters(),
+        first.approval_requested(expires_ms=600_000),
+        first.approval_granted("yes", requester=ben, actor=Actor(id="ben@example.com", via="http", verified=True)),
     )
     asked.tell(first.started(), first.done(success=False, outcome="failed", code="not_found", documents=()))
     asked.tell(first.observed(observation=NOTHING_SEEN), first.refined(classification="retry"))
@@ -127,7 +132,7 @@ def three_workflows(log: MemoryLog) -> list[Told]:
     )
     eve = Requester(name="Eve, whose name is a text")
     crashed.tell(
-        cancellation().model_copy(update={"requester": eve}),
+        cancellation().model_copy(update={"requester": eve, "actor": Actor(id=eve.name, kind="service")}),
         At(1).done(2, success=False, outcome="cancelled", documents=()),
     )
     crashed.tell(RoundCancelled(round=1, message="Cancelled as asked.", totals=Totals()))

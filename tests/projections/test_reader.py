@@ -30,7 +30,7 @@ from poweron_events.fold.history import render, reverse_chronological
 from poweron_events.fold.state import ChatMessage
 from poweron_events.log import Message
 from poweron_events.log.memory import MemoryLog
-from poweron_events.request import Spent
+from poweron_events.request import Actor, Spent
 from poweron_events.round_events import RoundCancelled, Totals
 from poweron_events.stream import WorkflowEvent
 from poweron_projections import bootstrap, reader, request_answers
@@ -91,6 +91,7 @@ async def test_a_step_is_one_message_with_its_summary_documents_findings_and_lea
         "unread": [],
         "unreadLeftOut": 0,
         "learnings": ["It is a PDF.", "The total is known."],
+        "actor": None,
     }
 
 
@@ -409,3 +410,15 @@ async def test_rows_of_another_release_are_unavailable_until_they_are_made_anew(
 async def test_a_database_without_tables_is_unavailable(pool: Pool) -> None:
     with pytest.raises(Unavailable):
         await request_answers.answer(pool, SOURCE, "1")
+
+
+async def test_the_history_names_who_asked_and_who_cancelled(log: MemoryLog, pool: Pool) -> None:
+    ada, ben = Actor(id="ada", via="cli"), Actor(id="ben", via="mcp")
+    cancelled = cancellation().model_copy(update={"actor": ben})
+    told = Told().tell(requested(actor=ada), planned(), cancelled)
+    told.tell(RoundCancelled(round=1, message="Cancelled as asked.", totals=Totals()))
+    name = await given(log, pool, told)
+    assert [(entry.kind, entry.actor) for entry in await reader.history(pool, name)] == [
+        ("round_end", ben),
+        ("workflow_start", ada),
+    ]

@@ -178,7 +178,8 @@ def _judge_in_round(workflow: Workflow, recorded: Recorded, event: InRound) -> W
         case CallReserved():
             return reserve(workflow, event)
         case CancellationRequested():
-            return _stop(workflow, "cancelled", event.reason, "cancelled")
+            stopped = _stop(workflow, "cancelled", event.reason, "cancelled")
+            return stopped and stopped._replace(round=stopped.current._replace(cancelled_by=event.actor))
         case DeadlinePassed():
             return _stop(workflow, "failed", TIME_IS_OVER, "deadline")
         case ActionCompleted():

@@ -119,6 +119,7 @@ def _opened(before: Workflow, recorded: Recorded, event: WorkflowRequested | Rou
         status="first",
         round_number=event.round,
         text=event.prompt,
+        actor=event.actor,
         documents_label=request_label(event.round) if event.documents else None,
         documents=event.documents,
     )
@@ -210,6 +211,7 @@ def _round_ended(
         text=event.message,
         told=event.told,
         success=isinstance(event, RoundCompleted),
+        actor=before.current.cancelled_by,
         documents=event.documents,
     )
 

@@ -13,7 +13,7 @@ from poweron_events.codec import dumps, sha256
 from poweron_events.codes import Code
 from poweron_events.envelope import Cause
 from poweron_events.event import AnyCall, CriterionProgress, DocumentRef, FreeText, Model, UnreadDocument
-from poweron_events.request import RoundRequested, WorkflowRequested
+from poweron_events.request import Actor, RoundRequested, WorkflowRequested
 from poweron_events.round_events import AnswerRejected, PlannedAction, TaskPlan, Totals
 from poweron_events.step_events import (
     ActionCompleted,
@@ -90,6 +90,8 @@ class ChatMessage(Model):
     unread: tuple[UnreadDocument, ...] = ()
     unread_left_out: int = 0
     learnings: tuple[FreeText, ...] = ()
+    actor: Actor | None = None
+    """Who asked for the round, or cancelled it; never shown to a model."""
 
 
 class Start(NamedTuple):
@@ -211,6 +213,7 @@ class Round(NamedTuple):
     reason: str = ""
     code: Code | None = None
     """Why the round ends; None while it is running."""
+    cancelled_by: Actor | None = None
     rejected: tuple[AnswerRejected, ...] = ()
     messages: tuple[ChatMessage, ...] = ()
     waited_ms: int = 0

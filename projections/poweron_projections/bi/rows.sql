@@ -44,7 +44,11 @@ SELECT rounds.workflow_id, -- The workflow's id.
        COALESCE(waited.ms, 0)::bigint AS waiting_for_people_ms, -- Milliseconds of this that it waited for approvals.
        first.started_ms - rounds.opened_ms AS plan_ms, -- Milliseconds until its tasks were planned.
        workflows.forked_from IS NOT NULL AS fork, -- Whether its workflow is a fork.
-       CASE WHEN rounds.requester ~ '^[A-Za-z0-9._@+-]{1,64}$' THEN rounds.requester WHEN rounds.requester <> '' THEN 'other' END AS requester -- The person who asked for it, if the request gives one; other if that is not a login name.
+       CASE WHEN rounds.requester ~ '^[A-Za-z0-9._@+-]{1,64}$' THEN rounds.requester WHEN rounds.requester <> '' THEN 'other' END AS requester, -- The person who asked for it, if the request gives one; other if that is not a login name.
+       CASE WHEN rounds.actor->>'id' ~ '^[A-Za-z0-9._@+-]{1,64}$' THEN rounds.actor->>'id' WHEN rounds.actor IS NOT NULL THEN 'other' END AS actor, -- Who asked for it; other if that is not a login name; empty in records of releases before 0.4.
+       rounds.actor->>'kind' AS actor_kind, -- The kind of this actor: person, system or service.
+       rounds.actor->>'via' AS actor_via, -- The door through which the request came: kafka, cli, mcp or http.
+       (rounds.actor->>'verified')::boolean AS actor_verified -- Whether that door authenticated the actor; otherwise these are claims of the sender.
   FROM rounds
   JOIN workflows ON workflows.workflow_id = rounds.workflow_id
   LEFT JOIN tasks first ON first.workflow_id = rounds.workflow_id AND first.round = rounds.round AND first.task = 1
@@ -202,7 +206,9 @@ SELECT workflow_id, -- The workflow's id.
        to_timestamp(approval_due_ms / 1000.0) AS due_at, -- The time limit of the answer.
        to_timestamp(approval_answered_ms / 1000.0) AS answered_at, -- When it was answered; empty if it was not.
        approval_answered_ms - approval_ms AS waiting_ms, -- Milliseconds until the answer.
-       CASE WHEN approval_by ~ '^[A-Za-z0-9._@+-]{1,64}$' THEN approval_by WHEN approval_by <> '' THEN 'other' END AS approver -- The person who answered, if the answer gives one; other if that is not a login name.
+       CASE WHEN approval_by ~ '^[A-Za-z0-9._@+-]{1,64}$' THEN approval_by WHEN approval_by <> '' THEN 'other' END AS approver, -- The person who answered, if the answer gives one; other if that is not a login name.
+       approval_actor->>'via' AS approver_via, -- The door through which the answer came: kafka, cli, mcp or http.
+       (approval_actor->>'verified')::boolean AS approver_verified -- Whether that door authenticated the approver; otherwise it is a claim of the sender.
   FROM steps
  WHERE approval_ms IS NOT NULL;
 
@@ -214,6 +220,10 @@ SELECT workflow_id, -- The workflow's id.
        answer, -- The answer: accepted or refused.
        CASE WHEN answer = 'refused' THEN COALESCE(code, reason) END AS code, -- Why it was refused, as a code; empty if it was accepted.
        CASE WHEN requester ~ '^[A-Za-z0-9._@+-]{1,64}$' THEN requester WHEN requester <> '' THEN 'other' END AS requester, -- The person who asked, if the request gives one; other if that is not a login name.
+       CASE WHEN actor->>'id' ~ '^[A-Za-z0-9._@+-]{1,64}$' THEN actor->>'id' WHEN actor IS NOT NULL THEN 'other' END AS actor, -- Who asked for it; other if that is not a login name; empty in records of releases before 0.4.
+       actor->>'kind' AS actor_kind, -- The kind of this actor: person, system or service.
+       actor->>'via' AS actor_via, -- The door through which the request came: kafka, cli, mcp or http.
+       (actor->>'verified')::boolean AS actor_verified, -- Whether that door authenticated the actor; otherwise these are claims of the sender.
        to_timestamp(time_ms / 1000.0) AS answered_at -- When it was answered.
   FROM requests;
 

@@ -65,6 +65,7 @@ CREATE TABLE rounds (
     request_source text    NOT NULL,
     request_id     text    NOT NULL,
     requester      text,
+    actor          jsonb,
     status         text    NOT NULL,
     reason         text    NOT NULL,
     stopped_by     text,
@@ -111,6 +112,7 @@ CREATE TABLE steps (
     approval        text,
     approval_sha256 text,
     approval_by     text,
+    approval_actor  jsonb,
     approval_reason text,
     approval_ms     bigint,
     approval_due_ms bigint,
@@ -167,6 +169,7 @@ CREATE TABLE messages (
     unread          jsonb   NOT NULL,
     unread_left_out bigint  NOT NULL,
     learnings       jsonb   NOT NULL,
+    actor           jsonb,
     time_ms         bigint  NOT NULL,
     PRIMARY KEY (workflow_id, seq)
 );
@@ -233,6 +236,7 @@ CREATE TABLE requests (
     code        text,
     detail      text    NOT NULL,
     requester   text,
+    actor       jsonb,
     time_ms     bigint  NOT NULL,
     PRIMARY KEY (source, id, workflow_id, seq)
 );

@@ -35,6 +35,7 @@ SELECT workflow_id,
        steps.parameters,
        steps.approval_sha256                             AS parameters_sha256,
        rounds.prompt,
+       rounds.actor,
        to_timestamp(steps.approval_ms / 1000.0)          AS asked,
        to_timestamp(steps.approval_due_ms / 1000.0)      AS expires
   FROM workflows

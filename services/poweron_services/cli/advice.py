@@ -23,7 +23,6 @@ from poweron_services.client.client_errors import (
     UnknownWorkflow,
     WorkflowPending,
 )
-from poweron_services.decider.approval import by_whom
 from poweron_services.settings.config import KEY_VARIABLES, PLACE_VARIABLES
 
 WHERE: Final = (
@@ -110,7 +109,7 @@ def _became(last: LastAnswer | None) -> str:
     when = f"{utc(last.time)} (UTC)"
     if last.approver is None:
         return f"{step} expired at {when}, which counts as denied. "
-    return f"{step} was {last.status} by {by_whom(last.approver)} at {when}. "
+    return f"{step} was {last.status} by {last.approver} at {when}. "
 
 
 # --- by code --------------------------------------------------------------------------------------

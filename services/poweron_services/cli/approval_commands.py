@@ -10,7 +10,6 @@ from pydantic import JsonValue
 from rich.console import Console
 from rich.text import Text
 
-from poweron_events.request import Requester
 from poweron_projections import reader
 from poweron_projections.entries import ApprovalEntry, DocumentEntry
 from poweron_services.cli.arguments import AsJson, Limit, WorkflowId
@@ -22,7 +21,7 @@ from poweron_services.cli.query_commands import bring_rows_on
 from poweron_services.client.approve import ApprovalOutcome, Decision, answer, answer_to, waiting_approval
 from poweron_services.client.follow import Callbacks
 from poweron_services.settings.config import Settings
-from poweron_services.standalone import local_identity, local_user, open_connections
+from poweron_services.standalone import local_actor, local_identity, open_connections
 
 
 @sentences()
@@ -65,6 +64,7 @@ def shown(entry: ApprovalEntry, documents: Sequence[DocumentEntry] = (), width: 
     heading = Text(f"Workflow {entry.workflow_id}: {one_line(entry.action)}\n", style="bold")
     lines = [
         _beside("  asked for:  ", entry.prompt, width),
+        *([_beside("  asked by:   ", entry.actor.described, width)] if entry.actor else []),
         _beside("  objective:  ", entry.objective, width),
         *(_beside("  documents:  ", line, width) for line in _lists(entry.parameters, documents)),
         f"  waits since {utc(entry.asked)}, until {utc(entry.expires)} (UTC)",
@@ -152,7 +152,7 @@ async def _answer(
         stderr.print(shown(waiting, await reader.documents(connections.pool, workflow), _width(stderr)))
         return await answer(
             connections,
-            answer_to(waiting, decision, reason=reason, approver=Requester(name=local_user())),
+            answer_to(waiting, decision, reason=reason, approver=local_actor(settings, "cli")),
             identity=local_identity(),
             callbacks=Callbacks(requested=sent.append, untaken=tell_untaken),
         )

@@ -30,8 +30,8 @@ from poweron_services.settings.config import Settings, wrong_language
 from poweron_services.standalone import (
     check_content,
     check_files,
+    local_actor,
     local_identity,
-    local_user,
     open_connections,
     run_request,
 )
@@ -203,7 +203,8 @@ def ask(
             connections=tuple(dict.fromkeys(connection or [])),
             budgets=_budgets(max_tokens, max_cost, max_workflow_tokens, max_workflow_cost),
             user_language=language,
-            requester=Requester(name=local_user(), language=settings.language),
+            requester=Requester(name=settings.actor, language=settings.language),
+            actor=local_actor(settings, "cli"),
         )
         attachments = files.read(document or [])
         code = _run(

@@ -4,7 +4,6 @@ from typing import Annotated
 
 import typer
 
-from poweron_events.request import Requester
 from poweron_services.cli.arguments import AsJson, WorkflowId
 from poweron_services.cli.context import FAILED, NOTHING_YET
 from poweron_services.cli.error_messages import check_id, check_reason, load_settings, run_work, sentences
@@ -14,7 +13,7 @@ from poweron_services.client.cancel import cancel as cancel_round
 from poweron_services.client.client_errors import PendingRequest
 from poweron_services.client.follow import Callbacks, Outcome
 from poweron_services.settings.config import Settings
-from poweron_services.standalone import local_identity, local_user, open_connections
+from poweron_services.standalone import local_actor, local_identity, open_connections
 
 
 def cancel(
@@ -50,7 +49,7 @@ async def _cancel(settings: Settings, workflow: str, reason: str, sent: list[str
             connections,
             workflow,
             reason=reason,
-            requester=Requester(name=local_user()),
+            actor=local_actor(settings, "cli"),
             identity=local_identity(),
             callbacks=Callbacks(Narrator(), sent.append, tell_untaken, pending=_tell_pending),
         )

@@ -213,7 +213,7 @@ def tell_untaken(asked: AskedFor) -> None:
 
 def _by(answer: ApprovalGranted | ApprovalDenied) -> str:
     because = f": {answer.reason}" if answer.reason else ""
-    return f"by {by_whom(answer.requester)}{because}"
+    return f"by {by_whom(answer)}{because}"
 
 
 def _parameters(event: ParametersSet) -> str:

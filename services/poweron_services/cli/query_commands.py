@@ -18,6 +18,7 @@ from poweron_events.event import PREFIX
 from poweron_events.fold.evolve import evolve
 from poweron_events.fold.state import Workflow
 from poweron_events.log import Record
+from poweron_events.request import Actor
 from poweron_projections import reader
 from poweron_projections.entries import ApprovalEntry, DeadLetterEntry, EventEntry, HistoryEntry, WorkflowSummary
 from poweron_projections.verify import catch_up
@@ -159,6 +160,7 @@ def _print_entry(entry: HistoryEntry) -> None:
         print_beside(stdout, margin, text)
         margin = Text("      ")
     details = [
+        *([f"by: {entry.actor.described}"] if entry.actor else []),
         *([f"error: {entry.error}"] if entry.error else []),
         *(f"finding: {finding}" for finding in entry.findings),
         *(f"link: {link}" for link in entry.links),
@@ -203,6 +205,8 @@ def _print_event(event: EventEntry, *, as_json: bool) -> None:
     line = Text(f"{event.seq:>4}  {event.time[11:23]}  {event.partition:>2}/{event.offset:<6}", style="dim")
     line.append(f"{one_line(event.type).removeprefix(PREFIX):<28}", style="bold")
     line.append(event.verdict, style="green" if event.verdict == "accepted" else "yellow")
+    if isinstance(event.data, dict) and event.data.get("actor"):
+        line.append(f"  by {one_line(Actor.model_validate(event.data['actor']).described)}")
     stdout.print(line)
 
 

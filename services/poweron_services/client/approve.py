@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from poweron_events.codes import Code
-from poweron_events.request import RequestApproval, Requester, RequestIdentity, RequestRefused
+from poweron_events.request import Actor, RequestApproval, Requester, RequestIdentity, RequestRefused
 from poweron_events.step_events import ApprovalDenied, ApprovalGranted
 from poweron_projections import reader
 from poweron_projections.entries import ApprovalEntry, EventEntry
@@ -14,6 +14,7 @@ from poweron_services.client.client_errors import LastAnswer, NothingToApprove
 from poweron_services.client.connect import Connections
 from poweron_services.client.follow import Callbacks, send_and_wait
 from poweron_services.client.workflow_snapshot import read_snapshot, verified_records
+from poweron_services.decider.approval import by_whom
 
 Decision = Literal["approve", "deny"]
 
@@ -48,7 +49,7 @@ async def waiting_approval(connections: Connections, workflow_id: str) -> Approv
     return approvals[0]
 
 
-def answer_to(entry: ApprovalEntry, decision: Decision, *, reason: str, approver: Requester) -> RequestApproval:
+def answer_to(entry: ApprovalEntry, decision: Decision, *, reason: str, approver: Actor) -> RequestApproval:
     """Build the answer to exactly what was shown: it names the step and the hash of its parameters."""
     place = {name: getattr(entry, name) for name in ("round", "task", "attempt", "step")}
     return RequestApproval(
@@ -57,7 +58,8 @@ def answer_to(entry: ApprovalEntry, decision: Decision, *, reason: str, approver
         parameters_sha256=entry.parameters_sha256,
         decision=decision,
         reason=reason,
-        requester=approver,
+        requester=Requester(name=approver.id),
+        actor=approver,
     )
 
 
@@ -113,6 +115,6 @@ def _as_last_answer(record: EventEntry) -> LastAnswer:
         task=event.task,
         step=event.step,
         status="expired" if is_expired else "approved" if is_granted else "denied",
-        approver=None if is_expired else event.requester,
+        approver=None if is_expired else by_whom(event),
         time=record.time,
     )

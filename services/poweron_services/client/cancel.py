@@ -10,7 +10,7 @@ from poweron_events import topics
 from poweron_events.codec import InvalidRequest, Undecodable, decode_request, request_address
 from poweron_events.errors import Refused, Unavailable
 from poweron_events.log import EventLog, Record
-from poweron_events.request import RequestCancellation, Requester, RequestIdentity, RequestRound, RequestWorkflow
+from poweron_events.request import Actor, RequestCancellation, Requester, RequestIdentity, RequestRound, RequestWorkflow
 from poweron_projections.workflow_check import checked_records
 from poweron_services.client.client_errors import PendingRequest, RoundEnded, UnknownWorkflow, WorkflowPending
 from poweron_services.client.connect import Connections
@@ -23,7 +23,7 @@ async def cancel(
     workflow_id: str,
     *,
     reason: str,
-    requester: Requester,
+    actor: Actor,
     identity: RequestIdentity,
     callbacks: Callbacks,
 ) -> Outcome:
@@ -36,7 +36,7 @@ async def cancel(
         connections: where to send the cancellation.
         workflow_id: a UUID in lower case.
         reason: shown in the history; may be empty.
-        requester: who cancels.
+        actor: who cancels.
         identity: the sender's source and own id of this cancellation, never used before.
         callbacks: called with what happens meanwhile.
 
@@ -51,7 +51,10 @@ async def cancel(
     """
     snapshot, pending = await _find_round(connections, workflow_id)
     round_ = snapshot.last_round if pending is None else snapshot.last_round + 1
-    request = RequestCancellation(workflow_id=workflow_id, round=round_, reason=reason, requester=requester)
+    requester = Requester(name=actor.id)
+    request = RequestCancellation(
+        workflow_id=workflow_id, round=round_, reason=reason, requester=requester, actor=actor
+    )
     if pending is not None:
         callbacks.pending(pending)
     began = time.monotonic()

@@ -22,7 +22,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from poweron_events.errors import Refused, Unavailable, Unserved
-from poweron_events.request import Requester
 
 AskedFor = Literal["request", "cancellation", "answer"]
 """What was sent: a request that opens a round, the cancellation of a round, or the answer to an approval."""
@@ -115,8 +114,8 @@ class LastAnswer:
     task: int
     step: int
     status: Literal["approved", "denied", "expired"]
-    approver: Requester | None
-    """Who answered; None if the approval expired."""
+    approver: str | None
+    """The name of the person who answered; None if the approval expired."""
     time: str
     """When, as RFC 3339 in UTC."""
 

@@ -13,7 +13,7 @@ from typing import Final, get_args
 
 from poweron_events.errors import Refused
 from poweron_events.fold.state import Opening, Workflow, parameters_sha256, step_place
-from poweron_events.request import MAX_PATTERNS, Requester, TaskType
+from poweron_events.request import MAX_PATTERNS, TaskType
 from poweron_events.step_events import ApprovalDenied, ApprovalGranted, ApprovalRequested
 from poweron_services.decider.validation import NotAllowed, matches
 
@@ -93,15 +93,16 @@ def expired(workflow: Workflow) -> ApprovalDenied:
     return ApprovalDenied(**step_place(workflow), parameters_sha256=parameters_sha256(workflow), reason=EXPIRED)
 
 
-def by_whom(requester: Requester) -> str:
-    return requester.name or "somebody who gave no name"
+def by_whom(answer: ApprovalGranted | ApprovalDenied) -> str:
+    """Return the name of the person who answered."""
+    return (answer.actor.id if answer.actor else answer.requester.name) or "somebody who gave no name"
 
 
 def _denial(event: ApprovalDenied) -> NotApproved:
     if event.request is None:
         return NotApproved(event.reason, code="approval_expired")
     because = f": {event.reason}" if event.reason else ", without a reason."
-    sentence = " ".join(f"The action was denied by {by_whom(event.requester)}{because}".split())
+    sentence = " ".join(f"The action was denied by {by_whom(event)}{because}".split())
     return NotApproved(sentence, code="approval_denied")
 
 

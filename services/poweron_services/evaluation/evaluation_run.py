@@ -15,7 +15,7 @@ from poweron_services.client.connect import Connections
 from poweron_services.client.follow import Callbacks
 from poweron_services.evaluation.run_file import KeptAnswer, TableRequest
 from poweron_services.settings.config import Settings
-from poweron_services.standalone import local_identity, local_user, while_serving
+from poweron_services.standalone import local_actor, local_identity, while_serving
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +89,9 @@ async def _ask(
 ) -> KeptAnswer:
     """Send one request as `poweron ask` does and return its answer; an error does not affect other requests."""
     workflow_ids = list[str]()
-    opening = RequestWorkflow(
-        prompt=request.prompt, requester=Requester(name=local_user(), language=connections.settings.language)
-    )
+    settings = connections.settings
+    requester = Requester(name=settings.actor, language=settings.language)
+    opening = RequestWorkflow(prompt=request.prompt, requester=requester, actor=local_actor(settings, "cli"))
     callbacks = Callbacks(on_record, workflow_ids.append)
     try:
         await ask(connections, opening, documents, identity=local_identity(), callbacks=callbacks)

@@ -13,6 +13,7 @@ from poweron_events.fold.partial import Stub
 from poweron_events.fold.state import Opening
 from poweron_events.request import (
     MAX_PATTERNS,
+    Actor,
     Budgets,
     CancellationRequested,
     ForkedFrom,
@@ -151,7 +152,11 @@ def cancellation_of(event: WorkflowEvent, received: ReceivedRequest) -> Cancella
 def cancellation(identity: RequestIdentity, request: RequestCancellation) -> CancellationRequested:
     """The cancellation as an event."""
     return CancellationRequested(
-        round=request.round, request=identity, reason=request.reason, requester=request.requester
+        round=request.round,
+        request=identity,
+        reason=request.reason,
+        requester=request.requester,
+        actor=claimed_actor(request, identity),
     )
 
 
@@ -189,12 +194,26 @@ def approval_answer(identity: RequestIdentity, request: RequestApproval) -> Appr
         parameters_sha256=request.parameters_sha256,
         reason=request.reason,
         requester=request.requester,
+        actor=claimed_actor(request, identity),
         request=identity,
     )
 
 
+def claimed_actor(request: Terms | RequestCancellation | RequestApproval, identity: RequestIdentity) -> Actor:
+    """Who sent a request, as a claim: Kafka does not say which client wrote a record (docs/security.md).
+
+    A request without an actor comes from the requester that it names, or else from the service that is its source.
+    """
+    if request.actor is not None:
+        return request.actor.model_copy(update={"verified": False})
+    if request.requester.name:
+        return Actor(id=request.requester.name)
+    return Actor(id=identity.source, kind="service")
+
+
 def terms(
     request: Terms,
+    identity: RequestIdentity,
     before: Opening | None = None,
     *,
     marks: Collection[str],
@@ -209,6 +228,7 @@ def terms(
     result: dict[str, Any] = {name: getattr(request, name) for name in Terms.model_fields}
     if before is not None:
         result["budgets"] = before.budgets.of_next_round(request.budgets)
+    result["actor"] = claimed_actor(request, identity)
     result["allowed_methods"] = lists.joined_allowed(request.allowed_methods)
     result["denied_methods"] = _denied(lists.joined_denied(request.denied_methods))
     result["approve"] = joined(request.approve, marks, before.approve if before else ())

@@ -114,7 +114,7 @@ class RequestJudge:
             workflow_mode=request.workflow_mode,
             documents=await store_documents(self.content, workflow, 1, request.documents),
             request=identity,
-            **self._terms(request),
+            **self._terms(request, identity),
         )
 
     async def _open_round(
@@ -132,7 +132,7 @@ class RequestJudge:
             documents=await store_documents(self.content, workflow, last + 1, request.documents),
             request=identity,
             earlier=await self._earlier(workflow, last),
-            **self._terms(request, await self.queries.opening(workflow, last)),
+            **self._terms(request, identity, await self.queries.opening(workflow, last)),
         )
 
     async def _check_fork(self, request: RequestWorkflow | RequestRound) -> None:
@@ -163,9 +163,10 @@ class RequestJudge:
         spent = await self.queries.spent(workflow, last_round)
         return await summarise_rounds(last_round, messages, spent, partial(self.content.put, workflow))
 
-    def _terms(self, request: Terms, before: Opening | None = None) -> dict[str, Any]:
-        language = self.default_language
-        terms = judgement.terms(request, before, marks=self.marks, default_language=language, lists=self.lists)
+    def _terms(self, request: Terms, identity: RequestIdentity, before: Opening | None = None) -> dict[str, Any]:
+        terms = judgement.terms(
+            request, identity, before, marks=self.marks, default_language=self.default_language, lists=self.lists
+        )
         judgement.check_prices(terms["budgets"], self.unpriced)
         return terms
 

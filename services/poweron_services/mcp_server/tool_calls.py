@@ -46,7 +46,8 @@ from poweron_services.mcp_server.tool_shapes import (
     running_state,
     workflow_state,
 )
-from poweron_services.standalone import local_user
+from poweron_services.settings.config import Settings, local_user
+from poweron_services.standalone import local_actor
 
 Result = TypeVar("Result")
 
@@ -153,11 +154,9 @@ class ToolCalls:
     async def _ask(
         self, connections: Connections, arguments: AskArguments, files: list[File], tell: Told
     ) -> WorkflowState:
-        request: OpeningRequest = _request(arguments, connections.settings.language)
+        request: OpeningRequest = _request(arguments, connections.settings)
         if arguments.workflow_id is not None:
-            request = await follow_up(
-                connections, _request(arguments, connections.settings.language), arguments.workflow_id
-            )
+            request = await follow_up(connections, _request(arguments, connections.settings), arguments.workflow_id)
         watching = _Watching(tell, self.narrated, waits=arguments.wait_seconds > 0)
         work = asyncio.create_task(ask(connections, request, files, identity=_identity(), callbacks=watching.callbacks))
         async with watching.telling_amounts(connections.progress):
@@ -254,7 +253,7 @@ class _Watching:
             await asyncio.gather(cancel_task(work), cancel_task(enough))
 
 
-def _request(arguments: AskArguments, language: str | None) -> RequestWorkflow:
+def _request(arguments: AskArguments, settings: Settings) -> RequestWorkflow:
     format_sentence = f"\n\nGive the result as {' and '.join(arguments.formats)}." if arguments.formats else ""
     cost = None if arguments.max_cost_usd is None else round(arguments.max_cost_usd * NANO)
     return RequestWorkflow(
@@ -262,7 +261,8 @@ def _request(arguments: AskArguments, language: str | None) -> RequestWorkflow:
         max_steps=arguments.max_steps,
         budgets=Budgets(round_tokens=arguments.max_tokens, round_cost_nano_usd=cost),
         user_language=arguments.language,
-        requester=Requester(name=local_user(), language=language),
+        requester=Requester(name=settings.actor, language=settings.language),
+        actor=local_actor(settings, "mcp"),
     )
 
 
@@ -305,7 +305,8 @@ async def _approve(connections: Connections, arguments: ApproveArguments) -> App
             "The tool `workflow` shows them.",
             code="other_parameters",
         )
-    request = answer_to(waiting, arguments.decision, reason=arguments.reason, approver=Requester(name=local_user()))
+    approver = local_actor(connections.settings, "mcp")
+    request = answer_to(waiting, arguments.decision, reason=arguments.reason, approver=approver)
     outcome = await answer(connections, request, identity=_identity(), callbacks=Callbacks())
     return ApprovalState(
         workflow_id=arguments.workflow_id, status=outcome.status, code=outcome.code, detail=outcome.detail

@@ -1,8 +1,10 @@
 """The settings: read once from the environment, then passed on as values."""
 
+import getpass
 import os
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import replace
 from decimal import Decimal
 from difflib import get_close_matches
@@ -40,6 +42,13 @@ def default_home() -> Path:
     """Return the folder in which PowerOn keeps its data by default."""
     data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
     return Path(data) / "poweron"
+
+
+def local_user() -> str:
+    """Return the login name of the user of this machine."""
+    with suppress(OSError, KeyError, ImportError):
+        return getpass.getuser()
+    return "unknown"
 
 
 Provider = Literal["openai", "openai-responses", "anthropic", "mistral", "azure", "ollama"]
@@ -155,6 +164,8 @@ class Settings(SecretSettings, ActionVariables, SearchVariables, WebVariables):
     """Prices of models in US dollars per million tokens, as `MODEL=PROMPT,ANSWER`, separated by commas."""
     unpriced_models: Literal["refuse", "allow"] = "refuse"
     """Whether a money budget is accepted if a model in use has no price, which then counts as free."""
+    actor: str = Field(default_factory=local_user, min_length=1, max_length=255)
+    """Who acts with these settings; unset: the login name of the user of this machine."""
     language: str | None = None
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     concurrency: int = Field(default=64, ge=1)

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from builders import requested
 from poweron_events.catalog import CATALOG, meaningless
-from poweron_events.request import RequestApproval, Requester, RequestIdentity
+from poweron_events.request import Actor, RequestApproval, Requester, RequestIdentity
 from poweron_events.step_events import ApprovalDenied, ApprovalGranted
 from poweron_projections.request_answers import StepApproval
 from poweron_services.decider.approval import Approval, joined
@@ -72,6 +72,20 @@ def test_an_answer_keeps_who_gave_it_and_why_and_to_which_parameters(decision: s
         HASH,
         asked,
     )
+
+
+@pytest.mark.parametrize(
+    ("fields", "actor"),
+    [
+        ({"actor": Actor(id="ada", via="cli")}, Actor(id="ada", via="cli")),
+        ({"actor": Actor(id="root", roles=("admin",), verified=True)}, Actor(id="root", roles=("admin",))),
+        ({"requester": Requester(name="Ada")}, Actor(id="Ada")),
+        ({}, Actor(id="/tests", kind="service")),
+    ],
+)
+def test_an_actor_is_recorded_as_a_claim_that_no_door_has_verified(fields: dict[str, Any], actor: Actor) -> None:
+    answered = approval_answer(RequestIdentity(source="/tests", id="1"), request(**fields))
+    assert answered.actor == actor
 
 
 # --- which actions wait --------------------------------------------------------------------------------

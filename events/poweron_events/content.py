@@ -148,7 +148,7 @@ class ContentStore:
         path = f"{workflow_id}/{CLEARING}"
         if not await self._create(path, b""):
             if await self._is_cleared_up(workflow_id):
-                raise Conflict(f"The content of workflow {workflow_id} is being cleared up by somebody else")
+                raise Conflict(f"The content of workflow {workflow_id} is being cleaned up by another process")
             await self.remove([path])
             await self._create(path, b"")
         try:

@@ -111,7 +111,7 @@ async def test_an_assistant_hands_over_work_reads_its_audit_trail_and_passes_on_
             state = asked.structured_content
             workflow, waits = state["workflowId"], state["waitsFor"]
             assert (state["status"], waits["action"]) == ("waiting_approval", "ai.process")
-            assert said[0] == f"Workflow {workflow} stands; `poweron cancel {workflow}` cancels it."
+            assert said[0] == f"Workflow {workflow} is requested; `poweron cancel {workflow}` cancels it."
             assert any("ai.process waits for a person" in sentence for sentence in said)
             names = [each["documentName"] for each in (await shell("documents", workflow, "--json")).lines]
             assert names == ["note.txt", "b.txt", "c.bin"]

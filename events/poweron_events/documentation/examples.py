@@ -227,7 +227,7 @@ EXAMPLES: Final[tuple[Event, ...]] = (
         request=RequestIdentity(source=SOURCE, id="4716"),
     ),
     ApprovalDenied(
-        round=1, task=1, attempt=1, step=1, parameters_sha256=SHA256, reason="Nobody answered within a day."
+        round=1, task=1, attempt=1, step=1, parameters_sha256=SHA256, reason="No one answered within a day."
     ),
     ActionStarted(
         round=1,

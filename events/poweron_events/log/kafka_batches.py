@@ -1,7 +1,8 @@
 """Batches of records as Kafka delivers them, decompressed up to a limit.
 
 aiokafka decompresses a batch in one piece, regardless of the resulting size: 19 kB can become 600 MB.
-PowerOn's consumers receive one record instead of a batch that is too large, and continue after it (decision 69).
+PowerOn's consumers receive one record instead of a batch that is too large, and continue after it
+(docs/decisions/0069).
 """
 
 import hashlib
@@ -151,7 +152,7 @@ def _stand(batch: Any, raw: memoryview, why: str) -> _Stand:
     first = last if raw[_MAGIC_AT] < 2 else batch.base_offset
     said = (
         f"the batch of records at offsets {first} to {last} {why}; "
-        f"it has {len(compressed):,} bytes as it stands, with the SHA-256 {hashlib.sha256(compressed).hexdigest()}"
+        f"it has {len(compressed):,} bytes as stored, with the SHA-256 {hashlib.sha256(compressed).hexdigest()}"
     )
     return _Stand(last, _newest(batch, raw), UnreadableBatch(said.encode()))
 

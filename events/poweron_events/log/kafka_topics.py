@@ -142,7 +142,7 @@ class _OurTopics:
         if code and error is not TopicAlreadyExistsError:
             raise Unavailable(
                 f"Topic {name!r} is not there, and Kafka did not let us make it ({error.__name__}); "
-                "somebody who may create topics makes it by starting any command of PowerOn"
+                "a user with the right to create topics creates it by starting any command of PowerOn"
             )
 
     async def offer(self, topic: Topic) -> None:

@@ -58,7 +58,7 @@ _UNREAD: Final = {
 
 _UNMERGED: Final = {
     "en": (
-        "The answers from the parts were not put together, they stand one after the other.",
+        "The answers from the parts were not combined; they follow one another.",
         "They are text, because they make no valid {wanted}.",
     ),
     "de": (

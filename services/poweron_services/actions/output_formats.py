@@ -141,7 +141,7 @@ def check_format(text: str, output_format: OutputFormat) -> None:
         elif output_format == "csv":
             _check_csv(text)
         elif output_format == "text" and (match := _MARKDOWN.search(text)):
-            raise _invalid(f"The output is not plain text: the markdown {match[0][:40]!r} stands in it.")
+            raise _invalid(f"The output is not plain text: it contains the markdown {match[0][:40]!r}.")
         elif output_format == "html":
             _check_html(text)
     except (orjson.JSONDecodeError, csv.Error) as error:
@@ -151,16 +151,16 @@ def check_format(text: str, output_format: OutputFormat) -> None:
 def _check_csv(text: str) -> None:
     rows = [row for row in csv.reader(io.StringIO(text), strict=True) if row]
     if any(len(row) == 1 and row[0].startswith(FENCE) for row in rows):
-        raise _invalid("The output is not valid CSV: a code fence stands in it.")
+        raise _invalid("The output is not valid CSV: it contains a code fence.")
     if len({len(row) for row in rows}) > 1:
         raise _invalid("The output is not valid CSV: its rows differ in their number of cells.")
 
 
 def _check_html(text: str) -> None:
     if not _ELEMENT.search(text):
-        raise _invalid("The output is not HTML: no element such as <p> or <table> stands in it.")
+        raise _invalid("The output is not HTML: it contains no element such as <p> or <table>.")
     if FENCE in text:
-        raise _invalid("The output is not HTML: a code fence stands in it.")
+        raise _invalid("The output is not HTML: it contains a code fence.")
     if not nh3.clean(text, tags=set(), clean_content_tags={"script", "style", "title"}).strip():
         raise _invalid("The output is not HTML that can be shown: without scripts and styles no text is left.")
 

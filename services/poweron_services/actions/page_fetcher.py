@@ -31,7 +31,7 @@ _WRITABLE: Final = re.compile(r"https?://[!-~]+")
 _BEFORE_HOST: Final = re.compile(r"https?://(?:[^/?#]*@)?", re.IGNORECASE)
 AT_ONCE: Final = 16  # pages in flight at once; each host has limits of its own
 LEAST_BEHIND_OBSTACLE: Final = 200  # characters: a shorter text is the obstacle, not what is behind it
-UNKNOWN: Final = "Its address stands neither in the request nor among the links of an earlier result."
+UNKNOWN: Final = "Its address is neither in the request nor among the links of an earlier result."
 MAX_TITLE: Final = 300  # characters
 
 _OBSTACLES: Final[dict[Obstacle, tuple[Code, str]]] = {

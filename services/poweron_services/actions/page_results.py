@@ -123,7 +123,7 @@ def _places(pages: Sequence[GatheredPage]) -> set[str]:
 
 def _duplicate_notes(pages: Sequence[GatheredPage]) -> list[str]:
     return [
-        f"{shown(page.page.url)!r} and {shown(other)!r} hold the same text; it stands here once."
+        f"{shown(page.page.url)!r} and {shown(other)!r} hold the same text; it is shown once."
         for page in pages
         for other in page.also_at
     ]

@@ -89,7 +89,7 @@ class ServerTool:
         except MCPError as error:
             return self.tool.server.redaction.redacted_in(said_no(self.spec.name, error.error.message))
         outcome = await asyncio.to_thread(self._finish, result)
-        flood = f"The server sent {unasked} messages that nobody asked for; they were left out."
+        flood = f"The server sent {unasked} messages that were not asked for; they were left out."
         return replace(outcome, notes=(flood, *outcome.notes)) if unasked >= MAX_UNASKED else outcome
 
     def _finish(self, result: "CallToolResult") -> Done:

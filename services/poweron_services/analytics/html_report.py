@@ -97,7 +97,7 @@ def _tiles(figures: Figures) -> str:
         (duration(figures.one("durations")["p50_ms"]), "median time of a request, without waiting for people"),
         (money(cost), "for models"),
         (money(cost / tasks) if tasks else "–", "for each completed task"),
-        (f"{figures.one('dead')['dead_letters']:,}", "records that nobody can read"),
+        (f"{figures.one('dead')['dead_letters']:,}", "records that cannot be read"),
     )
     return "".join(f'<div class="tile"><b>{escape(value)}</b>{escape(label)}</div>' for value, label in tiles)
 

@@ -132,18 +132,18 @@ _OVERRULE: Final[Mapping[Filled, Callable[[Values, Workflow], frozenset[str]]]] 
 
 _SENTENCES: Final[Mapping[Code, Mapping[str, str]]] = {
     "answer_cut_off": {
-        "en": "The final message was cut off at the limit of its length. These are the results as they stand:",
+        "en": "The final message was cut off at the limit of its length. These are the results as they are:",
         "de": "Die Schlussnachricht wurde an der Grenze ihrer Länge abgeschnitten. Dies sind die Ergebnisse selbst:",
     },
     "prompt_too_long": {
         "en": "The final message was cut off, since prompt and message are longer than what the model takes. "
-        "These are the results as they stand:",
+        "These are the results as they are:",
         "de": "Die Schlussnachricht wurde abgeschnitten, da Prompt und Nachricht länger sind, als das Modell fasst. "
         "Dies sind die Ergebnisse selbst:",
     },
     "answer_refused": {
         "en": "The final message was filtered: the model, or a filter of its provider, would not write it. "
-        "These are the results as they stand:",
+        "These are the results as they are:",
         "de": "Die Schlussnachricht wurde gefiltert: Das Modell oder ein Filter seines Anbieters lehnte sie ab. "
         "Dies sind die Ergebnisse selbst:",
     },

@@ -229,7 +229,7 @@ def allowance(workflow: Workflow, calls: Sequence[AnyCall] = ()) -> Allowance | 
 def price_unknown(models: Collection[str]) -> str:
     """The sentence which says that a budget of money cannot be enforced, since prices are unknown."""
     price = "price" if len(models) == 1 else "prices"
-    return f"A budget of money cannot hold: nobody says the {price} of {' and '.join(sorted(models))}."
+    return f"A budget of money cannot hold: no price list has the {price} of {' and '.join(sorted(models))}."
 
 
 def retries_used_up(workflow: Workflow) -> Stop | None:

@@ -98,7 +98,7 @@ def _row(score: ModelScore) -> str:
 def _miss_lines(answer: JudgedAnswer) -> Iterator[str]:
     prefix = f"- line {answer.kept.line}, {_cell(answer.kept.model)}, {answer.kept.workflow_id or 'never sent'}:"
     if answer.trouble is not None:
-        yield f"{prefix} nobody can say. {answer.trouble.removesuffix('.')}."
+        yield f"{prefix} inconclusive. {answer.trouble.removesuffix('.')}."
     yield from (f"{prefix} {_sentence(miss)}" for miss in answer.missed)
 
 
@@ -106,7 +106,7 @@ def _sentence(miss: Miss) -> str:
     if miss.expectation == "contains":
         text = miss.expected if len(miss.expected) <= MAX_FOUND else f"{miss.expected[:MAX_FOUND]}…"
         place = "the message or a document" if miss.is_known else "what is left; a document of the answer was erased"
-        return f"{text!r} does not stand in {place}."
+        return f"{text!r} is not in {place}."
     if miss.expectation == "maxSteps":
         return f"it took {miss.found} steps, where at most {miss.expected} may be taken."
     if miss.expectation == "actions":

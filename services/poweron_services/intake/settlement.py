@@ -122,5 +122,5 @@ class Settlement:
 
 
 async def _refuse_as_superseded(identity: RequestIdentity) -> RequestRefused:
-    detail = "What this request was answered with had no effect, twice: events of somebody else came before it."
+    detail = "What this request was answered with had no effect, twice: other events came before it."
     return Refusal("answer_superseded", detail).event(identity)

@@ -205,13 +205,13 @@ class _Watching:
         self._narrated = narrate
         self._waits = waits
         self._enough = asyncio.Event()
-        self._stands = asyncio.Event()
+        self._requested = asyncio.Event()
         self._workflow: Workflow | None = None
 
     def _note_request(self, workflow_id: str) -> None:
         self.workflow_id = workflow_id
-        self._stands.set()
-        self._told(f"Workflow {workflow_id} stands; `poweron cancel {workflow_id}` cancels it.")
+        self._requested.set()
+        self._told(f"Workflow {workflow_id} is requested; `poweron cancel {workflow_id}` cancels it.")
 
     def _hear(self, record: Heard) -> None:
         self._workflow = record.workflow
@@ -236,7 +236,7 @@ class _Watching:
             await cancel_task(telling)
 
     async def _tell_amounts(self, topic: ProgressTopic) -> None:
-        await self._stands.wait()
+        await self._requested.wait()
         async with aclosing(follow_amounts(topic, self.workflow_id, lambda: self._workflow)) as amounts:
             async for text in amounts:
                 self._told(text)

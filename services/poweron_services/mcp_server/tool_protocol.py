@@ -143,7 +143,7 @@ def _is_text(mime_type: str) -> bool:
 
 INSTRUCTIONS: Final = (
     "PowerOn does work in steps: it reads documents, searches the web, answers with sources and writes reports. "
-    "Each step stands in an audit trail. Hand work over with `ask`; look at it with `workflow` and `history`. "
+    "Each step is in an audit trail. Hand work over with `ask`; look at it with `workflow` and `history`. "
     "Where an action waits for a person show them its parameters in full, and pass on with `approve` what they decide. "
     "Never decide for them."
 )
@@ -177,8 +177,8 @@ TOOLS: Final[Mapping[str, _Tool]] = {
     "ask": _Tool(
         "Ask PowerOn for work",
         "Hand over work with its documents, or follow up on a workflow. Waits for the end unless `waitSeconds` is 0; "
-        "whoever stops waiting cancels nothing: the workflow goes on, and `poweron cancel ID` cancels it. "
-        "The result says how it stands, and holds the documents that were written.",
+        "to stop waiting cancels nothing: the workflow continues, and `poweron cancel ID` cancels it. "
+        "The result has its state and the documents that were written.",
         AskArguments,
         WorkflowState,
         types.ToolAnnotations(
@@ -187,7 +187,7 @@ TOOLS: Final[Mapping[str, _Tool]] = {
     ),
     "workflow": _Tool(
         "Look at a workflow",
-        "How a workflow stands: its outcome and documents, or what it waits for.",
+        "The state of a workflow: its outcome and documents, or what it waits for.",
         WorkflowArguments,
         WorkflowState,
         _READS,

@@ -67,7 +67,7 @@ class PermissionCheck:
                 return CheckedPrompt("same")
             first_difference = first_difference or " ".join(changes)
         if event.outcome == "denied" and event.code == "action_not_allowed":
-            return CheckedPrompt("inconclusive", "The lists of the process that refused it stand in no event.")
+            return CheckedPrompt("inconclusive", "No event records the lists of the process that refused it.")
         return self._as_far_as_known("differs", first_difference)
 
     def _as_far_as_known(self, sameness: str, detail: str) -> CheckedPrompt:

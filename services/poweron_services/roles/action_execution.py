@@ -380,7 +380,9 @@ async def _without_secrets(
         return outcome, await secrets.hidden_in(done)
     except ValueError:
         log.error("result_held_secret", workflow_id=workflow.id)  # noqa: TRY400 - the error may repeat it
-        message = "The action ended, but its result held a secret where nothing else can stand; it was not kept."
+        message = (
+            "The action ended, but its result, which held a secret in a field that cannot be redacted, was not stored."
+        )
         return "unknown" if outcome == "unknown" else "failed", failed(message, "result_not_stored")
 
 

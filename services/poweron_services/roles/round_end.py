@@ -181,7 +181,7 @@ def _in_its_place(workflow: Workflow, prompt: MessagePrompt, code: Code) -> str:
 
 
 def _plain_message(prompt: MessagePrompt, reason: str) -> str:
-    note = f"The model wrote no final message, so the results stand here as they are. {reason}"
+    note = f"The model wrote no final message, so these are the results as they are. {reason}"
     return f"{_plain_results(prompt)}\n\n{note}"
 
 

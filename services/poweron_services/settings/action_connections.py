@@ -182,7 +182,7 @@ def _place(label: str, name: str, table: dict[str, Any]) -> SecretPlace:
 
 def _plain(label: str, name: str, value: Any) -> Plain:
     open_ = not _SECRET_NAME.search(name)
-    _expect(open_, f"{name} of {label!r} looks like a secret, which must not stand there; write {_EXAMPLE}")
+    _expect(open_, f"{name} of {label!r} looks like a secret, which must not be there; write {_EXAMPLE}")
     _expect(isinstance(value, Plain), f"{name} of {label!r} is no text, number or truth value")
     plain: Plain = value
     return plain

@@ -174,7 +174,7 @@ async def test_a_half_of_a_part_that_was_answered_before_the_budget_ended_is_giv
 
 # --- put together by rule -----------------------------------------------------------------------------
 
-STAND: Final = "The answers from the parts were not put together, they stand one after the other."
+STAND: Final = "The answers from the parts were not combined; they follow one another."
 NOTED: Final = f"{STAND} {USED_UP}"
 
 

@@ -123,7 +123,7 @@ async def test_the_same_text_at_two_places_stands_there_once_and_both_are_named(
     assert len(done.result.documents) == 2
     assert f"- The same text is at: {site.url('/copy')}\n" in next(iter(texts(done).values()))
     place = site.url("/").removeprefix("http://")
-    assert done.notes == (f"'{place}hours' and '{place}copy' hold the same text; it stands here once.",)
+    assert done.notes == (f"'{place}hours' and '{place}copy' hold the same text; it is shown once.",)
 
 
 @pytest.mark.req("C-02")
@@ -174,7 +174,7 @@ async def test_an_address_in_the_query_is_read_directly_and_no_engine_is_asked(h
 @pytest.mark.req("S4")
 async def test_an_address_that_nobody_named_is_not_read(httpserver: HTTPServer) -> None:
     site = WebSite(httpserver, SITE)
-    with pytest.raises(Failed, match="stands neither in the request nor among the links") as raised:
+    with pytest.raises(Failed, match="is neither in the request nor among the links") as raised:
         await site.done("web.scrape", query=f"{site.url('/hours')}?q=SECRET", known=[site.url("/hours")])
 
     assert site.fetched == []

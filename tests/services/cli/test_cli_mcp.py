@@ -93,7 +93,7 @@ def test_a_server_that_does_not_start_is_told_with_what_it_said(
 @pytest.mark.parametrize(
     ("entry", "why"),
     [
-        ({"command": "no-such program"}, "What stands behind the first word belongs in `args`."),
+        ({"command": "no-such program"}, "What follows the first word belongs in `args`."),
         ({"command": "no-such-program"}, "The program 'no-such-program' could not be started: No such file or directory."),
         ({"command": "true", "cwd": "/no/such"}, "The folder '/no/such' (`cwd`) in which to start it is not there."),
         ({"command": "echo", "args": ["Usage: files DIR"]}, "ended with exit code 0 before it answered. It said: Usage: files DIR"),

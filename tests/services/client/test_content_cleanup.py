@@ -423,7 +423,7 @@ async def test_two_who_clear_up_do_not_meet_in_a_workflow_and_one_that_died_is_n
     content = connections.content
     await content.put(ENDED, b"the estimate")
     async with content.clearing(ENDED):
-        with pytest.raises(Conflict, match="is being cleared up by somebody else"):
+        with pytest.raises(Conflict, match="is being cleaned up by another process"):
             async with ContentStore.at(place).clearing(ENDED):
                 pass
         monkeypatch.setattr("poweron_events.content.CLEARED_WITHIN", -3_600.0)

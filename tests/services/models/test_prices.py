@@ -29,7 +29,7 @@ from poweron_services.roles.planner import Planner
 from poweron_services.settings.config import Provider, ProviderSettings, Settings
 
 MILLION = 1_000_000
-UNKNOWN = "A budget of money cannot hold: nobody says the price of openai:secret-model."
+UNKNOWN = "A budget of money cannot hold: no price list has the price of openai:secret-model."
 
 
 @pytest.mark.req("B-01")

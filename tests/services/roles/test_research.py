@@ -131,7 +131,7 @@ def expect_seen(world: World, id_: str, museums: MuseumWeb) -> None:
     assert any(FARE in point for point in clock.key_points)
     assert {"14 euros", "3 March 2026"} <= set(clock.entities)
     assert f"http://{museums.site}/museum/clock/history" in scraped.observation.links
-    same = [note for note in scraped.observation.notes if note.endswith("hold the same text; it stands here once.")]
+    same = [note for note in scraped.observation.notes if note.endswith("hold the same text; it is shown once.")]
     assert {place.strip("'") for note in same for place in note.split()[0:3:2]} == {
         f"{museums.site}/museum/clock",
         f"{museums.site}/copy/museum/clock",

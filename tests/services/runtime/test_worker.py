@@ -319,7 +319,7 @@ async def test_a_final_message_that_no_model_writes_is_written_in_code_and_says_
         await world.ended(id_)
     assert world.accepted(id_)[-1].message == (
         "test.pure gave 1 document: a.md\n\n"
-        f"The model wrote no final message, so the results stand here as they are. {why}"
+        f"The model wrote no final message, so these are the results as they are. {why}"
     )
 
 

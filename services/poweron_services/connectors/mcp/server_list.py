@@ -112,7 +112,7 @@ class _Entry(BaseModel):
     @classmethod
     def _has_no_zero_byte(cls, value: Any) -> Any:
         if "\0" in "".join(value or ""):
-            raise ValueError("a zero byte must not stand in it")
+            raise ValueError("it must not contain a zero byte")
         return value
 
 
@@ -236,7 +236,7 @@ def _stdio(entry: _Entry, substitution: "_Substitution") -> StdioServer:
             substitution.name, "the name of a variable in `env` is empty, or has a character that none can have"
         )
     if any("\0" in value for value in entry.env.values()):
-        raise _wrong(substitution.name, "a zero byte must not stand in `env`")
+        raise _wrong(substitution.name, "`env` must not contain a zero byte")
     variables = {
         name: SecretStr(substitution.environment[name]) for name in INHERITED if name in substitution.environment
     }

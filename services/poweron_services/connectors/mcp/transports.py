@@ -176,7 +176,7 @@ def _start_failure(server: StdioServer, error: Exception) -> str:
     reason = getattr(error, "strerror", None) or "it is no command"
     sentence = f"The program {server.command[:MAX_NAMED]!r} could not be started: {reason}."
     parts = server.command.split()
-    return f"{sentence} What stands behind the first word belongs in `args`." if len(parts) > 1 else sentence
+    return f"{sentence} What follows the first word belongs in `args`." if len(parts) > 1 else sentence
 
 
 async def _read(child: Process, to: MemoryObjectSendStream[Incoming], traffic: Traffic) -> None:

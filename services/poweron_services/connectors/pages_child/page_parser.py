@@ -206,9 +206,6 @@ _CANONICAL = (".//link[@rel='canonical']/@href", ".//meta[@property='og:url']/@c
 _TELLING_NOTHING = ("nav", "aside", "footer", "table", "ul", "ol", "form", "svg", "style")
 
 
-_AROUND = {"nav", "header", "footer", "aside"}
-
-
 @dataclass(frozen=True, slots=True)
 class PageOrigin:
     """Who wrote the page, and when."""
@@ -267,7 +264,7 @@ def links(root: Any, url: str) -> list[LinkedPage]:
 
 def _linking(root: Any) -> dict[str, Any]:
     """The first element of each link, by its address as written."""
-    around = {link for tag in _AROUND for part in root.iter(tag) for link in part.iter("a", "area")}
+    around = {link for tag in AROUND for part in root.iter(tag) for link in part.iter("a", "area")}
     elements: dict[str, Any] = {}
     for is_around in (False, True):
         for element in root.iter("a", "area"):

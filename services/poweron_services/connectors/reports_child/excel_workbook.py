@@ -150,7 +150,7 @@ def _shape(value: Number, *, grouped: bool) -> str:
 
 def _name(name: str, number: int, names: set[str]) -> str:
     """A valid sheet name that no other sheet has."""
-    bare = _FORBIDDEN.sub(" ", name).strip() or "ReportTable"
+    bare = _FORBIDDEN.sub(" ", name).strip() or "Table"
     for tail in ("", f" ({number})"):
         candidate = f"{bare[: MOST_NAME - len(tail)].strip()}{tail}"
         if candidate.casefold() not in names and candidate.casefold() != "history":

@@ -121,7 +121,7 @@ class _BoundedStream(httpcore2.AsyncNetworkStream):
         if (left := _BYTES_LEFT.get()) is not None and not self._shared:
             left[0] -= len(data)
             if left[0] < 0:
-                raise BodyTooLarge("more bytes were sent than may stand beside a body")
+                raise BodyTooLarge("more bytes were sent than are allowed besides a body")
         return data
 
     async def write(self, buffer: bytes, timeout: float | None = None) -> None:

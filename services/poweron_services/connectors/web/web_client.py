@@ -480,7 +480,7 @@ def _decompression(header: str, host: str) -> _Unpacking:
     """
     codings = [coding for part in header.split(",") if (coding := part.strip().lower()) not in NO_CODING]
     if len(codings) > MOST_CODINGS or not set(codings) <= CODINGS.keys():
-        raise broken_off(host, "the body is packed as nobody asked for")
+        raise broken_off(host, "the body is compressed in a way that was not asked for")
     layers = [CODINGS[coding]() for coding in reversed(codings)]
     return layers[0] if len(layers) == 1 else _Layers(layers)
 

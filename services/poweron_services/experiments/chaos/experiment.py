@@ -207,7 +207,7 @@ class Experiment:
             others = [self.environment.role_processes.freeze(name) for name in ROLE_SETS if name not in half]
             try:
                 await self._load.send_to_each_partition()
-                await self._recover(f"with nobody but {' and '.join(half)}")
+                await self._recover(f"with only {' and '.join(half)}")
             finally:
                 for each in others:
                     thaw(each)

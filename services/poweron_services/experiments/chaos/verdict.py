@@ -47,7 +47,7 @@ def _answered_once(evidence: Evidence) -> Violations:
 
 def _forged(sent: SentRequest, answers: AnswerCounts) -> Violations:
     if answers.accepted:
-        sentence = f"Request {sent.request_id!r} was accepted, though somebody else had opened its workflow."
+        sentence = f"Request {sent.request_id!r} was accepted, though another request had opened its workflow."
         yield Violation("one answer", sentence, sent.workflow_id)
 
 

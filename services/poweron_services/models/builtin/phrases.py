@@ -182,7 +182,7 @@ _PHRASES: Final[dict[str, dict[str, str]]] = {
     },
     "pages_on": {"en": "What pages of the web say: {about}", "de": "Was Seiten im Web sagen: {about}"},
     "stands_above": {
-        "en": 'For "{question}" nothing was found but what stands above.',
+        "en": 'For "{question}" nothing more was found than what is above.',
         "de": "Zu „{question}“ wurde nichts gefunden außer dem, was oben steht.",
     },
     "closest": {
@@ -218,11 +218,11 @@ _PHRASES: Final[dict[str, dict[str, str]]] = {
     "comparison_of": {"en": "Comparison of {names}", "de": "Vergleich von {names}"},
     "and": {"en": " and ", "de": " und "},
     "side_by_side": {
-        "en": "The amounts that the documents name, side by side; a dash stands where a document names none.",
+        "en": "The amounts that the documents name, side by side; a dash means that a document names none.",
         "de": "Die Beträge aus den Dokumenten nebeneinander; ein Strich steht, wo ein Dokument keinen nennt.",
     },
     "nothing_shared": {
-        "en": "The documents name no amount under the same name, so that none stand side by side.",
+        "en": "The documents name no amount under the same name, so none can be compared.",
         "de": "Die Dokumente nennen keinen Betrag unter demselben Namen, darum steht keiner neben dem anderen.",
     },
     "not_compared": {

@@ -129,13 +129,13 @@ async def test_a_flood_of_messages_grows_no_memory_keeps_nobody_waiting_and_is_t
     assert peak < 20_000_000
     assert longest < 1.0
     assert len(told) < 500
-    assert "messages that nobody asked for; they were left out." in done.notes[0]
+    assert "messages that were not asked for; they were left out." in done.notes[0]
 
 
 async def test_a_flood_of_requests_to_us_and_of_what_is_no_message_is_bounded_and_told(actions: Actions) -> None:
     done = await called(actions, "flood_requests")
     assert texts(done) == {"flood_requests.txt": "that was a lot"}
-    assert done.notes[0] == "The server sent 9900 messages that nobody asked for; they were left out."
+    assert done.notes[0] == "The server sent 9900 messages that were not asked for; they were left out."
 
 
 async def test_one_that_never_answers_is_stopped_at_the_time_limit_and_told_so(tmp_path: Path) -> None:

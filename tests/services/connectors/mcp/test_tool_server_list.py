@@ -56,7 +56,7 @@ def test_the_usual_form_is_read_and_a_program_gets_no_more_environment_than_it_n
         ({" ": {"command": "x"}}, "it has no name; give it one."),
         ({"a": {"command": "x", "poweron": {"timeout": "soon"}}}, "poweron.timeout must be a number."),
         ({"a": {"command": "x", "env": {"K=": SECRET}}}, "the name of a variable in `env` is empty, or has"),
-        ({"a": {"command": "x", "env": {"K": SECRET + "\0"}}}, "a zero byte must not stand in `env`."),
+        ({"a": {"command": "x", "env": {"K": SECRET + "\0"}}}, "`env` must not contain a zero byte."),
         ({"a": {"url": "https://x", "headers": {"My Key": SECRET}}}, "the name of a header is empty, or has"),
         ({"a": {"url": "ftp://x/${MUSEUM_KEY}"}}, "its `url` must be an address that begins with http:// or https://"),
         ({"a": {"url": f"https://ada:{SECRET}@x"}}, "names no user; a key belongs in `headers`."),

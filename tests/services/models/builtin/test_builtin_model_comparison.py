@@ -69,7 +69,7 @@ async def test_amounts_of_one_name_stand_side_by_side_with_their_difference_and_
     assert await compared(HARBOR, MILL) == (
         "# Comparison of harbor.pdf and mill.docx\n\n"
         "**The total is $1,805.30 in harbor.pdf and $910.25 in mill.docx; the difference is -$895.05.**\n\n"
-        "The amounts that the documents name, side by side; a dash stands where a document names none.\n\n"
+        "The amounts that the documents name, side by side; a dash means that a document names none.\n\n"
         "## Amounts side by side\n\n"
         "| Item | harbor.pdf [1] | mill.docx [2] | Difference |\n"
         "| --- | --- | --- | --- |\n"

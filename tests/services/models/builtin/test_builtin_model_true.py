@@ -78,7 +78,7 @@ async def test_what_an_answer_shows_already_is_not_denied_below_it():
     answer = await process("What is the highest temperature and when was it measured?", READINGS)
     assert answer == (
         "**2025-05-04T15:00:00Z, temperature_c: 31.6** — sensor.json\n\n"
-        'For "when was it measured" nothing was found but what stands above.\n\n'
+        'For "when was it measured" nothing more was found than what is above.\n\n'
         "> Only words were compared, not what they mean: what is said in other words may be missed."
     )
 

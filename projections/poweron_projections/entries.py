@@ -52,7 +52,7 @@ class RoundSummary(Model):
 
     round: int
     prompt: str
-    actor: Actor | None
+    actor: Actor | None = None
     """Who asked for it; None if an older release recorded it."""
     workflow_mode: str
     max_steps: int
@@ -99,7 +99,7 @@ class StepEntry(Model):
     parameters: JsonValue
     approval: str | None
     approval_by: str | None
-    approval_actor: Actor | None
+    approval_actor: Actor | None = None
     approval_reason: str | None
     refusals: tuple[str, ...]
     tries: int
@@ -132,7 +132,7 @@ class ApprovalEntry(Model):
     parameters: JsonValue
     parameters_sha256: str
     prompt: str
-    actor: Actor | None
+    actor: Actor | None = None
     """Who asked for the round."""
     asked: str
     expires: str
@@ -167,7 +167,7 @@ class HistoryEntry(Model):
     unread: tuple[UnreadDocument, ...]
     unread_left_out: int
     learnings: tuple[str, ...]
-    actor: Actor | None
+    actor: Actor | None = None
     """Who asked for the round, or cancelled it; None for every other message."""
     time: str
 

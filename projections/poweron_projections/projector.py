@@ -61,7 +61,7 @@ class _Following:
     def __init__(self, follower: Follower, writer: RowWriter) -> None:
         self._follower, self._writer = follower, writer
         self._assigned: frozenset[int] = frozenset()
-        self._in_place = True
+        self._is_positioned = True
         self._failed_polls = 0
         self._backoff = Backoff()
         self._kafka_outage, self._postgres_outage = Outage(), Outage()
@@ -71,9 +71,9 @@ class _Following:
         """Poll once, and act on the result."""
         polled = await self._poll(POLL)
         now = asyncio.get_running_loop().time()
-        if not self._in_place:
+        if not self._is_positioned:
             if now >= self._not_before:
-                await self._attempt(self._take_place())
+                await self._attempt(self._seek_to_rows())
         elif polled.records:
             self._idle_since = now
             await self._attempt(self._writer.project(polled.records))
@@ -96,16 +96,16 @@ class _Following:
         self._kafka_outage.ended()
         if polled.revoked or polled.assigned:
             self._assigned = (self._assigned - polled.revoked) | polled.assigned
-            self._in_place = False
+            self._is_positioned = False
         return polled
 
-    async def _take_place(self) -> None:
+    async def _seek_to_rows(self) -> None:
         """Seek to where the rows end."""
         assigned = self._assigned
         for partition, offset in (await self._writer.load(sorted(assigned))).items():
             await self._follower.seek(partition, offset)
         self._follower.pause(frozenset())
-        self._in_place = assigned == self._assigned
+        self._is_positioned = assigned == self._assigned
 
     async def _attempt(self, work: Coroutine[Any, Any, None]) -> None:
         """Do the work; polling continues beside it if it takes long (E-09)."""
@@ -118,7 +118,7 @@ class _Following:
                 missed |= bool((await self._poll(POLL)).records)
             self._follower.pause(frozenset())
             task.result()
-            self._in_place = self._in_place and not missed
+            self._is_positioned = self._is_positioned and not missed
         except PowerOnError as error:
             self._later(error)
         else:
@@ -132,5 +132,5 @@ class _Following:
         if not isinstance(error, Conflict):
             log.warning("projection_retried", extra={"code": error.code, "error": str(error), "pause": pause})
         self._postgres_outage.failed(error)
-        self._in_place = False
+        self._is_positioned = False
         self._not_before = asyncio.get_running_loop().time() + pause

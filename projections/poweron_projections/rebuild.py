@@ -27,8 +27,8 @@ from poweron_projections.shadow import (
     damaged_records,
     differences,
     ends_of,
+    ignore_progress,
     live_ends,
-    unheard,
 )
 
 _LOCK: Final = 5_796_104_318  # any number that no other lock uses
@@ -48,7 +48,7 @@ class Rebuilt:
     differences: Sequence[Difference] | None
 
 
-async def rebuild(log: EventLog, pool: Pool, on_read: OnRead = unheard) -> Rebuilt:
+async def rebuild(log: EventLog, pool: Pool, on_read: OnRead = ignore_progress) -> Rebuilt:
     """Rebuild all rows and replace the live ones, regardless of their state; `on_read` receives the progress.
 
     Raises:

@@ -45,7 +45,7 @@ OnRead = Callable[[int, int], None]
 """Receives the number of records in the rows, and the total; called in the event loop, it must not block."""
 
 
-def unheard(_: int, __: int) -> None:
+def ignore_progress(_: int, __: int) -> None:
     """Ignore the progress."""
 
 
@@ -53,7 +53,7 @@ def unheard(_: int, __: int) -> None:
 class ReadCount:
     """The number of records in the rows, and the total."""
 
-    told: OnRead = unheard
+    told: OnRead = ignore_progress
     done: int = 0
     total: int = 0
 

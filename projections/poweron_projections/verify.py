@@ -30,8 +30,8 @@ from poweron_projections.shadow import (
     damaged_records,
     differences,
     ends_of,
+    ignore_progress,
     live_ends,
-    unheard,
 )
 
 
@@ -62,7 +62,7 @@ class Verified:
     differences: Sequence[Difference]
 
 
-async def verify(log: EventLog, pool: Pool, on_read: OnRead = unheard) -> Verified:
+async def verify(log: EventLog, pool: Pool, on_read: OnRead = ignore_progress) -> Verified:
     """Compare every row with the log, at its current ends or later; `on_read` receives the progress.
 
     Raises:

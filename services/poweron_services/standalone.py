@@ -19,7 +19,7 @@ from poweron_events.content import ContentStore
 from poweron_events.errors import Refused, Unavailable
 from poweron_events.log.kafka_clients import reach as reach_kafka
 from poweron_events.log.kafka_settings import KafkaSettings
-from poweron_events.request import Actor, Door, RequestIdentity
+from poweron_events.request import RequestIdentity
 from poweron_events.retry import Backoff, Failure, retry
 from poweron_events.task_cancellation import cancel_task
 from poweron_projections.connection import reach as reach_postgres
@@ -179,11 +179,6 @@ async def _ask_once(
     finally:
         hint.cancel()
     return await asking()
-
-
-def local_actor(settings: Settings, door: Door) -> Actor:
-    """Return the person who acts through a door with these settings: a claim, since nothing proves it."""
-    return Actor(id=settings.actor, via=door)
 
 
 def local_identity() -> RequestIdentity:

@@ -24,7 +24,7 @@ from poweron_projections.offsets import OFFSETS
 from poweron_projections.records import RECORDS
 from poweron_projections.requests import DEAD_LETTERS, REQUESTS
 from poweron_projections.steps import STEPS
-from poweron_projections.table_spec import Json, Row, Table
+from poweron_projections.table_spec import Row, Table
 from poweron_projections.tables import ALL, PROJECTED
 from poweron_projections.tasks import TASKS
 from poweron_projections.workflows import ROUNDS, WORKFLOWS
@@ -244,9 +244,11 @@ def _told(table: Table, given: str) -> list[Row]:
 
 
 def _found(table: Table, row: Row) -> Found:
-    parsed = {name for name, hint in get_type_hints(table.row, include_extras=True).items() if hint == Json}
     pairs = zip(table.columns, row, strict=True)
-    return {name: orjson.loads(value) if name in parsed else value for name, value in pairs}
+    return {
+        name: orjson.loads(value) if name in table.json_columns and value is not None else value
+        for name, value in pairs
+    }
 
 
 def _stub(tables: Kept, row: Row) -> Found:

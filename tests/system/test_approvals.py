@@ -13,13 +13,13 @@ from poweron_events import topics
 from poweron_events.codec import encode
 from poweron_events.envelope import envelop
 from poweron_events.log import Message
-from poweron_events.request import Requester, RequestIdentity
+from poweron_events.request import RequestIdentity
 from poweron_events.step_events import ApprovalGranted
 from poweron_projections.verify import verify
 from poweron_services.client.approve import waiting_approval
 from poweron_services.client.client_errors import NothingToApprove
 from poweron_services.client.connect import Connections
-from poweron_services.standalone import local_user
+from poweron_services.settings.config import local_user
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
 
@@ -90,7 +90,7 @@ async def test_what_waits_survives_a_kill_and_runs_once_it_is_approved(
         last = nothing.value.last
         assert last is not None
         assert (last.round, last.task, last.step, last.status) == (1, 1, 1, "approved")
-        assert last.approver == Requester(name=local_user())
+        assert last.approver == local_user()
         assert "waits for a person" not in (await shell("history", workflow)).err
 
         asking = await shell.start("ask", "Write it again.", "--no-serve", "--json")

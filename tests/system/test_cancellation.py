@@ -11,11 +11,11 @@ from commands import NOBODY, Ended, Shell, ended, told
 
 from builders import Told, refused, requested
 from poweron_events import topics
-from poweron_events.request import Requester
+from poweron_events.request import Actor
 from poweron_projections.verify import verify
 from poweron_services.client import follow
 from poweron_services.client.cancel import cancel
-from poweron_services.client.client_errors import NobodyServes, RowsBehind
+from poweron_services.client.client_errors import NotServed, RowsBehind
 from poweron_services.client.connect import Connections
 from poweron_services.models.builtin import BuiltinModel
 from poweron_services.standalone import local_identity
@@ -108,12 +108,12 @@ async def test_a_cancellation_that_nobody_takes_is_left_standing(
     running, said = Told().tell(requested()), list[str]()
     await connections.log.append(topics.EVENTS.name, running.messages)
 
-    with pytest.raises(NobodyServes, match=r"No process has taken the cancellation within 1 s\. It remains in the log"):
+    with pytest.raises(NotServed, match=r"No process has taken the cancellation within 1 s\. It remains in the log"):
         await cancel(
             connections,
             running.id,
             reason="",
-            requester=Requester(name="Ada"),
+            actor=Actor(id="Ada"),
             identity=local_identity(),
             callbacks=follow.Callbacks(requested=said.append, untaken=said.append),
         )

@@ -22,7 +22,7 @@ from poweron_events.log.kafka_settings import KafkaSettings
 from poweron_events.request import RequestIdentity, RequestRefused, workflow_id
 from poweron_services.client import follow
 from poweron_services.client.ask import ask
-from poweron_services.client.client_errors import NobodyServes
+from poweron_services.client.client_errors import NotServed
 from poweron_services.client.connect import Connections, connect
 from poweron_services.settings.config import Settings
 
@@ -191,7 +191,7 @@ async def test_a_request_that_nobody_takes_is_left_standing(
     monkeypatch.setattr(follow, "TAKEN_WITHIN", 1.0)
     said, identity = list[str](), RequestIdentity(source="/crm", id="1")
 
-    with pytest.raises(NobodyServes, match="No process has taken the request within 1 s"):
+    with pytest.raises(NotServed, match="No process has taken the request within 1 s"):
         await ask(
             connections,
             RequestWorkflow(prompt="Write it."),

@@ -25,7 +25,7 @@ from poweron_events.errors import Refused
 from poweron_events.fold.evolve import answers_head, evolve
 from poweron_events.fold.state import Workflow
 from poweron_events.log.kafka_settings import KafkaSettings
-from poweron_events.request import Budgets, Requester, RequestIdentity
+from poweron_events.request import Actor, Budgets, RequestIdentity
 from poweron_events.step_events import ApprovalRequested
 from poweron_projections.reader import judged_records
 from poweron_services.client.approve import answer, answer_to, waiting_approval
@@ -44,7 +44,7 @@ pytestmark = [pytest.mark.system]
 
 AT_ONCE = 10  # forks
 DEADLINE = 90.0  # seconds for one fork
-SOMEBODY = Requester(name="Somebody")
+SOMEBODY = Actor(id="Somebody")
 GO_ON: Final = {"decision": "continue", "reason": "More.", "classification": "success"}
 RETRY: Final = {"status": "retry", "reason": "It is not enough."}
 PLANNED: Final[dict[str, Any]] = {
@@ -171,7 +171,7 @@ async def asked(service: Connections, model: ChangingModel, ending: Ending) -> s
     if isinstance(ending.model, Held):
         await ending.model.thinks.wait()
         reason = "No longer needed."
-        await cancel(service, workflow, reason=reason, requester=SOMEBODY, identity=identity(), callbacks=Callbacks())
+        await cancel(service, workflow, reason=reason, actor=SOMEBODY, identity=identity(), callbacks=Callbacks())
     if "approve" in ending.terms:
         await waits.wait()
         denial = answer_to(await waiting_approval(service, workflow), "deny", reason="No.", approver=SOMEBODY)

@@ -12,7 +12,7 @@ from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from processes import ONE_STEP, script
 
-from poweron_services.standalone import local_user
+from poweron_services.settings.config import local_user
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
 

@@ -9,7 +9,7 @@ from beside import beside
 from commands import NOBODY, Shell, ended, told
 
 from poweron_events.client import send
-from poweron_events.request import CancellationRequested, Requester, RequestWorkflow, WorkflowRequested
+from poweron_events.request import Actor, CancellationRequested, RequestWorkflow, WorkflowRequested
 from poweron_events.round_events import RoundCancelled
 from poweron_projections import reader
 from poweron_services.client.ask import ask, follow_up
@@ -98,7 +98,7 @@ async def cancelling(connections: Connections, workflow: str) -> AsyncGenerator[
             connections,
             workflow,
             reason="",
-            requester=Requester(name="Ada"),
+            actor=Actor(id="Ada"),
             identity=local_identity(),
             callbacks=Callbacks(requested=lambda _: requested.set(), pending=pending.append),
         )

@@ -59,7 +59,7 @@ class TellProgress(Protocol):
     def __call__(self, unit: ProgressUnit, done: int, total: int | None = None) -> None: ...
 
 
-def told_nobody(unit: ProgressUnit, done: int, total: int | None = None) -> None:
+def no_progress(unit: ProgressUnit, done: int, total: int | None = None) -> None:
     """Discard the progress."""
 
 
@@ -126,7 +126,7 @@ class Order:
     """The addresses that appear verbatim in a request of the workflow or in a link field of an observation (S4)."""
     max_pages: int = 50
     """How many pages the step may fetch."""
-    tell_progress: TellProgress = told_nobody
+    tell_progress: TellProgress = no_progress
     requester: str = ""
     """The name of the requester; "" if it is unknown."""
     asked_ms: int = 0

@@ -16,7 +16,7 @@ from poweron_events.catalog import ExtractDepth, PageFormat
 from poweron_events.codes import Code
 from poweron_events.errors import Refused
 from poweron_events.event import WebPage
-from poweron_services.actions.action import TellProgress, told_nobody
+from poweron_services.actions.action import TellProgress, no_progress
 from poweron_services.connectors.page_child import Obstacle, PageText, ReadPage
 from poweron_services.connectors.page_reader import UnreadablePage
 from poweron_services.connectors.web.page_cache import FetchedPage, FetchPage
@@ -85,7 +85,7 @@ class Gathering:
     depth: ExtractDepth
     text_format: PageFormat
     limits: GatheringLimits
-    tell_progress: TellProgress = told_nobody
+    tell_progress: TellProgress = no_progress
     unread: list[UnreadPage] = field(default_factory=list)
     without_text: list[GatheredPage] = field(default_factory=list)
     """The unread pages that hold no text; their links may still be followed."""

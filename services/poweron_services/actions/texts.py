@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
 
 from poweron_events.event import CitedSource, UnreadDocument
-from poweron_services.actions.action import InputDocument, ReadDocument, TellProgress, told_nobody
+from poweron_services.actions.action import InputDocument, ReadDocument, TellProgress, no_progress
 from poweron_services.actions.source_numbers import MARKDOWN, numbered
 from poweron_services.connectors.document_reader import ExtractedDocument, UnreadableDocument, partly_read
 from poweron_services.decider.result_files import PARTLY
@@ -72,7 +72,7 @@ async def read_texts(
     *,
     as_written: Container[str] = (MARKDOWN,),
     with_metadata: bool = True,
-    tell_progress: TellProgress = told_nobody,
+    tell_progress: TellProgress = no_progress,
 ) -> Reading:
     """Read each document as markdown; one that cannot be read is noted, and the others are still read.
 

@@ -54,7 +54,7 @@ SELECT told_at::date AS day, view.* FROM {view} AS view WHERE told_at::date - DA
 
 
 @dataclass(frozen=True, slots=True)
-class WrittenFiles:
+class WrittenFile:
     """One file: the rows of a view for one day."""
 
     view: str
@@ -63,7 +63,7 @@ class WrittenFiles:
     path: Path
 
 
-async def export(pool: Pool, folder: Path, since: date | None = None) -> AsyncIterator[WrittenFiles]:
+async def export(pool: Pool, folder: Path, since: date | None = None) -> AsyncIterator[WrittenFile]:
     """Write every day that has changed since it was last written; days before `since` are left alone.
 
     Raises:
@@ -94,7 +94,7 @@ async def _marks(connection: Connection) -> Mapping[str, str]:
 
 async def _write(
     connection: Connection, database: Any, view: str, days: Sequence[str], folder: Path
-) -> Sequence[WrittenFiles]:
+) -> Sequence[WrittenFile]:
     """Write the files of one view, each moved into place once it is complete."""
     name = f"{bi.schema_beside(await schema_of(connection))}.{view}"
     numbers = [date.fromisoformat(day).toordinal() - EPOCH for day in days]
@@ -119,11 +119,11 @@ async def _in_thread(database: Any, rows: Path, columns: Mapping[str, str], targ
         raise
 
 
-def _move(source: Path, folder: Path, view: str, day: str, count: int) -> WrittenFiles:
+def _move(source: Path, folder: Path, view: str, day: str, count: int) -> WrittenFile:
     target = folder / view / f"day={day}" / f"{view}.parquet"
     target.parent.mkdir(parents=True, exist_ok=True)
     next((source / f"day={day}").iterdir()).replace(target)
-    return WrittenFiles(view, day, count, target)
+    return WrittenFile(view, day, count, target)
 
 
 def _to_parquet(database: Any, rows: Path, columns: Mapping[str, str], target: Path) -> Sequence[tuple[date, int]]:

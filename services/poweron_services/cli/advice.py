@@ -12,9 +12,9 @@ from poweron_services.client.client_errors import (
     ClientError,
     LastAnswer,
     NewerRelease,
-    NobodyServes,
     NotAWorkflowId,
     NothingToApprove,
+    NotServed,
     RoundEnded,
     RoundOpen,
     RoundOverdue,
@@ -59,7 +59,7 @@ def advice(error: ClientError) -> str:  # noqa: PLR0911 - one case per code
             return "Install that release, or a later one; `poweron --version` shows the installed one."
         case RowsBehind():
             return f"`poweron events {error.workflow_id}` updates them and shows it. {UNAVAILABLE}"
-        case NobodyServes():
+        case NotServed():
             return f"As soon as a `poweron serve` runs on these servers, {_service(error.asked, error.workflow_id)}."
         case RoundOverdue():
             return "As soon as a `poweron serve` runs on these servers, it does."

@@ -21,7 +21,7 @@ from poweron_services.cli.query_commands import bring_rows_on
 from poweron_services.client.approve import ApprovalOutcome, Decision, answer, answer_to, waiting_approval
 from poweron_services.client.follow import Callbacks
 from poweron_services.settings.config import Settings
-from poweron_services.standalone import local_actor, local_identity, open_connections
+from poweron_services.standalone import local_identity, open_connections
 
 
 @sentences()
@@ -152,7 +152,7 @@ async def _answer(
         stderr.print(shown(waiting, await reader.documents(connections.pool, workflow), _width(stderr)))
         return await answer(
             connections,
-            answer_to(waiting, decision, reason=reason, approver=local_actor(settings, "cli")),
+            answer_to(waiting, decision, reason=reason, approver=settings.acting_through("cli")),
             identity=local_identity(),
             callbacks=Callbacks(requested=sent.append, untaken=tell_untaken),
         )

@@ -30,7 +30,6 @@ from poweron_services.settings.config import Settings, wrong_language
 from poweron_services.standalone import (
     check_content,
     check_files,
-    local_actor,
     local_identity,
     open_connections,
     run_request,
@@ -204,7 +203,7 @@ def ask(
             budgets=_budgets(max_tokens, max_cost, max_workflow_tokens, max_workflow_cost),
             user_language=language,
             requester=Requester(name=settings.actor, language=settings.language),
-            actor=local_actor(settings, "cli"),
+            actor=settings.acting_through("cli"),
         )
         attachments = files.read(document or [])
         code = _run(

@@ -13,7 +13,7 @@ from poweron_services.client.cancel import cancel as cancel_round
 from poweron_services.client.client_errors import PendingRequest
 from poweron_services.client.follow import Callbacks, Outcome
 from poweron_services.settings.config import Settings
-from poweron_services.standalone import local_actor, local_identity, open_connections
+from poweron_services.standalone import local_identity, open_connections
 
 
 def cancel(
@@ -49,7 +49,7 @@ async def _cancel(settings: Settings, workflow: str, reason: str, sent: list[str
             connections,
             workflow,
             reason=reason,
-            actor=local_actor(settings, "cli"),
+            actor=settings.acting_through("cli"),
             identity=local_identity(),
             callbacks=Callbacks(Narrator(), sent.append, tell_untaken, pending=_tell_pending),
         )

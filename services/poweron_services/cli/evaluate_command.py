@@ -28,7 +28,15 @@ from poweron_services.client.client_errors import UnknownWorkflow
 from poweron_services.client.connect import Connections
 from poweron_services.client.workflow_snapshot import recorded_history
 from poweron_services.evaluation.evaluation_run import EvaluatedModel, RunCallbacks, ask_all, candidates
-from poweron_services.evaluation.run_file import KeptAnswer, KeptRun, TableRequest, keep, place_of, read_run, read_table
+from poweron_services.evaluation.run_file import (
+    RunAnswer,
+    StoredRun,
+    TableRequest,
+    keep,
+    place_of,
+    read_run,
+    read_table,
+)
 from poweron_services.evaluation.score_report import report_json, report_markdown
 from poweron_services.evaluation.scores import JudgedAnswer, ModelScore, judged, scores
 from poweron_services.evaluation.workflow_answer import RecordedAnswer, recorded_answer
@@ -110,7 +118,7 @@ async def _check_models(settings: Settings, models: Sequence[str]) -> None:
             _usable(lambda: wiring.build_model(settings, stack))
 
 
-def _recorded_run(table: Path, recorded: str, requests: Sequence[TableRequest], models: Sequence[str]) -> KeptRun:
+def _recorded_run(table: Path, recorded: str, requests: Sequence[TableRequest], models: Sequence[str]) -> StoredRun:
     """Return the recorded run; the lines of the table must still ask the same."""
     if models:
         stop("A recorded run asks no model: leave out --model, or leave out --recorded.", USAGE)
@@ -133,7 +141,7 @@ class _Run:
         now = datetime.now(UTC)
         self.table = table
         self.chosen = models
-        self.kept = KeptRun(
+        self.kept = StoredRun(
             run_id=f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(2)}",
             table=table.name,
             began=rfc3339(now),
@@ -152,7 +160,7 @@ class _Run:
                 USAGE,
             )
 
-    def answered(self, answer: KeptAnswer) -> None:
+    def answered(self, answer: RunAnswer) -> None:
         self.kept = self.kept.model_copy(update={"answers": (*self.kept.answers, answer)})
         self.keep()
         status = "no answer" if answer.trouble else "answered"
@@ -161,7 +169,7 @@ class _Run:
 
 def _ask(
     settings: Settings, running: _Run, questions: Asked, *, repeat: int, at_once: int
-) -> tuple[KeptRun, list[ModelScore]]:
+) -> tuple[StoredRun, list[ModelScore]]:
     running.keep()
     tell(
         f"Run {running.kept.run_id}: {counted(len(questions) * repeat * len(running.chosen), 'request')}.", style="bold"
@@ -182,7 +190,7 @@ def _interruption(running: _Run) -> str:
 
 async def _ask_models(
     settings: Settings, running: _Run, questions: Asked, *, repeat: int, at_once: int
-) -> tuple[KeptRun, list[ModelScore]]:
+) -> tuple[StoredRun, list[ModelScore]]:
     await check_content(settings)
     check_files(settings)
     callbacks = RunCallbacks(tell, _tell_waiting, running.answered)
@@ -194,15 +202,15 @@ async def _ask_models(
 
 
 async def _judge_again(
-    settings: Settings, requests: Sequence[TableRequest], run: KeptRun
-) -> tuple[KeptRun, list[ModelScore]]:
+    settings: Settings, requests: Sequence[TableRequest], run: StoredRun
+) -> tuple[StoredRun, list[ModelScore]]:
     """Score a recorded run, without calling models or serving requests."""
     async with open_connections(settings, tell) as connections:
         await bring_rows_on(connections)
         return run, await _scores(connections, run, requests)
 
 
-async def _scores(connections: Connections, run: KeptRun, requests: Sequence[TableRequest]) -> list[ModelScore]:
+async def _scores(connections: Connections, run: StoredRun, requests: Sequence[TableRequest]) -> list[ModelScore]:
     expectations = {request.line: request.expect for request in requests}
     answers: list[JudgedAnswer] = [
         judged(run, answer, expectations[answer.line], await _answer(connections, answer.workflow_id))

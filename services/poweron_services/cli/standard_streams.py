@@ -9,7 +9,7 @@ _GONE: Final = set[int]()
 _LOST: Final = dict[int, str]()  # the reason why something was not written, by stream
 
 
-class _Outliving(io.FileIO):
+class _LastingStream(io.FileIO):
     """A stream that accepts all data, even if the reader is gone or nothing can be written."""
 
     def write(self, data: Any, /) -> int:  # any buffer; the type has no name before Python 3.12
@@ -29,7 +29,7 @@ def outlive_readers() -> None:
         stream = getattr(sys, name)
         if isinstance(stream, io.TextIOWrapper):
             lasting = io.TextIOWrapper(
-                io.BufferedWriter(_Outliving(stream.fileno(), "w", closefd=False)),
+                io.BufferedWriter(_LastingStream(stream.fileno(), "w", closefd=False)),
                 encoding=stream.encoding,
                 errors="backslashreplace",
                 line_buffering=stream.line_buffering or stream.write_through,

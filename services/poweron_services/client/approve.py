@@ -77,7 +77,7 @@ async def answer(
     Raises:
         NotAWorkflowId: the id is not a UUID in lower case.
         UnknownWorkflow: there is no such workflow.
-        NobodyServes: no process picked up the answer in time; it remains in the log.
+        NotServed: no process picked up the answer in time; it remains in the log.
         RowsBehind: the answer was accepted or refused, but the rows do not show it yet.
         Unavailable: a server cannot be reached.
     """

@@ -45,7 +45,7 @@ async def ask(
         NotAWorkflowId: a `RequestRound` names a workflow by an id that is not a UUID in lower case.
         UnknownWorkflow: a `RequestRound` names a workflow that does not exist.
         RoundOpen: a round of the named workflow is still running.
-        NobodyServes: no process picked up the request in time; it remains in the log.
+        NotServed: no process picked up the request in time; it remains in the log.
         RoundOverdue: a process picked up the request, but the round did not end in time.
         RowsBehind: the round has ended, but the rows do not show it yet.
         Unavailable: a server cannot be reached.

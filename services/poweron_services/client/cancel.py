@@ -44,7 +44,7 @@ async def cancel(
         NotAWorkflowId: the id is not a UUID in lower case.
         UnknownWorkflow: there is no such workflow.
         RoundEnded: no round of it is open or requested.
-        NobodyServes: no process picked up the cancellation in time; it remains in the log.
+        NotServed: no process picked up the cancellation in time; it remains in the log.
         RoundOverdue: a process picked up the cancellation, but the round did not end in time.
         RowsBehind: the round has ended, but the rows do not show it yet.
         Unavailable: a server cannot be reached.

@@ -12,7 +12,7 @@ Unavailable
 ├── RowsBehind         rows_behind
 ├── WorkflowPending    workflow_pending
 └── Unserved
-    ├── NobodyServes   nobody_serves
+    ├── NotServed   nobody_serves
     └── RoundOverdue   round_overdue
 
 Each front end words its advice for users itself, from the code and facts of the error.
@@ -170,7 +170,7 @@ class RowsBehind(Unavailable):
         self.seconds = seconds
 
 
-class NobodyServes(Unserved):
+class NotServed(Unserved):
     """What was sent is in the log, but no process picked it up in time."""
 
     code = "nobody_serves"
@@ -216,7 +216,7 @@ ClientError = (
     | UnknownSeq
     | NewerRelease
     | RowsBehind
-    | NobodyServes
+    | NotServed
     | RoundOverdue
 )
 """All of them, distinguished by class or by `code`."""

@@ -25,7 +25,7 @@ from poweron_events.request import (
 from poweron_events.round_events import RoundCancelled, RoundCompleted, RoundFailed, Totals
 from poweron_events.step_events import ApprovalDenied, ApprovalGranted
 from poweron_projections import bootstrap
-from poweron_services.client.client_errors import AskedFor, NobodyServes, PendingRequest, RoundOverdue, RowsBehind
+from poweron_services.client.client_errors import AskedFor, NotServed, PendingRequest, RoundOverdue, RowsBehind
 from poweron_services.client.connect import Connections
 from poweron_services.client.workflow_snapshot import WorkflowSnapshot
 
@@ -101,7 +101,7 @@ class RequestWaiter:
         """Return the last of the given records of the workflow, which is the answer.
 
         Raises:
-            NobodyServes: no process picked up what was sent in time; it remains in the log.
+            NotServed: no process picked up what was sent in time; it remains in the log.
             RoundOverdue: a process picked it up, but the round did not end in time.
         """
         hint = asyncio.get_running_loop().call_later(HINT_AFTER[self._asked], self._hint)
@@ -130,10 +130,10 @@ class RequestWaiter:
         if not self._taken:
             self._callbacks.untaken(self._asked)
 
-    def _overdue_error(self) -> NobodyServes | RoundOverdue:
+    def _overdue_error(self) -> NotServed | RoundOverdue:
         if self._taken and self._last is not None:
             return RoundOverdue(self._id, self._last.workflow.current.number)
-        return NobodyServes(self._id, self._asked, TAKEN_WITHIN)
+        return NotServed(self._id, self._asked, TAKEN_WITHIN)
 
 
 def _takes(asked: AskedFor, record: Heard) -> bool:
@@ -164,7 +164,7 @@ async def send_and_wait(
     """Send a request about the workflow's last or next round; return the record that answers it, once in the rows.
 
     Raises:
-        NobodyServes: no process picked up the request in time; it remains in the log.
+        NotServed: no process picked up the request in time; it remains in the log.
         RoundOverdue: a process picked it up, but the round did not end in time.
         RowsBehind: the answer is in the log, but the rows do not show it yet.
         Unavailable: a server cannot be reached.

@@ -64,8 +64,8 @@ async def look_up_snapshot(connections: Connections, workflow_id: str) -> Workfl
     partition = connections.log.partition_of(name, workflow_id.encode())
     await catch_up(connections.log, connections.pool, {partition: (await connections.log.ends(name))[partition]})
     position, stubs = await bootstrap.look_up(connections.pool, partition, [workflow_id])
-    nobodys = Stub(workflow_id, (), is_open=False, seq=0, last=-1)
-    return WorkflowSnapshot(stubs.get(workflow_id, nobodys), position)
+    unopened = Stub(workflow_id, (), is_open=False, seq=0, last=-1)
+    return WorkflowSnapshot(stubs.get(workflow_id, unopened), position)
 
 
 async def read_idle_snapshot(connections: Connections, workflow_id: str) -> WorkflowSnapshot:

@@ -112,7 +112,7 @@ class ChildMessage:
 
     def _take(self, line: _Line) -> None:
         if line.rights_kept:
-            tell_kept(line.rights_kept)
+            log_kept_rights(line.rights_kept)
         if line.section is not None and len(self.sections) < self.limits.sections:
             self.sections.append(line.section)
             self._held += max(0, sys.getsizeof(line.section.text) - len(line.section.text))  # wide characters
@@ -158,7 +158,7 @@ async def _listen(child: Process, message: ChildMessage, on_message: Callable[[]
 
 
 @cache
-def tell_kept(rights: tuple[Right, ...]) -> None:
+def log_kept_rights(rights: tuple[Right, ...]) -> None:
     """Log the privileges that a child could not drop, once: they are the same for every document."""
     log.warning("document_rights_kept", rights=rights)
 

@@ -108,7 +108,7 @@ async def extract(
     document = await asyncio.to_thread(reading.document)
     if document is None:
         raise UnreadableDocument(name, *reading.why_unread())
-    document = document.with_omissions_told()
+    document = document.with_omission_note()
     if document.pictures:
         document = await _with_picture_notes(document, data, recognition)
         if not document.sections:

@@ -19,7 +19,7 @@ from pydantic import BaseModel, ValidationError
 from poweron_events.catalog import ExtractDepth
 from poweron_events.codes import UnreadCode
 from poweron_events.errors import Unavailable
-from poweron_services.connectors.document_child import tell_kept
+from poweron_services.connectors.document_child import log_kept_rights
 from poweron_services.connectors.documents_child.document import Right
 from poweron_services.connectors.documents_child.limits import DEFAULT_LIMITS, MEGABYTE
 from poweron_services.connectors.pages_child.page_answers import PageQuestion
@@ -160,7 +160,7 @@ class PageChild:
         except (TimeoutError, ValidationError):
             raise Unavailable("The process that reads pages could not be started; is the machine overloaded?") from None
         if rights:
-            tell_kept(rights)
+            log_kept_rights(rights)
         self._ready = True
 
     async def _send(self, *parts: bytes) -> None:

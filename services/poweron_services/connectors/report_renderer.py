@@ -12,7 +12,7 @@ from typing import Final
 
 from pydantic import BaseModel, ValidationError
 
-from poweron_services.connectors.document_child import isolated_process, send, tell_kept
+from poweron_services.connectors.document_child import isolated_process, log_kept_rights, send
 from poweron_services.connectors.documents_child.document import Right
 from poweron_services.connectors.documents_child.limits import DEFAULT_LIMITS, MEGABYTE, ReadLimits
 from poweron_services.connectors.reports_child.report import Draft, Part, PartKind, ReportFormat
@@ -89,7 +89,7 @@ class ReportRenderer:
                 assert child.stdout is not None
                 ready, _ = await _part(child.stdout)
                 if ready.rights_kept:
-                    tell_kept(ready.rights_kept)
+                    log_kept_rights(ready.rights_kept)
                 async with asyncio.TaskGroup() as group:
                     sending = group.create_task(send(child, question))
                     for _ in draft.formats:

@@ -12,7 +12,7 @@ from poweron_events.content import ContentStore
 from poweron_events.errors import Refused
 from poweron_services.connectors.search.search_provider import Search, SearchQuery, SearchResults
 from poweron_services.connectors.web.host_turns import HostTurns
-from poweron_services.connectors.web.page_cache import Answer, FetchedPage, KeptAnswers, KeptPages, LocalPages, Reader
+from poweron_services.connectors.web.page_cache import Answer, FetchedPage, KeptAnswers, LocalPages, Reader, StoredPages
 from poweron_services.connectors.web.web_address import WebAddress
 from poweron_services.connectors.web.web_client import open_web_client
 from poweron_services.connectors.web.web_rules import MAX_PAGES, WebRules, WebSettings
@@ -24,7 +24,7 @@ async def no_search(_: SearchQuery, /) -> SearchResults:
     raise Refused("There is no search engine.", code="search_unavailable")
 
 
-class KeptSearches:
+class StoredSearches:
     """Searches for workflows; the same query is sent again only when its stored results are no longer fresh."""
 
     def __init__(self, search: Search, content: ContentStore) -> None:
@@ -67,8 +67,8 @@ async def open_web(
     """Open access to the web for the context; `local_pages` serves the addresses that are not fetched from the web."""
     async with open_web_client(settings) as client:
         turns = HostTurns(settings.pause, _is_own(WebRules(settings)))
-        pages = KeptPages(client, content, turns, local_pages=local_pages)
-        yield Web(pages.fetch, KeptSearches(search, content).search, settings.max_pages)
+        pages = StoredPages(client, content, turns, local_pages=local_pages)
+        yield Web(pages.fetch, StoredSearches(search, content).search, settings.max_pages)
 
 
 def _is_own(rules: WebRules) -> Callable[[WebAddress], bool]:

@@ -41,10 +41,10 @@ def written_documents(workflow: Workflow) -> tuple[DocumentRef, ...]:
     """
     steps = list(_steps(workflow))
     tasks = range(1, len(workflow.current.tasks) + 1)
-    return told_apart(file for task in tasks for file in _files([step for step in steps if step.task == task]))
+    return with_unique_names(file for task in tasks for file in _files([step for step in steps if step.task == task]))
 
 
-def told_apart(documents: Iterable[DocumentRef]) -> tuple[DocumentRef, ...]:
+def with_unique_names(documents: Iterable[DocumentRef]) -> tuple[DocumentRef, ...]:
     """Add a number to every document name that an earlier one has: `report.md`, `report (2).md`."""
     keys, names, apart = set[str](), dict[str, Iterator[str]](), list[DocumentRef]()
     for document in documents:

@@ -13,9 +13,9 @@ from poweron_events.request import Requester, RequestWorkflow
 from poweron_services.client.ask import File, ask
 from poweron_services.client.connect import Connections
 from poweron_services.client.follow import Callbacks
-from poweron_services.evaluation.run_file import KeptAnswer, TableRequest
+from poweron_services.evaluation.run_file import RunAnswer, TableRequest
 from poweron_services.settings.config import Settings
-from poweron_services.standalone import local_actor, local_identity, while_serving
+from poweron_services.standalone import local_identity, while_serving
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class RunCallbacks:
 
     progress: Callable[[str], None]
     heard: Callable[[Heard], None]
-    answered: Callable[[KeptAnswer], None]
+    answered: Callable[[RunAnswer], None]
 
 
 def candidates(settings: Settings, models: Sequence[str]) -> list[EvaluatedModel]:
@@ -65,7 +65,7 @@ async def ask_all(
     places = asyncio.Semaphore(at_once)
 
     async def one(request: TableRequest, documents: Sequence[File], repetition: int) -> None:
-        answer = KeptAnswer(
+        answer = RunAnswer(
             line=request.line, fingerprint=request.fingerprint, model=candidate.name, repetition=repetition
         )
         async with places:
@@ -84,14 +84,14 @@ async def _ask(
     connections: Connections,
     request: TableRequest,
     documents: Sequence[File],
-    answer: KeptAnswer,
+    answer: RunAnswer,
     on_record: Callable[[Heard], None],
-) -> KeptAnswer:
+) -> RunAnswer:
     """Send one request as `poweron ask` does and return its answer; an error does not affect other requests."""
     workflow_ids = list[str]()
     settings = connections.settings
     requester = Requester(name=settings.actor, language=settings.language)
-    opening = RequestWorkflow(prompt=request.prompt, requester=requester, actor=local_actor(settings, "cli"))
+    opening = RequestWorkflow(prompt=request.prompt, requester=requester, actor=settings.acting_through("cli"))
     callbacks = Callbacks(on_record, workflow_ids.append)
     try:
         await ask(connections, opening, documents, identity=local_identity(), callbacks=callbacks)

@@ -18,7 +18,7 @@ from poweron_events.request import MAX_DOCUMENTS, MAX_PROMPT
 from poweron_events.validation_messages import explain
 
 
-class KeptAnswer(Model):
+class RunAnswer(Model):
     """One request of a run."""
 
     line: Number
@@ -32,7 +32,7 @@ class KeptAnswer(Model):
     code: str | None = None
 
 
-class KeptRun(Model):
+class StoredRun(Model):
     """A run: the models, the requests and the workflows that answered them."""
 
     run_id: str
@@ -41,7 +41,7 @@ class KeptRun(Model):
     worker: str
     """The prefix of the asking process's instances; decisions of other processes are not part of this run."""
     models: tuple[str, ...]
-    answers: tuple[KeptAnswer, ...] = ()
+    answers: tuple[RunAnswer, ...] = ()
 
 
 def place_of(table: Path, run_id: str) -> Path:
@@ -49,7 +49,7 @@ def place_of(table: Path, run_id: str) -> Path:
     return table.with_name(f"{table.stem}.run-{run_id}.json")
 
 
-def keep(table: Path, run: KeptRun) -> Path:
+def keep(table: Path, run: StoredRun) -> Path:
     """Write the run's file atomically and return its path."""
     place = place_of(table, run.run_id)
     beside = place.with_name(f".{place.name}.new")
@@ -58,7 +58,7 @@ def keep(table: Path, run: KeptRun) -> Path:
     return place
 
 
-def read_run(table: Path, name: str) -> KeptRun:
+def read_run(table: Path, name: str) -> StoredRun:
     """Read the run with this id, or from this file.
 
     Raises:
@@ -71,7 +71,7 @@ def read_run(table: Path, name: str) -> KeptRun:
             f"{place_of(table, 'ID').name!r} beside the table."
         )
     try:
-        run = KeptRun.model_validate_json(place.read_bytes())
+        run = StoredRun.model_validate_json(place.read_bytes())
     except (ValidationError, OSError) as error:
         raise Refused(f"{str(place)!r} is not the file of a run that `poweron evaluate` has written.") from error
     if not run.answers:

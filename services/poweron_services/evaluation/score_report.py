@@ -4,14 +4,14 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from poweron_events.event import NANO
-from poweron_services.evaluation.run_file import KeptRun
+from poweron_services.evaluation.run_file import StoredRun
 from poweron_services.evaluation.scores import JudgedAnswer, Miss, ModelScore, partings
 
 HEAD = "| model | right | share | inconclusive | cost | tokens | time | steps |\n|---|---|---|---|---|---|---|---|"
 MAX_FOUND = 100  # characters to show of a missing text
 
 
-def report_json(run: KeptRun, scores: Sequence[ModelScore]) -> dict[str, Any]:
+def report_json(run: StoredRun, scores: Sequence[ModelScore]) -> dict[str, Any]:
     """Return the complete report of a run, for programs."""
     return {
         "runId": run.run_id,

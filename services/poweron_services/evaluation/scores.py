@@ -10,7 +10,7 @@ from statistics import fmean
 from typing import Any, Final, Literal
 
 from poweron_events.codes import RUN_TIME
-from poweron_services.evaluation.run_file import ExpectedFacts, KeptAnswer, KeptRun
+from poweron_services.evaluation.run_file import ExpectedFacts, RunAnswer, StoredRun
 from poweron_services.evaluation.workflow_answer import RecordedAnswer
 
 FEWEST_WORDS: Final = 3  # a shorter sentence of the question is not removed from an answer
@@ -83,7 +83,7 @@ def _in_order(expectation: Sequence[str], actions: Sequence[str]) -> bool:
 class JudgedAnswer:
     """An answer of the run and its verdict, with the misses or the reason why it is inconclusive."""
 
-    kept: KeptAnswer
+    kept: RunAnswer
     answer: RecordedAnswer | None
     verdict: Verdict
     missed: Sequence[Miss] = ()
@@ -137,7 +137,7 @@ class Parting:
     right: Mapping[str, tuple[int, int]]
 
 
-def judged(run: KeptRun, kept: KeptAnswer, expected: ExpectedFacts, answer: RecordedAnswer | None) -> JudgedAnswer:
+def judged(run: StoredRun, kept: RunAnswer, expected: ExpectedFacts, answer: RecordedAnswer | None) -> JudgedAnswer:
     """Judge one answer; it is None if the workflow no longer exists."""
     if answer is None or answer.status == "open":
         trouble = kept.trouble or "The log holds no end of this workflow"
@@ -154,7 +154,7 @@ def judged(run: KeptRun, kept: KeptAnswer, expected: ExpectedFacts, answer: Reco
     return JudgedAnswer(kept, answer, verdict(results), results)
 
 
-def scores(run: KeptRun, answers: Sequence[JudgedAnswer]) -> list[ModelScore]:
+def scores(run: StoredRun, answers: Sequence[JudgedAnswer]) -> list[ModelScore]:
     """Return one score for each model, in the order of the run."""
     return [ModelScore(name, [answer for answer in answers if answer.kept.model == name]) for name in run.models]
 

@@ -47,7 +47,6 @@ from poweron_services.mcp_server.tool_shapes import (
     workflow_state,
 )
 from poweron_services.settings.config import Settings, local_user
-from poweron_services.standalone import local_actor
 
 Result = TypeVar("Result")
 
@@ -262,7 +261,7 @@ def _request(arguments: AskArguments, settings: Settings) -> RequestWorkflow:
         budgets=Budgets(round_tokens=arguments.max_tokens, round_cost_nano_usd=cost),
         user_language=arguments.language,
         requester=Requester(name=settings.actor, language=settings.language),
-        actor=local_actor(settings, "mcp"),
+        actor=settings.acting_through("mcp"),
     )
 
 
@@ -305,7 +304,7 @@ async def _approve(connections: Connections, arguments: ApproveArguments) -> App
             "The tool `workflow` shows them.",
             code="other_parameters",
         )
-    approver = local_actor(connections.settings, "mcp")
+    approver = connections.settings.acting_through("mcp")
     request = answer_to(waiting, arguments.decision, reason=arguments.reason, approver=approver)
     outcome = await answer(connections, request, identity=_identity(), callbacks=Callbacks())
     return ApprovalState(

@@ -213,7 +213,7 @@ TOOLS: Final[Mapping[str, _Tool]] = {
 
 def tool_server(calls: ToolCalls, explained: Explained) -> Server[Any]:
     """Create the server for one assistant."""
-    door = _Door(calls, explained)
+    door = _RequestHandler(calls, explained)
     return Server(
         "poweron",
         title="PowerOn",
@@ -232,7 +232,7 @@ Page = types.PaginatedRequestParams | None
 
 
 @dataclass(frozen=True, slots=True)
-class _Door:
+class _RequestHandler:
     """Answers the requests of the protocol."""
 
     calls: ToolCalls

@@ -45,7 +45,7 @@ class StageResult:
 
 
 @dataclass
-class _Overheard:
+class _MeteredModel:
     """A wrapper around a model that adds up its tokens and cost."""
 
     model: ChatModel
@@ -98,7 +98,7 @@ async def checked(
 
 
 async def _ask(model: ChatModel, case: Case, content: ContentStore, result: StageResult, timeout: float) -> None:
-    meter = _Overheard(model)
+    meter = _MeteredModel(model)
     try:
         async with asyncio.timeout(timeout):
             answer = await _answer(case, Caller(meter, content), content)

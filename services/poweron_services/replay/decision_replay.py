@@ -87,7 +87,7 @@ FAILURE: Final = ("stage", "error", "code")
 """The fields of a stage failure that code decides."""
 MOST_TOLD: Final = 3  # differences to report for one decision
 STAGE_TIME: Final = 60.0  # seconds
-OF_SEVERAL: Final = frozenset({"parameterizer.v2.md"})
+SHARED_TEMPLATES: Final = frozenset({"parameterizer.v2.md"})
 """Templates that several releases have used, so that they do not identify the release."""
 
 
@@ -202,7 +202,7 @@ class DecisionReplay:
         refs = (call.prompt_ref, call.answer_ref)
         prompt, answer = [await self.content.find(workflow_id, ref) for ref in refs]
         changes = [
-            ref and content is not None and not await self.content.is_kept_as_said(workflow_id, ref, content)
+            ref and content is not None and not await self.content.matches_commitment(workflow_id, ref, content)
             for ref, content in zip(refs, (prompt, answer), strict=True)
         ]
         return StoredCall(call, prompt, answer, any(changes))
@@ -211,7 +211,7 @@ class DecisionReplay:
         """Determine the release from the templates and the available actions from the prompts, if they show them."""
         self._earlier.look_at(workflow)
         for stored in calls:
-            if stored.call.template not in OF_SEVERAL:
+            if stored.call.template not in SHARED_TEMPLATES:
                 self._release = release_of(stored.call.template_sha256)
             if stored.prompt is not None and workflow.phase in ("plan", "plan_actions", "select"):
                 listing = StoredPrompt(stored.prompt).actions or {}

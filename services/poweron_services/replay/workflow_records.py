@@ -121,7 +121,7 @@ class StoredContent(ContentStore):
         except MissingContent:
             return None
 
-    async def is_kept_as_said(self, workflow_id: str, name: str, content: bytes) -> bool:
+    async def matches_commitment(self, workflow_id: str, name: str, content: bytes) -> bool:
         """Return whether the bytes match the event's commitment, or True if the key that it needs was erased."""
         key = await self._key_of(workflow_id)
         return key is None or commitment(key, content) == name

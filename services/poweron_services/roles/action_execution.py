@@ -61,7 +61,7 @@ from poweron_services.roles.action_secrets import NO_ACTION_SECRETS, ActionSecre
 from poweron_services.roles.address_check import ConfiguredPlaces, PlaceCheck, addresses_known, names_places
 from poweron_services.roles.document_lookup import documents_named
 from poweron_services.roles.observation_builder import observe_build, text_of
-from poweron_services.roles.progress_sender import StepTeller, tell_nobody
+from poweron_services.roles.progress_sender import StepTeller, no_message
 
 log = structlog.get_logger()
 
@@ -181,7 +181,7 @@ class Execution:
     web: Web | None = None
     lists: ActionLists = EVERYTHING
     configured_places: ConfiguredPlaces = field(default_factory=dict)
-    progress: StepTeller = tell_nobody
+    progress: StepTeller = no_message
     secrets: ActionSecrets = NO_ACTION_SECRETS
 
     @property

@@ -17,7 +17,7 @@ from poweron_services.models.call import Caller
 from poweron_services.models.normalisation import with_normalised
 from poweron_services.models.prompts import ActionsPrompt, PlanningPrompt, Template
 from poweron_services.roles.document_lookup import documents_named, references_as_listed
-from poweron_services.roles.prompt_context import answer_rejected, planning_prompt, rejected_for_good, task_prompt
+from poweron_services.roles.prompt_context import answer_rejected, final_rejection, planning_prompt, task_prompt
 
 TEMPLATE = Template.beside(__file__, "planner.v4.md")
 ACTIONS_TEMPLATE = Template.beside(__file__, "actions.v3.md")
@@ -34,7 +34,7 @@ class Planner:
     async def __call__(self, workflow: Workflow) -> Sequence[WorkflowEvent]:
         if workflow.phase == "plan_actions":
             return [await self.create_task_action(workflow)]
-        refusal = rejected_for_good(workflow)
+        refusal = final_rejection(workflow)
         if refusal is not None:
             raise Unacceptable(f"No plan could be made. {refusal}", code="answers_rejected")
         prompt = generate_planning_prompt(workflow, self.catalog)
@@ -54,7 +54,7 @@ class Planner:
 
         Deprecated: mode React selects one action at a time, when the result of the previous one is known.
         """
-        refusal = rejected_for_good(workflow)
+        refusal = final_rejection(workflow)
         if refusal is not None:
             raise Unacceptable(f"No actions could be planned. {refusal}", code="answers_rejected")
         prompt = generate_actions_prompt(workflow, self.catalog)

@@ -13,7 +13,7 @@ from poweron_events.envelope import rfc3339
 from poweron_events.fold.state import Workflow, step_place
 from poweron_events.log import ProgressTopic
 from poweron_events.progress import ProgressUnit, StepProgress
-from poweron_services.actions.action import TellProgress, told_nobody
+from poweron_services.actions.action import TellProgress, no_progress
 
 log = structlog.get_logger()
 
@@ -24,9 +24,9 @@ StepTeller: TypeAlias = Callable[[Workflow], AbstractContextManager[TellProgress
 """Gives the action of a step a function to report its progress, for as long as the context lasts."""
 
 
-def tell_nobody(_: Workflow) -> AbstractContextManager[TellProgress]:
+def no_message(_: Workflow) -> AbstractContextManager[TellProgress]:
     """Discard progress: there is no one to report it to."""
-    return nullcontext(told_nobody)
+    return nullcontext(no_progress)
 
 
 class ProgressSender:

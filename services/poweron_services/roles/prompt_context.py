@@ -166,7 +166,7 @@ def shown(rejection: Rejection) -> str:
     return reason_for_models(rejection.reason, rejection.code)
 
 
-def rejected_for_good(workflow: Workflow) -> str | None:
+def final_rejection(workflow: Workflow) -> str | None:
     """Return why the last answer could not be used if the model is not asked again, in words for models (S8).
 
     The text enters the history, which later prompts show; `rejected_in_full` gives users more detail.

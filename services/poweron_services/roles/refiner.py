@@ -33,9 +33,9 @@ from poweron_services.models.time_limit import failed_calls
 from poweron_services.roles.prompt_context import (
     MAX_REASON,
     answer_rejected,
+    final_rejection,
     progress,
     refusal,
-    rejected_for_good,
     updated_progress,
 )
 
@@ -52,7 +52,7 @@ class Refiner:
         recorded = workflow.step.observation
         assert recorded is not None
         observation = recorded.observation
-        last_refusal = rejected_for_good(workflow)
+        last_refusal = final_rejection(workflow)
         if last_refusal is not None:
             return [refine_decide(workflow, observation, _stop(last_refusal, "retry"), None, "answers_rejected")]
         try:

@@ -30,10 +30,10 @@ from poweron_services.models.prompts import ReviewPrompt, Template
 from poweron_services.models.time_limit import failed_calls
 from poweron_services.roles.prompt_context import (
     answer_rejected,
+    final_rejection,
     history,
     progress,
     refusal,
-    rejected_for_good,
     shown,
     updated_progress,
 )
@@ -61,7 +61,7 @@ class Reviewer:
         return [await RoundEnding(self.caller, self.content, self.as_in_0_3)(workflow)]
 
     async def _review(self, workflow: Workflow) -> TaskReviewed | AnswerRejected:
-        task, last_refusal = workflow.task, rejected_for_good(workflow)
+        task, last_refusal = workflow.task, final_rejection(workflow)
         if task.refused is not None:
             reason = f"The model's proposals were refused twice: {shown(task.refused)}"
             answer = ReviewAnswer(status="failed", reason=reason[:MAX_SAID])

@@ -104,7 +104,7 @@ class AppendQueue:
                 put.appended.set_result(None)
 
 
-TRAVELLING: Mapping[type[WorkflowEvent], Role] = {ActionStarted: "executor", ObservationRecorded: "observer"}
+APPENDED_WITH_OTHERS: Mapping[type[WorkflowEvent], Role] = {ActionStarted: "executor", ObservationRecorded: "observer"}
 """The roles that these events belong to, even if another role's append includes them."""
 
 
@@ -151,7 +151,7 @@ class EventWriter:
             envelope = envelop(
                 event,
                 workflow_id=workflow.id,
-                source=source(TRAVELLING.get(type(event), role), self._instance),
+                source=source(APPENDED_WITH_OTHERS.get(type(event), role), self._instance),
                 time=time,
                 cause=cause,
                 traceparent=telemetry.traceparent(workflow.id, event) if self._traced else None,

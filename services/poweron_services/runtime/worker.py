@@ -219,7 +219,7 @@ class Worker:
         self._reservations.read_back(recorded.sha256, accepted=True)
         by = recorded.envelope.source
         if by.endswith(f"/{self._instance}") or (by.startswith(BY_INTAKE) and "reviewer" in self._stage_functions):
-            telemetry.tell_ended(before, after, recorded, self._spans)
+            telemetry.report_ended(before, after, recorded, self._spans)
 
     def _released(self, workflow_ids: Iterable[str]) -> None:
         """Start no new effects; results of work in hand are still appended, and the fold decides on them."""

@@ -16,6 +16,7 @@ from pydantic_settings import SettingsConfigDict
 
 from poweron_events.fold.stage_specs import PROMPT_STAGES
 from poweron_events.log.kafka_settings import KafkaSettings
+from poweron_events.request import Actor, Door
 from poweron_services.settings.action_variables import ActionVariables, SearchVariables, WebVariables
 from poweron_services.settings.secret_settings import SecretSettings, setting_variables
 from poweron_services.settings.setting_types import (
@@ -346,6 +347,10 @@ class Settings(SecretSettings, ActionVariables, SearchVariables, WebVariables):
     @property
     def content_place(self) -> str:
         return self.content or str(self.home / "content")
+
+    def acting_through(self, door: Door) -> Actor:
+        """Return who acts through a door with these settings: a claim, since nothing proves it."""
+        return Actor(id=self.actor, via=door)
 
     @property
     def approve_patterns(self) -> frozenset[str]:

@@ -8,7 +8,7 @@ from poweron_services.telemetry.instrumentation import (
     bind_workflow,
     model_call,
     model_request,
-    tell_ended,
+    report_ended,
 )
 from poweron_services.telemetry.log_events import MODEL_PASSED_OVER, MODEL_WAITS, STAGE_WAITS
 from poweron_services.telemetry.logs import (
@@ -39,6 +39,6 @@ __all__ = [
     "hide_secrets",
     "model_call",
     "model_request",
-    "tell_ended",
+    "report_ended",
     "traceparent",
 ]

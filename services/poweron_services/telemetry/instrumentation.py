@@ -96,7 +96,7 @@ def answer_span(
         )
 
 
-def tell_ended(before: Workflow, after: Workflow, recorded: Recorded, sink: Sink | None) -> None:
+def report_ended(before: Workflow, after: Workflow, recorded: Recorded, sink: Sink | None) -> None:
     """Write a log line and a span for everything that an accepted event ended, and a line if it rejected an answer."""
     if isinstance(event := recorded.envelope.event, Rejection):
         log.info(

@@ -9,7 +9,7 @@ import orjson
 from poweron_events.event import NANO, ModelCall
 from poweron_services.telemetry import gen_ai
 from poweron_services.telemetry.spans import Span, Value
-from poweron_services.trace_export.workflow_spans import ToldSpan
+from poweron_services.trace_export.workflow_spans import WorkflowSpan
 
 KIND: Final = "openinference.span.kind"
 SESSION: Final = "session.id"
@@ -26,7 +26,7 @@ Texts = Mapping[str, str | None]
 """Texts by their names in the content store; None if erased."""
 
 
-def openinference_span(told: ToldSpan, workflow_id: str, texts: Texts) -> Span:
+def openinference_span(told: WorkflowSpan, workflow_id: str, texts: Texts) -> Span:
     """Return the span with the attributes of OpenInference in addition to its own."""
     attributes: dict[str, Value] = {**told.span.attributes, KIND: told.kind, SESSION: workflow_id}
     if told.kind == "TOOL":

@@ -25,7 +25,7 @@ SpanKind = Literal["AGENT", "CHAIN", "LLM", "TOOL"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ToldSpan:
+class WorkflowSpan:
     """A span with its kind, and its input and output as far as the events contain them."""
 
     span: Span
@@ -36,16 +36,16 @@ class ToldSpan:
     """The answered call of this span, whose input and output are in the content store."""
 
 
-def workflow_spans(history: Sequence[Heard]) -> list[ToldSpan]:
+def workflow_spans(history: Sequence[Heard]) -> list[WorkflowSpan]:
     """Return the spans of a workflow, in the order in which they ended; unfinished work has none."""
-    before, spans = Workflow(history[0].workflow.id), list[ToldSpan]()
+    before, spans = Workflow(history[0].workflow.id), list[WorkflowSpan]()
     for record in history:
         spans += _spans_of(before, record)
         before = record.workflow
     return spans
 
 
-def _spans_of(before: Workflow, record: Heard) -> Iterator[ToldSpan]:
+def _spans_of(before: Workflow, record: Heard) -> Iterator[WorkflowSpan]:
     event = record.event
     if event is None:
         return
@@ -66,23 +66,25 @@ def _place(event: Event) -> tuple[int, int, int, int]:
     return (fields.get("round", 1), fields.get("task", 0), fields.get("attempt", 0), fields.get("step", 0))
 
 
-def _ended_span(before: Workflow, record: Heard, milestone: Ended) -> ToldSpan:
+def _ended_span(before: Workflow, record: Heard, milestone: Ended) -> WorkflowSpan:
     """Return the span of a round, an attempt or a step."""
     milestone_span = span(record.workflow, milestone)
     match milestone.what:
         case "workflow":
             text = record.workflow.current.opening.prompt
             came = record.event.message if isinstance(record.event, RoundEnd) else milestone.reason
-            return ToldSpan(span=milestone_span, kind="AGENT", given=text, came=came)
+            return WorkflowSpan(span=milestone_span, kind="AGENT", given=text, came=came)
         case "task":
-            return ToldSpan(span=milestone_span, kind="CHAIN", given=before.task.plan.objective, came=milestone.reason)
+            return WorkflowSpan(
+                span=milestone_span, kind="CHAIN", given=before.task.plan.objective, came=milestone.reason
+            )
         case "step":
             selection = before.step.selection
             objective = selection.action_objective if selection else None
-            return ToldSpan(span=milestone_span, kind="CHAIN", given=objective, came=milestone.reason)
+            return WorkflowSpan(span=milestone_span, kind="CHAIN", given=objective, came=milestone.reason)
 
 
-def _try_span(before: Workflow, record: Heard, event: ActionCompleted, try_: int) -> ToldSpan:
+def _try_span(before: Workflow, record: Heard, event: ActionCompleted, try_: int) -> WorkflowSpan:
     """Return the span of one try of an action whose result is known, from this try or from another one."""
     starts, parameters = before.step.starts, before.step.parameters
     is_own, is_last = try_ == event.try_, try_ == len(starts)
@@ -91,11 +93,11 @@ def _try_span(before: Workflow, record: Heard, event: ActionCompleted, try_: int
     try_span = _tool_span(before, try_, ended_ms, outcome)
     text = None if parameters is None else dumps(parameters.parameters).decode()
     if not is_own:
-        return ToldSpan(span=try_span, kind="TOOL", given=text)
+        return WorkflowSpan(span=try_span, kind="TOOL", given=text)
     documents = [document.document_name for document in event.documents]
     came = dumps({"outcome": outcome, "error": event.error, "documents": documents}).decode()
     failed = None if event.success else event.code or event.outcome
-    return ToldSpan(span=replace(try_span, failed=failed), kind="TOOL", given=text, came=came)
+    return WorkflowSpan(span=replace(try_span, failed=failed), kind="TOOL", given=text, came=came)
 
 
 def _try_context(before: Workflow, try_: int) -> Context:
@@ -122,7 +124,7 @@ def _tool_span(before: Workflow, try_: int, ended_ms: int, outcome: str) -> Span
     )
 
 
-def _calls(before: Workflow, record: Heard, event: Event, parent: Context) -> Iterator[ToldSpan]:
+def _calls(before: Workflow, record: Heard, event: Event, parent: Context) -> Iterator[WorkflowSpan]:
     """Yield the calls that an event reports, failed ones first; the log has their durations, but no start times."""
     calls: tuple[AnyCall, ...] = (*failed_calls(event), *model_calls(event))
     began, stage = _beginnings(before, record, event, calls), stage_of(event)
@@ -144,7 +146,7 @@ def _calls(before: Workflow, record: Heard, event: Event, parent: Context) -> It
             },
             failed=None if answer else call.code if isinstance(call, FailedCalls) else None,
         )
-        yield ToldSpan(span=call_span, kind="LLM", call=answer)
+        yield WorkflowSpan(span=call_span, kind="LLM", call=answer)
 
 
 def _beginnings(before: Workflow, record: Heard, event: Event, calls: Sequence[AnyCall]) -> list[int]:

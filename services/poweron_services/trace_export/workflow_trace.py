@@ -12,7 +12,7 @@ from poweron_events.content import ContentStore
 from poweron_events.errors import MissingContent
 from poweron_services.telemetry.spans import Context, Span, Value
 from poweron_services.trace_export.openinference import openinference_span
-from poweron_services.trace_export.workflow_spans import ToldSpan, workflow_spans
+from poweron_services.trace_export.workflow_spans import WorkflowSpan, workflow_spans
 
 KINDS: Final = {"internal": 1, "client": 3, "consumer": 5}
 OK_UNSET, ERROR = 0, 2
@@ -48,7 +48,7 @@ def is_trace_of(data: bytes, workflow_id: str, form: TraceFormat) -> bool:
     )
 
 
-async def _texts(content: ContentStore, workflow_id: str, told_spans: Iterable[ToldSpan]) -> dict[str, str | None]:
+async def _texts(content: ContentStore, workflow_id: str, told_spans: Iterable[WorkflowSpan]) -> dict[str, str | None]:
     """Return each prompt and answer by its name in the store; None if it was erased."""
     calls = [told_span.call for told_span in told_spans if told_span.call is not None]
     names = dict.fromkeys(name for call in calls for name in (call.prompt_ref, call.answer_ref) if name is not None)

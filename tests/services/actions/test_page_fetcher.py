@@ -7,7 +7,7 @@ import pytest
 
 from poweron_events.catalog import ExtractDepth, PageFormat
 from poweron_events.errors import Refused, Unavailable
-from poweron_services.actions.action import TellProgress, told_nobody
+from poweron_services.actions.action import TellProgress, no_progress
 from poweron_services.actions.page_fetcher import Gathering, GatheringLimits
 from poweron_services.connectors.page_child import PageText
 from poweron_services.connectors.web.page_cache import FetchedPage
@@ -24,7 +24,7 @@ def fetched(url: str, body: bytes = b"Hello.") -> FetchedPage:
 
 
 def gathering(
-    answer: Callable[[str], FetchedPage | None], tell: TellProgress = told_nobody, **limits: float
+    answer: Callable[[str], FetchedPage | None], tell: TellProgress = no_progress, **limits: float
 ) -> Gathering:
     """Of pages that `answer` gives; None for one that never comes."""
 

@@ -10,7 +10,8 @@ SELECT *, regexp_extract(type, '^poweron\.(.+)\.v\d+$', 1) AS kind,
        workflow: 'VARCHAR', seq: 'BIGINT', time_ms: 'BIGINT', verdict: 'VARCHAR', type: 'VARCHAR', id: 'VARCHAR',
        sha256: 'VARCHAR', cause: 'STRUCT(id VARCHAR, sha256 VARCHAR, "offset" BIGINT)', data: 'STRUCT(
            round BIGINT, task BIGINT, attempt BIGINT, step BIGINT, "try" BIGINT, stage VARCHAR, status VARCHAR,
-           code VARCHAR, reason VARCHAR, request STRUCT(id VARCHAR), requester STRUCT(name VARCHAR), decision VARCHAR, classification VARCHAR, action VARCHAR, success BOOLEAN, outcome VARCHAR,
+           code VARCHAR, reason VARCHAR, request STRUCT(id VARCHAR), requester STRUCT(name VARCHAR),
+           actor STRUCT(id VARCHAR, kind VARCHAR, via VARCHAR, verified BOOLEAN), decision VARCHAR, classification VARCHAR, action VARCHAR, success BOOLEAN, outcome VARCHAR,
            durationMs BIGINT, effectClass VARCHAR, expiresMs BIGINT, workflowMode VARCHAR, maxSteps BIGINT,
            maxRetries BIGINT, forkedFrom STRUCT(workflow VARCHAR, seq BIGINT), observation STRUCT(success BOOLEAN),
            tasks STRUCT(taskType VARCHAR, maxSteps BIGINT)[],
@@ -35,7 +36,8 @@ CREATE TABLE told AS SELECT * FROM log WHERE verdict = 'accepted' AND kind NOT I
 
 CREATE TABLE openings AS
 SELECT workflow, round, seq, time_ms AS opened_ms, data.workflowMode AS mode, data.maxSteps AS max_steps,
-       data.maxRetries AS max_retries, data.forkedFrom AS forked, data.requester.name AS requester
+       data.maxRetries AS max_retries, data.forkedFrom AS forked, data.requester.name AS requester,
+       data.actor AS actor
   FROM told WHERE kind IN ('workflow.requested', 'round.requested');
 
 CREATE TABLE forks AS SELECT workflow FROM openings WHERE round = 1 AND forked IS NOT NULL;
@@ -171,7 +173,8 @@ SELECT workflow, round, task, attempt, step, min(seq) AS first_seq, min(time_ms)
        max(time_ms + data.expiresMs) FILTER (kind = 'approval.requested') AS due,
        max(time_ms) FILTER (kind IN ('approval.granted', 'approval.denied')) AS answered,
        max(split_part(kind, '.', 2)) FILTER (kind IN ('approval.granted', 'approval.denied')) AS answer,
-       max(data.requester.name) FILTER (kind IN ('approval.granted', 'approval.denied')) AS approver,
+       max(COALESCE(data.actor.id, data.requester.name)) FILTER (kind IN ('approval.granted', 'approval.denied')) AS approver,
+       max(data.actor) FILTER (kind IN ('approval.granted', 'approval.denied')) AS approver_actor,
        min(time_ms) FILTER (kind = 'action.started') AS claimed,
        count(*) FILTER (kind = 'action.started') AS tries,
        max(seq) FILTER (kind = 'action.completed') AS completed_seq,
@@ -260,7 +263,8 @@ SELECT workflow AS workflow_id, round, mode, max_steps, COALESCE(endings.status,
        closings.code AS stopped_by, COALESCE(selected, 0) AS steps, COALESCE(input_tokens, 0) AS input_tokens,
        COALESCE(output_tokens, 0) AS output_tokens, COALESCE(cost, 0) AS cost_usd, opened_ms AS opened_at,
        ended_ms AS ended_at, ended_ms - opened_ms AS duration_ms, COALESCE(waited, 0) AS waiting_for_people_ms,
-       plans.time_ms - opened_ms AS plan_ms, workflow IN (FROM forks) AS fork, login(requester) AS requester
+       plans.time_ms - opened_ms AS plan_ms, workflow IN (FROM forks) AS fork, login(requester) AS requester,
+       login(actor.id) AS actor, actor.kind AS actor_kind, actor.via AS actor_via, actor.verified AS actor_verified
   FROM openings LEFT JOIN endings USING (workflow, round) LEFT JOIN closings USING (workflow, round)
   LEFT JOIN (SELECT * FROM plans WHERE task = 1) AS plans USING (workflow, round)
   LEFT JOIN (
@@ -328,7 +332,7 @@ SELECT workflow AS workflow_id, round, task, attempt, step, action,
        CASE WHEN answer = 'granted' THEN 'granted' WHEN answered >= due THEN 'expired' WHEN answer = 'denied' THEN 'denied'
             WHEN status = 'running' THEN 'waiting' ELSE 'withdrawn' END AS answer,
        asked AS asked_at, due AS due_at, answered AS answered_at, approve_ms AS waiting_ms,
-       login(approver) AS approver
+       login(approver) AS approver, approver_actor.via AS approver_via, approver_actor.verified AS approver_verified
   FROM lived WHERE asked IS NOT NULL;
 
 CREATE TABLE dead_letters AS SELECT topic, partition, log_offset, size, time_ms AS told_at FROM letters;
@@ -338,5 +342,6 @@ CREATE TABLE version AS SELECT 2 AS version;
 CREATE TABLE requests AS
 SELECT workflow AS workflow_id, seq, kind, CASE kind WHEN 'request.refused' THEN 'refused' ELSE 'accepted' END AS answer,
        CASE kind WHEN 'request.refused' THEN COALESCE(data.code, data.reason) END AS code,
-       login(data.requester.name) AS requester, time_ms AS answered_at
+       login(data.requester.name) AS requester, login(data.actor.id) AS actor, data.actor.kind AS actor_kind,
+       data.actor.via AS actor_via, data.actor.verified AS actor_verified, time_ms AS answered_at
   FROM log WHERE verdict = 'accepted' AND data.request IS NOT NULL;

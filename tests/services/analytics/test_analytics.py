@@ -27,7 +27,7 @@ from poweron_projections.rebuild import rebuild
 from poweron_projections.verify import catch_up
 from poweron_services.analytics import parquet_export
 from poweron_services.analytics.html_report import report
-from poweron_services.analytics.parquet_export import WrittenFiles, export
+from poweron_services.analytics.parquet_export import WrittenFile, export
 from poweron_services.analytics.report_figures import read_figures
 
 pytestmark = pytest.mark.system
@@ -48,7 +48,7 @@ def log() -> MemoryLog:
     return MemoryLog()
 
 
-async def exported(pool: Pool, folder: Path, since: date | None = None) -> list[WrittenFiles]:
+async def exported(pool: Pool, folder: Path, since: date | None = None) -> list[WrittenFile]:
     return [written async for written in export(pool, folder, since)]
 
 

@@ -10,7 +10,6 @@ import pytest
 import typer
 
 import poweron_services
-from poweron_events.request import Requester
 from poweron_services.cli.advice import WHERE
 from poweron_services.cli.context import AS_JSON
 from poweron_services.cli.error_messages import sentences
@@ -21,9 +20,9 @@ from poweron_services.client.client_errors import (
     ClientErrorCode,
     LastAnswer,
     NewerRelease,
-    NobodyServes,
     NotAWorkflowId,
     NothingToApprove,
+    NotServed,
     PendingRequest,
     RoundEnded,
     RoundOpen,
@@ -39,7 +38,6 @@ CODES = (Path(__file__).parents[3] / "docs" / "codes.md").read_text()
 OURS = re.compile(r"\bpoweron [a-z]|POWERON_|--[a-z]|Ctrl-C")
 ID = "e4d9c3d3-4439-547e-a89e-4165bcddd933"
 AT = "2026-11-22T18:18:21.658Z"
-ADA = Requester(name="Ada")
 
 SAID: dict[str, tuple[ClientError, str, str]] = {
     "no id": (NotAWorkflowId("nope"), "'nope' is not a workflow's id", "`poweron workflows` lists them."),
@@ -81,7 +79,7 @@ SAID: dict[str, tuple[ClientError, str, str]] = {
         "`poweron approvals` lists all pending approvals.",
     ),
     "approved": (
-        NothingToApprove(ID, LastAnswer(1, 2, 3, "approved", ADA, AT)),
+        NothingToApprove(ID, LastAnswer(1, 2, 3, "approved", "Ada", AT)),
         f"Nothing in workflow {ID} waits for an approval",
         "Step 3 of task 2 in round 1 was approved by Ada at 2026-11-22 18:18:21 (UTC). `poweron approvals` lists all pending approvals.",
     ),
@@ -111,17 +109,17 @@ SAID: dict[str, tuple[ClientError, str, str]] = {
         f"`poweron events {ID}` updates them and shows it. `poweron status` shows which server answers. {WHERE}",
     ),
     "a request": (
-        NobodyServes(ID, "request", 60.0),
+        NotServed(ID, "request", 60.0),
         "No process has taken the request within 60 s. It remains in the log",
         f"As soon as a `poweron serve` runs on these servers, it does the work, and `poweron watch {ID}` shows it.",
     ),
     "a cancellation": (
-        NobodyServes(ID, "cancellation", 60.0),
+        NotServed(ID, "cancellation", 60.0),
         "No process has taken the cancellation within 60 s. It remains in the log",
         f"As soon as a `poweron serve` runs on these servers, it cancels the round, and `poweron watch {ID}` shows it.",
     ),
     "an answer": (
-        NobodyServes(ID, "answer", 60.0),
+        NotServed(ID, "answer", 60.0),
         "No process has taken the answer within 60 s. It remains in the log",
         f"As soon as a `poweron serve` runs on these servers, it judges the answer, and `poweron watch {ID}` shows the outcome.",
     ),

@@ -12,7 +12,7 @@ from poweron_events.log import Record
 from poweron_events.stream import WorkflowEvent
 from poweron_events.topics import EVENTS, PARTITIONS, partition_of
 from poweron_services.client import follow
-from poweron_services.client.client_errors import AskedFor, NobodyServes, RoundOverdue
+from poweron_services.client.client_errors import AskedFor, NotServed, RoundOverdue
 from poweron_services.client.follow import Callbacks, RequestWaiter
 
 MOMENT = 0.05  # seconds
@@ -56,7 +56,7 @@ async def test_what_nobody_takes_is_told_soon_and_then_given_up(
     told: list[AskedFor] = []
     waiter = RequestWaiter("id", asked, Callbacks(untaken=told.append))
 
-    with pytest.raises(NobodyServes) as unserved:
+    with pytest.raises(NotServed) as unserved:
         await waiter.until_answered(silence_after(heard(*events)))
 
     assert told == [asked]

@@ -7,7 +7,7 @@ import pytest
 
 from builders import At, Told, cancellation, document, planned, requested
 from poweron_events.event import DocumentRef
-from poweron_services.decider.result_files import told_apart, written_documents
+from poweron_services.decider.result_files import with_unique_names, written_documents
 
 PROCESS, REPORT = "ai.process", "document.generateReport"
 
@@ -98,5 +98,5 @@ def test_a_file_that_was_written_while_the_round_was_stopped_is_there_where_its_
 )
 def test_no_two_documents_have_one_name(names: Sequence[str], apart: Sequence[str]) -> None:
     documents: list[DocumentRef] = [document(name, document_id=f"d{at}") for at, name in enumerate(names)]
-    assert [each.document_name for each in told_apart(documents)] == apart
-    assert [each.document_id for each in told_apart(documents)] == [each.document_id for each in documents]
+    assert [each.document_name for each in with_unique_names(documents)] == apart
+    assert [each.document_id for each in with_unique_names(documents)] == [each.document_id for each in documents]

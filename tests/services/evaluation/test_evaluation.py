@@ -18,12 +18,12 @@ from poweron_events.fold.evolve import evolve
 from poweron_events.fold.state import Workflow
 from poweron_events.round_events import RoundCompleted, RoundFailed, StageFailed, Totals
 from poweron_events.topics import PARTITIONS, partition_of
-from poweron_services.evaluation.run_file import ExpectedFacts, KeptAnswer, KeptRun, keep, read_run, read_table
+from poweron_services.evaluation.run_file import ExpectedFacts, RunAnswer, StoredRun, keep, read_run, read_table
 from poweron_services.evaluation.score_report import report_json, report_markdown
 from poweron_services.evaluation.scores import JudgedAnswer, judged, misses, partings, scores, verdict
 from poweron_services.evaluation.workflow_answer import RecordedAnswer, recorded_answer
 
-RUN = KeptRun(run_id="r", table="q.jsonl", began="2026-11-21T00:00:00.000Z", worker="here-1", models=("a", "b"))
+RUN = StoredRun(run_id="r", table="q.jsonl", began="2026-11-21T00:00:00.000Z", worker="here-1", models=("a", "b"))
 ANSWER = RecordedAnswer(
     workflow_id="w",
     status="completed",
@@ -205,9 +205,9 @@ async def test_a_refusal_is_an_answer_and_an_open_round_is_none() -> None:
 # --- the run --------------------------------------------------------------------------------------------
 
 
-def kept(line: int = 1, model: str = "a", **fields: Any) -> KeptAnswer:
+def kept(line: int = 1, model: str = "a", **fields: Any) -> RunAnswer:
     given = {"fingerprint": "f", "repetition": 1, "workflow_id": "w"}
-    return KeptAnswer(line=line, model=model, **{**given, **fields})
+    return RunAnswer(line=line, model=model, **{**given, **fields})
 
 
 def judge(answer: RecordedAnswer | None = ANSWER, *, line: int = 1, model: str = "a", **facts: Any) -> JudgedAnswer:

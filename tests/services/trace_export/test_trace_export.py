@@ -24,7 +24,7 @@ from poweron_events.step_events import ActionStarted
 from poweron_events.topics import PARTITIONS, partition_of
 from poweron_services.telemetry.spans import Span, context_of
 from poweron_services.trace_export import openinference
-from poweron_services.trace_export.workflow_spans import ToldSpan, workflow_spans
+from poweron_services.trace_export.workflow_spans import WorkflowSpan, workflow_spans
 from poweron_services.trace_export.workflow_trace import exported_trace, is_trace_of
 
 HISTORIES = sorted((Path(__file__).parents[2] / "histories").glob("v*/*.jsonl"))
@@ -75,7 +75,7 @@ def attributes(span: OtlpSpan) -> dict[str, Any]:
     return {each.key: getattr(each.value, each.value.WhichOneof("value")) for each in span.attributes}
 
 
-def of_kind(spans: list[ToldSpan], kind: str) -> list[Span]:
+def of_kind(spans: list[WorkflowSpan], kind: str) -> list[Span]:
     return [each.span for each in spans if each.kind == kind]
 
 

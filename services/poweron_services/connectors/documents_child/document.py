@@ -58,7 +58,7 @@ class ExtractedDocument:
     omitted: tuple[tuple[str, str], ...] = ()
     """Kinds of content that were not read, each with the locator of a part that holds some."""
 
-    def with_omissions_told(self) -> "ExtractedDocument":
+    def with_omission_note(self) -> "ExtractedDocument":
         """Move the omissions into a note that lists them by kind and place."""
         kinds: dict[str, list[str]] = {}
         for kind, place in self.omitted:

@@ -131,7 +131,7 @@ LocalPages = Callable[[str], Awaitable[WebResponse | None]]
 """Asked first for every address; it returns None for an address that must be fetched from the web."""
 
 
-class KeptPages:
+class StoredPages:
     """Fetches pages for workflows and stores them."""
 
     def __init__(
@@ -197,9 +197,9 @@ class KeptPages:
                 with time_left.taken():
                     return await self._client.get_once(address, headers=headers, timeout=time_left.seconds)
 
-        return await self._patiently(ask)
+        return await self._with_retry(ask)
 
-    async def _patiently(self, ask: Callable[[], Awaitable[WebResponse]]) -> WebResponse:
+    async def _with_retry(self, ask: Callable[[], Awaitable[WebResponse]]) -> WebResponse:
         """Send a request, and retry it once if the host asks for a short wait."""
         for last in (False, True):
             response = await ask()
@@ -227,7 +227,7 @@ class KeptPages:
             return known
 
         async def ask(_: Answer | None) -> Answer:
-            response = await self._patiently(partial(self._request_rules, place))
+            response = await self._with_retry(partial(self._request_rules, place))
             check_rules(address, response.status)
             return await self._store(reader, response)
 

@@ -113,7 +113,7 @@ class ListedWorkflow:
     round: int
 
 
-class ActionPlace(NamedTuple):
+class RecordPosition(NamedTuple):
     """The position of a record in Kafka."""
 
     topic: str
@@ -138,9 +138,9 @@ class Evidence:
     listed: Mapping[str, ListedWorkflow] = field(default_factory=dict)
     poison: Sequence[bytes] = ()
     """Records that cannot be decoded."""
-    bombs: Collection[ActionPlace] = ()
+    bombs: Collection[RecordPosition] = ()
     """The positions of the decompression bombs."""
-    dead_letters: Mapping[ActionPlace, bytes] = field(default_factory=dict)
+    dead_letters: Mapping[RecordPosition, bytes] = field(default_factory=dict)
     """The raw contents of the dead letters, by the position of the original record."""
     forged: Collection[str] = ()
     """The ids of the requests whose workflow was opened by a forged event."""

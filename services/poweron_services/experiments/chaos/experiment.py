@@ -20,11 +20,11 @@ from poweron_projections.verify import verify
 from poweron_services import telemetry
 from poweron_services.client.connect import Connections
 from poweron_services.experiments.chaos.evidence import (
-    ActionPlace,
     Evidence,
     ListedWorkflow,
     LogReader,
     LogSummary,
+    RecordPosition,
     SentRequest,
     kind_of,
 )
@@ -289,11 +289,11 @@ async def _log_summary(log: EventLog) -> LogSummary:
     return log_reader.summary
 
 
-async def _dead_letters(log: EventLog) -> dict[ActionPlace, bytes]:
-    name, found = topics.DEAD_LETTERS.name, dict[ActionPlace, bytes]()
+async def _dead_letters(log: EventLog) -> dict[RecordPosition, bytes]:
+    name, found = topics.DEAD_LETTERS.name, dict[RecordPosition, bytes]()
     async for records in log.read(name, {}, await log.ends(name)):
         for letter in (read_dead_letter(record.value) for record in records):
-            found[ActionPlace(letter.topic, letter.partition, letter.offset)] = letter.raw or b""
+            found[RecordPosition(letter.topic, letter.partition, letter.offset)] = letter.raw or b""
     return found
 
 

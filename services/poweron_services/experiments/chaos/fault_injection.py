@@ -23,7 +23,7 @@ from poweron_projections.connection import LIVE, acquire
 from poweron_projections.rebuild import rebuild
 from poweron_services.embedded.kafka_server import Kafka
 from poweron_services.embedded.postgres_server import Postgres
-from poweron_services.experiments.chaos.evidence import ActionPlace
+from poweron_services.experiments.chaos.evidence import RecordPosition
 from poweron_services.experiments.chaos.faults import Fault, FaultKind, RecoveryMonitor
 from poweron_services.experiments.chaos.load import LoadGenerator, cancellation, forged_opening
 from poweron_services.experiments.chaos.role_processes import ROLE_SETS, RoleProcesses, thaw
@@ -63,7 +63,7 @@ class FaultInjector:
     unexpected: list[str] = field(default_factory=list)
     poison: list[bytes] = field(default_factory=list)
     """Records that cannot be decoded; each must become a dead letter."""
-    bombs: set[ActionPlace] = field(default_factory=set)
+    bombs: set[RecordPosition] = field(default_factory=set)
     """The positions of the decompression bombs; each must become a dead letter."""
     forged: set[str] = field(default_factory=set)
     """The ids of the requests whose workflow was opened by a forged event; each must be refused."""
@@ -251,7 +251,9 @@ class FaultInjector:
             await self._until_done(partial(self._append_bomb, topic, partition))
 
     async def _append_bomb(self, topic: str, partition: int) -> None:
-        self.bombs.add(ActionPlace(topic, partition, await append_bomb(self.sandbox.kafka_settings, topic, partition)))
+        self.bombs.add(
+            RecordPosition(topic, partition, await append_bomb(self.sandbox.kafka_settings, topic, partition))
+        )
 
     async def _opening_forged(self, _: Fault) -> None:
         """Open a request's workflow with a forged event, as any writer of events could, then send the request."""

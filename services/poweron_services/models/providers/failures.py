@@ -184,7 +184,7 @@ def _wait(error: ai.ModelAPIError) -> float | None:
     return None if error.retry_after is None else min(error.retry_after, LONGEST_WAIT)
 
 
-def told_usage(answer: bytes) -> RequestUsage:
+def reported_usage(answer: bytes) -> RequestUsage:
     """Return the tokens that a provider reports in an unusable answer."""
     body = parsed(answer)
     usage = _inside(body, "usage") or _inside(_inside(body, "error"), "usage")

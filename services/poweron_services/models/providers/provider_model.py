@@ -24,7 +24,7 @@ from poweron_services.models.context_window import answer_limit
 from poweron_services.models.prices import listed_window, price_of
 from poweron_services.models.prompts import Prompt
 from poweron_services.models.providers.clients import access, is_own_server, pydantic_model
-from poweron_services.models.providers.failures import NEXT_REFUSED, Scrubber, failure, told_usage
+from poweron_services.models.providers.failures import NEXT_REFUSED, Scrubber, failure, reported_usage
 from poweron_services.models.providers.http_client import WRAPPING, NotSent, Outgoing, Response, http_client, receiving
 from poweron_services.models.providers.schema_dialects import told
 from poweron_services.models.providers.server_window import server_window
@@ -133,7 +133,7 @@ class ProviderModel:
     def _failed_completion(self, error: Exception, outgoing: Outgoing, received: Response) -> Completion:
         """Return the completion of a failed request whose usage was reported; raise any other failure."""
         problem = failure(error, self._provider, self._name, self._scrub, received)
-        usage = told_usage(received.body)
+        usage = reported_usage(received.body)
         if usage.has_values() and isinstance(problem, Refused | Unavailable) and not isinstance(problem, TooLong):
             response = ModelResponse(parts=[], usage=usage, model_name=self._name)
             return self._as_completion(response, outgoing, received, refusal=problem)

@@ -178,7 +178,7 @@ def test_a_root_that_cannot_become_nobody_gives_up_the_rest(folder: Path, lackin
 
 
 def test_rights_that_cannot_be_given_up_are_logged_once() -> None:
-    document_child.tell_kept.cache_clear()
+    document_child.log_kept_rights.cache_clear()
     with capture_logs() as lines:
         for _ in range(2):
             assert ChildMessage(DEFAULT_LIMITS).take(b'{"rights_kept": ["root", "system_calls"]}\n')

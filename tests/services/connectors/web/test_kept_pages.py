@@ -18,11 +18,11 @@ from poweron_events.errors import Refused
 from poweron_services.connectors.search.search_provider import SearchHit, SearchQuery, SearchResults
 from poweron_services.connectors.web import host_turns
 from poweron_services.connectors.web.host_turns import HostTurns
-from poweron_services.connectors.web.page_cache import FetchedPage, KeptPages, Reader
+from poweron_services.connectors.web.page_cache import FetchedPage, Reader, StoredPages
 from poweron_services.connectors.web.web_address import WebAddress
 from poweron_services.connectors.web.web_client import WebResponse, open_web_client
 from poweron_services.connectors.web.web_rules import WebSettings
-from poweron_services.connectors.web_access import KeptSearches
+from poweron_services.connectors.web_access import StoredSearches
 from poweron_services.settings.config import Settings
 
 WORKFLOW = "7d444840-9dc0-11d1-b245-5ffdce74fad2"
@@ -58,11 +58,11 @@ class Site:
         return [request.path for request, _ in self.server.log]
 
     @asynccontextmanager
-    async def pages(self, content: ContentStore, **options: Any) -> AsyncGenerator[KeptPages, None]:
+    async def pages(self, content: ContentStore, **options: Any) -> AsyncGenerator[StoredPages, None]:
         """The pages as one process fetches them."""
         settings = WebSettings.of(Settings(web_private_hosts=f"localhost:{self.server.port}", web_timeout=5))
         async with open_web_client(settings) as client:
-            yield KeptPages(client, content, HostTurns(0), now=lambda: self.clock[0], **options)
+            yield StoredPages(client, content, HostTurns(0), now=lambda: self.clock[0], **options)
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ def content(tmp_path: Path) -> ContentStore:
     return ContentStore.at(str(tmp_path))
 
 
-async def refusal(pages: KeptPages, url: str, reader: Reader = FIRST) -> Refused:
+async def refusal(pages: StoredPages, url: str, reader: Reader = FIRST) -> Refused:
     with pytest.raises(Refused) as refused:
         await pages.fetch(reader, url)
     return refused.value
@@ -245,7 +245,7 @@ async def test_a_search_is_asked_once_for_a_workflow_whoever_tries_the_step_agai
     query = SearchQuery("museums", include_domains=("a.example",), language="de")
     found = []
     for _ in range(2):
-        searches = KeptSearches(engine, ContentStore.at(str(tmp_path)))
+        searches = StoredSearches(engine, ContentStore.at(str(tmp_path)))
         found.append(await searches.search(FIRST, query))
         with pytest.raises(Refused) as refused:
             await searches.search(FIRST, SearchQuery("too much"))

@@ -15,7 +15,6 @@ from poweron_events.log import Record
 from poweron_events.log.memory import MemoryLog
 from poweron_services.actions.action import Order
 from poweron_services.experiments.chaos.evidence import (
-    ActionPlace,
     AnswerCounts,
     Evidence,
     ListedWorkflow,
@@ -24,6 +23,7 @@ from poweron_services.experiments.chaos.evidence import (
     LoggedRound,
     LogReader,
     LogSummary,
+    RecordPosition,
     SentRequest,
 )
 from poweron_services.experiments.chaos.experiment import error_lines_without_action
@@ -368,7 +368,7 @@ def test_rows_that_differ_and_readers_that_disagree_are_named() -> None:
 
 
 def test_a_record_that_nobody_can_read_and_is_no_dead_letter_is_named() -> None:
-    place = ActionPlace(topics.EVENTS.name, 1, 7)
+    place = RecordPosition(topics.EVENTS.name, 1, 7)
     assert found(evidence(poison=[b"?"], bombs=[place], dead_letters={place: b"?"})) == []
     assert found(evidence(poison=[b"?"])) == [("poison becomes a dead letter", None)]
     assert found(evidence(bombs=[place], dead_letters={place._replace(offset=6): b"?"})) == [

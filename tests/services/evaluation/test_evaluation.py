@@ -266,7 +266,7 @@ def test_the_table_of_scores_is_markdown_and_says_what_was_missed_and_where_the_
     answers = [judge(), judge(model="b", contains="tip", maxSteps=1), judge(None, line=2)]
     told = report_markdown(scores(RUN, answers))
     assert "| a | 1 of 1 | 100% | 1 | $0.0000 | 120 | 1.5 s | 2.0 |" in told
-    assert "- line 1, b, w: 'tip' does not stand in the message or a document." in told
+    assert "- line 1, b, w: 'tip' is not in the message or a document." in told
     assert "- line 1, b, w: it took 2 steps, where at most 1 may be taken." in told
     assert "- line 2, a, w: inconclusive. The log holds no end of this workflow." in told
     assert "- line 1: a 1 of 1, b 0 of 1" in told

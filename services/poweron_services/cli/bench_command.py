@@ -173,6 +173,8 @@ def legend(figures: BenchFigures, *, fsync: bool) -> Iterator[str]:
         )
     if figures.rebuild_events_per_second is not None:
         yield "Rebuild: from the log to rows. Yardstick: a bare COPY of the same bytes."
+    if figures.open_workflows_mb is not None:
+        yield "Processes, open workflows: with a model that takes a second for each call, or does not answer at all."
     if figures.ask_cold_ms is not None:
         yield "First step: of `poweron ask`, with servers that must start first (cold) and with running ones (warm)."
     if figures.mixed_pages_per_second is not None:

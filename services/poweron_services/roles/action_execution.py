@@ -66,6 +66,7 @@ from poweron_services.roles.progress_sender import StepTeller, tell_nobody
 log = structlog.get_logger()
 
 MODEL_OUTAGE = 180.0  # seconds during which a failing model is retried, even if the action has more time
+SHORT: Final = 10_000  # characters of a result without documents
 KIND: Final = "answers"
 FENCE: Final = "fence"
 """Replaces the delimiter, which is different in every prompt, so that equal prompts have the same digest."""
@@ -377,11 +378,17 @@ async def _without_secrets(
 ) -> tuple[Outcome, Done]:
     """Remove secrets from the action's outcome before any of it is stored or reported."""
     try:
-        return outcome, await secrets.hidden_in(done)
+        return outcome, await secrets.hidden_in(done, is_short=_is_short(done))
     except ValueError:
         log.error("result_held_secret", workflow_id=workflow.id)  # noqa: TRY400 - the error may repeat it
         message = "The action ended, but its result held a secret where nothing else can stand; it was not kept."
         return "unknown" if outcome == "unknown" else "failed", failed(message, "result_not_stored")
+
+
+def _is_short(done: Done) -> bool:
+    """Return whether secrets are found in the result before a thread could start."""
+    texts = (*done.notes, done.result.error or "", done.detail)
+    return not done.result.documents and sum(map(len, texts)) <= SHORT
 
 
 def _connection(workflow: Workflow) -> str | None:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Annotated, Any, Final, Generic, Literal, TypeVar
 
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
@@ -210,7 +211,7 @@ def echo(answer: Mapping[str, Any], instructions: str) -> tuple[str, str] | None
         answer: the model's answer.
         instructions: the instructions of the prompt, the same for every prompt of its stage.
     """
-    normal_instructions = _fold(instructions)
+    normal_instructions = _folded_instructions(instructions)
     for field, text in _own_words(answer):
         normal_text = _fold(text)
         if _PLACEHOLDER.fullmatch(text.strip()) or (len(normal_text) >= LEAST and normal_text in normal_instructions):
@@ -234,3 +235,7 @@ def _own_words(value: Any, field: str = "") -> Iterator[tuple[str, str]]:
 
 def _fold(text: str) -> str:
     return " ".join(text.split()).casefold().rstrip(".;")
+
+
+_folded_instructions = lru_cache(_fold)
+"""A stage's instructions never vary, and every answer is compared with them."""

@@ -5,7 +5,7 @@ such as “none” if there is nothing to choose, and to fields that follow from
 fields were changed.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
@@ -97,8 +97,10 @@ def compound(value: Any) -> Any:
     return value
 
 
-def with_normalised(call: ModelCall, *fields: str, repaired: Iterable[str] = ()) -> ModelCall:
+def with_normalised(call: ModelCall, *fields: str, repaired: Sequence[str] = ()) -> ModelCall:
     """Add normalised fields and repairs of the answer to the record of its call."""
+    if not fields and not repaired:
+        return call
     update = {
         "normalised": tuple(sorted({*call.normalised, *fields})),
         "repaired": tuple(sorted({*call.repaired, *repaired})),

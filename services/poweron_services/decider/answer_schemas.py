@@ -173,7 +173,8 @@ def _with_parameters(selection: Schema, spec: ActionSpec) -> Schema:
 
 def _parameters(fields: Sequence[SchemaField], spec: ActionSpec) -> Schema:
     """A value for every required field; an optional one may be omitted or null."""
-    known = [field for field in fields if field.name in spec.business_parameters]
+    names = spec.business_parameters
+    known = [field for field in fields if field.name in names]
     values = {
         field.name: _required_value(spec.properties[field.name])
         if field.required

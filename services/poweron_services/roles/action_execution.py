@@ -26,7 +26,7 @@ from poweron_events.fold.state import Workflow, with_step
 from poweron_events.step_events import MAX_PREVIEWS, ActionCompleted, ObservationRecorded, Outcome
 from poweron_events.stream import WorkflowEvent
 from poweron_services import telemetry
-from poweron_services.actions.action import Action, Done, Failed, InputDocument, Order
+from poweron_services.actions.action import Action, Done, Failed, InputDocument, Order, TellProgress
 from poweron_services.connectors.search.search_provider import SearchQuery, SearchResults
 from poweron_services.connectors.web.page_cache import FetchedPage, Reader
 from poweron_services.connectors.web_access import Web
@@ -197,7 +197,8 @@ class Execution:
         assert selection is not None
         with telemetry.action_span(selection.action) as span:
             secrets = await self.secrets.read()
-            outcome, done = await self._outcome(workflow, calls, secrets)
+            with self.progress(workflow) as tell:
+                outcome, done = await self._outcome(workflow, calls, secrets, tell)
             outcome, done = await _without_secrets(workflow, secrets, outcome, done)
             span.ended(outcome)
         try:
@@ -227,7 +228,9 @@ class Execution:
         texts = [text_of(document.mime_type, document.document_data) for document in documents]
         return observe_build(with_step(workflow, workflow.step._replace(completed=result)), result, texts, self.specs)
 
-    async def _outcome(self, workflow: Workflow, calls: "_Calls", secrets: HeldSecrets) -> tuple[Outcome, Done]:
+    async def _outcome(
+        self, workflow: Workflow, calls: "_Calls", secrets: HeldSecrets, tell: TellProgress
+    ) -> tuple[Outcome, Done]:
         """The outcome of the action; a refusal is an outcome, too."""
         selection = workflow.step.selection
         assert selection is not None
@@ -237,13 +240,12 @@ class Execution:
             if (denial := self.approval.why_not(workflow)) is not None:
                 return "denied", failed(str(denial), denial.code)
             check_connection(_connection(workflow), workflow, spec)
-            order = await self._order(workflow, calls, secrets)
+            order = await self._order(workflow, calls, secrets, tell)
         except NotAllowed as error:
             return "denied", failed(str(error), error.code, detail=error.detail)
         except PowerOnError as error:
             return "failed", failed(str(error), error.code, detail=error.detail)
-        with self.progress(workflow) as tell:
-            return await self._perform(workflow, self.actions[spec.name], replace(order, tell_progress=tell), calls)
+        return await self._perform(workflow, self.actions[spec.name], order, calls)
 
     async def _perform(self, workflow: Workflow, action: Action, order: Order, calls: "_Calls") -> tuple[Outcome, Done]:
         """Run the action within its time limit and before its claim expires."""
@@ -271,7 +273,7 @@ class Execution:
             calls.failed = limit.failed_calls
         return ("done" if done.result.success else "failed"), done
 
-    async def _order(self, workflow: Workflow, calls: "_Calls", secrets: HeldSecrets) -> Order:
+    async def _order(self, workflow: Workflow, calls: "_Calls", secrets: HeldSecrets, tell: TellProgress) -> Order:
         selection, parameters = workflow.step.selection, workflow.step.parameters
         assert selection is not None
         assert parameters is not None
@@ -301,6 +303,7 @@ class Execution:
             ask=ask,
             objective=selection.action_objective,
             request=workflow.current.opening.prompt,
+            tell_progress=tell,
             requester=workflow.current.opening.requester.name,
             asked_ms=workflow.current.opened_ms,
             connection=secrets.connection(_connection(workflow)),

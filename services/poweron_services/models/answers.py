@@ -57,8 +57,11 @@ def _without_forbidden(value: Any) -> Any:
 def _without_nulls(value: Any) -> Any:
     """Drop nulls from JSON, since null means the same as an absent field; leave an action's parameters unchanged."""
     if isinstance(value, dict):
-        members = {key: inner for key, inner in value.items() if inner is not None}
-        return {key: inner if key == "parameters" else _without_nulls(inner) for key, inner in members.items()}
+        return {
+            key: inner if key == "parameters" else _without_nulls(inner)
+            for key, inner in value.items()
+            if inner is not None
+        }
     return [_without_nulls(inner) for inner in value] if isinstance(value, list) else value
 
 

@@ -90,15 +90,15 @@ class ContentStore:
         """Store several contents of a workflow and return their commitments; like `put`."""
         for content in contents:
             _check_size(content)
-        key = await self._key(workflow_id)
-        names = [commitment(key, content) for content in contents]
-        for pause in (*PAUSES, None):
-            with _erased(workflow_id):
+        with _erased(workflow_id):
+            key = await self._key(workflow_id)
+            names = [commitment(key, content) for content in contents]
+            for pause in (*PAUSES, None):
                 are_new = await self._place.put(workflow_id, dict(zip(names, contents, strict=True)))
-            if are_new or not await self._is_cleared_up(workflow_id):  # no clean-up removes what is new
-                return names
-            if pause is not None:
-                await asyncio.sleep(pause)
+                if are_new or not await self._is_cleared_up(workflow_id):  # no clean-up removes what is new
+                    return names
+                if pause is not None:
+                    await asyncio.sleep(pause)
         raise Unavailable(
             f"The content of workflow {workflow_id} is being cleared up", code="content_store_unavailable"
         )
@@ -147,12 +147,15 @@ class ContentStore:
         """
         path = f"{workflow_id}/{CLEARING}"
         if not await self._create(path, b""):
-            if await self._is_cleared_up(workflow_id):
+            with _translated(path):
+                is_cleared_up = await self._is_cleared_up(workflow_id)
+            if is_cleared_up:
                 raise Conflict(f"The content of workflow {workflow_id} is being cleaned up by another process")
             await self.remove([path])
             await self._create(path, b"")
         try:
-            made = await self._modified(path)
+            with _translated(path):
+                made = await self._place.modified(path)
             if made is None:
                 raise MissingContent(f"The content of workflow {workflow_id} was erased")
             yield made
@@ -175,12 +178,8 @@ class ContentStore:
 
     async def _is_cleared_up(self, workflow_id: str) -> bool:
         """Return whether a clean-up of unreferenced content is running; it may remove content stored just now."""
-        made = await self._modified(f"{workflow_id}/{CLEARING}")
+        made = await self._place.modified(f"{workflow_id}/{CLEARING}")
         return made is not None and time.time() - made < CLEARED_WITHIN
-
-    async def _modified(self, path: str) -> float | None:
-        with _translated(path):
-            return await self._place.modified(path)
 
     async def get(self, workflow_id: str, name: str) -> bytes:
         """Return the bytes of a commitment.
@@ -200,9 +199,8 @@ class ContentStore:
     async def remember(self, workflow_id: str, kind: str, question: bytes, content: bytes) -> None:
         """Store the answer to a question, replacing an earlier answer; raises like `put`."""
         _check_size(content)
-        path = await self._remembered(workflow_id, kind, question)
         with _erased(workflow_id):
-            await self._place.replace(path, content)
+            await self._place.replace(await self._remembered(workflow_id, kind, question), content)
 
     async def recall(self, workflow_id: str, kind: str, question: bytes) -> bytes | None:
         """Return the stored answer to a question, or None if there is none.
@@ -211,7 +209,8 @@ class ContentStore:
             MissingContent: the workflow's key was erased since its last use by this process.
             Unavailable: the store cannot be reached.
         """
-        path = await self._remembered(workflow_id, kind, question)
+        with _erased(workflow_id):
+            path = await self._remembered(workflow_id, kind, question)
         try:
             with _translated(path):
                 return await self._place.read(path)
@@ -222,16 +221,17 @@ class ContentStore:
         return f"{workflow_id}/{kind}/{commitment(await self._key(workflow_id), question)}"
 
     async def _key(self, workflow_id: str) -> bytes:
-        """Return the workflow's key, creating it if it is new; a process that has used it fails once it is erased."""
+        """Return the workflow's key, creating it if it is new; a process that has used it fails once it is erased.
+
+        Raises the errors of the place: the caller translates them.
+        """
         known, path = self._keys.get(workflow_id), f"{workflow_id}/key"
         if known is not None:
-            with _erased(workflow_id):
-                await self._place.size(path)
+            await self._place.size(path)
             return known
         key = secrets.token_bytes(KEY_BYTES)
         if not await self._create_once(path, key):
-            with _erased(workflow_id):
-                key = await self._place.read(path)
+            key = await self._place.read(path)
         if len(self._keys) > MAX_KEYS:
             self._keys.clear()
         self._keys[workflow_id] = key

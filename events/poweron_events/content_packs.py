@@ -255,9 +255,10 @@ def _write_or_undo(descriptor: int, path: str, records: bytes) -> None:
 
 def _is_still(descriptor: int, path: str) -> bool:
     """Return whether the path still names the open file."""
-    with suppress(FileNotFoundError):
+    try:
         return os.path.samestat(os.fstat(descriptor), os.stat(path))
-    return False
+    except FileNotFoundError:
+        return False
 
 
 def _new_pack() -> str:

@@ -119,9 +119,12 @@ class ContentFolder:
         return False
 
     def _write(self, workflow_id: str, contents: Mapping[str, bytes]) -> None:
-        small = {name: content for name, content in contents.items() if len(content) < SMALL}
-        for name in contents.keys() - small.keys():
-            write(f"{self._folder}/{workflow_id}/{name}", contents[name])
+        small = dict[str, bytes]()
+        for name, content in contents.items():
+            if len(content) < SMALL:
+                small[name] = content
+            else:
+                write(f"{self._folder}/{workflow_id}/{name}", content)
         if small:
             self._packs.append(workflow_id, small)
 
@@ -149,9 +152,10 @@ class ContentFolder:
         return os.stat(f"{self._folder}/{path}").st_size if packed is None else packed.size
 
     async def modified(self, path: str) -> float | None:
-        with suppress(FileNotFoundError):
+        try:
             return os.stat(f"{self._folder}/{path}").st_mtime
-        return None
+        except FileNotFoundError:
+            return None
 
     async def remove(self, paths: Sequence[str]) -> None:
         await asyncio.to_thread(self._remove, paths)

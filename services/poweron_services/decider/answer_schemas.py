@@ -173,11 +173,10 @@ def _with_parameters(selection: Schema, spec: ActionSpec) -> Schema:
 
 def _parameters(fields: Sequence[SchemaField], spec: ActionSpec) -> Schema:
     """A value for every required field; an optional one may be omitted or null."""
-    known = [field for field in fields if field.name in spec.business_parameters]
+    own_values = _own_values(spec)
+    known = [field for field in fields if field.name in own_values]
     values = {
-        field.name: _required_value(spec.properties[field.name])
-        if field.required
-        else _or_null(_value(spec.properties[field.name]))
+        field.name: _required(own_values[field.name]) if field.required else _or_null(own_values[field.name])
         for field in known
     }
     return _object(values, optional=[field.name for field in known if not field.required])
@@ -255,9 +254,15 @@ def _classification() -> Schema:
     return {"enum": list(get_args(Classification))}
 
 
-def _required_value(parameter: Any) -> Schema:
+@lru_cache(maxsize=256)
+def _own_values(spec: ActionSpec) -> Mapping[str, Schema]:
+    """The schemas of the values that stage 2 can be asked for."""
+    return {name: _value(spec.properties[name]) for name in spec.business_parameters}
+
+
+def _required(value: Schema) -> Schema:
     """The schema of a required value: text must not be empty, and without a schema anything but null is allowed."""
-    schema = _value(parameter) or {"anyOf": [dict(alternative) for alternative in _ANYTHING]}
+    schema = value or {"anyOf": [dict(alternative) for alternative in _ANYTHING]}
     if schema.get("type") == "string" and not schema.get("minLength"):
         return {**schema, "minLength": 1}
     return schema

@@ -55,7 +55,7 @@ def entry_choices(schema: Any) -> tuple[JsonValue, ...]:
 def coerced(value: JsonValue, schema: Any) -> JsonValue:
     """Convert the value to the type that the schema describes."""
     if allowed := choices(schema):
-        return _choice(value, allowed)
+        return choice(value, allowed)
     match _kinds(schema), _value_schema(schema):
         case ["string"], {"format": "hostname"}:
             return host_name(value) if isinstance(value, str) else value
@@ -133,7 +133,7 @@ def _boolean(value: JsonValue) -> JsonValue:
     return _TRUTH.get(value.strip().casefold(), value) if isinstance(value, str) else value
 
 
-def _choice(value: JsonValue, allowed: tuple[JsonValue, ...]) -> JsonValue:
+def choice(value: JsonValue, allowed: tuple[JsonValue, ...]) -> JsonValue:
     """Return the only allowed value that is written like this, ignoring case, or the value itself."""
     if not isinstance(value, str) or value in allowed:
         return value

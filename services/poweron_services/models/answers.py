@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Annotated, Any, Final, Generic, Literal, TypeVar
 
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
@@ -56,8 +57,11 @@ def _without_forbidden(value: Any) -> Any:
 def _without_nulls(value: Any) -> Any:
     """Drop nulls from JSON, since null means the same as an absent field; leave an action's parameters unchanged."""
     if isinstance(value, dict):
-        members = {key: inner for key, inner in value.items() if inner is not None}
-        return {key: inner if key == "parameters" else _without_nulls(inner) for key, inner in members.items()}
+        return {
+            key: inner if key == "parameters" else _without_nulls(inner)
+            for key, inner in value.items()
+            if inner is not None
+        }
     return [_without_nulls(inner) for inner in value] if isinstance(value, list) else value
 
 
@@ -210,7 +214,7 @@ def echo(answer: Mapping[str, Any], instructions: str) -> tuple[str, str] | None
         answer: the model's answer.
         instructions: the instructions of the prompt, the same for every prompt of its stage.
     """
-    normal_instructions = _fold(instructions)
+    normal_instructions = _folded_instructions(instructions)
     for field, text in _own_words(answer):
         normal_text = _fold(text)
         if _PLACEHOLDER.fullmatch(text.strip()) or (len(normal_text) >= LEAST and normal_text in normal_instructions):
@@ -234,3 +238,7 @@ def _own_words(value: Any, field: str = "") -> Iterator[tuple[str, str]]:
 
 def _fold(text: str) -> str:
     return " ".join(text.split()).casefold().rstrip(".;")
+
+
+_folded_instructions = lru_cache(_fold)
+"""A stage's instructions never vary, and every answer is compared with them."""

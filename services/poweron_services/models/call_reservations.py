@@ -3,8 +3,6 @@
 The process that works on a workflow binds a `Reserve`; if none is bound, as in a replay, nothing is reserved.
 """
 
-from collections.abc import Generator
-from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Protocol
 
@@ -36,14 +34,9 @@ class Reserve(Protocol):
 _CURRENT: ContextVar[Reserve | None] = ContextVar("reserve", default=None)
 
 
-@contextmanager
-def reserving(reserve: Reserve) -> Generator[None, None, None]:
-    """Use `reserve` to reserve the calls of this context."""
-    token = _CURRENT.set(reserve)
-    try:
-        yield
-    finally:
-        _CURRENT.reset(token)
+def bind_reserve(reserve: Reserve) -> None:
+    """From now on in this task, use `reserve` to reserve calls."""
+    _CURRENT.set(reserve)
 
 
 async def reserve_call(allowance: Allowance, most: Used) -> bool:

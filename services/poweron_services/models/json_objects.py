@@ -87,6 +87,8 @@ def _within(text: str, cause: orjson.JSONDecodeError) -> list[dict[str, Any]]:
 
 def with_escapes(text: str) -> str:
     """Escape the line breaks and other control characters within the strings of JSON."""
+    if not _CONTROL.search(text):
+        return text
     return _STRING.sub(lambda string: _CONTROL.sub(lambda control: f"\\u{ord(control[0]):04x}", string[0]), text)
 
 

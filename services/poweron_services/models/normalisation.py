@@ -5,7 +5,7 @@ such as “none” if there is nothing to choose, and to fields that follow from
 fields were changed.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
@@ -15,7 +15,7 @@ from pydantic.alias_generators import to_camel
 from poweron_events.codec import dumps
 from poweron_events.event import CriterionProgress, Model, ModelCall
 from poweron_events.fold.history import list_reference
-from poweron_services.decider.coercion import choices, coerced
+from poweron_services.decider.coercion import choice, choices, coerced
 from poweron_services.models.json_objects import with_escapes
 from poweron_services.models.prompts import (
     ActionsPrompt,
@@ -97,8 +97,10 @@ def compound(value: Any) -> Any:
     return value
 
 
-def with_normalised(call: ModelCall, *fields: str, repaired: Iterable[str] = ()) -> ModelCall:
+def with_normalised(call: ModelCall, *fields: str, repaired: Sequence[str] = ()) -> ModelCall:
     """Add normalised fields and repairs of the answer to the record of its call."""
+    if not fields and not repaired:
+        return call
     update = {
         "normalised": tuple(sorted({*call.normalised, *fields})),
         "repaired": tuple(sorted({*call.repaired, *repaired})),
@@ -129,6 +131,8 @@ def repairs(text: str, raw: Mapping[str, Any], value: Mapping[str, Any]) -> tupl
 
 def _differences(answer: Any, result: Any, field: str = "") -> Iterator[str]:
     """Yield the fields that differ from the answer; null equals an absent field, and parameters are ignored."""
+    if isinstance(answer, str) and answer == result:
+        return
     if isinstance(answer, dict) and isinstance(result, dict):
         for key, inner in answer.items():
             name = key if key in result else to_camel(key)
@@ -137,8 +141,6 @@ def _differences(answer: Any, result: Any, field: str = "") -> Iterator[str]:
     elif isinstance(answer, list) and isinstance(result, list) and len(answer) == len(result):
         for item, counterpart in zip(answer, result, strict=True):
             yield from _differences(item, counterpart, field)
-    elif isinstance(answer, str) and answer == result:
-        return
     elif dumps(answer) != dumps(result):
         yield field
 
@@ -176,7 +178,7 @@ def _words(schema: Schema, definitions: Schema) -> _Words:
 def _in_its_words(value: Any, words: _Words) -> Any:
     """Write each word of a closed set in a value as the set spells it."""
     if words.allowed:
-        return _as_allowed(value, words.allowed)
+        return choice(value, words.allowed)
     if isinstance(value, dict) and words.members:
         known = words.members
         return {
@@ -196,15 +198,10 @@ def _resolve(schema: Schema, definitions: Schema) -> Schema:
     return definitions[only["$ref"].rpartition("/")[2]] if "$ref" in only else only
 
 
-def _as_allowed(value: JsonValue, allowed: tuple[JsonValue, ...]) -> JsonValue:
-    """Return the only allowed word with this spelling, or else the value itself."""
-    return coerced(value, {"enum": list(allowed)})
-
-
 def _normalise_action(value: dict[str, Any], prompt: TaskPrompt) -> dict[str, Any]:
     """Write an action and its connection as the prompt lists them."""
     names = tuple(line.name for line in prompt.catalog)
-    action = {"action": _as_allowed(compound(value.get("action")), names)} if "action" in value else {}
+    action = {"action": choice(compound(value.get("action")), names)} if "action" in value else {}
     return {**value, **action, **_connection(value.get("requiredConnection"), prompt.connections)}
 
 
@@ -242,7 +239,7 @@ def _connection(value: Any, known: tuple[str, ...]) -> dict[str, Any]:
         return {}
     if not known and value.strip().casefold() in NO_CONNECTION:
         return {"requiredConnection": None}
-    return {"requiredConnection": _as_allowed(value, known)}
+    return {"requiredConnection": choice(value, known)}
 
 
 def _with_criteria(value: dict[str, Any], criteria: Iterable[CriterionProgress]) -> dict[str, Any]:

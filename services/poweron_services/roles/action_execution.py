@@ -26,7 +26,7 @@ from poweron_events.fold.state import Workflow, with_step
 from poweron_events.step_events import MAX_PREVIEWS, ActionCompleted, ObservationRecorded, Outcome
 from poweron_events.stream import WorkflowEvent
 from poweron_services import telemetry
-from poweron_services.actions.action import Action, Done, Failed, InputDocument, Order
+from poweron_services.actions.action import Action, Done, Failed, InputDocument, Order, TellProgress
 from poweron_services.connectors.search.search_provider import SearchQuery, SearchResults
 from poweron_services.connectors.web.page_cache import FetchedPage, Reader
 from poweron_services.connectors.web_access import Web
@@ -66,6 +66,7 @@ from poweron_services.roles.progress_sender import StepTeller, no_message
 log = structlog.get_logger()
 
 MODEL_OUTAGE = 180.0  # seconds during which a failing model is retried, even if the action has more time
+SHORT: Final = 10_000  # characters of a result without documents
 KIND: Final = "answers"
 FENCE: Final = "fence"
 """Replaces the delimiter, which is different in every prompt, so that equal prompts have the same digest."""
@@ -196,7 +197,8 @@ class Execution:
         assert selection is not None
         with telemetry.action_span(selection.action) as span:
             secrets = await self.secrets.read()
-            outcome, done = await self._outcome(workflow, calls, secrets)
+            with self.progress(workflow) as tell:
+                outcome, done = await self._outcome(workflow, calls, secrets, tell)
             outcome, done = await _without_secrets(workflow, secrets, outcome, done)
             span.ended(outcome)
         try:
@@ -226,7 +228,9 @@ class Execution:
         texts = [text_of(document.mime_type, document.document_data) for document in documents]
         return observe_build(with_step(workflow, workflow.step._replace(completed=result)), result, texts, self.specs)
 
-    async def _outcome(self, workflow: Workflow, calls: "_Calls", secrets: HeldSecrets) -> tuple[Outcome, Done]:
+    async def _outcome(
+        self, workflow: Workflow, calls: "_Calls", secrets: HeldSecrets, tell: TellProgress
+    ) -> tuple[Outcome, Done]:
         """The outcome of the action; a refusal is an outcome, too."""
         selection = workflow.step.selection
         assert selection is not None
@@ -236,13 +240,12 @@ class Execution:
             if (denial := self.approval.why_not(workflow)) is not None:
                 return "denied", failed(str(denial), denial.code)
             check_connection(_connection(workflow), workflow, spec)
-            order = await self._order(workflow, calls, secrets)
+            order = await self._order(workflow, calls, secrets, tell)
         except NotAllowed as error:
             return "denied", failed(str(error), error.code, detail=error.detail)
         except PowerOnError as error:
             return "failed", failed(str(error), error.code, detail=error.detail)
-        with self.progress(workflow) as tell:
-            return await self._perform(workflow, self.actions[spec.name], replace(order, tell_progress=tell), calls)
+        return await self._perform(workflow, self.actions[spec.name], order, calls)
 
     async def _perform(self, workflow: Workflow, action: Action, order: Order, calls: "_Calls") -> tuple[Outcome, Done]:
         """Run the action within its time limit and before its claim expires."""
@@ -270,7 +273,7 @@ class Execution:
             calls.failed = limit.failed_calls
         return ("done" if done.result.success else "failed"), done
 
-    async def _order(self, workflow: Workflow, calls: "_Calls", secrets: HeldSecrets) -> Order:
+    async def _order(self, workflow: Workflow, calls: "_Calls", secrets: HeldSecrets, tell: TellProgress) -> Order:
         selection, parameters = workflow.step.selection, workflow.step.parameters
         assert selection is not None
         assert parameters is not None
@@ -300,6 +303,7 @@ class Execution:
             ask=ask,
             objective=selection.action_objective,
             request=workflow.current.opening.prompt,
+            tell_progress=tell,
             requester=workflow.current.opening.requester.name,
             asked_ms=workflow.current.opened_ms,
             connection=secrets.connection(_connection(workflow)),
@@ -377,13 +381,19 @@ async def _without_secrets(
 ) -> tuple[Outcome, Done]:
     """Remove secrets from the action's outcome before any of it is stored or reported."""
     try:
-        return outcome, await secrets.hidden_in(done)
+        return outcome, await secrets.hidden_in(done, is_short=_is_short(done))
     except ValueError:
         log.error("result_held_secret", workflow_id=workflow.id)  # noqa: TRY400 - the error may repeat it
         message = (
             "The action ended, but its result, which held a secret in a field that cannot be redacted, was not stored."
         )
         return "unknown" if outcome == "unknown" else "failed", failed(message, "result_not_stored")
+
+
+def _is_short(done: Done) -> bool:
+    """Return whether secrets are found in the result before a thread could start."""
+    texts = (*done.notes, done.result.error or "", done.detail)
+    return not done.result.documents and sum(map(len, texts)) <= SHORT
 
 
 def _connection(workflow: Workflow) -> str | None:

@@ -39,13 +39,15 @@ class HeldSecrets:
             raise connection
         return connection
 
-    async def hidden_in(self, value: Value) -> Value:
-        """The value with every secret redacted.
+    async def hidden_in(self, value: Value, *, is_short: bool = False) -> Value:
+        """The value with every secret redacted, in a thread unless it is short.
 
         Raises:
             ValueError: the redacted text is not valid where the secret was.
         """
-        return await asyncio.to_thread(self.redaction.redacted_in, value) if self.redaction else value
+        if is_short or not self.redaction:
+            return self.redaction.redacted_in(value)
+        return await asyncio.to_thread(self.redaction.redacted_in, value)
 
     async def hidden_in_prompt(self, prompt: Prompt) -> Prompt:
         """The prompt with every secret redacted, except in its template, which is PowerOn's own."""

@@ -48,6 +48,8 @@ async def references_as_listed(references: Sequence[str], workflow: Workflow, co
     Raises:
         Unavailable: the content store cannot be reached.
     """
+    if not references:
+        return ()
     at_hand = documents_at_hand(workflow)
     listed = tuple(as_listed(reference, at_hand) for reference in references)
     try:

@@ -10,7 +10,6 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, MutableMapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
@@ -211,9 +210,11 @@ class HeldPartitions:
         if partition is None or record.offset < partition.position:
             return None
         partition.position = record.offset + 1
-        with suppress(Undecodable):  # skipped by rule; the projector writes the dead letter (E-14)
-            return self._feed(partition, read_record(record, self._written.pop(record.value, None)))
-        return None
+        try:
+            recorded = read_record(record, self._written.pop(record.value, None))
+        except Undecodable:  # skipped by rule; the projector writes the dead letter (E-14)
+            return None
+        return self._feed(partition, recorded)
 
     def _feed(self, partition: Partition, recorded: Recorded) -> FoldedRecord | None:
         """Fold a record unless its workflow waits for a look-up."""

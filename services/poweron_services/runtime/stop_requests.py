@@ -79,6 +79,8 @@ class StopRequests:
 
     def answered(self, recorded: Recorded) -> None:
         """Forget the request that an accepted event answers."""
+        if recorded.envelope.workflow_id not in self._waiting:
+            return
         identity = getattr(recorded.envelope.event, "request", None)
         if isinstance(identity, RequestIdentity):
             self._forget(recorded.envelope.workflow_id, identity)

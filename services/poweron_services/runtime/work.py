@@ -6,12 +6,11 @@ It works ahead (E-17): written events are assumed to be accepted, and the next r
 import asyncio
 from dataclasses import dataclass, field
 
-from poweron_events.envelope import Cause
 from poweron_events.fold.state import Phase, Workflow
 from poweron_services.runtime.partitions import Partition
 
-Awaited = tuple[Cause, Phase]
-"""The state of a workflow: its head, and the phase in which it waits there."""
+Awaited = tuple[str, str, Phase]
+"""The state of a workflow: the id and the digest of its head, and the phase in which it waits there."""
 
 
 @dataclass(slots=True, eq=False)
@@ -63,7 +62,7 @@ class Work:
 def _awaited(workflow: Workflow) -> Awaited:
     """The state without the head's offset, which is not known yet when working ahead."""
     assert workflow.head is not None
-    return workflow.head._replace(offset=None), workflow.phase
+    return workflow.head.id, workflow.head.sha256, workflow.phase
 
 
 def retire(work: Work) -> None:

@@ -28,7 +28,7 @@ from poweron_events.stream import WorkflowEvent
 from poweron_services import telemetry
 from poweron_services.background_tasks import BackgroundTasks
 from poweron_services.fair_slots import FairSlots, current_sender
-from poweron_services.models.call_reservations import reserving
+from poweron_services.models.call_reservations import bind_reserve
 from poweron_services.roles.claims import Assignment
 from poweron_services.roles.executor import Executor
 from poweron_services.runtime.append import Appended, AppendQueue, EventWriter, Written
@@ -282,11 +282,12 @@ class Worker:
         following: Role | None = role
         work.think_at(workflow)
         work.reservations = {entry.number for entry in workflow.current.reservations}
+        loop = asyncio.get_running_loop()
         while following is not None:
             telemetry.bind_workflow(workflow, self._spans)
-            began = asyncio.get_running_loop().time()
-            with reserving(TurnReservations(self._reservations, work, workflow)):
-                events = await self._events(work, workflow, following)
+            bind_reserve(TurnReservations(self._reservations, work, workflow))
+            began = loop.time()
+            events = await self._events(work, workflow, following)
             if not events:
                 break
             events_written, appended = self._put(following, workflow, events)
@@ -296,7 +297,7 @@ class Worker:
             work.thinking = following is not None
             if work.thinking:
                 work.think_at(workflow)  # before the events that it builds on can be read back
-            if not work.thinking or asyncio.get_running_loop().time() - began > QUICK:
+            if not work.thinking or loop.time() - began > QUICK:
                 await appended
 
     def _next_ahead(self, work: Work, after: Workflow | None) -> Role | None:

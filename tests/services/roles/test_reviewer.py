@@ -89,7 +89,7 @@ async def test_where_the_budget_is_used_up_the_final_message_is_made_of_the_resu
     told = Told().tell(requested(budgets={"workflow_tokens": 600}), planned(), *step(), At().reviewed())
     event = await said(told)
     assert (event.TYPE, event.model_calls) == ("poweron.round.completed.v1", ())
-    assert event.message.startswith("Read one document.\n\nThe model wrote no final message, so the results stand")
+    assert event.message.startswith("Read one document.\n\nThe model wrote no final message, so these are the results")
     assert "The workflow's budget of 600 tokens" in event.message
 
 

@@ -35,23 +35,23 @@ def reported(event: Event) -> tuple[AnyCall, ...]:
 
 def used_by(event: Event) -> Used:
     """Return what all calls that an event reports have used."""
-    calls = reported(event)
-    return Used.by(calls) if calls else NOTHING
+    return Used.by(reported(event))
 
 
 def charges(round_: Round, event: WorkflowEvent) -> dict[str, Any]:
     """Return the changes that an accepted event makes to the round; none if it reports no calls and selects no step."""
-    used = used_by(event)
-    selected = isinstance(event, ActionSelected)
-    settled = settled_by(round_, reported(event)) if round_.reservations else ()
-    if not any(used) and not selected and not settled:
+    calls, steps = reported(event), int(isinstance(event, ActionSelected))
+    if not calls and not steps:
         return {}
-    added = used - most_of(settled)
-    return {
-        "totals": charged(round_.totals, added, steps=int(selected)),
-        "task": _task_charged(round_.task, event, used, added),
-        "reservations": tuple(each for each in round_.reservations if each not in settled),
-    }
+    used = added = Used.by(calls)
+    changes: dict[str, Any] = {}
+    if round_.reservations:
+        settled = settled_by(round_, calls)
+        added = used - most_of(settled)
+        changes["reservations"] = tuple(each for each in round_.reservations if each not in settled)
+    changes["totals"] = charged(round_.totals, added, steps)
+    changes["task"] = _task_charged(round_.task, event, used, added)
+    return changes
 
 
 def reserve(workflow: Workflow, event: CallReserved) -> Workflow | None:

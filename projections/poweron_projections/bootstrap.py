@@ -16,7 +16,7 @@ from poweron_events.fold.state import Phase, Workflow
 from poweron_events.log import Record
 from poweron_projections import offsets
 from poweron_projections.connection import Connection, Found, Pool, acquire, cells, snapshot
-from poweron_projections.projection import Batch, View, project
+from poweron_projections.projection import Batch, View, advance, judge
 from poweron_projections.records import decompress
 from poweron_projections.workflows import WorkflowRow
 
@@ -118,7 +118,7 @@ async def _folded(connection: Connection, opened: Mapping[str, View]) -> AsyncIt
             if view is not None:
                 yield view
             view = _before_open_round(opened[workflow_id], row["opening_seq"])
-        view = project(view, record, recorded, Batch())
+        view = advance(view, judge(view.workflow, record, recorded), Batch())
     if view is not None:
         yield view
 

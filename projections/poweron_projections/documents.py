@@ -71,23 +71,23 @@ def document_rows(recorded: Recorded, after: Workflow) -> list[DocumentRow]:
         case ActionCompleted():
             return _rows(recorded, after, event.result_label, event.documents)
         case (
-            None
+            ActionSelected()  # those of every step first: most events are compared with few classes
+            | ParametersSet()
+            | ActionStarted()
+            | ObservationRecorded()
+            | RefinementDecided()
+            | None
             | CancellationRequested()
             | RequestRefused()
             | DocumentErased()
             | CallReserved()
             | TasksPlanned()
             | ActionsPlanned()
-            | ActionSelected()
             | SelectionRejected()
-            | ParametersSet()
             | ParametersRejected()
             | ApprovalRequested()
             | ApprovalGranted()
             | ApprovalDenied()
-            | ActionStarted()
-            | ObservationRecorded()
-            | RefinementDecided()
             | TaskReviewed()
             | AnswerRejected()
             | StageFailed()

@@ -17,11 +17,24 @@ from typing import Any, Final, Protocol
 
 from poweron_events.codec import Undecodable
 from poweron_events.errors import Unavailable
+from poweron_events.fold.state import Workflow
 from poweron_events.log import Record
-from poweron_projections.projection import Batch, Changes, Read, View, project, put_undecodable, read, settle
+from poweron_projections.projection import (
+    Batch,
+    Changes,
+    Judged,
+    Read,
+    View,
+    advance,
+    judge,
+    project,
+    put_undecodable,
+    read,
+    settle,
+)
 from poweron_projections.table_spec import Row, columns_of
 
-RECORDS_PER_TURN: Final = 100  # records folded before other tasks on the event loop get their turn
+AT_ONCE: Final = 100  # records folded before rows are made of them, and before other tasks get their turn
 
 LookUp = Callable[[Collection[str]], Awaitable[Mapping[str, View]]]
 """Returns the workflows of these ids that have records, as the rows hold them."""
@@ -50,14 +63,30 @@ class Folding:
         self._views.update(found)
 
     def take(self, reads: Sequence[Read], batch: Batch) -> None:
+        for start in range(0, len(reads), AT_ONCE):
+            self._take(reads[start : start + AT_ONCE], batch)
+
+    def _take(self, reads: Sequence[Read], batch: Batch) -> None:
+        workflows = dict[str, Workflow]()
+        judged = list[Judged]()
         for record, recorded in reads:
             if isinstance(recorded, Undecodable):
                 put_undecodable(record, recorded, batch)
-            else:
-                workflow_id = recorded.envelope.workflow_id
-                view = self._views.get(workflow_id) or _begin(workflow_id, batch)
-                self._views[workflow_id] = project(view, record, recorded, batch)
-                self._touched.add(workflow_id)
+                continue
+            workflow_id = recorded.envelope.workflow_id
+            workflow = workflows.get(workflow_id) or self._view(workflow_id, batch).workflow
+            judged.append(judge(workflow, record, recorded))
+            workflows[workflow_id] = judged[-1].after
+        project(judged, batch)
+        for one in judged:
+            self._views[one.after.id] = advance(self._views[one.after.id], one, batch)
+        self._touched |= workflows.keys()
+
+    def _view(self, workflow_id: str, batch: Batch) -> View:
+        if workflow_id not in self._views:  # it is not in the rows
+            batch.begun.add(workflow_id)
+            self._views[workflow_id] = View.of(workflow_id)
+        return self._views[workflow_id]
 
     def settle(self, batch: Batch) -> None:
         """Put the rows that later records may change into the batch; release workflows that are not open."""
@@ -66,12 +95,6 @@ class Folding:
             if view.workflow.is_open:
                 self._views[workflow_id] = view
         self._touched.clear()
-
-
-def _begin(workflow_id: str, batch: Batch) -> View:
-    """Begin a workflow that is not in the rows."""
-    batch.begun.add(workflow_id)
-    return View.of(workflow_id)
 
 
 class LocalFolder:
@@ -85,8 +108,8 @@ class LocalFolder:
         unheld = self._folding.unheld(reads)
         if unheld:
             self._folding.hold(await look_up(unheld))
-        for start in range(0, len(reads), RECORDS_PER_TURN):
-            self._folding.take(reads[start : start + RECORDS_PER_TURN], batch)
+        for start in range(0, len(reads), AT_ONCE):
+            self._folding.take(reads[start : start + AT_ONCE], batch)
             await asyncio.sleep(0)
         self._folding.settle(batch)
         return batch.changes()

@@ -1,7 +1,8 @@
-"""What a record changes: a pure step from a workflow and its next record to rows.
+"""What records change: pure steps from a workflow and its next record to rows.
 
-A `View` is the fold state of one workflow together with what its rows need; a `Batch` collects the changes of many
-records. Rows that can no longer change are made at once, the others when the batch is done.
+`judge` folds a record, `project` makes the rows that follow from it alone, and `advance` those that need the course of
+its workflow, which a `View` holds. A `Batch` collects the changes of many records. Rows that can no longer change are
+made at once, the others when the batch is done.
 """
 
 from collections import defaultdict
@@ -16,13 +17,12 @@ from poweron_events.envelope import Recorded
 from poweron_events.event import StageEvent, StepEvent
 from poweron_events.fold.evolve import evolve
 from poweron_events.fold.stage_specs import AFTER_STEPS
-from poweron_events.fold.state import Workflow
+from poweron_events.fold.state import ChatMessage, Verdict, Workflow
 from poweron_events.log import Record
 from poweron_events.round_events import TaskReviewed
-from poweron_projections import records as records_
 from poweron_projections.documents import DOCUMENTS, document_rows
 from poweron_projections.messages import MESSAGES, message_row
-from poweron_projections.records import RECORDS
+from poweron_projections.records import RECORDS, RecordRow, compressed_rows, judged_row, undecodable_row
 from poweron_projections.requests import DEAD_LETTERS, REQUESTS, dead_letter_row, request_rows
 from poweron_projections.steps import STEPS, StepRow, step_row, step_status
 from poweron_projections.table_spec import Row, Table
@@ -68,9 +68,11 @@ class Changes(NamedTuple):
 class Batch:
     """Rows collected by table, only the newest of those that replace each other. Also the dead letters to append.
 
-    `begun` holds the workflows that had no rows before: all of their rows are new.
+    `records` holds the rows of the records, not compressed yet; `begun` holds the workflows that had no rows before:
+    all of their rows are new.
     """
 
+    records: list[RecordRow] = field(default_factory=list)
     added: defaultdict[str, list[Row]] = field(default_factory=partial(defaultdict, list))
     changed: defaultdict[str, dict[object, Row]] = field(default_factory=partial(defaultdict, dict))
     letters: list[DeadLetter] = field(default_factory=list)
@@ -88,7 +90,8 @@ class Batch:
                 self.changed[table.name].setdefault(table.key_of(row), row)
 
     def changes(self) -> Changes:
-        new, replacing = dict[str, Sequence[Row]](self.added), dict[str, Sequence[Row]]()
+        new: dict[str, Sequence[Row]] = {RECORDS.name: compressed_rows(self.records), **self.added}
+        replacing = dict[str, Sequence[Row]]()
         for name, rows in self.changed.items():
             new[name] = [row for row in rows.values() if row[0] in self.begun]  # the workflow is the first column
             replacing[name] = [row for row in rows.values() if row[0] not in self.begun]
@@ -107,30 +110,58 @@ def read(record: Record) -> Read:
         return record, Undecodable(str(error))
 
 
-def project(view: View, record: Record, recorded: Recorded, batch: Batch) -> View:
-    """Return the view after a record; rows that no longer change go into the batch, `settle` puts the others there."""
-    seq = view.workflow.seq
-    after, verdict = evolve(view.workflow, recorded)
-    batch.put(RECORDS, [records_.judged(record, recorded, seq, verdict)])
-    batch.put(USAGE, usage_rows(recorded, seq, verdict))
-    if verdict == "accepted":
-        batch.put(REQUESTS, request_rows(recorded, seq))
-    if verdict != "accepted" or after.head is view.workflow.head:  # its round is unchanged
-        told = view._replace(workflow=after, newest=recorded)
+class Judged(NamedTuple):
+    """A record, its event, the workflow before and after it, and the verdict."""
+
+    record: Record
+    recorded: Recorded
+    before: Workflow
+    after: Workflow
+    verdict: Verdict
+
+    @property
+    def changes_round(self) -> bool:
+        return self.verdict == "accepted" and self.after.head is not self.before.head
+
+    @property
+    def message(self) -> ChatMessage | None:
+        """The message that the event adds or replaces."""
+        said, before = self.after.current.messages[-1], self.before.round
+        return said if before is None or not before.messages or said is not before.messages[-1] else None
+
+
+def judge(workflow: Workflow, record: Record, recorded: Recorded) -> Judged:
+    """Fold a record into its workflow."""
+    after, verdict = evolve(workflow, recorded)
+    return Judged(record, recorded, workflow, after, verdict)
+
+
+def project(judged: Sequence[Judged], batch: Batch) -> None:
+    """Put the rows that follow from each of these records alone into the batch.
+
+    Go from table to table, not from record to record: the processor then runs a small piece of code many times, which
+    takes two thirds of the time.
+    """
+    batch.records.extend(judged_row(one.record, one.recorded, one.before.seq, one.verdict) for one in judged)
+    batch.put(USAGE, [row for one in judged for row in usage_rows(one.recorded, one.before.seq, one.verdict)])
+    accepted = [one for one in judged if one.verdict == "accepted"]
+    batch.put(REQUESTS, [row for one in accepted for row in request_rows(one.recorded, one.before.seq)])
+    in_round = [one for one in accepted if one.changes_round]
+    batch.put(MESSAGES, [message_row(one.after.id, said) for one in in_round if (said := one.message) is not None])
+    batch.put(DOCUMENTS, [row for one in in_round for row in document_rows(one.recorded, one.after)])
+
+
+def advance(view: View, judged: Judged, batch: Batch) -> View:
+    """Return the view after a record, and put the rows of tasks and steps that no longer change into the batch."""
+    _, recorded, before, after, _ = judged
+    if judged.changes_round:
+        task, tasks = task_course(view.task, before, recorded, after)
+        batch.put(TASKS, tasks)
+        step, last = _step(view, recorded, after, batch)
+        view = View(after, view.row, view.settled, recorded, task, step, last)
     else:
-        told = _project_round(view, recorded, after, batch)
-    return told if told.row is not None and after.is_open else settle(told, batch)
-
-
-def _project_round(view: View, recorded: Recorded, after: Workflow, batch: Batch) -> View:
-    said, before = after.current.messages[-1], view.workflow.round
-    if before is None or not before.messages or said is not before.messages[-1]:
-        batch.put(MESSAGES, [message_row(after.id, said)])
-    batch.put(DOCUMENTS, document_rows(recorded, after))
-    task, tasks = task_course(view.task, view.workflow, recorded, after)
-    batch.put(TASKS, tasks)
-    step, last = _step(view, recorded, after, batch)
-    return View(after, view.row, view.settled, recorded, task, step, last)
+        view = view._replace(workflow=after, newest=recorded)
+    return view if view.row is not None and after.is_open else settle(view, batch)
 
 
 def _step(view: View, recorded: Recorded, after: Workflow, batch: Batch) -> tuple[tuple[Recorded, ...], StepRow | None]:
@@ -175,7 +206,7 @@ def _changing(view: View) -> Iterator[tuple[Table, Row]]:
 
 def put_undecodable(record: Record, error: Undecodable, batch: Batch) -> None:
     """Put the row of a record that is not an event into the batch, and its dead letter."""
-    batch.put(RECORDS, [records_.undecodable(record)])
+    batch.records.append(undecodable_row(record))
     batch.letters.append(DeadLetter.of(record, str(error)))
 
 

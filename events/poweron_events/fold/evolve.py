@@ -18,6 +18,7 @@ from poweron_events.fold.history import message, with_message
 from poweron_events.fold.state import (
     Ending,
     Phase,
+    Place,
     Round,
     Start,
     Step,
@@ -116,7 +117,7 @@ def _unknown(workflow: Workflow, recorded: Recorded) -> tuple[Workflow, Verdict]
 def _remember(before: Workflow, recorded: Recorded, event: WorkflowEvent, after: Workflow) -> Workflow:
     """Return the workflow with what every accepted event of a round adds: new head, costs, message, count."""
     round_ = after.current
-    changes = {**charges(round_, event), **start_times(before.round, round_, recorded.time_ms)}
+    changes = charges(round_, event) | start_times(before.place, after.place, recorded.time_ms)
     said = message(before, recorded, after)
     if said is not None:
         changes["messages"] = with_message(round_.messages, said)
@@ -232,11 +233,7 @@ def _judge_task(workflow: Workflow, recorded: Recorded, event: InTask) -> Workfl
         case SelectionRejected():
             return _refused(workflow, event) if phase == "select" else None
         case ParametersSet():
-            return (
-                with_step(workflow, workflow.step._replace(parameters=event), "ready")
-                if phase == "parameterize"
-                else None
-            )
+            return _parameterized(workflow, event) if phase == "parameterize" else None
         case ParametersRejected():
             return _refused(workflow, event) if phase == "parameterize" else None
         case ApprovalRequested():
@@ -437,19 +434,8 @@ def _next_attempt(workflow: Workflow, event: TaskReviewed) -> Workflow:
     return _begin_attempt(with_task(_retried(workflow), again))
 
 
-def start_times(before: Round | None, after: Round, time_ms: int) -> dict[str, Any]:
+def start_times(before: Place, after: Place, time_ms: int) -> dict[str, Any]:
     """Return the changes to a round if an attempt or a step of it has just begun."""
-    attempt, step = _attempt_and_step(after)
-    if before is None:
-        return {"attempt_ms": time_ms, "step_ms": time_ms}
-    attempt_before, step_before = _attempt_and_step(before)
-    if attempt != attempt_before:
-        return {"attempt_ms": time_ms, "step_ms": time_ms}
-    return {} if step == step_before else {"step_ms": time_ms}
-
-
-def _attempt_and_step(round_: Round) -> tuple[tuple[int, int, int], int]:
-    task = round_.task
-    if task is None:
-        return (round_.number, 0, 0), 0
-    return (round_.number, task.number, task.attempt), task.step.number
+    if before == after:
+        return {}
+    return {"step_ms": time_ms} if before[:3] == after[:3] else {"attempt_ms": time_ms, "step_ms": time_ms}

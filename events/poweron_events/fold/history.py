@@ -67,20 +67,20 @@ def message(before: Workflow, recorded: Recorded, after: Workflow) -> ChatMessag
         case RoundCompleted() | RoundFailed() | RoundCancelled():
             return _round_ended(before, recorded, event)
         case (
-            None
+            ParametersSet()  # those of every step first: most events are compared with few classes
+            | ActionStarted()
+            | ActionCompleted()
+            | None
             | CancellationRequested()
             | RequestRefused()
             | DocumentErased()
             | CallReserved()
             | TasksPlanned()
             | ActionsPlanned()
-            | ParametersSet()
             | ParametersRejected()
             | ApprovalRequested()
             | ApprovalGranted()
             | ApprovalDenied()
-            | ActionStarted()
-            | ActionCompleted()
             | AnswerRejected()
             | StageFailed()
             | DeadlinePassed()

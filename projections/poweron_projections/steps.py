@@ -5,7 +5,7 @@ from typing import Any, NamedTuple, TypedDict, assert_never
 
 from poweron_events.envelope import Recorded
 from poweron_events.event import StepEvent
-from poweron_events.fold.costs import used_by
+from poweron_events.fold.costs import reported
 from poweron_events.fold.stage_specs import AFTER_STEPS
 from poweron_events.fold.state import Used, Workflow
 from poweron_events.request import (
@@ -159,8 +159,8 @@ def step_row(
         cells["stopped_by"] = rejected[-1].code
     elif status == "stopped":
         cells["stopped_by"] = stopped_by
-    claims = _claims(told)
-    used = sum((used_by(event) for event in events if event is not None), Used())
+    claims = _claims(told) if "tries" in cells else []
+    used = Used.by([call for event in events if event is not None for call in reported(event)])
     return StepRow(
         told[0].envelope.workflow_id,
         *_place(told),

@@ -160,7 +160,7 @@ class EventWriter:
             digest = sha256(value)
             self.unread[value] = envelope
             if after is not None:
-                thinks_on = not isinstance(event, READ_BACK_FIRST)
+                thinks_on = type(event) not in READ_BACK_FIRST
                 after = expected(after, envelope, sha256=digest, time_ms=now_ms) if thinks_on else None
             result.append(Written(Message(workflow.id.encode(), value), after))
             cause = Cause(envelope.id, digest)

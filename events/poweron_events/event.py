@@ -75,10 +75,13 @@ MAX_CALLS = 200  # model calls that one event lists
 MAX_KINDS = 30  # kinds of failed calls that one event lists
 
 
+_NESTED: Final = (dict, list)
+
+
 def _shallow(values: dict[str, JsonValue]) -> dict[str, JsonValue]:
     nested: list[JsonValue] = [values]
     for _ in range(MAX_DEPTH):
-        nested = [inner for outer in nested for inner in _inside(outer) if isinstance(inner, dict | list)]
+        nested = [inner for outer in nested for inner in _inside(outer) if isinstance(inner, _NESTED)]
         if not nested:
             return values
     raise ValueError(f"the values may be nested {MAX_DEPTH} deep")

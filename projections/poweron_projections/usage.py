@@ -1,6 +1,6 @@
 """What model calls cost, as rows: all calls that an event reports, even if the event is superseded."""
 
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from poweron_events.envelope import Recorded
 from poweron_events.event import Event, FailedCalls, ModelCall
@@ -45,6 +45,8 @@ class UsageRow(NamedTuple):
     usage_estimated: bool
 
 
+_REFUSALS: Final = (SelectionRejected, ParametersRejected, AnswerRejected)
+
 USAGE = Table("usage", UsageRow, key=("workflow_id", "seq", "position"))
 
 
@@ -71,8 +73,7 @@ def usage_rows(recorded: Recorded, seq: int, verdict: Verdict) -> list[UsageRow]
 
 def _purpose(event: Event) -> tuple[str, bool]:
     """Return the stage that an event's calls are for, and whether their answers were refused."""
-    refused = isinstance(event, SelectionRejected | ParametersRejected | AnswerRejected)
-    return stage_of(event).name, refused
+    return stage_of(event).name, isinstance(event, _REFUSALS)
 
 
 def _place(event: Event) -> tuple[int, int, int, int]:

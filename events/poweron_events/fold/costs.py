@@ -49,9 +49,11 @@ def charges(round_: Round, event: WorkflowEvent) -> dict[str, Any]:
         settled = settled_by(round_, calls)
         added = used - most_of(settled)
         changes["reservations"] = tuple(each for each in round_.reservations if each not in settled)
-    changes["totals"] = charged(round_.totals, added, steps)
-    changes["task"] = _task_charged(round_.task, event, used, added)
-    return changes
+    return changes | {
+        "steps": round_.steps + steps,
+        "usage": round_.usage + added,
+        "task": _task_charged(round_.task, event, used, added),
+    }
 
 
 def reserve(workflow: Workflow, event: CallReserved) -> Workflow | None:
@@ -67,7 +69,7 @@ def reserve(workflow: Workflow, event: CallReserved) -> Workflow | None:
     task = None if workflow.phase == "closing" else round_.task  # the final message belongs to no task
     reservation = Reservation(event.reservation, task.number if task else 0, most)
     reserved = round_._replace(
-        totals=charged(round_.totals, most),
+        usage=round_.usage + most,
         task=task._replace(used=task.used + most) if task else round_.task,
         reservations=(*round_.reservations, reservation),
         reserved=event.reservation,
@@ -83,7 +85,7 @@ def without_reservations(workflow: Workflow, settled: Collection[Reservation]) -
     task = round_.task
     own = most_of(each for each in settled if task and each.task == task.number)
     changed = round_._replace(
-        totals=charged(round_.totals, NOTHING - most_of(settled)),
+        usage=round_.usage - most_of(settled),
         task=task._replace(used=task.used - own) if task else None,
         reservations=tuple(each for each in round_.reservations if each not in settled),
     )
@@ -106,10 +108,10 @@ def most_of(reservations: Iterable[Reservation]) -> Used:
     return sum((each.most for each in reservations), NOTHING)
 
 
-def charged(totals: Totals, used: Used, steps: int = 0) -> Totals:
-    """Return a round's totals with the usage of model calls and a number of selected steps added."""
+def charged(totals: Totals, used: Used) -> Totals:
+    """Return a round's totals with the usage of model calls added."""
     return Totals(
-        steps=totals.steps + steps,
+        steps=totals.steps,
         input_tokens=totals.input_tokens + used.input_tokens,
         output_tokens=totals.output_tokens + used.output_tokens,
         cost_nano_usd=totals.cost_nano_usd + used.cost_nano_usd,

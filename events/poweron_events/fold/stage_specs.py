@@ -126,9 +126,10 @@ _BY_EVENT: Final[Mapping[type[Event], StageSpec]] = {event: stage for stage in S
 
 def stage_of(event: Event) -> StageSpec:
     """Return the stage whose outcome, and whose model calls, an event reports."""
-    if isinstance(event, AnswerRejected | StageFailed):
-        return _BY_NAME[event.stage]
-    return _BY_EVENT.get(type(event), _BY_NAME["message"])
+    stage = _BY_EVENT.get(type(event))
+    if stage is not None:
+        return stage
+    return _BY_NAME[event.stage if isinstance(event, AnswerRejected | StageFailed) else "message"]
 
 
 def role_of(prompt: PromptStage) -> Role:

@@ -189,8 +189,8 @@ class Task(NamedTuple):
 class Round(NamedTuple):
     """The open round, or the last one that ended.
 
-    `totals` and the task's `used` hold what accepted events report plus, for each of `reservations`, the most that its
-    call can use. `reserved` is the number of the last reservation.
+    `usage` and the task's `used` hold what accepted events report plus, for each of `reservations`, the most that its
+    call can use. `steps` counts the selected steps, `reserved` is the number of the last reservation.
     `attempt_ms` and `step_ms` are when the current attempt and step began (broker time); `traceparent` is the
     trace context of the opening. No verdict depends on these three.
     """
@@ -203,7 +203,8 @@ class Round(NamedTuple):
     step_ms: int = 0
     tasks: tuple[TaskPlan, ...] = ()
     task: Task | None = None
-    totals: Totals = Totals()
+    steps: int = 0
+    usage: Used = Used()
     reservations: tuple[Reservation, ...] = ()
     reserved: int = 0
     retries: int = 0
@@ -214,6 +215,16 @@ class Round(NamedTuple):
     rejected: tuple[AnswerRejected, ...] = ()
     messages: tuple[ChatMessage, ...] = ()
     waited_ms: int = 0
+
+    @property
+    def totals(self) -> Totals:
+        """The round's steps, tokens and cost."""
+        return Totals(
+            steps=self.steps,
+            input_tokens=self.usage.input_tokens,
+            output_tokens=self.usage.output_tokens,
+            cost_nano_usd=self.usage.cost_nano_usd,
+        )
 
     @property
     def due_ms(self) -> int:

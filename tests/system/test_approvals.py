@@ -118,4 +118,4 @@ async def test_what_nobody_answers_in_time_does_not_run(
         late = await shell("approve", asked.lines[-1]["workflowId"])
     assert (" started  " in asked.err, " not run  " in asked.err) == (False, True)
     assert re.search(r"Step 1 of task 1 in round 1 expired at [-0-9: ]+ \(UTC\), which counts as denied\.", late.err)
-    assert (found["outcome"], found["error"]) == ("denied", "No one approved the action in time.")
+    assert (found["outcome"], found["error"]) == ("denied", "Nobody approved the action in time.")

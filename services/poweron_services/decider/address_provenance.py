@@ -124,7 +124,7 @@ def unknown_place(place: Place) -> NotAllowed:
     if place.kind == "address" and canonical(place.value) is not None:
         return unknown_address(place.value)
     return NotAllowed(
-        f"What {place.parameter!r} names is neither in the request nor in a result of these actions; "
+        f"What {place.parameter!r} names stands neither in the request nor in a result of these actions; "
         "use what does, word for word, or list or search first.",
         code="path_unknown",
     )

@@ -23,7 +23,7 @@ DAY: Final = 86_400_000  # milliseconds
 UNAPPROVED: Final = frozenset({"approval_denied", "approval_expired"})  # codes of an action that was not approved
 
 
-EXPIRED: Final = "No one approved the action in time."
+EXPIRED: Final = "Nobody approved the action in time."
 
 
 class NotApproved(Refused):
@@ -68,7 +68,7 @@ class Approval:
                 return NotApproved("What was approved are other parameters than these.", code="other_parameters")
             case None if self.must_be_asked(workflow):
                 return NotApproved(
-                    "A person has to approve this action, and no one was asked.", code="approval_missing"
+                    "Somebody has to approve this action, and nobody was asked.", code="approval_missing"
                 )
         return None
 
@@ -95,7 +95,7 @@ def expired(workflow: Workflow) -> ApprovalDenied:
 
 def by_whom(answer: ApprovalGranted | ApprovalDenied) -> str:
     """Return the name of the person who answered."""
-    return (answer.actor.id if answer.actor else answer.requester.name) or "a person who gave no name"
+    return (answer.actor.id if answer.actor else answer.requester.name) or "somebody who gave no name"
 
 
 def _denial(event: ApprovalDenied) -> NotApproved:

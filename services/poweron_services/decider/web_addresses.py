@@ -70,7 +70,7 @@ def check_addresses(texts: Iterable[str], known: AbstractSet[str]) -> None:
 def unknown_address(address: str) -> NotAllowed:
     """The error for an invented address; it names only the host, since the rest may contain text that was read."""
     return NotAllowed(
-        f"An address at {_host(address)!r} is neither in the request nor among the links of a result; "
+        f"An address at {_host(address)!r} stands neither in the request nor among the links of a result; "
         "use one that does, word for word, or search.",
         code="address_unknown",
     )

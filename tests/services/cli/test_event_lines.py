@@ -43,8 +43,8 @@ def test_the_commands_that_answer_stand_whole_on_lines_of_their_own(capsys: pyte
 @pytest.mark.parametrize(
     ("request_id", "reason", "denied", "not_run"),
     [
-        (None, "No one approved the action in time.", "No one approved the action in time.", "Nobody approved it."),
-        ("6", "Not now.", "by a person who gave no name: Not now.", "The action was denied."),
+        (None, "Nobody approved the action in time.", "Nobody approved the action in time.", "Nobody approved it."),
+        ("6", "Not now.", "by somebody who gave no name: Not now.", "The action was denied."),
     ],
 )
 def test_nobody_reads_that_a_denied_action_was_started(
@@ -63,7 +63,7 @@ def test_nobody_reads_that_a_denied_action_was_started(
 def test_what_was_approved_is_started(capsys: pytest.CaptureFixture[str]) -> None:
     _, lines = narrated(capsys, At().approval_requested(), At().approval_granted(reason="Go on."), At().started())
     assert lines[3:] == [
-        "task 1 step 1 approved    by a person who gave no name: Go on.",
+        "task 1 step 1 approved    by somebody who gave no name: Go on.",
         "task 1 step 1 started     document.extract",
     ]
 

@@ -163,7 +163,7 @@ def test_a_path_that_a_model_made_up_is_refused_and_not_repeated(path: str) -> N
         check_places([Place("path", "path", path)], KNOWN)
     assert refused.value.code == "path_unknown"
     assert str(refused.value) == (
-        "What 'path' names is neither in the request nor in a result of these actions; "
+        "What 'path' names stands neither in the request nor in a result of these actions; "
         "use what does, word for word, or list or search first."
     )
 

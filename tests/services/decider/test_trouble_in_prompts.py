@@ -276,7 +276,7 @@ async def test_what_is_denied_and_what_is_used_up_is_told_in_words_of_the_work(m
     assert "'web.read' is not an action of this task; choose one of" in denied.shown
     unapproved = await ran(mode, Troubled(), approval=Approval(frozenset({"web.*"}), expires_ms=1))
     unapproved.check()
-    assert "No one approved the action in time." in unapproved.shown
+    assert "Nobody approved the action in time." in unapproved.shown
     used_up = await ran(mode, Troubled(), budgets={"task_tokens": 1_500})
     used_up.check()
 

@@ -125,4 +125,4 @@ async def test_what_nobody_answers_in_time_is_denied_and_holds_no_place_meanwhil
     told.tell(*await one(told.workflow, stand()))
     assert stand.waited == [told.workflow.step.approval_due_ms]
     (completed,) = await ran(one, told)
-    assert (completed.outcome, completed.error) == ("denied", "No one approved the action in time.")
+    assert (completed.outcome, completed.error) == ("denied", "Nobody approved the action in time.")

@@ -44,7 +44,7 @@ ENTRY = {"seq", "round", "task", "attempt", "step", "kind", "action", "status", 
         "unread",
         "unreadLeftOut",
     ),
-    *("links", "learnings", "time"),
+    *("links", "learnings", "actor", "time"),
 }
 DOCUMENT = {"documentId", "documentName", "mimeType", "size"}
 

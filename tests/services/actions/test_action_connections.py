@@ -65,7 +65,7 @@ def test_a_connection_shows_no_secret_to_whoever_prints_it(file: Path) -> None:
         ("crm = 3", r"'crm' is no table; write `\[crm\]` above what belongs to it\."),
         ("[crm", "Expected .* at the end of a table declaration"),
         ("['a/b']", "'a/b' is no label"),
-        ('[crm]\npassword = "pass-1234567890"', "password of 'crm' looks like a secret, which must not stand there"),
+        ('[crm]\npassword = "pass-1234567890"', "password of 'crm' looks like a secret, which must not be there"),
         ('[crm]\napi_key = "pass-1234567890"', "api_key of 'crm' looks like a secret"),
         ("[crm]\ntoken = { enw = 'A' }", "token of 'crm' does not say where the secret is; write { env ="),
         ("[crm]\nurls = ['a']", "urls of 'crm' is no text, number or truth value"),

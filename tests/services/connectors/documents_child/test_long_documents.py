@@ -276,7 +276,7 @@ def test_no_output_takes_long_to_check(written: str) -> None:
 
 @pytest.mark.req("D-03")
 async def test_output_that_is_broken_twice_is_none() -> None:
-    with pytest.raises(Refused, match=r"^The output is not plain text: the markdown '# T' stands in it\.$"):
+    with pytest.raises(Refused, match=r"^The output is not plain text: it contains the markdown '# T'\.$"):
         await process(short(), Reader(says=["# Total"] * 2), "Total?", expectedDocumentFormats=["text"])
 
 

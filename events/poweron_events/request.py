@@ -96,9 +96,9 @@ class Actor(Model):
 
     @property
     def described(self) -> str:
-        """The actor in words, such as `ada (cli, not verified)`."""
+        """The actor in words, such as `(cli, not verified) ada`: the id, chosen by the sender, cannot hide the rest."""
         kind = "" if self.kind == "person" else f"{self.kind}, "
-        return f"{self.id} ({kind}{self.via}, {'verified' if self.verified else 'not verified'})"
+        return f"({kind}{self.via}, {'verified' if self.verified else 'not verified'}) {self.id}"
 
 
 class Budgets(Model):

@@ -220,7 +220,7 @@ SELECT workflow_id, -- The workflow's id.
        answer, -- The answer: accepted or refused.
        CASE WHEN answer = 'refused' THEN COALESCE(code, reason) END AS code, -- Why it was refused, as a code; empty if it was accepted.
        CASE WHEN requester ~ '^[A-Za-z0-9._@+-]{1,64}$' THEN requester WHEN requester <> '' THEN 'other' END AS requester, -- The person who asked, if the request gives one; other if that is not a login name.
-       CASE WHEN actor->>'id' ~ '^[A-Za-z0-9._@+-]{1,64}$' THEN actor->>'id' WHEN actor IS NOT NULL THEN 'other' END AS actor, -- Who asked for it; other if that is not a login name; empty in records of releases before 0.4.
+       CASE WHEN actor->>'id' ~ '^[A-Za-z0-9._@+-]{1,64}$' THEN actor->>'id' WHEN actor IS NOT NULL THEN 'other' END AS actor, -- Who asked for it; other if that is not a login name; empty if the request was refused, and in records of releases before 0.4.
        actor->>'kind' AS actor_kind, -- The kind of this actor: person, system or service.
        actor->>'via' AS actor_via, -- The door through which the request came: kafka, cli, mcp or http.
        (actor->>'verified')::boolean AS actor_verified, -- Whether that door authenticated the actor; otherwise these are claims of the sender.

@@ -8,13 +8,14 @@ from itertools import zip_longest
 from typing import Annotated, Any, TypeVar
 
 import typer
+from pydantic import ValidationError
 from rich.text import Text
 
 from poweron_events import topics
 from poweron_events.client import Heard
 from poweron_events.codec import Undecodable, read_record
 from poweron_events.errors import LogLost
-from poweron_events.event import PREFIX
+from poweron_events.event import PREFIX, READING
 from poweron_events.fold.evolve import evolve
 from poweron_events.fold.state import Workflow
 from poweron_events.log import Record
@@ -205,9 +206,18 @@ def _print_event(event: EventEntry, *, as_json: bool) -> None:
     line = Text(f"{event.seq:>4}  {event.time[11:23]}  {event.partition:>2}/{event.offset:<6}", style="dim")
     line.append(f"{one_line(event.type).removeprefix(PREFIX):<28}", style="bold")
     line.append(event.verdict, style="green" if event.verdict == "accepted" else "yellow")
-    if isinstance(event.data, dict) and event.data.get("actor"):
-        line.append(f"  by {one_line(Actor.model_validate(event.data['actor']).described)}")
+    if (actor := _actor(event)) is not None:
+        line.append(f"  by {one_line(actor.described)}")
     stdout.print(line)
+
+
+def _actor(event: EventEntry) -> Actor | None:
+    """Return who acted; None if the record names no actor that this release can read."""
+    given = event.data.get("actor") if isinstance(event.data, dict) else None
+    try:
+        return None if given is None else Actor.model_validate(given, extra="ignore", context=READING)
+    except ValidationError:
+        return None
 
 
 @sentences()

@@ -23,6 +23,7 @@ DAY: Final = 86_400_000  # milliseconds
 UNAPPROVED: Final = frozenset({"approval_denied", "approval_expired"})  # codes of an action that was not approved
 
 
+UNNAMED: Final = "somebody who gave no name"
 EXPIRED: Final = "Nobody approved the action in time."
 
 
@@ -95,14 +96,15 @@ def expired(workflow: Workflow) -> ApprovalDenied:
 
 def by_whom(answer: ApprovalGranted | ApprovalDenied) -> str:
     """Return the name of the person who answered."""
-    return (answer.actor.id if answer.actor else answer.requester.name) or "somebody who gave no name"
+    return (answer.actor.id if answer.actor else answer.requester.name) or UNNAMED
 
 
 def _denial(event: ApprovalDenied) -> NotApproved:
     if event.request is None:
         return NotApproved(event.reason, code="approval_expired")
     because = f": {event.reason}" if event.reason else ", without a reason."
-    sentence = " ".join(f"The action was denied by {by_whom(event)}{because}".split())
+    name = event.requester.name or UNNAMED  # models see this sentence, and no actor
+    sentence = " ".join(f"The action was denied by {name}{because}".split())
     return NotApproved(sentence, code="approval_denied")
 
 

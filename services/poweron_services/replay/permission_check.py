@@ -21,8 +21,7 @@ from poweron_services.roles.action_execution import Execution
 from poweron_services.roles.address_check import ConfiguredPlaces
 
 DENIAL: Final = ("success", "outcome", "error", "detail", "code")
-"""The fields of a denial; its words stay as released, since a replay compares them."""
-"""The fields of an action's end that say why it was not allowed to run."""
+"""The fields of an action's end that say why it was not allowed to run; its words stay as released."""
 
 
 @dataclass(slots=True)

@@ -393,7 +393,8 @@ async def _without_secrets(
 def _is_short(done: Done) -> bool:
     """Return whether secrets are found in the result before a thread could start."""
     texts = (*done.notes, done.result.error or "", done.detail)
-    return not done.result.documents and sum(map(len, texts)) <= SHORT
+    others = (done.result.documents, done.unread, done.links, done.origins, done.coverage)
+    return not any(others) and sum(map(len, texts)) <= SHORT
 
 
 def _connection(workflow: Workflow) -> str | None:

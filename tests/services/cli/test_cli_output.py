@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from builders import document
-from poweron_projections.entries import HistoryEntry
+from poweron_projections.entries import EventEntry, HistoryEntry
 from poweron_services.cli import output, query_commands
 
 
@@ -127,3 +127,19 @@ def test_what_finds_no_room_is_said_and_is_a_failure() -> None:
     assert ended.returncode == 1
     assert ended.stderr.startswith("Not everything could be printed: No space left on device.")
     assert _run("2>/dev/full").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        (None, None),
+        ("ada", None),
+        ({"id": ""}, None),
+        ({"id": "ada", "via": "cli"}, "(cli, not verified) ada"),
+        ({"id": "ada", "via": "cli", "fieldOfANewerRelease": 1}, "(cli, not verified) ada"),
+    ],
+)
+def test_an_actor_that_cannot_be_read_does_not_end_the_list_of_events(given: object, shown: str | None) -> None:
+    entry = EventEntry.model_construct(data={"actor": given})
+    actor = query_commands._actor(entry)
+    assert (actor and actor.described) == shown

@@ -88,6 +88,10 @@ def test_an_actor_is_recorded_as_a_claim_that_no_door_has_verified(fields: dict[
     assert answered.actor == actor
 
 
+def test_an_actor_that_names_itself_verified_is_shown_as_a_claim_first() -> None:
+    assert Actor(id="admin (cli, verified)").described == "(kafka, not verified) admin (cli, verified)"
+
+
 # --- which actions wait --------------------------------------------------------------------------------
 
 

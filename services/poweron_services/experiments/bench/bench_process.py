@@ -1,8 +1,6 @@
-"""A process of a run: `python -m poweron_services.experiments.bench.bench_process serve ROLE…`, or `… project`.
+"""A process of a run: `python -m poweron_services.experiments.bench.bench_process serve SECONDS ROLE…`, or `… project`.
 
-`serve-slowly SECONDS ROLE…` lets each call of the model take this long.
-
-The roles use a model and an action that answer instantly; `project` is the yardstick for the projector.
+The roles use an action that answers instantly and a model whose calls take SECONDS; `project` is the yardstick for the projector.
 """
 
 import sys
@@ -15,15 +13,12 @@ from poweron_services.experiments.sandbox.child_process import run, serve
 from poweron_services.settings.config import Settings
 
 
-def main(what: str, *roles: str) -> None:
+def main(what: str, *arguments: str) -> None:
     telemetry.configure("warning")
     settings = Settings()
     if what == "serve":
-        run(serve(settings, roles, InstantModel(), only(InstantAction())))
-        return
-    if what == "serve-slowly":
-        seconds, *roles_of_this = roles
-        run(serve(settings, roles_of_this, InstantModel(float(seconds)), only(InstantAction())))
+        seconds, *roles = arguments
+        run(serve(settings, roles, InstantModel(float(seconds)), only(InstantAction())))
         return
     assert settings.named_kafka is not None
     assert settings.postgres is not None

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncGenerator, Callable, Collection, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from itertools import pairwise, takewhile
 from pathlib import Path
@@ -49,13 +49,11 @@ from poweron_services.experiments.bench.loop_speed import (
     rebuild_rate,
     throughput,
     warm_up,
-    workflow_runner,
 )
 from poweron_services.experiments.bench.processes import CpuMeter, running, until_ready
-from poweron_services.experiments.bench.scale import ScaledRun, open_memory_mb, scaled
+from poweron_services.experiments.bench.scale import ScaledRun, open_memory_mb, role_processes, scaled
 from poweron_services.experiments.sandbox.child_process import clean_environment, stop
 from poweron_services.experiments.sandbox.servers import Sandbox, make, open_sandbox, remove
-from poweron_services.wiring import ROLES
 
 SPACE_NEEDED: Final = 3_000  # MB
 NAMES: Final = ("asked", "measured")
@@ -186,16 +184,9 @@ class Benchmark:
     async def _loop(self) -> AsyncGenerator[tuple[WorkflowRunner, CpuMeter], None]:
         """Run all roles in one process, or in several sharing the work, and the projector in another; warm them up."""
         self.progress("Starting the roles and the projector…")
-        roles = [role for role in ROLES if role != "projector"]
-        played = {"projector": ["projector"], **dict.fromkeys(_names("roles", self.plan.processes), roles)}
-        async with AsyncExitStack() as stack:
-            started = {
-                name: await stack.enter_async_context(running(self.sandbox, name, "serve", *its_roles))
-                for name, its_roles in played.items()
-            }
-            runner = await stack.enter_async_context(workflow_runner(self.sandbox.connections, self._count))
+        async with role_processes(self.sandbox, self.plan.processes, counted=self._count) as (runner, meter):
             await warm_up(runner, workflows=self.plan.at_once, steps=self.plan.steps, at_once=self.plan.at_once)
-            yield runner, CpuMeter.of(self.sandbox, **{name: process.pid for name, process in started.items()})
+            yield runner, meter
 
     def _count(self, iterations: int) -> None:
         self._made += iterations
@@ -329,11 +320,6 @@ class Benchmark:
 
     def _tell(self, what: str, time: int, of: int | None = None) -> None:
         self.progress(f"{what} ({time + 1} of {of or self.plan.times})…")
-
-
-def _names(name: str, count: int) -> list[str]:
-    """Return one name for each process, numbered if there are several."""
-    return [name] if count == 1 else [f"{name} {number}" for number in range(1, count + 1)]
 
 
 async def measure(

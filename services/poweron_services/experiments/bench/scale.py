@@ -74,7 +74,7 @@ async def open_memory_mb(sandbox: Sandbox, workflows: int) -> float:
                 return await _count(runner) - before >= workflows
 
             await until(opened, PERIOD)
-        memory: int = psutil.Process(meter.processes["roles 1"].pid).memory_info().rss
+        memory: int = psutil.Process(meter.processes["roles"].pid).memory_info().rss
     return memory / 1_000_000
 
 
@@ -94,18 +94,19 @@ async def _count(runner: WorkflowRunner) -> int:
 async def role_processes(
     sandbox: Sandbox,
     count: int,
-    answer_time: float,
+    answer_time: float = 0.0,
     counted: Callable[[int], None] = lambda _: None,
     environment: Mapping[str, str] | None = None,
 ) -> AsyncGenerator[tuple[WorkflowRunner, CpuMeter], None]:
     """Run the projector, and all roles in each of `count` processes whose model calls take `answer_time` seconds."""
-    played: dict[str, tuple[str, ...]] = {"projector": ("serve", "projector")}
-    for number in range(1, count + 1):
-        played[f"roles {number}"] = ("serve-slowly", str(answer_time), *ROLES_OF_ONE)
+    names = ["roles"] if count == 1 else [f"roles {number}" for number in range(1, count + 1)]
+    played = {"projector": ("projector",), **dict.fromkeys(names, ROLES_OF_ONE)}
     async with AsyncExitStack() as stack:
         started = {
-            name: await stack.enter_async_context(running(sandbox, name, *arguments, environment=environment or {}))
-            for name, arguments in played.items()
+            name: await stack.enter_async_context(
+                running(sandbox, name, "serve", str(answer_time), *roles, environment=environment or {})
+            )
+            for name, roles in played.items()
         }
         runner = await stack.enter_async_context(workflow_runner(sandbox.connections, counted))
         yield runner, CpuMeter.of(sandbox, **{name: process.pid for name, process in started.items()})

@@ -364,7 +364,7 @@ class JudgedRecord(NamedTuple):
 
 
 async def judged_records(pool: Pool, workflow_id: str) -> list[JudgedRecord]:
-    """Return all records of the workflow in order, as far as the rows hold them; raise Unavailable without Postgres."""
+    """Return all records of the workflow that the rows hold, in order; raise Unavailable without Postgres."""
     return [
         JudgedRecord(each.seq, each.verdict, each.sha256.hex(), decode(each.value))
         for each in await stored_records(pool, workflow_id)

@@ -35,8 +35,8 @@ class DamagedRecord(Refused):
 
     def __init__(self) -> None:
         super().__init__(
-            "The bytes of a record in Postgres are damaged; `poweron verify` names it, and `poweron rebuild` makes the "
-            "rows anew from the log."
+            "The bytes of a record in Postgres are damaged; `poweron verify` names it, and `poweron rebuild` "
+            "rebuilds the rows from the log."
         )
 
 

@@ -1,6 +1,6 @@
 """A process of a run: `python -m poweron_services.experiments.bench.bench_process serve SECONDS ROLE…`, or `… project`.
 
-The roles use an action that answers instantly and a model whose calls take SECONDS; `project` is the yardstick for the projector.
+The roles use an instant action and a model whose calls take SECONDS; `project` is the yardstick for the projector.
 """
 
 import sys

@@ -54,7 +54,7 @@ class Snapshots(Protocol):
 log = structlog.get_logger()
 
 
-COMMITTED_PERIOD = 1.0  # seconds between checks whether intake has committed a stop request
+SETTLED_PERIOD = 1.0  # seconds between checks whether intake has committed a stop request
 
 
 TIDY_PERIOD = 5.0  # seconds between clean-ups of ended workflows
@@ -287,12 +287,12 @@ class HeldPartitions:
             except Exception:
                 log.exception("tidying_error")
 
-    async def go_on_with_committed(self) -> PartitionFacts:
-        """Resume workflows whose stop requests intake has committed, although no answer to them was folded here."""
+    async def go_on_with_settled(self) -> PartitionFacts:
+        """Resume workflows whose stop requests are settled, although no answer to them was folded here since."""
         while True:
-            await asyncio.sleep(COMMITTED_PERIOD)
+            await asyncio.sleep(SETTLED_PERIOD)
             try:
-                forgotten = await self._stops.forget_committed(self._is_folded)
+                forgotten = await self._stops.forget_settled(self._snapshots.answered, self._is_folded)
             except PowerOnError as error:
                 log.info("tidying_postponed", error=str(error))
                 continue

@@ -6,13 +6,13 @@ A process reads them when a partition is assigned and before each action that mu
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 
 from poweron_events import topics
 from poweron_events.codec import decode_request
 from poweron_events.envelope import Recorded
-from poweron_events.errors import Refused
+from poweron_events.errors import Refused, Unavailable
 from poweron_events.fold.state import Workflow
 from poweron_events.log import EventLog, Record
 from poweron_events.request import RequestApproval, RequestCancellation, RequestIdentity
@@ -29,7 +29,7 @@ class StopRequest:
     partition: int
     offset: int
     answer_end: int | None = None
-    """The end of the workflow's partition when intake had committed the request: its answer, if any, is before it."""
+    """The end of the workflow's partition when this request was seen to be settled; its answer is before it."""
 
     @property
     def group(self) -> str:
@@ -95,12 +95,16 @@ class StopRequests:
                 if await answered(identity.source, identity.id):
                     self._forget(workflow_id, identity)
 
-    async def forget_committed(self, is_folded: Callable[[int, int], bool]) -> frozenset[str]:
-        """Forget requests that intake has committed, once `is_folded` says that all answers to them are folded.
+    async def forget_settled(
+        self, answered: Callable[[str, str], Awaitable[bool]], is_folded: Callable[[int, int], bool]
+    ) -> frozenset[str]:
+        """Forget requests that the rows hold an answer to or intake has committed, once all before that is folded.
 
         An answer may lie before what this process folded, and a request that cannot be answered becomes a dead letter.
+        Intake commits a request only after all before it, and one of those may wait until this workflow has ended.
 
         Args:
+            answered: given a source and an id, whether the rows hold an answer to this request.
             is_folded: given a partition of the events and an offset, whether everything before it is folded here.
 
         Returns:
@@ -111,18 +115,33 @@ class StopRequests:
         """
         if not self._waiting:
             return frozenset()
-        committed = await self._committed()
+        settled = await self._settled(answered)
         ends = await self._log.ends(topics.EVENTS.name)
         forgotten = set[str]()
         for workflow_id, waiting in list(self._waiting.items()):
             number = self._log.partition_of(topics.EVENTS.name, workflow_id.encode())
             for identity, stop in list(waiting.items()):
-                if stop.answer_end is None and stop.offset < committed[stop.group].get(stop.partition, 0):
+                if stop.answer_end is None and stop in settled:
                     stop.answer_end = ends[number]
                 if stop.answer_end is not None and is_folded(number, stop.answer_end):
                     self._forget(workflow_id, identity)
                     forgotten.add(workflow_id)
         return frozenset(forgotten)
+
+    async def _settled(self, answered: Callable[[str, str], Awaitable[bool]]) -> set[StopRequest]:
+        committed = await self._committed()
+        open_stops = [
+            (identity, stop)
+            for waiting in self._waiting.values()
+            for identity, stop in waiting.items()
+            if stop.answer_end is None
+        ]
+        settled = {stop for _, stop in open_stops if stop.offset < committed[stop.group].get(stop.partition, 0)}
+        with suppress(Unavailable):  # without Postgres, commits alone decide
+            for identity, stop in open_stops:
+                if stop not in settled and await answered(identity.source, identity.id):
+                    settled.add(stop)
+        return settled
 
     async def _committed(self) -> Mapping[str, Mapping[int, int]]:
         groups = (topics.INTAKE_GROUP, topics.URGENT_INTAKE_GROUP)

@@ -136,7 +136,7 @@ class Worker:
                 self._log, self._snapshots, follower, written=self._writer.unread, stops=self._stops
             )
             self._tasks.spawn(self._act_on_all(held.tidy()))
-            self._tasks.spawn(self._act_on_all(held.go_on_with_committed()))
+            self._tasks.spawn(self._act_on_all(held.go_on_with_settled()))
             try:
                 await self._follow(follower, held)
             finally:

@@ -18,6 +18,8 @@ class Cancellations:
 
     waiting: dict[str, dict[RequestIdentity, tuple[int, float]]] = field(default_factory=dict)
     """By workflow and request: the round, and the moment at which it landed first."""
+    settled: set[RequestIdentity] = field(default_factory=set)
+    """The requests that have an answer: sent again, they get no other."""
     claimed: dict[tuple[str, str], float] = field(default_factory=dict)
     """By process and step: when the newest claim landed."""
 
@@ -27,7 +29,7 @@ class Cancellations:
             received = decode_request(record.value, record.headers)
         except (Undecodable, InvalidRequest):
             return
-        if isinstance(request := received.request, RequestCancellation):
+        if isinstance(request := received.request, RequestCancellation) and received.identity not in self.settled:
             waiting = self.waiting.setdefault(request.workflow_id, {})
             waiting.setdefault(received.identity, (request.round, now))
 
@@ -36,6 +38,7 @@ class Cancellations:
         event = recorded.envelope.event
         identity = getattr(event, "request", None)
         if isinstance(identity, RequestIdentity):
+            self.settled.add(identity)
             self.waiting.get(recorded.envelope.workflow_id, {}).pop(identity, None)
         if isinstance(event, ActionStarted):
             self.claimed[recorded.envelope.source.rpartition("/")[2], key_of(recorded)] = now

@@ -20,7 +20,9 @@ from poweron_events.request import (
     EarlierRounds,
     RequestIdentity,
     RequestRefused,
+    RoundPaused,
     RoundRequested,
+    RoundResumed,
     WorkflowRequested,
     workflow_id,
 )
@@ -100,6 +102,14 @@ def follow_up(round_number: int = 2, request_id: str = "2", **fields: Any) -> Ro
 
 def cancellation(round_number: int = 1, request_id: str = "3") -> CancellationRequested:
     return CancellationRequested(round=round_number, request=identity(request_id), reason="No longer needed.")
+
+
+def paused(round_number: int = 1, request_id: str = "pause") -> RoundPaused:
+    return RoundPaused(round=round_number, request=identity(request_id), reason="We look at it first.")
+
+
+def resumed(round_number: int = 1, request_id: str = "resume") -> RoundResumed:
+    return RoundResumed(round=round_number, request=identity(request_id), reason="It is as it should be.")
 
 
 def refused(request_id: str = "4", **fields: Any) -> RequestRefused:
@@ -258,8 +268,8 @@ def typical(request_id: str = "1", steps: int = 2) -> Told:
 
 
 def honest_cause(workflow: Workflow, event: WorkflowEvent) -> Cause | None:
-    """What an honest role would name as its cause: the head, or the start that the completion ends; nothing for a reservation."""
-    if isinstance(event, CallReserved):
+    """What an honest role would name as its cause: the head, or the start that the completion ends; nothing for a reservation or a pause."""
+    if isinstance(event, CallReserved | RoundPaused | RoundResumed):
         return None
     task = workflow.round.task if workflow.round else None
     if isinstance(event, ActionCompleted) and task is not None and task.step.starts:
@@ -293,6 +303,8 @@ def next_events(workflow: Workflow) -> Iterable[WorkflowEvent]:  # noqa: C901, P
         case "started" | "draining":
             label = result_label(workflow, "document.extract")
             yield from (at.done(result_label=label), at.done(success=False, outcome="failed", documents=()))
+            if workflow.is_paused:
+                yield at.done(success=False, outcome="not_begun", code="paused", documents=())
             yield at.started(len(workflow.step.starts) + 1)
         case "observe":
             yield from (at.observed(), at.observed(observation=NOTHING_SEEN))
@@ -307,6 +319,8 @@ def next_events(workflow: Workflow) -> Iterable[WorkflowEvent]:  # noqa: C901, P
             yield from _endings(workflow)
     if workflow.is_open:
         yield reserved(workflow)
+        switch = str(len(workflow.current.pause_requests))
+        yield (resumed if workflow.is_paused else paused)(number, f"switch-{number}-{switch}")
         yield from (cancellation(number, f"cancel-{number}"), DeadlinePassed(round=number, due_ms=0))
 
 

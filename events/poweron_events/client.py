@@ -19,7 +19,9 @@ from poweron_events.request import (
     RequestIdentity,
     RequestRefused,
     RequestWorkflow,
+    RoundPaused,
     RoundRequested,
+    RoundResumed,
     WorkflowRequested,
     workflow_id,
 )
@@ -178,7 +180,7 @@ def _opened_by(heard: Heard, identity: RequestIdentity) -> int | None:
 def _answers(heard: Heard, identity: RequestIdentity, mine: int | None, *, taken: bool) -> bool:
     event = heard.event
     match event:
-        case ApprovalGranted() | ApprovalDenied():
+        case ApprovalGranted() | ApprovalDenied() | RoundPaused() | RoundResumed():
             return _takes(heard, identity)
         case RoundCompleted() | RoundFailed() | RoundCancelled():
             return heard.verdict == "accepted" and event.round == mine

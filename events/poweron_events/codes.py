@@ -27,12 +27,14 @@ ForkStopCode = Literal["fork_needs_live", "fork_never_runs"]
 RefusalCode = Literal[
     "already_approved",
     "already_denied",
+    "already_paused",
     "answer_superseded",
     "approval_overdue",
     "document_missing",
     "invalid_request",
     "unknown_seq",
     "no_such_round",
+    "not_paused",
     "nothing_to_approve",
     "other_parameters",
     "pattern_meaningless",
@@ -321,6 +323,9 @@ CODES: Final[dict[str, Explained]] = {
     "nothing_to_approve": Explained("The step is not waiting for an approval.", "Check what needs approval now."),
     "already_approved": Explained("Someone already approved it.", "Nothing: the first answer counts."),
     "already_denied": Explained("Someone already denied it.", "Nothing: the first answer counts."),
+    "already_paused": Explained("The round is paused already.", "Nothing, or resume it."),
+    "paused": Explained("The round was paused before the action began.", "Resume it: then the action begins."),
+    "not_paused": Explained("The round is not paused.", "Nothing: it goes on by itself."),
     "other_parameters": Explained(
         "The answer is for other parameters than those that the step waits with.", "Check the parameters again."
     ),

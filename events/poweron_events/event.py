@@ -28,7 +28,7 @@ from poweron_events.codes import Code
 
 PREFIX = "poweron."
 
-CATALOGUE = 3
+CATALOGUE = 4
 """The number of this release's set of event types; it grows with every type or field that is added."""
 
 FreeText = Annotated[str, Field(json_schema_extra={"freeText": True})]

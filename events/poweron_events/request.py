@@ -217,6 +217,7 @@ class RequestWorkflow(Event, Terms):
     workflow_mode: WorkflowMode = "React"
     documents: GivenDocuments = ()
     forked_from: ForkedFrom | None = Field(default=None, exclude_if=is_empty)
+    restarted_from: str | None = Field(default=None, max_length=64, exclude_if=is_none)
 
 
 class RequestRound(Event, Terms):
@@ -247,6 +248,24 @@ class RequestApproval(StepEvent):
     decision: Literal["approve", "deny"]
     reason: FreeText = Field(default="", max_length=MAX_REASON)
     requester: Requester = Requester()
+    actor: Actor | None = Field(default=None, exclude_if=is_none)
+
+
+class RequestPause(Event):
+    """A sender asks for a round to be paused: what runs is finished, and nothing new begins."""
+
+    workflow_id: str = Field(max_length=64)
+    round: Number
+    reason: FreeText = Field(default="", max_length=MAX_REASON)
+    actor: Actor | None = Field(default=None, exclude_if=is_none)
+
+
+class RequestResume(Event):
+    """A sender asks for a paused round to go on."""
+
+    workflow_id: str = Field(max_length=64)
+    round: Number
+    reason: FreeText = Field(default="", max_length=MAX_REASON)
     actor: Actor | None = Field(default=None, exclude_if=is_none)
 
 
@@ -307,6 +326,8 @@ class WorkflowRequested(RoundEvent, AgreedTerms):
     documents: tuple[DocumentRef, ...] = ()
     request: RequestIdentity
     forked_from: ForkedFrom | None = None
+    restarted_from: str | None = Field(default=None, max_length=64, exclude_if=is_none)
+    """The workflow whose request this one repeats; nothing of its work is reused."""
 
 
 class RoundRequested(RoundEvent, AgreedTerms):
@@ -326,6 +347,22 @@ class CancellationRequested(RoundEvent):
     request: RequestIdentity
     reason: FreeText = ""
     requester: Requester = Requester()
+    actor: Actor | None = Field(default=None, exclude_if=is_none)
+
+
+class RoundPaused(RoundEvent):
+    """Intake accepted a request to pause the round: its time limits are suspended, and nothing new begins."""
+
+    request: RequestIdentity
+    reason: FreeText = ""
+    actor: Actor | None = Field(default=None, exclude_if=is_none)
+
+
+class RoundResumed(RoundEvent):
+    """Intake accepted a request to go on with the paused round."""
+
+    request: RequestIdentity
+    reason: FreeText = ""
     actor: Actor | None = Field(default=None, exclude_if=is_none)
 
 

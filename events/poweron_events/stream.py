@@ -8,10 +8,14 @@ from poweron_events.request import (
     DocumentErased,
     RequestApproval,
     RequestCancellation,
+    RequestPause,
     RequestRefused,
+    RequestResume,
     RequestRound,
     RequestWorkflow,
+    RoundPaused,
     RoundRequested,
+    RoundResumed,
     WorkflowRequested,
 )
 from poweron_events.round_events import (
@@ -44,6 +48,8 @@ WorkflowEvent = (
     WorkflowRequested
     | RoundRequested
     | CancellationRequested
+    | RoundPaused
+    | RoundResumed
     | RequestRefused
     | DocumentErased
     | CallReserved
@@ -70,7 +76,7 @@ WorkflowEvent = (
 )
 """The events on `poweron.events`."""
 
-Request = RequestWorkflow | RequestRound | RequestCancellation | RequestApproval
+Request = RequestWorkflow | RequestRound | RequestCancellation | RequestApproval | RequestPause | RequestResume
 """The requests on `poweron.requests`."""
 
 WORKFLOW_EVENTS: Final[dict[str, type[Event]]] = {cls.TYPE: cls for cls in get_args(WorkflowEvent)}

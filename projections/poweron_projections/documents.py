@@ -9,7 +9,9 @@ from poweron_events.request import (
     CancellationRequested,
     DocumentErased,
     RequestRefused,
+    RoundPaused,
     RoundRequested,
+    RoundResumed,
     WorkflowRequested,
 )
 from poweron_events.round_events import (
@@ -78,6 +80,8 @@ def document_rows(recorded: Recorded, after: Workflow) -> list[DocumentRow]:
             | RefinementDecided()
             | None
             | CancellationRequested()
+            | RoundPaused()
+            | RoundResumed()
             | RequestRefused()
             | DocumentErased()
             | CallReserved()

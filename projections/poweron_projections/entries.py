@@ -7,7 +7,7 @@ from pydantic import Field, JsonValue
 from poweron_events.event import DocumentRef, Model, UnreadDocument
 from poweron_events.request import Actor
 
-WorkflowStatus = Literal["running", "completed", "failed", "cancelled", "never_opened"]
+WorkflowStatus = Literal["running", "paused", "completed", "failed", "cancelled", "never_opened"]
 
 
 class WorkflowSummary(Model):
@@ -39,10 +39,19 @@ class WorkflowSummary(Model):
     """The number of the workflow's records."""
     opened: str
     updated: str
+    paused: str | None = None
+    """Since when its round is paused; None if it is not."""
+    pause_reason: str | None = None
+    pause_actor: Actor | None = None
+    """Who paused it."""
     forked_from: str | None
     """The workflow that it was forked from; None if it is not a fork."""
     forked_seq: int | None
     """The event of that workflow from which it continues."""
+    restarted_from: str | None = None
+    """The workflow whose request it repeats; None if it repeats none."""
+    restarted_as: tuple[str, ...] = ()
+    """The workflows that repeat its request."""
     cursor: str
     """Identifies this entry: the next page of the list begins after it."""
 

@@ -173,7 +173,14 @@ def _step(view: View, recorded: Recorded, after: Workflow, batch: Batch) -> tupl
     if status == "running":
         return step, view.last if after.phase in AFTER_STEPS else None
     round_ = view.workflow.current
-    row = step_row(step, status, begun_ms=round_.step_ms, ended_ms=recorded.time_ms, stopped_by=after.current.code)
+    row = step_row(
+        step,
+        status,
+        begun_ms=round_.step_ms,
+        due_ms=view.workflow.step.approval_due_ms,
+        ended_ms=recorded.time_ms,
+        stopped_by=after.current.code,
+    )
     batch.put(STEPS, [row])
     return (), row if after.phase in AFTER_STEPS else None
 
@@ -201,7 +208,9 @@ def _changing(view: View) -> Iterator[tuple[Table, Row]]:
     if view.task is not None:
         yield TASKS, task_row(view.workflow, view.task)
     if view.step:
-        yield STEPS, step_row(view.step, "running", begun_ms=view.workflow.current.step_ms)
+        workflow = view.workflow
+        due_ms = workflow.step.approval_due_ms
+        yield STEPS, step_row(view.step, "running", begun_ms=workflow.current.step_ms, due_ms=due_ms)
 
 
 def put_undecodable(record: Record, error: Undecodable, batch: Batch) -> None:

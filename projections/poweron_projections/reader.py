@@ -41,6 +41,8 @@ Entry = TypeVar("Entry", bound=Model)
 _WORKFLOWS: Final = """
 SELECT workflows.*, first.prompt, latest.mode, latest.max_steps, latest.message,
        COALESCE(tasks.actions, 0) AS current_action,
+       ARRAY(SELECT later.workflow_id::text FROM workflows later
+              WHERE later.restarted_from = workflows.workflow_id::text ORDER BY later.opened_ms) AS restarted_as,
        used.steps AS steps, used.tokens, used.cost_nano_usd
   FROM workflows
   LEFT JOIN rounds first ON first.workflow_id = workflows.workflow_id AND first.round = 1
@@ -294,6 +296,7 @@ def _workflow(row: Found) -> WorkflowSummary:
         current_step=row["step"],
         opened=time(row["opened_ms"]),
         updated=time(row["updated_ms"]),
+        paused=None if row["paused_ms"] is None else time(row["paused_ms"]),
         cursor=f"{row['opened_ms']}_{workflow_id}",
     )
 

@@ -4,15 +4,22 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from poweron_events.codes import Code
-from poweron_events.request import RefusalReason
+from poweron_events.event import READING
+from poweron_events.request import Actor, RefusalReason
 from poweron_projections.connection import Pool, acquire
 from poweron_projections.table_spec import text
 
 _COUNT_OPEN: Final = """
-SELECT count(*) AS open FROM (SELECT FROM workflows WHERE is_open AND phase <> 'approve' LIMIT $1) AS counted
+SELECT count(*) AS open
+  FROM (SELECT FROM workflows WHERE is_open AND phase <> 'approve' AND paused_ms IS NULL LIMIT $1) AS counted
 """
 
 _OPEN: Final = "SELECT workflow_id FROM workflows WHERE is_open"
+
+_OPEN_ROUND: Final = """
+SELECT phase IN ('closing', 'draining') AS closing, paused_ms IS NOT NULL AS paused, pause_actor AS actor
+  FROM workflows WHERE workflow_id = $1::uuid AND is_open
+"""
 
 _ANSWER: Final = """
 SELECT answer, workflow_id, seq, round, reason, code, detail
@@ -24,7 +31,7 @@ SELECT answer, workflow_id, seq, round, reason, code, detail
 
 _APPROVAL: Final = """
 SELECT steps.approval AS state, steps.approval_sha256 AS parameters_sha256, steps.approval_due_ms AS due_ms,
-       steps.approval_by AS by,
+       steps.approval_by AS by, workflows.paused_ms IS NOT NULL AS paused,
        workflows.phase = 'approve' AND (workflows.round, workflows.task, workflows.attempt, workflows.step)
                                      = (steps.round, steps.task, steps.attempt, steps.step) AS waits
   FROM steps JOIN workflows USING (workflow_id)
@@ -47,14 +54,24 @@ class RequestAnswer:
 
 
 @dataclass(frozen=True, slots=True)
+class OpenRound:
+    """The state of an open round: whether its end is all that is awaited, and whether it is paused, and by whom."""
+
+    closing: bool
+    paused: bool
+    paused_by: Actor | None
+
+
+@dataclass(frozen=True, slots=True)
 class StepApproval:
-    """The state of an approval; `waits` is True while it can still be answered."""
+    """The state of an approval; `waits` is True while it can still be answered, and a pause suspends its time limit."""
 
     state: Literal["asked", "granted", "denied"]
     parameters_sha256: str
     due_ms: int
     by: str | None
     waits: bool
+    paused: bool = False
 
 
 async def count_open(pool: Pool, most: int) -> int:
@@ -89,6 +106,21 @@ async def answer(pool: Pool, source: str, request_id: str) -> RequestAnswer | No
     if found is None:
         return None
     return RequestAnswer(**{**found, "workflow_id": str(found["workflow_id"])})
+
+
+async def open_round(pool: Pool, workflow_id: str) -> OpenRound | None:
+    """Return the open round of the workflow according to the rows; None if there is none.
+
+    Raises:
+        Unavailable: Postgres cannot be reached, or nothing has been projected into it yet.
+    """
+    async with acquire(pool) as connection:
+        found = await connection.fetchrow(_OPEN_ROUND, workflow_id)
+    if found is None:
+        return None
+    actor = found["actor"]
+    paused_by = None if actor is None else Actor.model_validate(actor, context=READING)
+    return OpenRound(found["closing"], found["paused"], paused_by)
 
 
 async def approval(pool: Pool, workflow_id: str, place: tuple[int, int, int, int]) -> StepApproval | None:

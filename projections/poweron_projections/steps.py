@@ -12,7 +12,9 @@ from poweron_events.request import (
     CancellationRequested,
     DocumentErased,
     RequestRefused,
+    RoundPaused,
     RoundRequested,
+    RoundResumed,
     WorkflowRequested,
 )
 from poweron_events.round_events import (
@@ -143,18 +145,26 @@ def step_status(told: Sequence[Recorded], after: Workflow) -> str:
 
 
 def step_row(
-    told: Sequence[Recorded], status: str, *, begun_ms: int, ended_ms: int | None = None, stopped_by: str | None = None
+    told: Sequence[Recorded],
+    status: str,
+    *,
+    begun_ms: int,
+    due_ms: int,
+    ended_ms: int | None = None,
+    stopped_by: str | None = None,
 ) -> StepRow:
     """Return the row of the step with these accepted events.
 
-    `begun_ms` is when it could begin, `ended_ms` when it stopped running, `stopped_by` why its round was stopped
-    meanwhile.
+    `begun_ms` is when it could begin, `due_ms` when its approval expires, after all pauses, `ended_ms` when it stopped
+    running, `stopped_by` why its round was stopped meanwhile.
     """
     cells: _Cells = {"started_ms": told[0].time_ms}
     for recorded in told:
         cells.update(_cells(recorded))
     events = [recorded.envelope.event for recorded in told]
     rejected = [event for event in events if isinstance(event, SelectionRejected | ParametersRejected)]
+    if "approval_due_ms" in cells:
+        cells["approval_due_ms"] = due_ms
     if status == "refused":
         cells["stopped_by"] = rejected[-1].code
     elif status == "stopped":
@@ -234,6 +244,8 @@ def _cells(recorded: Recorded) -> _Cells:  # noqa: PLR0911 - one case per event
             | WorkflowRequested()
             | RoundRequested()
             | CancellationRequested()
+            | RoundPaused()
+            | RoundResumed()
             | RequestRefused()
             | DocumentErased()
             | CallReserved()

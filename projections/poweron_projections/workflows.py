@@ -4,6 +4,7 @@ from typing import NamedTuple, TypedDict
 
 from poweron_events.envelope import Recorded
 from poweron_events.fold.state import Workflow
+from poweron_events.request import WorkflowRequested
 from poweron_projections.table_spec import Json, Table, Uuid, json, text
 
 
@@ -26,8 +27,12 @@ class WorkflowRow(NamedTuple):
     last_offset: int
     opened_ms: int
     updated_ms: int
+    paused_ms: int | None
+    pause_reason: str | None
+    pause_actor: Json | None
     forked_from: str | None
     forked_seq: int | None
+    restarted_from: str | None
 
 
 class RoundRow(NamedTuple):
@@ -82,26 +87,53 @@ def workflow_row(row: WorkflowRow | None, newest: Recorded, after: Workflow) -> 
         last_offset=after.last,
         opened_ms=_opened_ms(row, newest, after),
         updated_ms=newest.time_ms,
-        **_forked(row, after),
+        **_paused(after),
+        **_origin(row, after),
     )
 
 
-class _Forked(TypedDict):
-    """The workflow that another one was forked from, and the event from which it continues."""
+class _Paused(TypedDict):
+    """Since when a round is paused, why, and who asked for it."""
+
+    paused_ms: int | None
+    pause_reason: str | None
+    pause_actor: Json | None
+
+
+_NO_PAUSE = _Paused(paused_ms=None, pause_reason=None, pause_actor=None)
+
+
+def _paused(workflow: Workflow) -> _Paused:
+    pause = workflow.current.pause if workflow.is_open else None
+    if pause is None:
+        return _NO_PAUSE
+    actor = None if pause.actor is None else json(pause.actor)
+    return _Paused(paused_ms=pause.since_ms, pause_reason=text(pause.reason), pause_actor=actor)
+
+
+class _Origin(TypedDict):
+    """The workflow that another one was forked from, at which event, or whose request it repeats."""
 
     forked_from: str | None
     forked_seq: int | None
+    restarted_from: str | None
 
 
-_NO_FORK = _Forked(forked_from=None, forked_seq=None)
+_NO_ORIGIN = _Origin(forked_from=None, forked_seq=None, restarted_from=None)
 
 
-def _forked(row: WorkflowRow | None, after: Workflow) -> _Forked:
-    """Return the fork that the first opening names; later rounds of a fork need not name it."""
-    if after.round is not None and len(after.openings) == 1:
-        fork = after.round.opening.forked_from
-        return _Forked(forked_from=text(fork.workflow), forked_seq=fork.seq) if fork else _NO_FORK
-    return _Forked(forked_from=row.forked_from, forked_seq=row.forked_seq) if row else _NO_FORK
+def _origin(row: WorkflowRow | None, after: Workflow) -> _Origin:
+    """Return the workflow that the first opening names; later rounds need not name it."""
+    if after.round is not None and isinstance(opening := after.round.opening, WorkflowRequested):
+        fork = opening.forked_from
+        return _Origin(
+            forked_from=None if fork is None else text(fork.workflow),
+            forked_seq=None if fork is None else fork.seq,
+            restarted_from=None if opening.restarted_from is None else text(opening.restarted_from),
+        )
+    if row is None:
+        return _NO_ORIGIN
+    return _Origin(forked_from=row.forked_from, forked_seq=row.forked_seq, restarted_from=row.restarted_from)
 
 
 def _opened_ms(row: WorkflowRow | None, newest: Recorded, after: Workflow) -> int:
@@ -112,7 +144,7 @@ def _opened_ms(row: WorkflowRow | None, newest: Recorded, after: Workflow) -> in
 
 def _status(workflow: Workflow) -> str:
     if workflow.is_open:
-        return "running"
+        return "paused" if workflow.is_paused else "running"
     if workflow.round is None or workflow.round.ending is None:
         return "never_opened"
     return workflow.round.ending

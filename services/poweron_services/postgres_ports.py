@@ -63,10 +63,9 @@ class PostgresPorts:
         async with _within(QUERY_TIMEOUT):
             return await request_answers.approval(self.pool, workflow_id, place)
 
-    async def closing(self, workflow_id: str) -> bool:
+    async def open_round(self, workflow_id: str) -> request_answers.OpenRound | None:
         async with _within(QUERY_TIMEOUT):
-            summary = await reader.workflow(self.pool, workflow_id)
-        return summary is not None and summary.phase in ("closing", "draining")
+            return await request_answers.open_round(self.pool, workflow_id)
 
     async def messages(self, workflow_id: str, before_seq: int | None) -> Sequence[ChatMessage]:
         async with _within(QUERY_TIMEOUT):

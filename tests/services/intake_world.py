@@ -24,7 +24,7 @@ from poweron_events.log import Message, Record
 from poweron_events.log.memory import MemoryLog
 from poweron_events.request import CancellationRequested, Spent, WorkflowRequested
 from poweron_events.step_events import ApprovalGranted
-from poweron_projections.request_answers import StepApproval
+from poweron_projections.request_answers import OpenRound, StepApproval
 from poweron_services.decider.approval import EVERYTHING, ActionLists
 from poweron_services.intake.request_intake import Intake
 
@@ -85,8 +85,9 @@ class Rows:
     async def accepted_hash(self, workflow_id: str, seq: int) -> str | None:
         return self.hashes.get((workflow_id, seq))
 
-    async def closing(self, workflow_id: str) -> bool:
-        return any(isinstance(event, CancellationRequested) for event in await events(self._log))
+    async def open_round(self, workflow_id: str) -> OpenRound:
+        closing = any(isinstance(event, CancellationRequested) for event in await events(self._log))
+        return OpenRound(closing, paused=False, paused_by=None)
 
     async def messages(self, workflow_id: str, before_seq: int | None) -> Sequence[ChatMessage]:
         if self.forgotten and before_seq is None:

@@ -13,6 +13,8 @@ ENDED_BY_ITS_ANSWER   a request was accepted, then refused because of what its a
 SPURIOUS_REFUSAL      a request was refused although it was possible all the time
 STEP_LIMIT            a step beyond the limit of its round
 CANCELLATION_IGNORED  an effect in a round whose cancellation had been sent before the process could look for it
+BEGUN_WHILE_PAUSED    an action or a call that began although its process had read that the round is paused
+TIME_IN_PAUSE         a round whose time was over although, without its pauses, it had time left
 UNAPPROVED            an effect that a person had to approve, and had not
 OVER_BUDGET           a model was called though the events before had used up a budget of tokens
 OVERSPENT             models were sent more than a budget of tokens holds, answered or not, by all processes together
@@ -37,12 +39,26 @@ from simulation.full_fold import gist
 from simulation.ledger import key_of
 from simulation.postgres import rebuilt
 from simulation.processes import CONCURRENCY, MOST_SKEW_MS, Process
+from simulation.wire import EVENTS
 
 from poweron_events.envelope import Recorded
 from poweron_events.fold.costs import used_by
+from poweron_events.fold.evolve import PAUSED
 from poweron_events.fold.state import Workflow, parameters_sha256
-from poweron_events.request import RequestApproval, RequestCancellation, RequestRefused, RequestRound, RequestWorkflow
-from poweron_events.round_events import RoundCancelled, RoundCompleted, RoundFailed
+from poweron_events.request import (
+    RequestApproval,
+    RequestCancellation,
+    RequestPause,
+    RequestRefused,
+    RequestResume,
+    RequestRound,
+    RequestWorkflow,
+    RoundPaused,
+    RoundRequested,
+    RoundResumed,
+    WorkflowRequested,
+)
+from poweron_events.round_events import DeadlinePassed, RoundCancelled, RoundCompleted, RoundFailed
 from poweron_events.step_events import ActionCompleted, ActionStarted, ApprovalRequested
 from poweron_projections.requests import REQUESTS
 from poweron_projections.usage import USAGE
@@ -63,6 +79,7 @@ def check(world: "World") -> Iterator[Flag]:
     yield from _stuck(world)
     yield from _effects(world)
     yield from _requests(world)
+    yield from _times(world)
     yield from _appends(world)
     yield from _ahead(world)
     yield from _rows(world)
@@ -105,7 +122,11 @@ def _effects(world: "World") -> Iterator[Flag]:
 
 
 def _keys(world: "World", kind: type[ActionStarted | ActionCompleted]) -> Counter[str]:
-    accepted = [recorded for recorded in world.full.accepted() if isinstance(recorded.envelope.event, kind)]
+    accepted = [
+        recorded
+        for recorded in world.full.accepted()
+        if isinstance(recorded.envelope.event, kind) and getattr(recorded.envelope.event, "code", None) != PAUSED
+    ]
     return Counter(
         key_of(recorded) for recorded in accepted if not world.full.now(recorded.envelope.workflow_id).is_open
     )
@@ -119,6 +140,39 @@ def _requests(world: "World") -> Iterator[Flag]:
     for recorded in world.full.accepted():
         if isinstance(recorded.envelope.event, RequestRefused):
             yield from _spurious(world, recorded)
+
+
+def _times(world: "World") -> Iterator[Flag]:
+    """A deadline that passed, by a clock that stands still during the pauses of the round."""
+    for id_, recordings in _by_workflow(world).items():
+        opened_ms = limit_ms = paused_ms = 0
+        since_ms: int | None = None
+        for recorded in recordings:
+            match recorded.envelope.event:
+                case WorkflowRequested(deadline_ms=limit_ms) | RoundRequested(deadline_ms=limit_ms):
+                    opened_ms, paused_ms, since_ms = recorded.time_ms, 0, None
+                case RoundPaused():
+                    since_ms = recorded.time_ms
+                case RoundResumed() if since_ms is not None:
+                    paused_ms, since_ms = paused_ms + recorded.time_ms - since_ms, None
+                case DeadlinePassed():
+                    until_ms = recorded.time_ms if since_ms is None else since_ms
+                    if until_ms - opened_ms - paused_ms + MOST_SKEW_MS < limit_ms:
+                        yield "TIME_IN_PAUSE", (id_, "opened", opened_ms, "paused", paused_ms, "at", recorded.time_ms)
+
+
+def _by_workflow(world: "World") -> dict[str, list[Recorded]]:
+    of: dict[str, list[Recorded]] = defaultdict(list)
+    for recorded in world.full.accepted():
+        of[recorded.envelope.workflow_id].append(recorded)
+    return of
+
+
+def reads_pause(world: "World", process: Process, id_: str) -> bool:
+    """Whether the process has read that the workflow is paused, and not yet that it is resumed."""
+    partitions_held = process.worker._held if process.worker else None
+    partition = partitions_held and partitions_held.partitions.get(world.log.partition_of(EVENTS, id_.encode()))
+    return partition is not None and world.full.at(id_, partition.position).is_paused
 
 
 def _appends(world: "World") -> Iterator[Flag]:
@@ -207,11 +261,17 @@ def _possible(request: object, state: Workflow, now_ms: int) -> bool:
         case RequestRound(after_round=after):
             return state.phase == "ended" and len(state.openings) == after
         case RequestCancellation(round=number):
-            return state.is_open and len(state.openings) == number and state.phase not in ("closing", "draining")
+            stops = state.is_paused or state.phase not in ("closing", "draining")
+            return state.is_open and len(state.openings) == number and stops
+        case RequestPause(round=number):
+            goes_on = state.is_open and state.phase not in ("closing", "draining") and not state.is_paused
+            return goes_on and len(state.openings) == number
+        case RequestResume(round=number):
+            return state.is_paused and len(state.openings) == number
         case RequestApproval(parameters_sha256=parameters):
             place = (request.round, request.task, request.attempt, request.step)
             waits = state.phase == "approve" and state.place == place and parameters == parameters_sha256(state)
-            return waits and now_ms + MOST_SKEW_MS < state.step.approval_due_ms
+            return waits and (state.is_paused or now_ms + MOST_SKEW_MS < state.step.approval_due_ms)
     raise TypeError(request)
 
 

@@ -27,6 +27,7 @@ from poweron_services.models.prompts import (
     RefinementPrompt,
     SelectionPrompt,
 )
+from poweron_services.telemetry.instrumentation import _AT
 
 CLASSES: dict[str, EffectClass] = {"test.pure": "pure", "test.idempotent": "idempotent", "test.once": "at_most_once"}
 TOKENS = {"input_tokens": 700, "output_tokens": 100}  # of each call
@@ -38,9 +39,10 @@ TASK = {"objective": "Find the total", "successCriteria": ["The total is named"]
 class Mind:
     """A language model without language; the world is told what each request takes of a budget, answered or not."""
 
-    def __init__(self, chance: Chance, took: Callable[[int], None]) -> None:
+    def __init__(self, chance: Chance, took: Callable[[int], None], begins: Callable[[str], None]) -> None:
         self._chance = chance
         self._took = took
+        self._begins = begins
         self._confused = False  # who has talked nonsense often does again
 
     async def complete(self, prompt: Prompt) -> Completion:
@@ -49,6 +51,10 @@ class Mind:
         if prompt.allowance is not None:
             await self._reserve(prompt.allowance)
             self._took(0 if away or refuses else MOST.tokens)
+        else:
+            workflow = _AT.get()
+            assert workflow is not None
+            self._begins(workflow.id)
         slow = chance.strikes("model slow", 0.02)
         try:
             await asyncio.sleep(chance.between(0.5, 1.5) if slow else chance.between(0, 0.02))

@@ -16,6 +16,7 @@ from poweron_projections import projection
 from poweron_services.decider import approval
 from poweron_services.intake import settlement
 from poweron_services.models import call
+from poweron_services.roles import executor
 from poweron_services.runtime import append, partitions, reservations, stop_requests, worker
 
 REMEMBERED = 1_000  # states before the last accepted event
@@ -159,6 +160,31 @@ def failure_unseen() -> None:
         module.evolve = planted
 
 
+def pause_unseen() -> None:
+    """A claimed action begins although the round was paused in between."""
+    begin = executor.Executor._begin
+
+    async def planted(self: executor.Executor, workflow: Workflow, claim: Any, assignment: Any) -> Any:
+        running = workflow._replace(round=workflow.current._replace(pause=None))
+        return await begin(self, running, claim, assignment)
+
+    executor.Executor._begin = planted
+
+
+def called_in_pause() -> None:
+    """A stage asks the model again although the round was paused in between."""
+
+    async def planted(_: object) -> None:
+        pass
+
+    reservations.TurnReservations.may_begin = planted
+
+
+def time_in_pause() -> None:
+    """E-16: the time of a round runs on while it is paused."""
+    rules._waited = lambda workflow, _: workflow
+
+
 BUGS: Mapping[str, Callable[[], None]] = {
     "last wins": last_wins,
     "effect ahead": effect_ahead,
@@ -172,4 +198,7 @@ BUGS: Mapping[str, Callable[[], None]] = {
     "asked for ever": asked_for_ever,
     "never gives up": never_gives_up,
     "failure unseen": failure_unseen,
+    "pause unseen": pause_unseen,
+    "called in pause": called_in_pause,
+    "time in pause": time_in_pause,
 }

@@ -267,7 +267,18 @@ def _stubs_of_open(tables: Kept, partitions: Sequence[int]) -> list[Found]:
 
 
 def _count_open(tables: Kept, most: int) -> list[Found]:
-    return [{"open": min(most, sum(row.is_open and row.phase != "approve" for row in tables[WORKFLOWS.name].values()))}]
+    kept = tables[WORKFLOWS.name].values()
+    counted = sum(row.is_open and row.phase != "approve" and row.paused_ms is None for row in kept)
+    return [{"open": min(most, counted)}]
+
+
+def _open_round(tables: Kept, workflow_id: str) -> list[Found]:
+    row = tables[WORKFLOWS.name].get(workflow_id)
+    if row is None or not row.is_open:
+        return []
+    closing = row.phase in ("closing", "draining")
+    actor = None if row.pause_actor is None else orjson.loads(row.pause_actor)
+    return [{"closing": closing, "paused": row.paused_ms is not None, "actor": actor}]
 
 
 def _open_rounds(tables: Kept, ids: Sequence[str]) -> list[Found]:
@@ -304,6 +315,7 @@ def _approval(tables: Kept, workflow_id: str, *place: int) -> list[Found]:
             "due_ms": step.approval_due_ms,
             "by": step.approval_by,
             "waits": waits,
+            "paused": workflow.paused_ms is not None,
         }
     ]
 
@@ -359,6 +371,7 @@ _QUERIES: Mapping[str, Callable[..., list[Any]]] = {
     request_answers._ANSWER: _answer,
     request_answers._COUNT_OPEN: _count_open,
     request_answers._APPROVAL: _approval,
+    request_answers._OPEN_ROUND: _open_round,
     reader._ONE: _one,
     reader._HISTORY: _history,
     reader._OPENING: _opening,

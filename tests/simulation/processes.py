@@ -1,8 +1,9 @@
 """Processes of the simulated world: each plays some roles with the code that ships, over a cable of its own."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from simulation.clock import Owner, VirtualLoop
@@ -12,6 +13,8 @@ from simulation.postgres import Postgres, SimulatedPool
 from simulation.wire import Cable, SimulatedLog
 
 from poweron_events.content import ContentStore
+from poweron_events.fold.state import Workflow
+from poweron_events.stream import WorkflowEvent
 from poweron_projections import projector
 from poweron_services.decider.approval import Approval
 from poweron_services.intake.request_intake import Intake
@@ -55,6 +58,17 @@ class WatchedPorts(PostgresPorts):
         return found
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatchedExecution(Execution):
+    """Tells the world when an action begins."""
+
+    began: Callable[[str], None]
+
+    async def run(self, workflow: Workflow) -> Sequence[WorkflowEvent]:
+        self.began(workflow.id)
+        return await Execution.run(self, workflow)
+
+
 class Process:
     """One process. Alive, paused or dead, always behind its own cable, pool and clock."""
 
@@ -72,6 +86,7 @@ class Process:
         is_told: bool,
         happened: Callable[..., None],
         took: Callable[[int], None],
+        begins: Callable[["Process", str], None],
     ) -> None:
         self.name, self.roles = name, roles
         self.owner = Owner(name)
@@ -84,6 +99,7 @@ class Process:
         self._content = ContentStore(shelf)  # type: ignore[arg-type] # it keeps the promises that are asked of it
         self._skew_ms = chance.random.randint(-MOST_SKEW_MS, MOST_SKEW_MS) if chance.strikes("clock skewed", 0.5) else 0
         self._approval, self._happened, self._took = approval, happened, took
+        self._begins = partial(begins, self)
         self._executes_by = approval if is_told else Approval(expires_ms=approval.expires_ms)
         self.task = loop.begin(self.owner, self._serve())
 
@@ -136,11 +152,12 @@ class Process:
         )
 
     def _worker(self, roles: frozenset[str]) -> Worker:
-        caller = Caller(Mind(self._chance, self._took), self._content)
+        caller = Caller(Mind(self._chance, self._took, self._begins), self._content)
         actions = {name: Effect(name, self._effect, self._chance) for name in CLASSES}
         specs = {name: action.spec for name, action in actions.items()}
         known = stage_functions(caller, self._content, specs)
-        execution = Execution(
+        execution = WatchedExecution(
+            began=self._begins,
             actions=actions,
             caller=caller,
             content=self._content,

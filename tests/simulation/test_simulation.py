@@ -51,6 +51,7 @@ FAULTS = {
     "rebalance",
     "request doubled",
     "request flood",
+    "round paused",
     "slow reader",
     "slow start",
     "small batch",
@@ -117,6 +118,9 @@ def test_a_seed_replays_exactly() -> None:
         pytest.param("asked for ever", {"REJECTED_TOO_OFTEN"}, marks=pytest.mark.soak),
         pytest.param("never gives up", {"APPENDED_FOR_EVER"}, marks=pytest.mark.soak),
         ("failure unseen", {"SUPERSEDED_AGAIN"}),
+        ("pause unseen", {"BEGUN_WHILE_PAUSED"}),
+        pytest.param("called in pause", {"BEGUN_WHILE_PAUSED"}, marks=pytest.mark.soak),
+        ("time in pause", {"TIME_IN_PAUSE"}),
     ],
 )
 def test_a_planted_bug_is_found(bug: str, law: set[str]) -> None:

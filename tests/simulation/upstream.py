@@ -18,11 +18,13 @@ from poweron_events.request import (
     Budgets,
     RequestApproval,
     RequestCancellation,
+    RequestPause,
+    RequestResume,
     RequestRound,
     RequestWorkflow,
     workflow_id,
 )
-from poweron_events.step_events import ApprovalRequested
+from poweron_events.step_events import ActionStarted, ApprovalRequested
 from poweron_events.stream import Request
 from poweron_projections.workflows import WORKFLOWS
 
@@ -75,6 +77,8 @@ class Upstream:
                 self._flood(moment, f"{name}-new")
             if chance.often(0.4):
                 self._cancel(moment + chance.one_of([0.001, 0.05, 0.2, 0.8]), name, 1)
+            if chance.often(0.3):
+                self._pause(moment + chance.one_of([0.02, 0.1, 0.3]), name, id_, 1)
             for after in (1, 2):
                 if chance.often(0.5):
                     self._watch(name, after)
@@ -156,6 +160,32 @@ class Upstream:
         id_ = workflow_id(self.source, f"{name}-new")
         request = RequestCancellation(workflow_id=id_, round=round_number, reason="No longer needed.")
         self._ask(delay, f"{name}-cancel{round_number}", request, id_)
+
+    def hesitate(self, id_: str, started: ActionStarted) -> None:
+        """Somebody who sees that an action is about to begin may pause the round at that moment."""
+        if self._chance.often(0.06):
+            place = "-".join(map(str, (started.round, started.task, started.attempt, started.step, started.try_)))
+            self._pause(0, f"{id_[:8]}-{place}", id_, started.round)
+
+    def _pause(self, delay: float, name: str, id_: str, round_number: int) -> None:
+        """Somebody pauses a round, perhaps twice or with a rival, and later resumes it, until it has ended."""
+        chance = self._chance
+        chance.struck["round paused"] += 1
+        for person in range(chance.one_of([1, 1, 2])):
+            request = RequestPause(workflow_id=id_, round=round_number, reason="We look at it first.")
+            self._ask(delay + chance.between(0, 0.05), f"{name}-pause{person}", request, id_)
+        self.left += 1
+
+        def look(looks: int) -> None:
+            if self._full.now(id_).is_paused:
+                request = RequestResume(workflow_id=id_, round=round_number, reason="It goes on.")
+                self._ask(chance.between(0, 0.4), f"{name}-resume{looks}", request, id_)
+            if _has_ended(self._full.now(id_), round_number) or looks > PATIENCE:
+                self.left -= 1
+            else:
+                self._loop.later(chance.one_of([0.2, 0.5, 1.5]), look, looks + 1)
+
+        self._loop.later(delay, look, 0)
 
     def judge(self, id_: str, asked: ApprovalRequested) -> None:
         """People who are asked whether an action may run: nobody answers, one does, or two who need not agree."""

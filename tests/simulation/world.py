@@ -120,6 +120,7 @@ class World:
             is_told=len(self.processes) % 2 == 0,
             happened=self._effect,
             took=self._took,
+            begins=self._begins,
         )
         self.processes.append(process)
         self._names[process.name] = process
@@ -156,6 +157,8 @@ class World:
         self.note("landed", place, envelope.workflow_id[:8], *told, recorded.sha256[:8])
         if isinstance(envelope.event, ApprovalRequested) and self.full.verdicts[place] == "accepted":
             self.upstream.judge(envelope.workflow_id, envelope.event)
+        if isinstance(envelope.event, ActionStarted) and self.full.verdicts[place] == "accepted":
+            self.upstream.hesitate(envelope.workflow_id, envelope.event)
         for name, detail in invariants.acted_on_the_past(self, recorded):
             self.flag(name, detail)
 
@@ -170,6 +173,11 @@ class World:
             self.flag("CANCELLATION_IGNORED", process.name, workflow, action)
         if marks(self.approval.patterns, action) and key not in self.full.ledger.approved:
             self.flag("UNAPPROVED", process.name, workflow, action)
+
+    def _begins(self, process: Process, workflow: str) -> None:
+        """An action begins, or a call that nobody reserved; one that was reserved before a pause may still be made."""
+        if invariants.reads_pause(self, process, workflow):
+            self.flag("BEGUN_WHILE_PAUSED", process.name, workflow)
 
     def _took(self, tokens: int) -> None:
         """A model has taken a request: whatever becomes of the answer, its tokens are used."""

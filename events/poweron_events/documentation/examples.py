@@ -4,6 +4,7 @@ from typing import Final
 
 from poweron_events.event import CriterionProgress, DocumentRef, Event, FailedCalls, ModelCall, UnreadDocument
 from poweron_events.request import (
+    Actor,
     CancellationRequested,
     DocumentErased,
     EarlierRounds,
@@ -13,10 +14,14 @@ from poweron_events.request import (
     RequestCancellation,
     Requester,
     RequestIdentity,
+    RequestPause,
     RequestRefused,
+    RequestResume,
     RequestRound,
     RequestWorkflow,
+    RoundPaused,
     RoundRequested,
+    RoundResumed,
     StoredDocument,
     WorkflowRequested,
     workflow_id,
@@ -62,6 +67,7 @@ SHA256: Final = "ee53f58ebb398a79ec3b67b880a1efc39d9b2eea37f02626bab828456deee86
 
 _ASKED = RequestIdentity(source=SOURCE, id="4711")
 _CLERK = Requester(name="Ada", language="en")
+_ADA = Actor(id="ada", via="cli")
 _QUESTION = "What is the grand total of the estimate?"
 _LABEL = "round1_task1_action1_extract"
 _ESTIMATE = DocumentRef(
@@ -103,6 +109,8 @@ EXAMPLES: Final[tuple[Event, ...]] = (
         documents=(StoredDocument(document_name="estimate.pdf", content=CONTENT),),
     ),
     RequestCancellation(workflow_id=WORKFLOW, round=1, reason="The offer was withdrawn.", requester=_CLERK),
+    RequestPause(workflow_id=WORKFLOW, round=1, reason="We check the price list first.", actor=_ADA),
+    RequestResume(workflow_id=WORKFLOW, round=1, reason="The price list is right.", actor=_ADA),
     RequestApproval(
         workflow_id=WORKFLOW,
         round=1,
@@ -129,6 +137,15 @@ EXAMPLES: Final[tuple[Event, ...]] = (
     ),
     CancellationRequested(
         round=1, request=RequestIdentity(source=SOURCE, id="4713"), reason="The offer was withdrawn.", requester=_CLERK
+    ),
+    RoundPaused(
+        round=1,
+        request=RequestIdentity(source=SOURCE, id="4715"),
+        reason="We check the price list first.",
+        actor=_ADA,
+    ),
+    RoundResumed(
+        round=1, request=RequestIdentity(source=SOURCE, id="4716"), reason="The price list is right.", actor=_ADA
     ),
     RequestRefused(
         request=RequestIdentity(source=SOURCE, id="4714"),

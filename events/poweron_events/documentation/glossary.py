@@ -267,6 +267,7 @@ MEANINGS: Final[dict[str, str]] = {
     "maximum.",
     "steps": "The number of selected actions.",
     # dead letters
+    "restartedFrom": "The workflow whose first request this one repeats; nothing of its work is reused.",
     "topic": "The topic of the record.",
     "partition": "Its partition.",
     "offset": "Its offset.",
@@ -287,6 +288,8 @@ AUTHORS: Final[dict[str, tuple[Role, ...]]] = {
     "WorkflowRequested": ("intake",),
     "RoundRequested": ("intake",),
     "CancellationRequested": ("intake",),
+    "RoundPaused": ("intake",),
+    "RoundResumed": ("intake",),
     "RequestRefused": ("intake",),
     "DocumentErased": ("intake",),
     "CallReserved": ("planner", "selector", "parameterizer", "executor", "refiner", "reviewer"),

@@ -63,6 +63,8 @@ def reserve(workflow: Workflow, event: CallReserved) -> Workflow | None:
     """
     round_ = workflow.current
     here = (event.round, event.task, event.attempt, event.step) == workflow.place
+    if workflow.is_paused and workflow.phase != "started":  # only a running action goes on
+        return None
     if not here or event.reservation != round_.reserved + 1:
         return None
     most = Used(event.input_tokens, event.output_tokens, event.cost_nano_usd)

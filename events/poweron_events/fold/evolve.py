@@ -17,6 +17,7 @@ from poweron_events.fold.costs import charges, reserve
 from poweron_events.fold.history import message, with_message
 from poweron_events.fold.state import (
     Ending,
+    Pause,
     Phase,
     Place,
     Round,
@@ -38,7 +39,9 @@ from poweron_events.request import (
     CancellationRequested,
     DocumentErased,
     RequestRefused,
+    RoundPaused,
     RoundRequested,
+    RoundResumed,
     WorkflowRequested,
 )
 from poweron_events.round_events import (
@@ -70,9 +73,9 @@ from poweron_events.stream import WorkflowEvent
 
 
 def superseded(workflow: Workflow, recorded: Recorded) -> Workflow:
-    """Return the workflow after a record without effect. Identical bytes count once."""
+    """Return the workflow after a record without effect. Identical bytes count once, and none while it is paused."""
     hashes = workflow.superseded
-    if not workflow.stuck and answers_head(workflow, recorded):
+    if not workflow.stuck and not workflow.is_paused and answers_head(workflow, recorded):
         hashes |= {recorded.sha256}
     return workflow._replace(superseded=hashes, seq=workflow.seq + 1, last=recorded.offset)
 
@@ -87,8 +90,10 @@ def answers_head(workflow: Workflow, recorded: Recorded) -> bool:
     return workflow.is_open and cause is not None and cause.offset is not None and cause.names(workflow.head)
 
 
-WITHOUT_TURN: Final = (RequestRefused, DocumentErased, CallReserved)
+WITHOUT_TURN: Final = (RequestRefused, DocumentErased, CallReserved, RoundPaused, RoundResumed)
 """After these events the workflow still waits for the same event, with the same head."""
+PAUSED: Final = "paused"
+"""The code of an action that did not begin because its round was paused: its step is as ready as before the claim."""
 TIME_IS_OVER: Final = "The time for this round is over."
 
 
@@ -170,7 +175,15 @@ InTask = (
 )
 Turn = InTask | AnswerRejected | StageFailed | RoundCompleted | RoundFailed | RoundCancelled | TasksPlanned
 InRound = (
-    Turn | CallReserved | CancellationRequested | DeadlinePassed | ActionCompleted | ApprovalGranted | ApprovalDenied
+    Turn
+    | CallReserved
+    | CancellationRequested
+    | RoundPaused
+    | RoundResumed
+    | DeadlinePassed
+    | ActionCompleted
+    | ApprovalGranted
+    | ApprovalDenied
 )
 
 
@@ -179,10 +192,13 @@ def _judge_in_round(workflow: Workflow, recorded: Recorded, event: InRound) -> W
         case CallReserved():
             return reserve(workflow, event)
         case CancellationRequested():
-            stopped = _stop(workflow, "cancelled", event.reason, "cancelled")
-            return stopped and stopped._replace(round=stopped.current._replace(cancelled_by=event.actor))
+            return _cancelled(workflow, recorded, event)
+        case RoundPaused():
+            return _paused(workflow, recorded, event)
+        case RoundResumed():
+            return _resumption(workflow, recorded, event)
         case DeadlinePassed():
-            return _stop(workflow, "failed", TIME_IS_OVER, "deadline")
+            return _deadline_passed(workflow)
         case ActionCompleted():
             return _completed(workflow, recorded, event)
         case ApprovalGranted() | ApprovalDenied():
@@ -250,10 +266,63 @@ def _judge_task(workflow: Workflow, recorded: Recorded, event: InTask) -> Workfl
             assert_never(event)
 
 
-def _stop(workflow: Workflow, ending: Ending, reason: str, code: Code) -> Workflow | None:
-    """Stop the round; if an action has started, the round first drains: only the end of the action is still awaited."""
-    if workflow.phase in ("closing", "draining"):
+def _cancelled(workflow: Workflow, recorded: Recorded, event: CancellationRequested) -> Workflow | None:
+    """Stop the round, which ends a pause; a round that was paused before its end was written can still be cancelled."""
+    if workflow.is_paused:
+        workflow = _resumed(workflow, recorded.time_ms)
+    elif workflow.phase in ("closing", "draining"):
         return None
+    stopped = _stopped(workflow, "cancelled", event.reason, "cancelled")
+    return stopped._replace(round=stopped.current._replace(cancelled_by=event.actor))
+
+
+def _paused(workflow: Workflow, recorded: Recorded, event: RoundPaused) -> Workflow | None:
+    round_ = workflow.current
+    if workflow.is_paused or workflow.phase in ("closing", "draining") or event.request in round_.pause_requests:
+        return None
+    pause = Pause(recorded.time_ms, event.reason, event.actor)
+    return workflow._replace(round=round_._replace(pause=pause, pause_requests=(*round_.pause_requests, event.request)))
+
+
+def _resumption(workflow: Workflow, recorded: Recorded, event: RoundResumed) -> Workflow | None:
+    if not workflow.is_paused or event.request in workflow.current.pause_requests:
+        return None
+    resumed = _resumed(workflow, recorded.time_ms)
+    requests = (*resumed.current.pause_requests, event.request)
+    return resumed._replace(round=resumed.current._replace(pause_requests=requests))
+
+
+def _resumed(workflow: Workflow, now_ms: int) -> Workflow:
+    """End the pause: every time limit is as far away as it was when the pause, or its own time in it, began."""
+    pause, head_ms = workflow.current.pause, workflow.head_ms
+    assert pause is not None
+    resumed = workflow._replace(
+        round=workflow.current._replace(pause=None), head_ms=head_ms + _suspended(pause, head_ms, now_ms)
+    )
+    if workflow.current.task is None:
+        return _waited(resumed, now_ms - pause.since_ms)
+    starts = tuple(
+        start._replace(time_ms=start.time_ms + _suspended(pause, start.time_ms, now_ms))
+        for start in workflow.step.starts
+    )
+    due_ms = workflow.step.approval_due_ms + _suspended(pause, head_ms, now_ms)
+    step = workflow.step._replace(starts=starts, approval_due_ms=due_ms)
+    return _waited(with_step(resumed, step), now_ms - pause.since_ms)
+
+
+def _suspended(pause: Pause, from_ms: int, now_ms: int) -> int:
+    """Return how long a time limit that runs since `from_ms` was suspended by a pause that ends now."""
+    return max(0, now_ms - max(pause.since_ms, from_ms))
+
+
+def _deadline_passed(workflow: Workflow) -> Workflow | None:
+    if workflow.is_paused or workflow.phase in ("closing", "draining"):
+        return None
+    return _stopped(workflow, "failed", TIME_IS_OVER, "deadline")
+
+
+def _stopped(workflow: Workflow, ending: Ending, reason: str, code: Code) -> Workflow:
+    """Stop the round; if an action has started, the round first drains: only the end of the action is still awaited."""
     return _close(workflow, ending, reason, code, "draining" if workflow.phase == "started" else "closing")
 
 
@@ -335,9 +404,12 @@ def _approval(workflow: Workflow, recorded: Recorded, event: ApprovalGranted | A
     here = (event.round, event.task, event.attempt, event.step) == workflow.place
     if not here or workflow.phase != "approve" or not _names_parameters(workflow, event):
         return None
-    granted = isinstance(event, ApprovalGranted)
+    granted, pause = isinstance(event, ApprovalGranted), workflow.current.pause
+    if pause is not None and event.request is None:
+        return None  # its time does not run out during a pause
     answered = workflow.step._replace(approval="granted" if granted else "denied", answer=event)
-    return _waited(with_step(workflow, answered, "ready"), max(0, recorded.time_ms - workflow.head_ms))
+    until_ms = recorded.time_ms if pause is None else min(recorded.time_ms, pause.since_ms)  # the pause counts itself
+    return _waited(with_step(workflow, answered, "ready"), max(0, until_ms - workflow.head_ms))
 
 
 def _names_parameters(workflow: Workflow, event: ApprovalRequested | ApprovalGranted | ApprovalDenied) -> bool:
@@ -346,9 +418,13 @@ def _names_parameters(workflow: Workflow, event: ApprovalRequested | ApprovalGra
 
 
 def _waited(workflow: Workflow, ms: int) -> Workflow:
-    """Add the time that a person took, which counts neither for the round nor for the task."""
-    waited = with_task(workflow, workflow.task._replace(waited_ms=workflow.task.waited_ms + ms))
-    return waited._replace(round=waited.current._replace(waited_ms=waited.current.waited_ms + ms))
+    """Add a pause or the time that a person took to answer, which counts neither for the round nor for the task."""
+    round_, task = workflow.current, workflow.current.task
+    return workflow._replace(
+        round=round_._replace(
+            waited_ms=round_.waited_ms + ms, task=task and task._replace(waited_ms=task.waited_ms + ms)
+        )
+    )
 
 
 def _started(workflow: Workflow, recorded: Recorded, event: ActionStarted) -> Workflow | None:
@@ -364,11 +440,21 @@ def _completed(workflow: Workflow, recorded: Recorded, event: ActionCompleted) -
     here = (event.round, event.task, event.attempt, event.step) == workflow.place
     if not here or workflow.phase not in ("started", "draining") or event.try_ > len(workflow.step.starts):
         return None
-    cause = recorded.envelope.cause
-    if cause is None or not cause.names(workflow.step.starts[event.try_ - 1].cause):
+    cause, start = recorded.envelope.cause, workflow.step.starts[event.try_ - 1]
+    if cause is None or not cause.names(start.cause) or start.given_up:
         return None
+    if workflow.phase == "started" and (event.outcome, event.code) == ("not_begun", PAUSED):
+        return _given_up(workflow, event.try_)
     phase: Phase = "observe" if workflow.phase == "started" else "closing"
     return with_step(workflow, workflow.step._replace(completed=event), phase)
+
+
+def _given_up(workflow: Workflow, try_: int) -> Workflow:
+    """Return the workflow without this claim: if it is the newest, the step is as ready as before it."""
+    starts = list(workflow.step.starts)
+    starts[try_ - 1] = starts[try_ - 1]._replace(given_up=True)
+    phase: Phase = "ready" if all(start.given_up for start in starts) else "started"
+    return with_step(workflow, workflow.step._replace(starts=tuple(starts)), phase)
 
 
 def _observed(workflow: Workflow, event: ObservationRecorded) -> Workflow:

@@ -14,7 +14,9 @@ from poweron_events.request import (
     CancellationRequested,
     DocumentErased,
     RequestRefused,
+    RoundPaused,
     RoundRequested,
+    RoundResumed,
     WorkflowRequested,
 )
 from poweron_events.round_events import (
@@ -72,6 +74,8 @@ def message(before: Workflow, recorded: Recorded, after: Workflow) -> ChatMessag
             | ActionCompleted()
             | None
             | CancellationRequested()
+            | RoundPaused()
+            | RoundResumed()
             | RequestRefused()
             | DocumentErased()
             | CallReserved()

@@ -138,12 +138,16 @@ def role_of(prompt: PromptStage) -> Role:
 
 
 def turn(workflow: Workflow) -> Role | None:
-    """Return the role whose turn it is; None if there is none, or if the workflow is stuck or frozen for this release.
+    """Return the role whose turn it is; None if there is none, or if the workflow is paused, stuck or frozen.
+
+    While it is paused, only the end of an action that was claimed before is awaited.
 
     A workflow frozen by an unknown type can still be brought to its end once it is stopped; one whose
     laws this release does not know is left to releases that do (E-13).
     """
     if workflow.frozen and (workflow.phase not in ("closing", "draining") or workflow.current.opening.laws > LAWS):
+        return None
+    if workflow.is_paused and workflow.phase != "started":
         return None
     return None if workflow.stuck else TURNS.get(workflow.phase)
 
@@ -162,7 +166,7 @@ def due(workflow: Workflow) -> tuple[Due, ...]:
 
     Each time is the broker time of the event that started the wait plus a duration written in an event.
     """
-    if not workflow.is_open or workflow.frozen:
+    if not workflow.is_open or workflow.frozen or workflow.is_paused:
         return ()
     phase, found = workflow.phase, list[Due]()
     if (round_ms := round_due_ms(workflow)) is not None:
@@ -178,6 +182,8 @@ def due(workflow: Workflow) -> tuple[Due, ...]:
 
 def round_due_ms(workflow: Workflow) -> int | None:
     """Return when the reviewer may record that the round's time is over; None while the deadline does not apply."""
-    if not workflow.is_open or workflow.frozen or workflow.phase in ("closing", "draining", "approve"):
+    if not workflow.is_open or workflow.frozen or workflow.is_paused:
+        return None
+    if workflow.phase in ("closing", "draining", "approve"):
         return None
     return workflow.current.due_ms

@@ -13,7 +13,7 @@ from poweron_events.codec import dumps, sha256
 from poweron_events.codes import Code
 from poweron_events.envelope import Cause
 from poweron_events.event import AnyCall, CriterionProgress, DocumentRef, FreeText, Model, UnreadDocument
-from poweron_events.request import Actor, RoundRequested, WorkflowRequested
+from poweron_events.request import Actor, RequestIdentity, RoundRequested, WorkflowRequested
 from poweron_events.round_events import AnswerRejected, PlannedAction, TaskPlan, Totals
 from poweron_events.step_events import (
     ActionCompleted,
@@ -102,6 +102,8 @@ class Start(NamedTuple):
     effect_class: EffectClass
     time_ms: int
     deadline_ms: int
+    given_up: bool = False
+    """Whether a pause came before the action began; then the claim cannot have another end."""
 
     @property
     def due_ms(self) -> int:
@@ -188,6 +190,14 @@ class Task(NamedTuple):
     step: Step = Step(1)
 
 
+class Pause(NamedTuple):
+    """A pause of the round: since when (broker time), why, and who asked for it."""
+
+    since_ms: int
+    reason: FreeText
+    actor: Actor | None
+
+
 class Round(NamedTuple):
     """The open round, or the last one that ended.
 
@@ -218,6 +228,9 @@ class Round(NamedTuple):
     rejected: tuple[AnswerRejected, ...] = ()
     messages: tuple[ChatMessage, ...] = ()
     waited_ms: int = 0
+    pause: Pause | None = None
+    pause_requests: tuple[RequestIdentity, ...] = ()
+    """The requests that paused or resumed the round; each counts once, however late it is repeated."""
 
     @property
     def totals(self) -> Totals:
@@ -231,7 +244,7 @@ class Round(NamedTuple):
 
     @property
     def due_ms(self) -> int:
-        """When the round's time is over; the time that people take to approve or deny does not count."""
+        """When the round's time is over; pauses and the time that people take to approve or deny do not count."""
         return self.opened_ms + self.opening.deadline_ms + self.waited_ms
 
 
@@ -253,6 +266,11 @@ class Workflow(NamedTuple):
     @property
     def is_open(self) -> bool:
         return self.phase not in ("none", "ended")
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether nothing new may begin until the round is resumed; what runs is finished."""
+        return self.is_open and self.current.pause is not None
 
     @property
     def stuck(self) -> bool:

@@ -5,7 +5,7 @@ SELECT 2 AS version; -- The version number; new views and columns do not change 
 -- One row for each workflow: its status and its usage in all rounds.
 CREATE VIEW {bi}.workflows AS
 SELECT workflows.workflow_id, -- The workflow's id.
-       workflows.status, -- The status: running, completed, failed, cancelled or never_opened.
+       workflows.status, -- The status: running, paused, completed, failed, cancelled or never_opened.
        workflows.stopped_by, -- Why its last round ended or is ending, as a code; empty if there is none.
        workflows.is_open, -- Whether one of its rounds is open.
        workflows.stuck, -- Whether PowerOn stopped work on it because three events in a row had no effect.
@@ -32,7 +32,7 @@ SELECT rounds.workflow_id, -- The workflow's id.
        rounds.round, -- The number of the round in its workflow, from 1.
        rounds.mode, -- The mode: React or Actionplan.
        rounds.max_steps, -- The maximum number of steps of each task.
-       rounds.status, -- The status: running, completed, failed or cancelled.
+       rounds.status, -- The status: running, paused, completed, failed or cancelled.
        rounds.stopped_by, -- Why it ended or is ending, as a code; empty if there is none.
        rounds.steps, -- The number of steps begun.
        rounds.input_tokens, -- Tokens that models read, of accepted events.

@@ -47,9 +47,15 @@ CREATE TABLE workflows (
     last_offset bigint  NOT NULL,
     opened_ms   bigint  NOT NULL,
     updated_ms  bigint  NOT NULL,
+    paused_ms   bigint,
+    pause_reason text,
+    pause_actor jsonb,
     forked_from text,
-    forked_seq  integer
+    forked_seq  integer,
+    restarted_from text
 ) WITH (fillfactor = 70);
+
+CREATE INDEX workflows_restarted ON workflows (restarted_from) WHERE restarted_from IS NOT NULL;
 
 CREATE INDEX workflows_newest ON workflows (opened_ms DESC, workflow_id DESC);
 CREATE INDEX workflows_open ON workflows (partition) WHERE is_open;

@@ -97,8 +97,8 @@ def _service(asked: AskedFor, id_: str) -> str:
             return f"it does the work, and `poweron watch {id_}` shows it"
         case "cancellation":
             return f"it cancels the round, and `poweron watch {id_}` shows it"
-        case "answer":
-            return f"it judges the answer, and `poweron watch {id_}` shows the outcome"
+        case "answer" | "pause" | "resumption":
+            return f"it judges the {asked}, and `poweron watch {id_}` shows the outcome"
 
 
 def _became(last: LastAnswer | None) -> str:

@@ -1,14 +1,13 @@
-"""`poweron cancel`: cancel the open round of a workflow, and print the outcome."""
-
-from typing import Annotated
+"""`poweron cancel`: cancel the open round of one workflow, and print the outcome, or those of many."""
 
 import typer
 
-from poweron_services.cli.arguments import AsJson, WorkflowId
+from poweron_services.cli.arguments import AsJson
 from poweron_services.cli.context import FAILED, NOTHING_YET
 from poweron_services.cli.error_messages import check_id, check_reason, load_settings, run_work, sentences
 from poweron_services.cli.event_lines import Narrator, tell_untaken
 from poweron_services.cli.output import print_json, printable, stderr, stdout, tell
+from poweron_services.cli.verb_commands import STDIN, Reason, Where, Workflows, Yes, act
 from poweron_services.client.cancel import cancel as cancel_round
 from poweron_services.client.client_errors import PendingRequest
 from poweron_services.client.follow import Callbacks, Outcome
@@ -17,17 +16,18 @@ from poweron_services.standalone import local_identity, open_connections
 
 
 def cancel(
-    workflow: WorkflowId,
-    reason: Annotated[str, typer.Option(metavar="WHY", help="The reason; the history shows it.")] = "",
-    as_json: AsJson = False,
+    workflows: Workflows = None, where: Where = None, reason: Reason = "", yes: Yes = False, as_json: AsJson = False
 ) -> None:
-    """Cancel the open round of a workflow.
+    """Cancel the open rounds of workflows.
 
-    Stops running work; finished work stays, and a follow-up is possible.
+    Stops running work; finished work stays, and a follow-up is possible. A single workflow is followed to its end.
     Requires a process that serves: `poweron serve`, or the `poweron ask` that opened the workflow.
 
     Exit 0 cancelled, 1 ended otherwise or not cancelled, 2 wrong usage, 130 stopped by Ctrl-C, 143 by SIGTERM.
     """
+    if where or workflows is None or len(workflows) != 1 or workflows == [STDIN]:
+        act("cancel", workflows, where, reason, yes=yes, as_json=as_json)
+    (workflow,) = workflows
     with sentences():
         check_id(workflow)
         check_reason(reason)

@@ -16,7 +16,9 @@ from poweron_events.request import (
     CancellationRequested,
     DocumentErased,
     RequestRefused,
+    RoundPaused,
     RoundRequested,
+    RoundResumed,
     WorkflowRequested,
 )
 from poweron_events.round_events import (
@@ -64,6 +66,7 @@ STYLES = {
     "stopped": "bold yellow",
     "stuck": "bold red",
     "cancelled": "bold yellow",
+    "paused": "bold yellow",
     "superseded": "dim",
     "result": "green",
     "decision": "cyan",
@@ -124,6 +127,10 @@ def _lines(event: WorkflowEvent, workflow: Workflow) -> Iterator[Line]:  # noqa:
             yield "refused", event.detail
         case CancellationRequested():
             yield "cancelling", event.reason or "A user asked for it."
+        case RoundPaused():
+            yield "paused", _by_actor(event)
+        case RoundResumed():
+            yield "resumed", _by_actor(event)
         case DocumentErased():
             yield "erased", f"{counted(len(event.documents), 'document')}: {event.reason}"
         case CallReserved():
@@ -209,6 +216,11 @@ def tell_how_to_answer(workflow_id: str) -> None:
 def tell_untaken(asked: AskedFor) -> None:
     """Report that no process has picked up what was sent; possibly no process is serving."""
     tell(f"{not_taken_yet(asked)} {advice.untaken(asked)}")
+
+
+def _by_actor(event: RoundPaused | RoundResumed) -> str:
+    because = f": {event.reason}" if event.reason else ""
+    return f"by {event.actor.id if event.actor else 'a user'}{because}"
 
 
 def _by(answer: ApprovalGranted | ApprovalDenied) -> str:

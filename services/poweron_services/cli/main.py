@@ -23,7 +23,10 @@ class _Command(NamedTuple):
 
 COMMANDS: Final = {
     "ask": _Command("ask_command", "Ask for work, follow it, and print the answer."),
-    "cancel": _Command("cancel_command", "Cancel the open round of a workflow."),
+    "cancel": _Command("cancel_command", "Cancel the open rounds of workflows."),
+    "pause": _Command("verb_commands", "Pause workflows: what runs is finished, and nothing new begins."),
+    "resume": _Command("verb_commands", "Resume paused workflows."),
+    "restart": _Command("verb_commands", "Start new workflows with the same requests."),
     "approve": _Command("approval_commands", "Approve the pending action of a workflow."),
     "deny": _Command("approval_commands", "Deny the pending action of a workflow."),
     "approvals": _Command("approval_commands", "Show pending approvals."),

@@ -102,7 +102,8 @@ def print_workflow(workflow: WorkflowSummary) -> None:
     narrow = stdout.is_terminal and stdout.width < WIDE
     opening_time, columns = (workflow.opened[5:16], 9) if narrow else (workflow.opened[:16], 11)
     margin = Text(f"{workflow.workflow_id}  {opening_time.replace('T', ' ')}  ", style="dim")
-    status = "stuck" if workflow.stuck else "approval" if workflow.phase == "approve" else workflow.status
+    waits = workflow.phase == "approve" and workflow.status == "running"
+    status = "stuck" if workflow.stuck else "approval" if waits else workflow.status
     margin.append(f"{status.replace('_', ' '):<{columns}}  ", style=STYLES.get(status, "bold"))
     print_row(stdout, margin, workflow.prompt or "")
 
@@ -275,7 +276,7 @@ async def _watch(workflow_id: str, *, as_json: bool) -> None:
                     end = 0  # reported once; all later records are new
                 if records[-1].offset + 1 >= end and watching.has_ended:
                     break
-                if watching.workflow.phase != "approve":
+                if watching.workflow.phase != "approve" and not watching.workflow.is_paused:
                     watching.hint = asyncio.get_running_loop().call_later(QUIET, tell, NOTHING_HAPPENS)
 
 

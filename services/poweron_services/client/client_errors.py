@@ -23,8 +23,8 @@ from typing import Literal
 
 from poweron_events.errors import Refused, Unavailable, Unserved
 
-AskedFor = Literal["request", "cancellation", "answer"]
-"""What was sent: a request that opens a round, the cancellation of a round, or the answer to an approval."""
+AskedFor = Literal["request", "cancellation", "answer", "pause", "resumption"]
+"""What was sent: a request that opens a round, a request about an open round, or the answer to an approval."""
 
 
 class NotAWorkflowId(Refused):

@@ -10,7 +10,7 @@ from poweron_events.client import Heard, hear, send
 from poweron_events.codec import Undecodable
 from poweron_events.codes import Code
 from poweron_events.errors import PowerOnError, Unavailable
-from poweron_events.event import DocumentRef
+from poweron_events.event import DocumentRef, Event
 from poweron_events.fold.state import Ending, Workflow
 from poweron_events.log import ProgressTopic
 from poweron_events.progress import ProgressUnit, StepProgress
@@ -20,7 +20,11 @@ from poweron_events.request import (
     RequestApproval,
     RequestCancellation,
     RequestIdentity,
+    RequestPause,
     RequestRefused,
+    RequestResume,
+    RoundPaused,
+    RoundResumed,
 )
 from poweron_events.round_events import RoundCancelled, RoundCompleted, RoundFailed, Totals
 from poweron_events.step_events import ApprovalDenied, ApprovalGranted
@@ -30,7 +34,13 @@ from poweron_services.client.connect import Connections
 from poweron_services.client.workflow_snapshot import WorkflowSnapshot
 
 POSITION_PERIOD = 0.02  # seconds between reads of the projector's position
-HINT_AFTER: Final[Mapping[AskedFor, float]] = {"request": 10.0, "cancellation": 2.0, "answer": 2.0}
+HINT_AFTER: Final[Mapping[AskedFor, float]] = {
+    "request": 10.0,
+    "cancellation": 2.0,
+    "answer": 2.0,
+    "pause": 2.0,
+    "resumption": 2.0,
+}
 """Seconds until a hint that no process has picked it up; a serving process takes a cancellation or answer at once."""
 TAKEN_WITHIN = 60.0  # seconds in which a process must pick up what was sent
 GRACE = 60.0  # seconds after a round's deadline until waiting for its end stops
@@ -122,7 +132,9 @@ class RequestWaiter:
             return
         self._callbacks.heard(record)
         self._taken = self._taken or _takes(self._asked, record)
-        if self._taken and record.workflow.is_open:
+        if record.workflow.is_paused:
+            deadline.reschedule(None)
+        elif self._taken and record.workflow.is_open:
             ends_within = (_due_ms(record.workflow) - record.recorded.time_ms) / 1000 + GRACE
             deadline.reschedule(asyncio.get_running_loop().time() + ends_within)
 
@@ -145,6 +157,10 @@ def _takes(asked: AskedFor, record: Heard) -> bool:
             return isinstance(record.event, CancellationRequested) and record.verdict == "accepted"
         case "answer":
             return isinstance(record.event, ApprovalGranted | ApprovalDenied) and record.verdict == "accepted"
+        case "pause":
+            return isinstance(record.event, RoundPaused) and record.verdict == "accepted"
+        case "resumption":
+            return isinstance(record.event, RoundResumed) and record.verdict == "accepted"
 
 
 def _due_ms(workflow: Workflow) -> int:
@@ -152,9 +168,17 @@ def _due_ms(workflow: Workflow) -> int:
     return workflow.step.approval_due_ms if workflow.phase == "approve" else workflow.current.due_ms
 
 
+_ASKED: Final[Mapping[type[Event], AskedFor]] = {
+    RequestCancellation: "cancellation",
+    RequestApproval: "answer",
+    RequestPause: "pause",
+    RequestResume: "resumption",
+}
+
+
 async def send_and_wait(
     connections: Connections,
-    request: RequestCancellation | RequestApproval,
+    request: RequestCancellation | RequestApproval | RequestPause | RequestResume,
     snapshot: WorkflowSnapshot,
     *,
     identity: RequestIdentity,
@@ -169,7 +193,7 @@ async def send_and_wait(
         RowsBehind: the answer is in the log, but the rows do not show it yet.
         Unavailable: a server cannot be reached.
     """
-    asked: AskedFor = "cancellation" if isinstance(request, RequestCancellation) else "answer"
+    asked = _ASKED[type(request)]
     is_opened = snapshot.stub.is_open or request.round <= snapshot.last_round
     start, before = snapshot.position, snapshot.after_last_round
     if is_opened:

@@ -4,14 +4,12 @@ The events must be those of a release that this one can judge.
 """
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from poweron_events.client import Heard
 from poweron_events.envelope import Envelope
-from poweron_events.errors import MissingContent
-from poweron_events.event import CATALOGUE, DocumentRef
+from poweron_events.event import CATALOGUE
 from poweron_events.fold.costs import model_calls
 from poweron_events.fold.state import Opening
 from poweron_events.request import (
@@ -21,7 +19,6 @@ from poweron_events.request import (
     RequestRound,
     RequestWorkflow,
     RoundRequested,
-    StoredDocument,
     Terms,
     WorkflowRequested,
     workflow_id,
@@ -33,6 +30,7 @@ from poweron_services.client.ask import OpeningRequest, ask
 from poweron_services.client.client_errors import NewerRelease, UnknownSeq
 from poweron_services.client.connect import Connections
 from poweron_services.client.follow import Callbacks, Outcome
+from poweron_services.client.verbs import copied
 from poweron_services.client.workflow_snapshot import read_snapshot, verified_records
 
 
@@ -167,7 +165,7 @@ async def _request(
         terms |= {name: value for name, value in changes.items() if value is not None}
         if wish.prompt is not None and opening.user_language_detected:
             terms["user_language"] = None
-    documents = tuple([await _copy(connections, wish.workflow, fork_id, document) for document in opening.documents])
+    documents = tuple([await copied(connections, wish.workflow, fork_id, document) for document in opening.documents])
     common: dict[str, Any] = {
         "workflow_mode": opening.workflow_mode,
         "documents": documents,
@@ -176,14 +174,6 @@ async def _request(
     if opening.round == 1:
         return RequestWorkflow(**terms, **common)
     return RequestRound(workflow_id=fork_id, after_round=opening.round - 1, **terms, **common)
-
-
-async def _copy(connections: Connections, origin: str, fork_id: str, document: DocumentRef) -> StoredDocument:
-    """Copy a document of the request under the fork's key; an erased one keeps its old name, and is refused."""
-    content = document.content
-    with suppress(MissingContent):
-        content = await connections.content.put(fork_id, await connections.content.get(origin, content))
-    return StoredDocument(document_name=document.document_name, mime_type=document.mime_type, content=content)
 
 
 def _check_release(workflow: str, records: Sequence[JudgedRecord]) -> None:

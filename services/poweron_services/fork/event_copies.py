@@ -15,7 +15,9 @@ from poweron_events.request import (
     DocumentErased,
     RequestIdentity,
     RequestRefused,
+    RoundPaused,
     RoundRequested,
+    RoundResumed,
     WorkflowRequested,
 )
 from poweron_events.round_events import (
@@ -99,6 +101,8 @@ class Copying:
                 WorkflowRequested()
                 | RoundRequested()
                 | CancellationRequested()
+                | RoundPaused()
+                | RoundResumed()
                 | RequestRefused()
                 | DocumentErased()
                 | CallReserved()

@@ -16,7 +16,9 @@ from poweron_events.request import (
     DocumentErased,
     ForkedFrom,
     RequestRefused,
+    RoundPaused,
     RoundRequested,
+    RoundResumed,
     WorkflowRequested,
 )
 from poweron_events.round_events import (
@@ -206,6 +208,8 @@ def _results(events: Sequence[AcceptedEvent]) -> list[Result]:
                 WorkflowRequested()
                 | RoundRequested()
                 | CancellationRequested()
+                | RoundPaused()
+                | RoundResumed()
                 | RequestRefused()
                 | DocumentErased()
                 | CallReserved()

@@ -5,7 +5,7 @@ from typing import Literal, Protocol
 
 from poweron_events.fold.partial import Stub
 from poweron_events.fold.state import ChatMessage, Opening
-from poweron_events.request import Spent
+from poweron_events.request import Actor, Spent
 
 
 class OpenQuestion(Protocol):
@@ -20,8 +20,25 @@ class OpenQuestion(Protocol):
     @property
     def by(self) -> str | None: ...
     @property
+    def paused(self) -> bool:
+        """Whether the round is paused, so that the time limit is suspended."""
+
+    @property
     def waits(self) -> bool:
         """Whether the workflow is still at this step, so that it can be answered."""
+
+
+class RoundState(Protocol):
+    """The open round of a workflow, as the rows hold it."""
+
+    @property
+    def closing(self) -> bool:
+        """Whether the round was already stopped and only its end is awaited."""
+
+    @property
+    def paused(self) -> bool: ...
+    @property
+    def paused_by(self) -> Actor | None: ...
 
 
 class IntakeQueries(Protocol):
@@ -33,8 +50,8 @@ class IntakeQueries(Protocol):
     async def look_up(self, partition: int, workflow_ids: Sequence[str]) -> tuple[int, Mapping[str, Stub]]:
         """The projector's next offset and the stubs of the workflows that it knows, read at one moment."""
 
-    async def closing(self, workflow_id: str) -> bool:
-        """Return whether the workflow's open round was already stopped and only its end is awaited."""
+    async def open_round(self, workflow_id: str) -> RoundState | None:
+        """The workflow's open round, or None if there is none."""
 
     async def messages(self, workflow_id: str, before_seq: int | None) -> Sequence[ChatMessage]:
         """A page of the workflow's messages, newest first: those before the message with that `seq`, if it is given."""

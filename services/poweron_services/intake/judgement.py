@@ -20,11 +20,16 @@ from poweron_events.request import (
     RefusalReason,
     RequestApproval,
     RequestCancellation,
+    Requester,
     RequestIdentity,
+    RequestPause,
     RequestRefused,
+    RequestResume,
     RequestRound,
     RequestWorkflow,
+    RoundPaused,
     RoundRequested,
+    RoundResumed,
     Terms,
     WorkflowRequested,
     workflow_id,
@@ -34,11 +39,18 @@ from poweron_events.stream import Request, WorkflowEvent
 from poweron_events.validation_messages import MAX_REASON
 from poweron_services.decider.approval import EVERYTHING, ActionLists, joined
 from poweron_services.decider.rules import price_unknown
-from poweron_services.intake.intake_ports import OpenQuestion
+from poweron_services.intake.intake_ports import OpenQuestion, RoundState
 from poweron_services.text.language_detection import detect
 
 IntakeEvent = (
-    WorkflowRequested | RoundRequested | CancellationRequested | ApprovalGranted | ApprovalDenied | RequestRefused
+    WorkflowRequested
+    | RoundRequested
+    | CancellationRequested
+    | RoundPaused
+    | RoundResumed
+    | ApprovalGranted
+    | ApprovalDenied
+    | RequestRefused
 )
 
 
@@ -77,12 +89,18 @@ def check(request: Request, actions: Collection[str], connections: Collection[st
 
     `actions` are those that a mark can match, `connections` the labels that are configured.
     """
-    if not isinstance(request, RequestWorkflow) and not is_uuid(request.workflow_id):
-        detail = f"There is no workflow {request.workflow_id!r}; an id is a UUID in lower case."
-        raise Refusal("unknown_workflow", detail)
+    if not isinstance(request, RequestWorkflow):
+        checked_id(request.workflow_id)
     if isinstance(request, Terms):
         _check_marks(request, actions)
         _check_connections(request, connections)
+
+
+def checked_id(workflow: str) -> str:
+    """Return the id of a workflow; refuse what cannot be one."""
+    if not is_uuid(workflow):
+        raise Refusal("unknown_workflow", f"There is no workflow {workflow!r}; an id is a UUID in lower case.")
+    return workflow
 
 
 def _check_marks(request: Terms, actions: Collection[str]) -> None:
@@ -132,8 +150,12 @@ def check_fork(fork: ForkedFrom, sha256: str | None) -> None:
         raise Refusal("unknown_seq", detail)
 
 
-def check_cancellation(request: RequestCancellation, stub: Stub) -> None:
-    """Refuse to cancel a round that does not exist or has ended."""
+AboutOpenRound = RequestCancellation | RequestPause | RequestResume
+"""The requests that only an open round can take."""
+
+
+def check_open(request: AboutOpenRound, stub: Stub) -> None:
+    """Refuse a request about a round that does not exist or has ended."""
     last = len(stub.openings)
     if request.round > last:
         raise _no_such_round(last, request.round)
@@ -160,7 +182,24 @@ def cancellation(identity: RequestIdentity, request: RequestCancellation) -> Can
     )
 
 
-def round_is_over(request: RequestCancellation) -> Refusal:
+def check_pause(request: RequestPause | RequestResume, round_: RoundState | None) -> None:
+    """Refuse to pause a round that is ending or paused, and to resume one that is not paused."""
+    if round_ is None or (round_.closing and not round_.paused):
+        raise round_is_over(request)
+    if isinstance(request, RequestPause) and round_.paused:
+        by = f" by {round_.paused_by.id}" if round_.paused_by else ""
+        raise Refusal("already_paused", f"Round {request.round} was paused already{by}.")
+    if isinstance(request, RequestResume) and not round_.paused:
+        raise Refusal("not_paused", f"Round {request.round} is not paused.")
+
+
+def pause_or_resumption(identity: RequestIdentity, request: RequestPause | RequestResume) -> RoundPaused | RoundResumed:
+    """The pause, or the end of one, as an event."""
+    event = RoundPaused if isinstance(request, RequestPause) else RoundResumed
+    return event(round=request.round, request=identity, reason=request.reason, actor=claimed_actor(request, identity))
+
+
+def round_is_over(request: AboutOpenRound) -> Refusal:
     return Refusal("round_ended", f"Round {request.round} has ended or is ending already.")
 
 
@@ -178,7 +217,7 @@ def approval_refusal(request: RequestApproval, approval: OpenQuestion | None, no
     if request.parameters_sha256 != approval.parameters_sha256:
         said = f"{place} waits with other parameters than those that the answer is about; look at them again."
         return Refusal("other_parameters", said)
-    if now_ms >= approval.due_ms:
+    if now_ms >= approval.due_ms and not approval.paused:
         said = f"The time in which {place[0].lower()}{place[1:]} could be approved is over."
         return Refusal("approval_overdue", said)
     return None
@@ -199,15 +238,16 @@ def approval_answer(identity: RequestIdentity, request: RequestApproval) -> Appr
     )
 
 
-def claimed_actor(request: Terms | RequestCancellation | RequestApproval, identity: RequestIdentity) -> Actor:
+def claimed_actor(request: Request | Terms, identity: RequestIdentity) -> Actor:
     """Who sent a request, as a claim: Kafka does not say which client wrote a record (docs/security.md).
 
     A request without an actor comes from the requester that it names, or else from the service that is its source.
     """
     if request.actor is not None:
         return request.actor.model_copy(update={"verified": False})
-    if request.requester.name:
-        return Actor(id=request.requester.name)
+    requester: Requester | None = getattr(request, "requester", None)
+    if requester is not None and requester.name:
+        return Actor(id=requester.name)
     return Actor(id=identity.source, kind="service")
 
 

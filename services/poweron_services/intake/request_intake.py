@@ -18,7 +18,7 @@ from poweron_events.content import ContentStore
 from poweron_events.dead_letter import DeadLetter
 from poweron_events.errors import Refused
 from poweron_events.log import EventLog, Record
-from poweron_events.request import RequestApproval, RequestCancellation, RequestWorkflow
+from poweron_events.request import RequestApproval, RequestCancellation, RequestPause, RequestResume, RequestWorkflow
 from poweron_events.stream import Request
 from poweron_services import telemetry
 from poweron_services.decider.approval import EVERYTHING, ActionLists
@@ -32,7 +32,9 @@ from poweron_services.intake.settlement import Judge, Settlement
 log = structlog.get_logger()
 
 MAX_OPEN = 1_000  # workflows with an open round; more requests wait in Kafka
-_APPROVAL = RequestApproval.TYPE.encode()
+_DECISIONS = (RequestApproval, RequestPause, RequestResume)
+"""The requests in which a person decides about an open round; they are answered at once, and in order."""
+_DECISION_TYPES = tuple(decision.TYPE.encode() for decision in _DECISIONS)
 _CANCELLATION = RequestCancellation.TYPE.encode()
 
 
@@ -107,7 +109,7 @@ class Intake:
 
     async def _answer_at_once(self, held: HeldRequest, _: bool) -> None:
         record = held.record
-        if not _is_approval(record):
+        if not _is_decision(record):
             await self._cancel_at_once(record)
             return
         received = decode_request(record.value, record.headers)
@@ -133,7 +135,7 @@ class Intake:
             await self._settlement.append(request.workflow_id, identity, event)
 
     async def _give_up(self, record: Record, reason: str) -> None:
-        await (self._dead_letter if _is_approval(record) else _leave_to_its_turn)(record, reason)
+        await (self._dead_letter if _is_decision(record) else _leave_to_its_turn)(record, reason)
 
     async def _dead_letter(self, record: Record, reason: str) -> None:
         letter = DeadLetter.of(record, reason)
@@ -147,19 +149,20 @@ async def _leave_to_its_turn(record: Record, reason: str) -> None:
 
 
 def _waits_its_turn(record: Record) -> bool:
-    return not _is_approval(record)
+    return not _is_decision(record)
 
 
 def _is_urgent(record: Record) -> bool:
-    return _may_be_cancellation(record) or _is_approval(record)
+    return _may_be_cancellation(record) or _is_decision(record)
 
 
-def _is_approval(record: Record) -> bool:
-    """Return whether the record is an approval or denial that can be judged; most others are not even decoded."""
-    if _APPROVAL not in (record.value or b"") and record.headers.get("ce_type") != _APPROVAL:
+def _is_decision(record: Record) -> bool:
+    """Return whether the record is a decision that can be judged; most others are not even decoded."""
+    value = record.value or b""
+    if record.headers.get("ce_type") not in _DECISION_TYPES and not any(name in value for name in _DECISION_TYPES):
         return False
     try:
-        return isinstance(decode_request(record.value, record.headers).request, RequestApproval)
+        return isinstance(decode_request(record.value, record.headers).request, _DECISIONS)
     except (Undecodable, Refused):
         return False
 
@@ -182,8 +185,8 @@ def _may_be_cancellation(record: Record) -> bool:
 
 
 def _needs_no_rows(request: Request) -> bool:
-    """Return whether the request is judged without reading any workflow: it opens one and is not a fork of another."""
-    return isinstance(request, RequestWorkflow) and request.forked_from is None
+    """Return whether the request is judged without reading any workflow: it opens one and names no other."""
+    return isinstance(request, RequestWorkflow) and not request.forked_from and not request.restarted_from
 
 
 def _refusing(invalid: InvalidRequest) -> Judge:

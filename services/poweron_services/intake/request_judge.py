@@ -30,9 +30,13 @@ from poweron_events.request import (
     RequestApproval,
     RequestCancellation,
     RequestIdentity,
+    RequestPause,
+    RequestResume,
     RequestRound,
     RequestWorkflow,
+    RoundPaused,
     RoundRequested,
+    RoundResumed,
     Spent,
     Terms,
     WorkflowRequested,
@@ -89,6 +93,8 @@ class RequestJudge:
             return await self._open_round(workflow, identity, request, next_cancellation)
         if isinstance(request, RequestApproval):
             return await self._approve(identity, request)
+        if isinstance(request, RequestPause | RequestResume):
+            return await self._pause_or_resume(identity, request)
         return await self.cancel(identity, request)
 
     async def cancel(self, identity: RequestIdentity, request: RequestCancellation) -> CancellationRequested:
@@ -98,8 +104,9 @@ class RequestJudge:
             Refusal: there is nothing to cancel.
         """
         stub = await self._known(request.workflow_id)
-        judgement.check_cancellation(request, stub)
-        if await self.queries.closing(request.workflow_id):
+        judgement.check_open(request, stub)
+        round_ = await self.queries.open_round(request.workflow_id)
+        if round_ is not None and round_.closing and not round_.paused:
             raise judgement.round_is_over(request)
         return judgement.cancellation(identity, request)
 
@@ -107,10 +114,13 @@ class RequestJudge:
         self, workflow: str, identity: RequestIdentity, request: RequestWorkflow, next_cancellation: NextCancellation
     ) -> WorkflowRequested:
         await self._check_fork(request)
+        if request.restarted_from is not None:
+            await self._known(judgement.checked_id(request.restarted_from))
         await self.open_limit.admit(identity.source, next_cancellation)
         return WorkflowRequested(
             round=1,
             forked_from=request.forked_from,
+            restarted_from=request.restarted_from,
             workflow_mode=request.workflow_mode,
             documents=await store_documents(self.content, workflow, 1, request.documents),
             request=identity,
@@ -148,6 +158,13 @@ class RequestJudge:
         if (refusal := judgement.approval_refusal(request, approval, self.now_ms())) is not None:
             raise refusal
         return judgement.approval_answer(identity, request)
+
+    async def _pause_or_resume(
+        self, identity: RequestIdentity, request: RequestPause | RequestResume
+    ) -> RoundPaused | RoundResumed:
+        judgement.check_open(request, await self._known(request.workflow_id))
+        judgement.check_pause(request, await self.queries.open_round(request.workflow_id))
+        return judgement.pause_or_resumption(identity, request)
 
     async def _known(self, workflow: str) -> Stub:
         return judgement.known(workflow, await self.reads.stub(workflow))

@@ -100,7 +100,7 @@ class WaitingApproval(Model):
     expires: str
 
 
-Status = Literal["running", "waiting_approval", "completed", "failed", "cancelled", "refused", "never_opened"]
+Status = Literal["running", "paused", "waiting_approval", "completed", "failed", "cancelled", "refused", "never_opened"]
 
 
 class WorkflowState(Model):
@@ -140,6 +140,7 @@ URI = "poweron://workflows/{workflow_id}/documents/{document_id}"
 MAX_TOLD = 100  # documents
 NEXT = {
     "running": "It goes on by itself: look again with the tool `workflow`. `poweron cancel {id}` cancels it.",
+    "paused": "Nothing new begins until a person resumes it: `poweron resume {id}`.",
     "waiting_approval": "A person has to decide; show them `waitsFor` in full, and answer with the tool `approve`.",
     "failed": "The tool `history` shows every step.",
 }

@@ -26,6 +26,7 @@ from poweron_events.retry import Backoff, Failure, retry
 from poweron_services import telemetry
 from poweron_services.decider.rules import BudgetUsedUp, allowance, check_budget, price_unknown
 from poweron_services.models.answers import Answer, Unacceptable, read
+from poweron_services.models.call_reservations import may_begin
 from poweron_services.models.chat_model import ChatModel, Completion, TooLong, UnreadableAnswer
 from poweron_services.models.context_window import fitted, window_of
 from poweron_services.models.normalisation import with_normalised
@@ -72,6 +73,7 @@ class CallTries:
                 log.warning(telemetry.MODEL_PASSED_OVER, **self._log_fields(error), next_model=following)
 
     async def _ask(self) -> Completion:
+        await may_begin()
         if self.tries:
             self.prompt = self.affordable(self.prompt)
         self.tries += 1

@@ -1,6 +1,7 @@
 """Reservations of model calls: if a budget applies, the log records the most that a call may use before it is made.
 
-The process that works on a workflow binds a `Reserve`; if none is bound, as in a replay, nothing is reserved.
+While a round is paused, its stages make no call. The process that works on a workflow binds a `Reserve`; if none is
+bound, as in a replay, nothing is reserved.
 """
 
 from contextvars import ContextVar
@@ -19,7 +20,10 @@ class ReservedByOthers(Exception):
 
 
 class Reserve(Protocol):
-    """Records the most that the next call may use."""
+    """Says whether the next call may begin, and records the most that it may use."""
+
+    async def may_begin(self) -> None:
+        """Return at once; if the round is paused, never: the work is cancelled, to begin again after the pause."""
 
     async def __call__(self, most: Used) -> int:
         """Reserve a call; return the number of the reservation once it is read back from the log as accepted.
@@ -37,6 +41,12 @@ _CURRENT: ContextVar[Reserve | None] = ContextVar("reserve", default=None)
 def bind_reserve(reserve: Reserve) -> None:
     """From now on in this task, use `reserve` to reserve calls."""
     _CURRENT.set(reserve)
+
+
+async def may_begin() -> None:
+    """Return if a call may begin now; while the round is paused, it never returns."""
+    if (reserve := _CURRENT.get()) is not None:
+        await reserve.may_begin()
 
 
 async def reserve_call(allowance: Allowance, most: Used) -> bool:

@@ -63,6 +63,8 @@ class TimeLimit:
         self._pauses = pauses
         self._retry_seconds = seconds if retry_seconds is None else min(seconds, retry_seconds)
         self._timeout = asyncio.timeout(seconds)
+        self._stops = 0
+        self._stopped_at = self._end = 0.0
         self._lost = list[LostAnswer]()
         self._failed: dict[Code, FailedCalls] = {}
         self._trouble: Unavailable | None = None
@@ -124,18 +126,31 @@ class TimeLimit:
     @contextmanager
     def paused(self) -> Generator[None, None, None]:
         """Stop the clock if the work can wait: a stage waits for Kafka, but an action has a claim that expires."""
-        end, loop = self._timeout.when(), asyncio.get_running_loop()
-        if not self._pauses or end is None:
+        if not self._pauses:
             yield
             return
-        began = loop.time()
-        self._timeout.reschedule(None)
+        self.stop()
         try:
             yield
         finally:
-            pause = loop.time() - began
+            self.go_on()
+
+    def stop(self) -> None:
+        """Stop the clock, unless the time is over; it goes on after as many calls of `go_on`."""
+        self._stops += 1
+        end = self._timeout.when()
+        if self._stops == 1 and end is not None and not self._timeout.expired():
+            self._stopped_at, self._end = asyncio.get_running_loop().time(), end
+            self._timeout.reschedule(None)
+
+    def go_on(self) -> None:
+        """Let the clock go on."""
+        self._stops -= 1
+        if self._stops == 0 and self._stopped_at:
+            pause = asyncio.get_running_loop().time() - self._stopped_at
             self._retry_until += pause
-            self._timeout.reschedule(end + pause)
+            self._timeout.reschedule(self._end + pause)
+            self._stopped_at = 0.0
 
     async def __aenter__(self) -> None:
         self._token: Token[TimeLimit | None] = _CURRENT.set(self)

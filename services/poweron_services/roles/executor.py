@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
+from poweron_events.fold.evolve import PAUSED
 from poweron_events.fold.state import Start, Workflow, with_step
 from poweron_events.step_events import MAX_TRIES, ActionCompleted, Outcome, ParametersSet
 from poweron_events.stream import WorkflowEvent
@@ -30,7 +31,7 @@ class Executor:
             case "ready" if self._approval.must_be_asked(workflow):
                 return [self._approval.request(workflow)]
             case "ready":
-                return await self._claim(workflow, 1, assignment.is_ours)
+                return await self._claim(workflow, len(workflow.step.starts) + 1, assignment.is_ours)
             case "approve":
                 return await self._deny_when_due(workflow, assignment)
             case "started" if claim is not None and not claim.begun and claim.token == workflow.step.starts[-1].claim:
@@ -55,6 +56,11 @@ class Executor:
             case _:
                 return []
 
+    def runs(self, workflow_id: str) -> bool:
+        """Return whether an action of the workflow is running here."""
+        claim = self._claims.get(workflow_id)
+        return claim is not None and claim.begun
+
     def forget(self, workflow_id: str) -> None:
         """Give up a claim that has not begun: the workflow has continued without it, or is no longer ours."""
         self._claims.forget(workflow_id)
@@ -69,6 +75,9 @@ class Executor:
 
     async def _begin(self, workflow: Workflow, claim: Claim, assignment: Assignment) -> Sequence[WorkflowEvent]:
         """Run the action under a claim that was read back as accepted, which uses up its token."""
+        if workflow.is_paused:
+            self.forget(workflow.id)
+            return [without_result(workflow, "not_begun", "The round was paused before the action began.", PAUSED)]
         is_valid = await assignment.may_begin(workflow) and self._claims.get(workflow.id) is claim
         if not is_valid or self._execution.now_ms() >= workflow.step.starts[-1].due_ms:
             self.forget(workflow.id)
@@ -80,6 +89,8 @@ class Executor:
     async def _other_claim(self, workflow: Workflow, assignment: Assignment) -> Sequence[WorkflowEvent]:
         """Handle an action started by another process, started here before a restart, or being stopped."""
         start, claim = workflow.step.starts[-1], self._claims.get(workflow.id)
+        if workflow.is_paused:
+            return []  # no other try begins, and the time of the claim is suspended
         if workflow.phase == "draining" and claim is not None and claim.token == start.claim:
             return [self._cancellation(workflow, start, claim)]
         if claim is not None and claim.token != start.claim:
@@ -88,7 +99,7 @@ class Executor:
         held_before = start.cause.offset is not None and start.cause.offset < assignment.end
         if not await assignment.wait_until(0 if retriable and held_before else start.due_ms):
             return []
-        if retriable and workflow.phase == "started" and len(workflow.step.starts) < MAX_TRIES:
+        if retriable and workflow.phase == "started" and _tries(workflow) < MAX_TRIES:
             return await self._claim(workflow, len(workflow.step.starts) + 1, assignment.is_ours)
         if retriable:
             message = "The worker stopped before the action ended."
@@ -103,3 +114,8 @@ class Executor:
             return without_result(workflow, "not_begun", error, "round_stopped")
         outcome: Outcome = "unknown" if start.effect_class == "at_most_once" else "cancelled"
         return without_result(workflow, outcome, "The round was stopped while the action ran.", "round_stopped")
+
+
+def _tries(workflow: Workflow) -> int:
+    """Return how often the action was claimed, without the claims that a pause ended."""
+    return sum(not start.given_up for start in workflow.step.starts)

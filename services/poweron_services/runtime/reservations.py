@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import NoReturn
 
 from poweron_events.errors import Unavailable
-from poweron_events.fold.costs import most_of
+from poweron_events.event import Role
+from poweron_events.fold.costs import most_of, reserve
 from poweron_events.fold.state import Round, Used, Workflow, step_place
 from poweron_events.step_events import CallReserved
 from poweron_services.models.call_reservations import ReservedByOthers
@@ -61,6 +62,11 @@ class TurnReservations:
     reservations: Reservations
     work: Work
     workflow: Workflow
+    role: Role
+
+    async def may_begin(self) -> None:
+        if self.role != "executor" and self.work.is_paused(self.workflow.id):  # a running action is finished
+            await self._begin_again()
 
     async def __call__(self, most: Used) -> int:
         self._count_others()
@@ -73,13 +79,19 @@ class TurnReservations:
         )
         if not await self._is_accepted(event):
             self._count_others()
+            await self.may_begin()
+            if self.work.partition.ours and reserve(self._current(), event) is not None:
+                raise ReservedByOthers(Used())  # it was superseded by a pause that has ended since
             await self._end()
         self.work.reservations.add(event.reservation)
         return event.reservation
 
+    def _current(self) -> Workflow:
+        """The workflow as this process has read it."""
+        return self.work.partition.fold.workflows[self.workflow.id]
+
     def _round(self) -> Round:
-        """The round as this process has read it."""
-        return self.work.partition.fold.workflows[self.workflow.id].current
+        return self._current().current
 
     def _count_others(self) -> None:
         """Raise ReservedByOthers if the round has reservations that this work did not know of."""
@@ -101,6 +113,11 @@ class TurnReservations:
             if limit is not None:
                 limit.failed(Unavailable("Kafka has not taken the reservation of the call, so nothing was sent."))
             raise
+
+    async def _begin_again(self) -> NoReturn:
+        """End this work, to begin it again once the round is resumed."""
+        self.work.begin_again()
+        await self._end()
 
     async def _end(self) -> NoReturn:
         """End this work: the workflow has moved on, or another process has its partition."""

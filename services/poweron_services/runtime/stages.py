@@ -29,12 +29,16 @@ StageFunction = Callable[[Workflow], Awaitable[Sequence[WorkflowEvent]]]
 
 
 async def stage_events(
-    workflow: Workflow, function: StageFunction, now_ms: Callable[[], int]
+    workflow: Workflow, function: StageFunction, now_ms: Callable[[], int], limited: Callable[[TimeLimit], None]
 ) -> Sequence[WorkflowEvent]:
-    """Run the role and return its events; a stage that cannot be done at all is itself an event."""
+    """Run the role and return its events; a stage that cannot be done at all is itself an event.
+
+    `limited` receives the time limit of a timed stage, whose clock the caller may stop.
+    """
     if workflow.phase not in TIMED_PHASES:
         return await _ending(workflow, function)
     stage = _Stage(workflow, function, now_ms)
+    limited(stage.limit)
     return _telling(await stage.events(), stage.limit.failed_calls)
 
 

@@ -1,4 +1,4 @@
-"""Stop requests: the cancellations and denials in `poweron.requests` that intake has not answered yet.
+"""Stop requests: the cancellations, denials and pauses in `poweron.requests` that intake has not answered yet.
 
 A process reads them when a partition is assigned and before each action that must not run twice, never in between
 (docs/decisions/0061). It starts no work on a workflow that one of them would stop.
@@ -15,17 +15,17 @@ from poweron_events.envelope import Recorded
 from poweron_events.errors import Refused, Unavailable
 from poweron_events.fold.state import Workflow
 from poweron_events.log import EventLog, Record
-from poweron_events.request import RequestApproval, RequestCancellation, RequestIdentity
+from poweron_events.request import RequestApproval, RequestCancellation, RequestIdentity, RequestPause
 
-_TYPES = (RequestCancellation.TYPE.encode(), RequestApproval.TYPE.encode())
+_TYPES = (RequestCancellation.TYPE.encode(), RequestApproval.TYPE.encode(), RequestPause.TYPE.encode())
 _STOPPED = frozenset({"none", "closing", "draining", "ended"})
 
 
 @dataclass(slots=True, eq=False)
 class StopRequest:
-    """A cancellation or a denial, and where it was last read."""
+    """A cancellation, a denial or a pause, and where it was last read."""
 
-    request: RequestCancellation | RequestApproval
+    request: RequestCancellation | RequestApproval | RequestPause
     partition: int
     offset: int
     answer_end: int | None = None
@@ -42,6 +42,8 @@ class StopRequest:
             return False
         if isinstance(self.request, RequestCancellation):
             return True
+        if isinstance(self.request, RequestPause):
+            return not workflow.is_paused
         place = (self.request.round, self.request.task, self.request.attempt, self.request.step)
         return place == workflow.place and workflow.step.approval in ("asked", "granted")
 
@@ -184,7 +186,7 @@ def stop_request(record: Record) -> tuple[RequestIdentity, StopRequest] | None:
     except Refused:
         return None
     match received.request:
-        case RequestCancellation() | RequestApproval(decision="deny") as request:
+        case RequestCancellation() | RequestPause() | RequestApproval(decision="deny") as request:
             return received.identity, StopRequest(request, record.partition, record.offset)
         case _:
             return None

@@ -7,6 +7,7 @@ import asyncio
 from dataclasses import dataclass, field
 
 from poweron_events.fold.state import Phase, Workflow
+from poweron_services.models.time_limit import TimeLimit
 from poweron_services.runtime.partitions import Partition
 
 Awaited = tuple[str, str, Phase]
@@ -31,6 +32,10 @@ class Work:
     """The states whose next event it has written."""
     reservations: set[int] = field(default_factory=set)
     """The reservations of the round that it made or counts as used."""
+    limit: TimeLimit | None = None
+    """The time limit of its stage; it is suspended while the round is paused."""
+    began_paused: bool = False
+    """Whether it began in a paused round, where it may only report that an action did not begin."""
 
     @property
     def running(self) -> bool:
@@ -38,13 +43,39 @@ class Work:
         return self.task is not None and not self.task.done()
 
     def may_go_on(self, workflow_id: str) -> bool:
-        """Return whether more may begin: the partition is ours, and no event that was read has frozen the workflow."""
+        """Return whether more may begin: the partition is ours, and the workflow is neither frozen nor paused."""
         workflow = self.partition.fold.workflows.get(workflow_id)
-        return self.partition.ours and not (workflow is not None and workflow.frozen)
+        return self.partition.ours and not (workflow is not None and (workflow.frozen or workflow.is_paused))
+
+    def is_paused(self, workflow_id: str) -> bool:
+        """Return whether the workflow is paused according to what was read."""
+        workflow = self.partition.fold.workflows.get(workflow_id)
+        return workflow is not None and workflow.is_paused
+
+    def pause(self, workflow: Workflow) -> None:
+        """Stop the clock of its stage; drop what only waits, for a slot or for a person, to begin again afterwards."""
+        if self.limit is not None:
+            self.limit.stop()
+        if workflow.phase in ("ready", "approve") and not self.wrote_at(workflow):
+            self.begin_again()
+            retire(self)
+
+    def limited(self, limit: TimeLimit) -> None:
+        """Keep the time limit of the stage that begins now."""
+        self.limit = limit
+
+    def resume(self) -> None:
+        """Let the clock of its stage go on."""
+        if self.limit is not None:
+            self.limit.go_on()
+
+    def begin_again(self) -> None:
+        """Record that it does nothing for the state that it was to work on: other work on it must begin."""
+        self.at = None
 
     def think_at(self, workflow: Workflow) -> None:
         """Begin to work on what the workflow waits for."""
-        self.at = _awaited(workflow)
+        self.at, self.began_paused = _awaited(workflow), workflow.is_paused
 
     def wrote(self, *workflows: Workflow) -> None:
         """Record that the events which these workflows wait for were written."""
@@ -52,7 +83,8 @@ class Work:
 
     def covers(self, workflow: Workflow) -> bool:
         """Return whether this work is on what the workflow waits for, or its event is on its way."""
-        return self.wrote_at(workflow) or self.at == _awaited(workflow)
+        works_on_it = self.at == _awaited(workflow) and self.began_paused == workflow.is_paused
+        return self.wrote_at(workflow) or works_on_it
 
     def wrote_at(self, workflow: Workflow) -> bool:
         """Return whether the event that the workflow waits for was written and is on its way."""

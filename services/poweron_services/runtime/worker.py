@@ -211,12 +211,17 @@ class Worker:
             if work is not None and work.wrote_at(workflow):
                 retire(work)
                 self._forget_work(workflow.id)
-            if answers_head(workflow, recorded):
+            if answers_head(workflow, recorded) and not workflow.is_paused:
                 log.error("event_without_effect", workflow_id=workflow.id, event_id=recorded.envelope.id)
 
     def _accepted(self, before: Workflow, after: Workflow, recorded: Recorded) -> None:
         """Report what an event of ours ended; for intake, which has no fold, the reviewer reports it."""
         self._reservations.read_back(recorded.sha256, accepted=True)
+        if before.is_paused != after.is_paused and (work := self._works.get(after.id)) is not None:
+            if after.is_paused:
+                work.pause(after)
+            else:
+                work.resume()
         by = recorded.envelope.source
         if by.endswith(f"/{self._instance}") or (by.startswith(BY_INTAKE) and "reviewer" in self._stage_functions):
             telemetry.report_ended(before, after, recorded, self._spans)
@@ -238,6 +243,8 @@ class Worker:
             self._deadlines.watch(partition, workflow)
         if self._stops.hold(workflow):
             return  # until its answer is folded
+        if workflow.is_paused and not self._must_give_up_claim(workflow):
+            return  # what runs is finished; the rest begins when it is resumed
         work = self._works.get(workflow.id)
         if work is not None and work.partition is partition and work.covers(workflow):
             return
@@ -249,6 +256,10 @@ class Worker:
             self._works[workflow.id] = new = Work(partition, earlier)
             new.think_at(workflow)
             new.task = self._tasks.spawn(self._work(new, workflow, role))
+
+    def _must_give_up_claim(self, workflow: Workflow) -> bool:
+        """Return whether an action was claimed before a pause and has not begun here."""
+        return workflow.phase == "started" and self._executor is not None and not self._executor.runs(workflow.id)
 
     def _plays(self, role: Role) -> bool:
         return role in self._stage_functions or (role == "executor" and self._executor is not None)
@@ -285,7 +296,7 @@ class Worker:
         loop = asyncio.get_running_loop()
         while following is not None:
             telemetry.bind_workflow(workflow, self._spans)
-            bind_reserve(TurnReservations(self._reservations, work, workflow))
+            bind_reserve(TurnReservations(self._reservations, work, workflow, following))
             began = loop.time()
             events = await self._events(work, workflow, following)
             if not events:
@@ -311,7 +322,7 @@ class Worker:
         if role == "executor":
             assert self._executor is not None
             return await self._executor(workflow, self._assignment(work.partition))
-        events = await self._in_a_slot(work.partition, workflow, self._stage_functions[role])
+        events = await self._in_a_slot(work, workflow, self._stage_functions[role])
         if self._executor is not None and work.may_go_on(workflow.id):
             return [*events, *await self._executor.claim_at_once(workflow, events)]
         return events
@@ -349,17 +360,19 @@ class Worker:
             while self._stops.hold(workflow) and not partition.lost.is_set():
                 await partition.moved.wait()
 
-    async def _in_a_slot(
-        self, partition: Partition, workflow: Workflow, function: StageFunction
-    ) -> Sequence[WorkflowEvent]:
+    async def _in_a_slot(self, work: Work, workflow: Workflow, function: StageFunction) -> Sequence[WorkflowEvent]:
         self._waiting += 1
         try:
             await self._slots.acquire()
         finally:
             self._waiting -= 1
         try:
-            return await stage_events(workflow, function, self._now_ms) if partition.ours else []
+            if work.is_paused(workflow.id):
+                work.begin_again()
+                return []
+            return await stage_events(workflow, function, self._now_ms, work.limited) if work.partition.ours else []
         finally:
+            work.limit = None
             self._slots.release()
 
     def _deadline_passed(self, workflow: Workflow) -> None:

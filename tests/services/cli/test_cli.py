@@ -34,6 +34,7 @@ COMMANDS = [
     *(
         "ask",
         "cancel",
+        *("pause", "resume", "restart"),
         "approve",
         "deny",
         "approvals",

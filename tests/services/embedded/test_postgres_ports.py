@@ -42,7 +42,7 @@ async def test_a_connection_that_has_fallen_silent_is_not_waited_for_for_ever(mo
         ports.positions(),
         ports.count_open(1),
         ports.answered("/tests", "1"),
-        ports.closing("w"),
+        ports.open_round("w"),
         ports.messages("w", None),
         ports.opening("w", 1),
         ports.spent("w", 1),

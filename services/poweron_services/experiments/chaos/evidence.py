@@ -18,7 +18,9 @@ from poweron_events.request import (
     RequestApproval,
     RequestCancellation,
     RequestIdentity,
+    RequestPause,
     RequestRefused,
+    RequestResume,
     RequestRound,
     RequestWorkflow,
     RoundRequested,
@@ -28,7 +30,7 @@ from poweron_events.round_events import RoundCancelled, RoundCompleted, RoundFai
 from poweron_events.step_events import ActionCompleted, ActionStarted, EffectClass
 from poweron_events.stream import Request, WorkflowEvent
 
-RequestKind = Literal["workflow", "round", "cancellation", "approval"]
+RequestKind = Literal["workflow", "round", "cancellation", "approval", "pause", "resume"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,10 @@ def kind_of(request: Request) -> RequestKind:
             return "cancellation"
         case RequestApproval():
             return "approval"
+        case RequestPause():
+            return "pause"
+        case RequestResume():
+            return "resume"
 
 
 @dataclass(slots=True)

@@ -1,0 +1,165 @@
+"""The verbs of an operator: pause, resume, restart or cancel one workflow or many, with a result for each."""
+
+import asyncio
+import uuid
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, Literal
+
+from poweron_events.client import send
+from poweron_events.codes import Code
+from poweron_events.errors import MissingContent, PowerOnError
+from poweron_events.event import DocumentRef
+from poweron_events.request import (
+    Actor,
+    RequestIdentity,
+    RequestPause,
+    RequestRefused,
+    RequestResume,
+    RequestWorkflow,
+    StoredDocument,
+    Terms,
+    WorkflowRequested,
+    workflow_id,
+)
+from poweron_projections import reader
+from poweron_services.client.cancel import cancel
+from poweron_services.client.connect import Connections
+from poweron_services.client.follow import Callbacks, send_and_wait
+from poweron_services.client.workflow_snapshot import read_snapshot, verified_records
+
+Verb = Literal["pause", "resume", "restart", "cancel"]
+Status = Literal["paused", "resumed", "restarted", "cancelled", "ended", "refused", "failed"]
+"""What became of a workflow: `ended` if its round ended otherwise before it could be cancelled, `refused` if intake
+refused the request, `failed` if nothing could be requested or no answer came."""
+
+DONE: Final[Mapping[Verb, Status]] = {
+    "pause": "paused",
+    "resume": "resumed",
+    "restart": "restarted",
+    "cancel": "cancelled",
+}
+MAX_WORKFLOWS: Final = 1_000  # of one call
+AT_ONCE: Final = 16  # workflows
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What to do, on whose behalf and why."""
+
+    verb: Verb
+    reason: str
+    actor: Actor
+    source: str
+    """The CloudEvent source of the requests."""
+
+
+@dataclass(frozen=True, slots=True)
+class VerbResult:
+    """What became of one workflow."""
+
+    workflow_id: str
+    status: Status
+    code: Code | None = None
+    """Why the request was refused or failed; None otherwise."""
+    detail: str = ""
+    """The reason as a sentence."""
+    new_workflow_id: str | None = None
+    """The workflow that repeats its request; None unless it was restarted."""
+    error: PowerOnError | None = None
+    """Why nothing could be requested, or no answer came."""
+
+
+async def carry_out(
+    connections: Connections, order: Order, workflow_ids: Sequence[str], callbacks: Callbacks
+) -> AsyncGenerator[VerbResult, None]:
+    """Yield the result for each workflow, in the order in which they were given; none stops the others."""
+    places = asyncio.Semaphore(AT_ONCE)
+
+    async def one(id_: str) -> VerbResult:
+        async with places:
+            try:
+                return await _CARRIED_OUT[order.verb](connections, order, id_, callbacks)
+            except PowerOnError as error:
+                return VerbResult(id_, "failed", error.code, str(error), error=error)
+
+    tasks = [asyncio.create_task(one(id_)) for id_ in workflow_ids]
+    try:
+        for task in tasks:
+            yield await task
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _switch(
+    connections: Connections,
+    order: Order,
+    id_: str,
+    callbacks: Callbacks,
+    *,
+    request: type[RequestPause | RequestResume],
+) -> VerbResult:
+    snapshot = await read_snapshot(connections, id_)
+    asked = request(workflow_id=id_, round=snapshot.last_round, reason=order.reason, actor=order.actor)
+    record = await send_and_wait(connections, asked, snapshot, identity=_identity(order), callbacks=callbacks)
+    if isinstance(record.event, RequestRefused):
+        return VerbResult(id_, "refused", record.event.precise_code, record.event.detail)
+    return VerbResult(id_, DONE[order.verb])
+
+
+async def _cancel(connections: Connections, order: Order, id_: str, callbacks: Callbacks) -> VerbResult:
+    outcome = await cancel(
+        connections, id_, reason=order.reason, actor=order.actor, identity=_identity(order), callbacks=callbacks
+    )
+    if outcome.refusal is not None:
+        return VerbResult(id_, "refused", outcome.code, outcome.message)
+    return VerbResult(id_, "cancelled" if outcome.status == "cancelled" else "ended", outcome.code)
+
+
+async def _restart(connections: Connections, order: Order, id_: str, callbacks: Callbacks) -> VerbResult:
+    """Send the workflow's first request again, as a new workflow; its documents are copied, nothing else is reused."""
+    await read_snapshot(connections, id_)
+    await verified_records(connections, id_)
+    opening = await _first_opening(connections, id_)
+    identity = _identity(order)
+    new_id = workflow_id(identity.source, identity.id)
+    terms: dict[str, Any] = {name: getattr(opening, name) for name in Terms.model_fields}
+    request = RequestWorkflow(
+        **terms | {"actor": order.actor},
+        workflow_mode=opening.workflow_mode,
+        documents=tuple([await copied(connections, id_, new_id, document) for document in opening.documents]),
+        restarted_from=id_,
+    )
+    await send(connections.log, request, source=identity.source, request_id=identity.id)
+    callbacks.requested(new_id)
+    return VerbResult(id_, "restarted", new_workflow_id=new_id)
+
+
+async def _first_opening(connections: Connections, id_: str) -> WorkflowRequested:
+    records = await reader.judged_records(connections.pool, id_)
+    openings = (record.envelope.event for record in records if record.verdict == "accepted")
+    return next(event for event in openings if isinstance(event, WorkflowRequested))
+
+
+async def copied(connections: Connections, origin: str, new_id: str, document: DocumentRef) -> StoredDocument:
+    """Copy a document of a request under the new workflow's key; an erased one keeps its name, and is refused."""
+    content = document.content
+    with suppress(MissingContent):
+        content = await connections.content.put(new_id, await connections.content.get(origin, content))
+    return StoredDocument(document_name=document.document_name, mime_type=document.mime_type, content=content)
+
+
+def _identity(order: Order) -> RequestIdentity:
+    return RequestIdentity(source=order.source, id=str(uuid.uuid4()))
+
+
+_CARRIED_OUT: Final[Mapping[Verb, Callable[[Connections, Order, str, Callbacks], Awaitable[VerbResult]]]] = {
+    "pause": partial(_switch, request=RequestPause),
+    "resume": partial(_switch, request=RequestResume),
+    "restart": _restart,
+    "cancel": _cancel,
+}

@@ -13,6 +13,7 @@ from poweron_events.codec import dumps, sha256
 from poweron_events.envelope import Cause, Envelope, Recorded, envelop
 from poweron_events.event import CriterionProgress, DocumentRef, FailedCalls, ModelCall
 from poweron_events.fold.evolve import evolve
+from poweron_events.fold.stage_specs import TIMED_PHASES
 from poweron_events.fold.state import Verdict, Workflow, may_ask_again, rejections, result_label, step_place
 from poweron_events.log import Message
 from poweron_events.request import (
@@ -29,6 +30,9 @@ from poweron_events.request import (
 from poweron_events.round_events import (
     ActionsPlanned,
     AnswerRejected,
+    BudgetDenied,
+    BudgetGranted,
+    BudgetRequested,
     DeadlinePassed,
     PlannedAction,
     RoundCancelled,
@@ -196,6 +200,16 @@ class At:
     def failed(self, stage: str, error: str = "The model does not answer.", code: str | None = None) -> StageFailed:
         return StageFailed(**self.place, stage=stage, error=error, code=code, tries=3)
 
+    def budget_requested(self, stage: str, question: int = 1) -> BudgetRequested:
+        given = {"code": "token_budget", "reason": "The budget is used up.", "totals": Totals(), "expires_ms": 60_000}
+        return BudgetRequested(**self.place, question=question, stage=stage, **given)
+
+    def budget_granted(self, question: int = 1, tokens: int = 1_000, request_id: str = "grant") -> BudgetGranted:
+        return BudgetGranted(**self.place, question=question, tokens=tokens, request=identity(request_id))
+
+    def budget_denied(self, question: int = 1, request_id: str | None = None) -> BudgetDenied:
+        return BudgetDenied(**self.place, question=question, request=request_id and identity(request_id))
+
     def reviewed(self, **fields: Any) -> TaskReviewed:
         return TaskReviewed(**self.task_place, **{"status": "success", "reason": "", "model_call": CALL, **fields})
 
@@ -281,7 +295,10 @@ def next_events(workflow: Workflow) -> Iterable[WorkflowEvent]:  # noqa: C901, P
     """Everything that could be accepted next, the way forward first."""
     number = workflow.place[0]
     at = At.head(workflow)
-    match workflow.phase:
+    if workflow.asks_for_budget:
+        question = workflow.current.question.number
+        yield from (at.budget_granted(question), at.budget_denied(question, "no"), at.budget_denied(question))
+    match "asks" if workflow.asks_for_budget else workflow.phase:
         case "none":
             yield requested()
         case "ended":
@@ -319,6 +336,12 @@ def next_events(workflow: Workflow) -> Iterable[WorkflowEvent]:  # noqa: C901, P
             yield from _endings(workflow)
     if workflow.is_open:
         yield reserved(workflow)
+        if (
+            workflow.phase in TIMED_PHASES
+            and not workflow.asks_for_budget
+            and workflow.current.opening.on_budget == "ask"
+        ):
+            yield At.head(workflow).budget_requested(workflow.phase, len(workflow.current.grants) + 1)
         switch = str(len(workflow.current.pause_requests))
         yield (resumed if workflow.is_paused else paused)(number, f"switch-{number}-{switch}")
         yield from (cancellation(number, f"cancel-{number}"), DeadlinePassed(round=number, due_ms=0))

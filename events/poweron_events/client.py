@@ -28,6 +28,9 @@ from poweron_events.request import (
 from poweron_events.round_events import (
     ActionsPlanned,
     AnswerRejected,
+    BudgetDenied,
+    BudgetGranted,
+    BudgetRequested,
     DeadlinePassed,
     RoundCancelled,
     RoundCompleted,
@@ -180,7 +183,7 @@ def _opened_by(heard: Heard, identity: RequestIdentity) -> int | None:
 def _answers(heard: Heard, identity: RequestIdentity, mine: int | None, *, taken: bool) -> bool:
     event = heard.event
     match event:
-        case ApprovalGranted() | ApprovalDenied() | RoundPaused() | RoundResumed():
+        case ApprovalGranted() | ApprovalDenied() | BudgetGranted() | BudgetDenied() | RoundPaused() | RoundResumed():
             return _takes(heard, identity)
         case RoundCompleted() | RoundFailed() | RoundCancelled():
             return heard.verdict == "accepted" and event.round == mine
@@ -207,6 +210,7 @@ def _answers(heard: Heard, identity: RequestIdentity, mine: int | None, *, taken
             | TaskReviewed()
             | AnswerRejected()
             | StageFailed()
+            | BudgetRequested()
             | DeadlinePassed()
         ):
             return False

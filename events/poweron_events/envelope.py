@@ -59,12 +59,13 @@ class Recorded(NamedTuple):
 def slot(event: Event) -> str:
     """Return `round|task|attempt|step|kind|try`: the place in the workflow that this event fills (E-03).
 
-    An event written by intake carries the request's source and id instead of the try (E-04), a reservation its number;
-    the kind of a rejected answer includes its stage.
+    An event written by intake carries the request's source and id instead of the try (E-04), a reservation or a budget
+    question its number; the kind of a rejected answer includes its stage.
     """
     fields = event.__dict__  # faster than attribute access, since many events lack some of these
     request: RequestIdentity | None = fields.get("request")
-    last = fields.get("try_") or fields.get("reservation", 0) if request is None else f"{request.source}|{request.id}"
+    number = fields.get("try_") or fields.get("reservation") or fields.get("question", 0)
+    last = number if request is None else f"{request.source}|{request.id}"
     places = [fields.get(name, 0) for name in ("round", "task", "attempt", "step")]
     kind = f"{event.TYPE}|{event.stage}" if isinstance(event, AnswerRejected) else event.TYPE
     return "|".join(map(str, [*places, kind, last]))

@@ -24,6 +24,7 @@ from poweron_events.event import (
     Number,
     RoundEvent,
     Sha256,
+    StageEvent,
     StepEvent,
     Tokens,
     is_empty,
@@ -124,6 +125,10 @@ class Budgets(Model):
         return Budgets(**{**kept, **own.model_dump(exclude_none=True)})
 
 
+OnBudget = Literal["ask", "stop"]
+"""What a round does if a budget of tokens or money has no room for the next call: ask for more, or end."""
+
+
 class Limits(Model):
     """How far a round may go before it ends by itself. Durations are counted in broker time."""
 
@@ -132,6 +137,7 @@ class Limits(Model):
     deadline_ms: int = Field(default=30 * MINUTE, ge=1_000, le=30 * 24 * 60 * MINUTE)
     stage_timeout_ms: int = Field(default=5 * MINUTE, ge=1_000, le=24 * 60 * MINUTE)
     budgets: Budgets = Budgets()
+    on_budget: OnBudget = Field(default="stop", exclude_if=lambda value: value == "stop")
 
 
 ActionPattern = Annotated[
@@ -248,6 +254,18 @@ class RequestApproval(StepEvent):
     decision: Literal["approve", "deny"]
     reason: FreeText = Field(default="", max_length=MAX_REASON)
     requester: Requester = Requester()
+    actor: Actor | None = Field(default=None, exclude_if=is_none)
+
+
+class RequestBudget(StageEvent):
+    """A person grants what a budget question asks for, or denies it."""
+
+    workflow_id: str = Field(max_length=64)
+    question: Number
+    decision: Literal["approve", "deny"]
+    tokens: Tokens = 0
+    cost_nano_usd: NanoUsd = 0
+    reason: FreeText = Field(default="", max_length=MAX_REASON)
     actor: Actor | None = Field(default=None, exclude_if=is_none)
 
 

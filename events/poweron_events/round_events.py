@@ -17,13 +17,15 @@ from poweron_events.event import (
     Milliseconds,
     Model,
     ModelCall,
+    NanoUsd,
     Number,
     RoundEvent,
     StageEvent,
     TaskEvent,
+    Tokens,
     is_empty,
 )
-from poweron_events.request import MAX_STEPS, TaskType
+from poweron_events.request import MAX_STEPS, Actor, RequestIdentity, TaskType, is_none
 from poweron_events.step_events import Classification, DecidedBy
 
 MAX_TASKS = 10
@@ -122,6 +124,40 @@ class StageFailed(StageEvent):
     model_calls: tuple[ModelCall, ...] = Field(default=(), max_length=MAX_CALLS)
     """Calls that were answered, but whose answers could not be stored, or not recorded in an event of their own."""
     failed_calls: FailedCallsByCode = ()
+
+
+class BudgetRequested(StageEvent):
+    """A budget has no room for the next call of a stage; the round waits until a person grants more."""
+
+    question: Number
+    stage: Stage
+    code: Code
+    reason: FreeText = Field(max_length=2_000)
+    """Which budget it is, what was used of it, and what the next call may take."""
+    totals: Totals
+    """What the round has used so far."""
+    expires_ms: Milliseconds
+    failed_calls: FailedCallsByCode = ()
+
+
+class BudgetGranted(StageEvent):
+    """A person granted more: every limit of tokens or money of the task, the round and the workflow rises by that."""
+
+    question: Number
+    tokens: Tokens = 0
+    cost_nano_usd: NanoUsd = 0
+    reason: FreeText = ""
+    actor: Actor | None = Field(default=None, exclude_if=is_none)
+    request: RequestIdentity
+
+
+class BudgetDenied(StageEvent):
+    """A person granted no more, or did not answer in time: the round ends as if it had not asked."""
+
+    question: Number
+    reason: FreeText = ""
+    actor: Actor | None = Field(default=None, exclude_if=is_none)
+    request: RequestIdentity | None = None
 
 
 class DeadlinePassed(RoundEvent):

@@ -7,6 +7,7 @@ from poweron_events.request import (
     CancellationRequested,
     DocumentErased,
     RequestApproval,
+    RequestBudget,
     RequestCancellation,
     RequestPause,
     RequestRefused,
@@ -21,6 +22,9 @@ from poweron_events.request import (
 from poweron_events.round_events import (
     ActionsPlanned,
     AnswerRejected,
+    BudgetDenied,
+    BudgetGranted,
+    BudgetRequested,
     DeadlinePassed,
     RoundCancelled,
     RoundCompleted,
@@ -69,6 +73,9 @@ WorkflowEvent = (
     | TaskReviewed
     | AnswerRejected
     | StageFailed
+    | BudgetRequested
+    | BudgetGranted
+    | BudgetDenied
     | DeadlinePassed
     | RoundCompleted
     | RoundFailed
@@ -76,7 +83,15 @@ WorkflowEvent = (
 )
 """The events on `poweron.events`."""
 
-Request = RequestWorkflow | RequestRound | RequestCancellation | RequestApproval | RequestPause | RequestResume
+Request = (
+    RequestWorkflow
+    | RequestRound
+    | RequestCancellation
+    | RequestApproval
+    | RequestBudget
+    | RequestPause
+    | RequestResume
+)
 """The requests on `poweron.requests`."""
 
 WORKFLOW_EVENTS: Final[dict[str, type[Event]]] = {cls.TYPE: cls for cls in get_args(WorkflowEvent)}

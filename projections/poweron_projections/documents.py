@@ -17,6 +17,9 @@ from poweron_events.request import (
 from poweron_events.round_events import (
     ActionsPlanned,
     AnswerRejected,
+    BudgetDenied,
+    BudgetGranted,
+    BudgetRequested,
     DeadlinePassed,
     RoundCancelled,
     RoundCompleted,
@@ -95,6 +98,9 @@ def document_rows(recorded: Recorded, after: Workflow) -> list[DocumentRow]:
             | TaskReviewed()
             | AnswerRejected()
             | StageFailed()
+            | BudgetRequested()
+            | BudgetGranted()
+            | BudgetDenied()
             | DeadlinePassed()
             | RoundCompleted()
             | RoundFailed()

@@ -44,6 +44,9 @@ class WorkflowSummary(Model):
     pause_reason: str | None = None
     pause_actor: Actor | None = None
     """Who paused it."""
+    budget_question: int | None = None
+    """The number of the question for a larger budget that it waits with; None if it waits with none."""
+    budget_reason: str | None = None
     forked_from: str | None
     """The workflow that it was forked from; None if it is not a fork."""
     forked_seq: int | None
@@ -226,6 +229,29 @@ class UsageEntry(Model):
     finish_reason: str | None
     code: str | None
     usage_estimated: bool
+
+
+class BudgetEntry(Model):
+    """A round that asks for a larger budget, with everything that the decision is about."""
+
+    workflow_id: str
+    round: int
+    task: int
+    attempt: int
+    step: int
+    question: int
+    code: str
+    """The budget that has no room for the next call: `token_budget` or `cost_budget`."""
+    reason: str
+    prompt: str
+    actor: Actor | None = None
+    """Who asked for the round."""
+    steps: int
+    input_tokens: int
+    output_tokens: int
+    cost_nano_usd: int
+    """What the round has used so far."""
+    expires: str
 
 
 class DeadLetterEntry(Model):

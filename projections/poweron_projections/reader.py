@@ -22,6 +22,7 @@ from poweron_events.round_events import TaskReviewed
 from poweron_projections.connection import Found, Pool, acquire, cells, snapshot
 from poweron_projections.entries import (
     ApprovalEntry,
+    BudgetEntry,
     DeadLetterEntry,
     DocumentEntry,
     EventEntry,
@@ -114,6 +115,14 @@ _DOCUMENTS: Final = "SELECT * FROM documents WHERE workflow_id = $1::uuid ORDER 
 _USAGE: Final = "SELECT * FROM usage WHERE workflow_id = $1::uuid ORDER BY seq, position"
 _APPROVALS: Final = """
 SELECT * FROM approvals WHERE $1::uuid IS NULL OR workflow_id = $1::uuid ORDER BY asked, workflow_id LIMIT $2
+"""
+_BUDGETS: Final = """
+SELECT workflows.workflow_id, round, task, attempt, step, budget_question AS question, budget_code AS code,
+       budget_reason AS reason, budget_due_ms, rounds.prompt, rounds.actor, rounds.steps, rounds.input_tokens,
+       rounds.output_tokens, rounds.cost_nano_usd
+  FROM workflows JOIN rounds USING (workflow_id, round)
+ WHERE workflows.is_open AND budget_question IS NOT NULL AND ($1::uuid IS NULL OR workflow_id = $1::uuid)
+ ORDER BY budget_due_ms, workflow_id LIMIT $2
 """
 _DEAD_LETTERS: Final = "SELECT * FROM dead_letters ORDER BY time_ms DESC, topic, partition, log_offset DESC LIMIT $1"
 
@@ -257,6 +266,14 @@ async def approvals(pool: Pool, workflow_id: str | None = None, *, limit: int = 
             expires=rfc3339(row["expires"]),
         )
         for row in await _fetch(pool, _APPROVALS, workflow_id, limit)
+    ]
+
+
+async def budget_questions(pool: Pool, workflow_id: str | None = None, *, limit: int = PAGE) -> list[BudgetEntry]:
+    """Return the rounds that ask for a larger budget, of one workflow or of all; those that expire first come first."""
+    return [
+        _entry(BudgetEntry, row, workflow_id=str(row["workflow_id"]), expires=time(row["budget_due_ms"]))
+        for row in await _fetch(pool, _BUDGETS, workflow_id, limit)
     ]
 
 

@@ -11,13 +11,15 @@ from poweron_projections.table_spec import text
 
 _COUNT_OPEN: Final = """
 SELECT count(*) AS open
-  FROM (SELECT FROM workflows WHERE is_open AND phase <> 'approve' AND paused_ms IS NULL LIMIT $1) AS counted
+  FROM (SELECT FROM workflows WHERE is_open AND phase <> 'approve' AND paused_ms IS NULL AND budget_question IS NULL
+         LIMIT $1) AS counted
 """
 
 _OPEN: Final = "SELECT workflow_id FROM workflows WHERE is_open"
 
 _OPEN_ROUND: Final = """
-SELECT phase IN ('closing', 'draining') AS closing, paused_ms IS NOT NULL AS paused, pause_actor AS actor
+SELECT phase IN ('closing', 'draining') AS closing, paused_ms IS NOT NULL AS paused, pause_actor AS actor,
+       budget_question AS question, budget_due_ms AS question_due_ms
   FROM workflows WHERE workflow_id = $1::uuid AND is_open
 """
 
@@ -55,11 +57,13 @@ class RequestAnswer:
 
 @dataclass(frozen=True, slots=True)
 class OpenRound:
-    """The state of an open round: whether its end is all that is awaited, and whether it is paused, and by whom."""
+    """The state of an open round: whether only its end is awaited, whether it is paused, and its budget question."""
 
     closing: bool
     paused: bool
     paused_by: Actor | None
+    question: int | None = None
+    question_due_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +124,7 @@ async def open_round(pool: Pool, workflow_id: str) -> OpenRound | None:
         return None
     actor = found["actor"]
     paused_by = None if actor is None else Actor.model_validate(actor, context=READING)
-    return OpenRound(found["closing"], found["paused"], paused_by)
+    return OpenRound(found["closing"], found["paused"], paused_by, found["question"], found["question_due_ms"])
 
 
 async def approval(pool: Pool, workflow_id: str, place: tuple[int, int, int, int]) -> StepApproval | None:

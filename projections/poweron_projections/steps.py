@@ -20,6 +20,9 @@ from poweron_events.request import (
 from poweron_events.round_events import (
     ActionsPlanned,
     AnswerRejected,
+    BudgetDenied,
+    BudgetGranted,
+    BudgetRequested,
     DeadlinePassed,
     RoundCancelled,
     RoundCompleted,
@@ -256,6 +259,9 @@ def _cells(recorded: Recorded) -> _Cells:  # noqa: PLR0911 - one case per event
             | TaskReviewed()
             | AnswerRejected()
             | StageFailed()
+            | BudgetRequested()
+            | BudgetGranted()
+            | BudgetDenied()
             | DeadlinePassed()
             | RoundCompleted()
             | RoundFailed()

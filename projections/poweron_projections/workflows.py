@@ -30,6 +30,10 @@ class WorkflowRow(NamedTuple):
     paused_ms: int | None
     pause_reason: str | None
     pause_actor: Json | None
+    budget_question: int | None
+    budget_code: str | None
+    budget_reason: str | None
+    budget_due_ms: int | None
     forked_from: str | None
     forked_seq: int | None
     restarted_from: str | None
@@ -88,6 +92,7 @@ def workflow_row(row: WorkflowRow | None, newest: Recorded, after: Workflow) -> 
         opened_ms=_opened_ms(row, newest, after),
         updated_ms=newest.time_ms,
         **_paused(after),
+        **_budget(after),
         **_origin(row, after),
     )
 
@@ -109,6 +114,30 @@ def _paused(workflow: Workflow) -> _Paused:
         return _NO_PAUSE
     actor = None if pause.actor is None else json(pause.actor)
     return _Paused(paused_ms=pause.since_ms, pause_reason=text(pause.reason), pause_actor=actor)
+
+
+class _Budget(TypedDict):
+    """The question for a larger budget that a round waits with."""
+
+    budget_question: int | None
+    budget_code: str | None
+    budget_reason: str | None
+    budget_due_ms: int | None
+
+
+_NO_QUESTION = _Budget(budget_question=None, budget_code=None, budget_reason=None, budget_due_ms=None)
+
+
+def _budget(workflow: Workflow) -> _Budget:
+    question = workflow.current.question if workflow.is_open else None
+    if question is None:
+        return _NO_QUESTION
+    return _Budget(
+        budget_question=question.number,
+        budget_code=question.code,
+        budget_reason=text(question.reason),
+        budget_due_ms=question.due_ms,
+    )
 
 
 class _Origin(TypedDict):

@@ -136,11 +136,13 @@ def _known_by_content(workflow: Workflow) -> Workflow:
     if task is not None:
         starts = tuple(start._replace(cause=start.cause._replace(offset=0), time_ms=0) for start in task.step.starts)
         task = task._replace(began_ms=0, waited_ms=0, step=task.step._replace(starts=starts, approval_due_ms=0))
+    question = step_free.round.question and step_free.round.question._replace(due_ms=0)
     pause = step_free.round.pause and step_free.round.pause._replace(since_ms=0)
     head = step_free.head and step_free.head._replace(offset=0)
     timeless = dict.fromkeys((name for name in Round._fields if name.endswith("_ms")), 0)
     return step_free._replace(
-        head=head, round=step_free.round._replace(messages=messages, task=task, pause=pause, **timeless)
+        head=head,
+        round=step_free.round._replace(messages=messages, task=task, pause=pause, question=question, **timeless),
     )
 
 
@@ -212,6 +214,9 @@ def test_while_a_round_is_open_somebody_is_next_and_it_has_an_end_in_time(partit
             if state.is_paused:
                 assert turn(state) in (None, "executor")
                 assert not whats
+                continue
+            if state.asks_for_budget:
+                assert (turn(state), whats) == (None, {"budget"})
                 continue
             assert (turn(state) is None) == state.stuck
             assert ("round" in whats) == (state.phase not in ("closing", "draining", "approve"))

@@ -81,6 +81,7 @@ def partitions(draw: st.DrawFn, *, workflows: int = 1, length: int = 50) -> Part
             str(number),
             max_steps=draw(st.integers(1, 3)),
             max_retries=draw(st.integers(0, 2)),
+            on_budget=draw(st.sampled_from(("stop", "ask"))),
             workflow_mode=draw(st.sampled_from(("React", "React", "Actionplan"))),
         )
         for number, story in enumerate(stories)

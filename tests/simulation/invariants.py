@@ -47,6 +47,7 @@ from poweron_events.fold.evolve import PAUSED
 from poweron_events.fold.state import Workflow, parameters_sha256
 from poweron_events.request import (
     RequestApproval,
+    RequestBudget,
     RequestCancellation,
     RequestPause,
     RequestRefused,
@@ -254,7 +255,7 @@ def _spurious(world: "World", recorded: Recorded) -> Iterator[Flag]:
         )
 
 
-def _possible(request: object, state: Workflow, now_ms: int) -> bool:
+def _possible(request: object, state: Workflow, now_ms: int) -> bool:  # noqa: PLR0911 - one case per request
     match request:
         case RequestWorkflow():
             return state.phase == "none"
@@ -263,6 +264,11 @@ def _possible(request: object, state: Workflow, now_ms: int) -> bool:
         case RequestCancellation(round=number):
             stops = state.is_paused or state.phase not in ("closing", "draining")
             return state.is_open and len(state.openings) == number and stops
+        case RequestBudget(question=number):
+            place = (request.round, request.task, request.attempt, request.step)
+            asked = state.current.question if state.asks_for_budget and state.place == place else None
+            in_time = asked is not None and (state.is_paused or now_ms + MOST_SKEW_MS < asked.due_ms)
+            return in_time and asked.number == number
         case RequestPause(round=number):
             goes_on = state.is_open and state.phase not in ("closing", "draining") and not state.is_paused
             return goes_on and len(state.openings) == number

@@ -7,7 +7,7 @@ from poweron_events.envelope import Recorded, idempotency_key
 from poweron_events.fold.costs import model_calls
 from poweron_events.fold.state import Used, Workflow
 from poweron_events.request import RoundRequested, WorkflowRequested
-from poweron_events.round_events import AnswerRejected
+from poweron_events.round_events import AnswerRejected, BudgetDenied, BudgetGranted
 from poweron_events.step_events import ActionSelected, ApprovalDenied, ApprovalGranted
 
 MOST_REJECTED = 2  # answers to one stage at one place
@@ -32,6 +32,10 @@ class Ledger:
         match event := recorded.envelope.event:
             case WorkflowRequested() | RoundRequested():
                 self._granted[workflow.id] = max(self._granted[workflow.id], event.budgets.workflow_tokens or 0)
+            case BudgetGranted():
+                self.seen["budget granted"] += 1
+            case BudgetDenied():
+                self.seen["budget denied" if event.request else "budget expired"] += 1
             case AnswerRejected():
                 self._reject(event.stage, step_of(recorded))
             case ApprovalGranted():
@@ -82,9 +86,17 @@ class Ledger:
 
 def _limits(workflow: Workflow, task: int) -> dict[tuple[str, int, int], int | None]:
     """The budgets of tokens that hold for the task at hand; 0: of all tasks, of all rounds."""
-    budgets, number = workflow.current.opening.budgets, workflow.current.number
-    limits = {(workflow.id, 0, 0): budgets.workflow_tokens, (workflow.id, number, 0): budgets.round_tokens}
-    return {**limits, (workflow.id, number, task): budgets.task_tokens} if task else limits
+    budgets, number, grants = workflow.current.opening.budgets, workflow.current.number, workflow.current.grants
+    in_round, in_task = sum(grant.tokens for grant in grants), sum(g.tokens for g in grants if g.place[1] == task)
+    limits = {
+        (workflow.id, 0, 0): _raised(budgets.workflow_tokens, in_round),
+        (workflow.id, number, 0): _raised(budgets.round_tokens, in_round),
+    }
+    return {**limits, (workflow.id, number, task): _raised(budgets.task_tokens, in_task)} if task else limits
+
+
+def _raised(limit: int | None, granted: int) -> int | None:
+    return None if limit is None else limit + granted
 
 
 def step_of(recorded: Recorded) -> Step:

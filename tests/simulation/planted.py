@@ -14,6 +14,7 @@ from poweron_events.fold.state import Verdict, Workflow
 from poweron_events.round_events import StageFailed
 from poweron_projections import projection
 from poweron_services.decider import approval
+from poweron_services.decider import rules as budget_rules
 from poweron_services.intake import settlement
 from poweron_services.models import call
 from poweron_services.roles import executor
@@ -180,6 +181,11 @@ def called_in_pause() -> None:
     reservations.TurnReservations.may_begin = planted
 
 
+def granted_twice() -> None:
+    """B-02: what a person grants counts twice."""
+    budget_rules._raised = lambda limit, granted: None if limit is None else limit + 2 * granted
+
+
 def time_in_pause() -> None:
     """E-16: the time of a round runs on while it is paused."""
     rules._waited = lambda workflow, _: workflow
@@ -201,4 +207,5 @@ BUGS: Mapping[str, Callable[[], None]] = {
     "pause unseen": pause_unseen,
     "called in pause": called_in_pause,
     "time in pause": time_in_pause,
+    "granted twice": granted_twice,
 }

@@ -268,7 +268,8 @@ def _stubs_of_open(tables: Kept, partitions: Sequence[int]) -> list[Found]:
 
 def _count_open(tables: Kept, most: int) -> list[Found]:
     kept = tables[WORKFLOWS.name].values()
-    counted = sum(row.is_open and row.phase != "approve" and row.paused_ms is None for row in kept)
+    waits = [row.phase == "approve" or row.paused_ms is not None or row.budget_question is not None for row in kept]
+    counted = sum(row.is_open and not waiting for row, waiting in zip(kept, waits, strict=True))
     return [{"open": min(most, counted)}]
 
 
@@ -278,7 +279,15 @@ def _open_round(tables: Kept, workflow_id: str) -> list[Found]:
         return []
     closing = row.phase in ("closing", "draining")
     actor = None if row.pause_actor is None else orjson.loads(row.pause_actor)
-    return [{"closing": closing, "paused": row.paused_ms is not None, "actor": actor}]
+    return [
+        {
+            "closing": closing,
+            "paused": row.paused_ms is not None,
+            "actor": actor,
+            "question": row.budget_question,
+            "question_due_ms": row.budget_due_ms,
+        }
+    ]
 
 
 def _open_rounds(tables: Kept, ids: Sequence[str]) -> list[Found]:

@@ -16,6 +16,7 @@ from simulation.world import Outcome, World
 
 from poweron_events import retry
 from poweron_projections import projector
+from poweron_services.decider import rules
 from poweron_services.roles import claims
 from poweron_services.runtime import partitions, worker
 
@@ -24,6 +25,7 @@ HURRY: Mapping[Any, Mapping[str, float]] = {
     retry: {"LONGEST_PAUSE": 0.4},
     projector: {"IDLE": 0.3},
     claims: {"GRACE_MS": 600},
+    rules: {"QUESTION_EXPIRES_MS": 900},
     worker: {"DRAIN_TIMEOUT": 0.3},
 }
 """Waits that are shortened, so that in the little time of a world many of them end."""

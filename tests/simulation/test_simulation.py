@@ -67,6 +67,9 @@ SEEN = {
     "answer rejected: refine",
     "answer rejected: review",
     "approval expired",
+    "budget denied",
+    "budget expired",
+    "budget granted",
     "budget used up",
     "earlier document named",
 }
@@ -121,6 +124,7 @@ def test_a_seed_replays_exactly() -> None:
         ("pause unseen", {"BEGUN_WHILE_PAUSED"}),
         pytest.param("called in pause", {"BEGUN_WHILE_PAUSED"}, marks=pytest.mark.soak),
         ("time in pause", {"TIME_IN_PAUSE"}),
+        ("granted twice", {"OVERSPENT", "OVER_BUDGET"}),
     ],
 )
 def test_a_planted_bug_is_found(bug: str, law: set[str]) -> None:

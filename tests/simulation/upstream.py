@@ -17,6 +17,7 @@ from poweron_events.fold.state import Workflow
 from poweron_events.request import (
     Budgets,
     RequestApproval,
+    RequestBudget,
     RequestCancellation,
     RequestPause,
     RequestResume,
@@ -24,6 +25,7 @@ from poweron_events.request import (
     RequestWorkflow,
     workflow_id,
 )
+from poweron_events.round_events import BudgetRequested
 from poweron_events.step_events import ActionStarted, ApprovalRequested
 from poweron_events.stream import Request
 from poweron_projections.workflows import WORKFLOWS
@@ -119,6 +121,7 @@ class Upstream:
                 round_tokens=chance.one_of([None, None, None, 3_500]),
                 workflow_tokens=chance.one_of([None, None, None, 4_000, 8_000]),
             ),
+            "on_budget": chance.one_of(["stop", "ask"]),
             "workflow_mode": chance.one_of(["React", "React", "React", "Actionplan"]),
         }
 
@@ -160,6 +163,17 @@ class Upstream:
         id_ = workflow_id(self.source, f"{name}-new")
         request = RequestCancellation(workflow_id=id_, round=round_number, reason="No longer needed.")
         self._ask(delay, f"{name}-cancel{round_number}", request, id_)
+
+    def grant(self, id_: str, asked: BudgetRequested) -> None:
+        """People who are asked for a larger budget: nobody answers, one does, or two who need not agree."""
+        chance = self._chance
+        place = {name: getattr(asked, name) for name in ("round", "task", "attempt", "step", "question")}
+        for person in range(chance.one_of([0, 1, 1, 1, 2])):
+            decision = chance.one_of(["approve", "approve", "deny"])
+            tokens = chance.one_of([500, 2_000]) if decision == "approve" else 0
+            request = RequestBudget(**place, workflow_id=id_, decision=decision, tokens=tokens)
+            name = "-".join(map(str, [id_[:8], *place.values(), person]))
+            self._ask(chance.one_of([0.01, 0.1, 0.4, 0.7]), f"{name}-budget", request, id_)
 
     def hesitate(self, id_: str, started: ActionStarted) -> None:
         """Somebody who sees that an action is about to begin may pause the round at that moment."""

@@ -32,6 +32,7 @@ from simulation.wire import EVENTS, SimulatedLog
 from poweron_events import codec
 from poweron_events.fold.partial import PartialFold
 from poweron_events.log import Record
+from poweron_events.round_events import BudgetRequested
 from poweron_events.step_events import ActionStarted, ApprovalRequested
 from poweron_projections import rows
 from poweron_projections.requests import REQUESTS
@@ -157,6 +158,8 @@ class World:
         self.note("landed", place, envelope.workflow_id[:8], *told, recorded.sha256[:8])
         if isinstance(envelope.event, ApprovalRequested) and self.full.verdicts[place] == "accepted":
             self.upstream.judge(envelope.workflow_id, envelope.event)
+        if isinstance(envelope.event, BudgetRequested) and self.full.verdicts[place] == "accepted":
+            self.upstream.grant(envelope.workflow_id, envelope.event)
         if isinstance(envelope.event, ActionStarted) and self.full.verdicts[place] == "accepted":
             self.upstream.hesitate(envelope.workflow_id, envelope.event)
         for name, detail in invariants.acted_on_the_past(self, recorded):

@@ -63,7 +63,7 @@ def reserve(workflow: Workflow, event: CallReserved) -> Workflow | None:
     """
     round_ = workflow.current
     here = (event.round, event.task, event.attempt, event.step) == workflow.place
-    if workflow.is_paused and workflow.phase != "started":  # only a running action goes on
+    if workflow.asks_for_budget or (workflow.is_paused and workflow.phase != "started"):  # a running action goes on
         return None
     if not here or event.reservation != round_.reserved + 1:
         return None

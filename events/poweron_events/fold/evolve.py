@@ -16,7 +16,9 @@ from poweron_events.event import CATALOGUE, StepEvent
 from poweron_events.fold.costs import charges, reserve
 from poweron_events.fold.history import message, with_message
 from poweron_events.fold.state import (
+    BudgetQuestion,
     Ending,
+    Grant,
     Pause,
     Phase,
     Place,
@@ -47,6 +49,9 @@ from poweron_events.request import (
 from poweron_events.round_events import (
     ActionsPlanned,
     AnswerRejected,
+    BudgetDenied,
+    BudgetGranted,
+    BudgetRequested,
     DeadlinePassed,
     RoundCancelled,
     RoundCompleted,
@@ -173,7 +178,16 @@ InTask = (
     | RefinementDecided
     | TaskReviewed
 )
-Turn = InTask | AnswerRejected | StageFailed | RoundCompleted | RoundFailed | RoundCancelled | TasksPlanned
+Turn = (
+    InTask
+    | AnswerRejected
+    | StageFailed
+    | BudgetRequested
+    | RoundCompleted
+    | RoundFailed
+    | RoundCancelled
+    | TasksPlanned
+)
 InRound = (
     Turn
     | CallReserved
@@ -184,6 +198,8 @@ InRound = (
     | ActionCompleted
     | ApprovalGranted
     | ApprovalDenied
+    | BudgetGranted
+    | BudgetDenied
 )
 
 
@@ -203,8 +219,10 @@ def _judge_in_round(workflow: Workflow, recorded: Recorded, event: InRound) -> W
             return _completed(workflow, recorded, event)
         case ApprovalGranted() | ApprovalDenied():
             return _approval(workflow, recorded, event)
+        case BudgetGranted() | BudgetDenied():
+            return _budget_answered(workflow, recorded, event)
         case _:
-            if not _caused(workflow, recorded):
+            if workflow.asks_for_budget or not _caused(workflow, recorded):
                 return None
             return _judge_turn(workflow, recorded, event)
 
@@ -220,6 +238,8 @@ def _judge_turn(workflow: Workflow, recorded: Recorded, event: Turn) -> Workflow
             return _answer_rejected(workflow, event)
         case StageFailed():
             return _stage_failed(workflow, event)
+        case BudgetRequested():
+            return _budget_requested(workflow, recorded, event)
         case RoundCompleted():
             return _end(workflow, "completed")
         case RoundFailed():
@@ -299,6 +319,9 @@ def _resumed(workflow: Workflow, now_ms: int) -> Workflow:
     resumed = workflow._replace(
         round=workflow.current._replace(pause=None), head_ms=head_ms + _suspended(pause, head_ms, now_ms)
     )
+    if (question := workflow.current.question) is not None:
+        due_ms = question.due_ms + _suspended(pause, head_ms, now_ms)
+        resumed = resumed._replace(round=resumed.current._replace(question=question._replace(due_ms=due_ms)))
     if workflow.current.task is None:
         return _waited(resumed, now_ms - pause.since_ms)
     starts = tuple(
@@ -327,7 +350,8 @@ def _stopped(workflow: Workflow, ending: Ending, reason: str, code: Code) -> Wor
 
 
 def _close(workflow: Workflow, ending: Ending, reason: str, code: Code | None, phase: Phase = "closing") -> Workflow:
-    return workflow._replace(phase=phase, round=workflow.current._replace(ending=ending, reason=reason, code=code))
+    closing = workflow.current._replace(ending=ending, reason=reason, code=code, question=None)
+    return workflow._replace(phase=phase, round=closing)
 
 
 def _end(workflow: Workflow, ending: Ending) -> Workflow | None:
@@ -350,6 +374,31 @@ def _stage_failed(workflow: Workflow, event: StageFailed) -> Workflow | None:
     if not here or event.stage != workflow.phase:
         return None
     return _close(workflow, "failed", event.error, event.code)
+
+
+def _budget_requested(workflow: Workflow, recorded: Recorded, event: BudgetRequested) -> Workflow | None:
+    """Wait for a larger budget, if the opening wants that and none was denied in this round."""
+    round_, here = workflow.current, (event.round, event.task, event.attempt, event.step) == workflow.place
+    may_ask = round_.opening.on_budget == "ask" and not round_.budget_denied and round_.question is None
+    if not here or not may_ask or event.stage != workflow.phase or event.question != len(round_.grants) + 1:
+        return None
+    question = BudgetQuestion(event.question, event.code, event.reason, recorded.time_ms + event.expires_ms)
+    return workflow._replace(round=round_._replace(question=question))
+
+
+def _budget_answered(workflow: Workflow, recorded: Recorded, event: BudgetGranted | BudgetDenied) -> Workflow | None:
+    round_, question = workflow.current, workflow.current.question
+    here = (event.round, event.task, event.attempt, event.step) == workflow.place
+    if question is None or not here or event.question != question.number:
+        return None
+    if event.request is None and workflow.is_paused:
+        return None  # its time does not run out during a pause
+    if isinstance(event, BudgetGranted):
+        grant = Grant(workflow.place, event.tokens, event.cost_nano_usd)
+        answered = round_._replace(question=None, grants=(*round_.grants, grant))
+    else:
+        answered = round_._replace(question=None, budget_denied=True)
+    return _waited_for_person(workflow._replace(round=answered), recorded.time_ms)
 
 
 def _planned(workflow: Workflow, recorded: Recorded, event: TasksPlanned) -> Workflow | None:
@@ -404,17 +453,23 @@ def _approval(workflow: Workflow, recorded: Recorded, event: ApprovalGranted | A
     here = (event.round, event.task, event.attempt, event.step) == workflow.place
     if not here or workflow.phase != "approve" or not _names_parameters(workflow, event):
         return None
-    granted, pause = isinstance(event, ApprovalGranted), workflow.current.pause
-    if pause is not None and event.request is None:
+    granted = isinstance(event, ApprovalGranted)
+    if workflow.is_paused and event.request is None:
         return None  # its time does not run out during a pause
     answered = workflow.step._replace(approval="granted" if granted else "denied", answer=event)
-    until_ms = recorded.time_ms if pause is None else min(recorded.time_ms, pause.since_ms)  # the pause counts itself
-    return _waited(with_step(workflow, answered, "ready"), max(0, until_ms - workflow.head_ms))
+    return _waited_for_person(with_step(workflow, answered, "ready"), recorded.time_ms)
 
 
 def _names_parameters(workflow: Workflow, event: ApprovalRequested | ApprovalGranted | ApprovalDenied) -> bool:
     """Return whether the event is about the step's parameters; rules number 1 do not check that (E-08)."""
     return workflow.current.opening.laws < 2 or event.parameters_sha256 == parameters_sha256(workflow)
+
+
+def _waited_for_person(workflow: Workflow, now_ms: int) -> Workflow:
+    """Add the time since the question, up to a pause, which counts for itself."""
+    pause = workflow.current.pause
+    until_ms = now_ms if pause is None else min(now_ms, pause.since_ms)
+    return _waited(workflow, max(0, until_ms - workflow.head_ms))
 
 
 def _waited(workflow: Workflow, ms: int) -> Workflow:

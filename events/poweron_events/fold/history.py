@@ -22,6 +22,9 @@ from poweron_events.request import (
 from poweron_events.round_events import (
     ActionsPlanned,
     AnswerRejected,
+    BudgetDenied,
+    BudgetGranted,
+    BudgetRequested,
     DeadlinePassed,
     RoundCancelled,
     RoundCompleted,
@@ -87,6 +90,9 @@ def message(before: Workflow, recorded: Recorded, after: Workflow) -> ChatMessag
             | ApprovalDenied()
             | AnswerRejected()
             | StageFailed()
+            | BudgetRequested()
+            | BudgetGranted()
+            | BudgetDenied()
             | DeadlinePassed()
         ):
             return None

@@ -13,6 +13,7 @@ from poweron_events.request import LAWS
 from poweron_events.round_events import (
     ActionsPlanned,
     AnswerRejected,
+    BudgetRequested,
     RoundCancelled,
     RoundCompleted,
     RoundFailed,
@@ -129,7 +130,7 @@ def stage_of(event: Event) -> StageSpec:
     stage = _BY_EVENT.get(type(event))
     if stage is not None:
         return stage
-    return _BY_NAME[event.stage if isinstance(event, AnswerRejected | StageFailed) else "message"]
+    return _BY_NAME[event.stage if isinstance(event, AnswerRejected | StageFailed | BudgetRequested) else "message"]
 
 
 def role_of(prompt: PromptStage) -> Role:
@@ -140,14 +141,14 @@ def role_of(prompt: PromptStage) -> Role:
 def turn(workflow: Workflow) -> Role | None:
     """Return the role whose turn it is; None if there is none, or if the workflow is paused, stuck or frozen.
 
-    While it is paused, only the end of an action that was claimed before is awaited.
+    A workflow that asks for a budget waits for a person; a paused one only for the end of an action claimed before.
 
     A workflow frozen by an unknown type can still be brought to its end once it is stopped; one whose
     laws this release does not know is left to releases that do (E-13).
     """
     if workflow.frozen and (workflow.phase not in ("closing", "draining") or workflow.current.opening.laws > LAWS):
         return None
-    if workflow.is_paused and workflow.phase != "started":
+    if workflow.asks_for_budget or (workflow.is_paused and workflow.phase != "started"):
         return None
     return None if workflow.stuck else TURNS.get(workflow.phase)
 
@@ -156,7 +157,7 @@ def turn(workflow: Workflow) -> Role | None:
 class Due:
     """A broker time (ms since 1970) from which on `role` may record that time is up."""
 
-    what: Literal["round", "stage", "claim", "approval"]
+    what: Literal["round", "stage", "claim", "approval", "budget"]
     role: Role
     at_ms: int
 
@@ -168,6 +169,8 @@ def due(workflow: Workflow) -> tuple[Due, ...]:
     """
     if not workflow.is_open or workflow.frozen or workflow.is_paused:
         return ()
+    if (question := workflow.current.question) is not None:
+        return (Due("budget", "reviewer", question.due_ms),)
     phase, found = workflow.phase, list[Due]()
     if (round_ms := round_due_ms(workflow)) is not None:
         found.append(Due("round", "reviewer", round_ms))
@@ -181,9 +184,11 @@ def due(workflow: Workflow) -> tuple[Due, ...]:
 
 
 def round_due_ms(workflow: Workflow) -> int | None:
-    """Return when the reviewer may record that the round's time is over; None while the deadline does not apply."""
+    """Return when the reviewer may record that the time of the round, or of its budget question, is over; else None."""
     if not workflow.is_open or workflow.frozen or workflow.is_paused:
         return None
+    if (question := workflow.current.question) is not None:
+        return question.due_ms
     if workflow.phase in ("closing", "draining", "approve"):
         return None
     return workflow.current.due_ms

@@ -198,6 +198,23 @@ class Pause(NamedTuple):
     actor: Actor | None
 
 
+class BudgetQuestion(NamedTuple):
+    """A question for a larger budget: its number in the round, which budget, and when it expires (broker time)."""
+
+    number: int
+    code: Code
+    reason: FreeText
+    due_ms: int
+
+
+class Grant(NamedTuple):
+    """What a person granted beyond the budgets of the opening, and where the round was then."""
+
+    place: Place
+    tokens: int
+    cost_nano_usd: int
+
+
 class Round(NamedTuple):
     """The open round, or the last one that ended.
 
@@ -228,6 +245,11 @@ class Round(NamedTuple):
     rejected: tuple[AnswerRejected, ...] = ()
     messages: tuple[ChatMessage, ...] = ()
     waited_ms: int = 0
+    question: BudgetQuestion | None = None
+    """The budget question that the round waits with; None if it waits with none."""
+    grants: tuple[Grant, ...] = ()
+    budget_denied: bool = False
+    """Whether a larger budget was denied: the round does not ask again."""
     pause: Pause | None = None
     pause_requests: tuple[RequestIdentity, ...] = ()
     """The requests that paused or resumed the round; each counts once, however late it is repeated."""
@@ -271,6 +293,11 @@ class Workflow(NamedTuple):
     def is_paused(self) -> bool:
         """Whether nothing new may begin until the round is resumed; what runs is finished."""
         return self.is_open and self.current.pause is not None
+
+    @property
+    def asks_for_budget(self) -> bool:
+        """Whether the round waits for a person to grant a larger budget."""
+        return self.is_open and self.current.question is not None
 
     @property
     def stuck(self) -> bool:

@@ -50,6 +50,10 @@ CREATE TABLE workflows (
     paused_ms   bigint,
     pause_reason text,
     pause_actor jsonb,
+    budget_question integer,
+    budget_code text,
+    budget_reason text,
+    budget_due_ms bigint,
     forked_from text,
     forked_seq  integer,
     restarted_from text

@@ -2,7 +2,7 @@
 
 import textwrap
 from collections.abc import Iterator, Sequence
-from typing import Annotated
+from typing import Annotated, Final, NamedTuple
 
 import orjson
 import typer
@@ -10,15 +10,26 @@ from pydantic import JsonValue
 from rich.console import Console
 from rich.text import Text
 
+from poweron_events.event import MAX_NANO_USD, MAX_TOKENS, NANO
+from poweron_events.request import RequestApproval, RequestBudget
 from poweron_projections import reader
-from poweron_projections.entries import ApprovalEntry, DocumentEntry
+from poweron_projections.entries import ApprovalEntry, BudgetEntry, DocumentEntry
 from poweron_services.cli.arguments import AsJson, Limit, WorkflowId
 from poweron_services.cli.context import FAILED, USAGE
 from poweron_services.cli.error_messages import check_id, check_reason, load_settings, run_work, sentences, stop
-from poweron_services.cli.event_lines import commands, tell_untaken
-from poweron_services.cli.output import MIN_COLUMNS, one_line, print_json, printable, stderr, stdout, tell, utc
+from poweron_services.cli.event_lines import budget_commands, commands, tell_untaken
+from poweron_services.cli.output import MIN_COLUMNS, counted, one_line, print_json, printable, stderr, stdout, tell, utc
 from poweron_services.cli.query_commands import bring_rows_on
-from poweron_services.client.approve import ApprovalOutcome, Decision, answer, answer_to, waiting_approval
+from poweron_services.client.approve import (
+    ApprovalOutcome,
+    Decision,
+    answer,
+    answer_to,
+    answer_to_budget,
+    open_budget_question,
+    waiting_approval,
+)
+from poweron_services.client.connect import Connections
 from poweron_services.client.follow import Callbacks
 from poweron_services.settings.config import Settings
 from poweron_services.standalone import local_identity, open_connections
@@ -29,18 +40,20 @@ def approvals(limit: Limit = 50, as_json: AsJson = False) -> None:
     """Show pending approvals.
 
     Shows the action, its parameters in full, since when it has been waiting and when it expires; longest waiting first.
+    Then the rounds that ask for a larger budget, with what they have used.
     """
 
-    async def read() -> list[tuple[ApprovalEntry, list[DocumentEntry]]]:
+    async def read() -> tuple[list[tuple[ApprovalEntry, list[DocumentEntry]]], list[BudgetEntry]]:
         async with open_connections(load_settings(), tell) as connections:
             await bring_rows_on(connections)
             entries = await reader.approvals(connections.pool, limit=limit)
-            return [
+            waiting = [
                 (entry, [] if as_json else await reader.documents(connections.pool, entry.workflow_id))
                 for entry in entries
             ]
+            return waiting, await reader.budget_questions(connections.pool, limit=limit)
 
-    pending = run_work(read())
+    pending, questions = run_work(read())
     for entry, documents in pending:
         if as_json:
             print_json(entry.model_dump(mode="json", by_alias=True))
@@ -48,8 +61,29 @@ def approvals(limit: Limit = 50, as_json: AsJson = False) -> None:
         stdout.print(shown(entry, documents, _width(stdout)))
         for command in commands(entry.workflow_id):
             stdout.print(f"  {command}", soft_wrap=True)
-    if not pending and not as_json:
+    for question in questions:
+        if as_json:
+            print_json(question.model_dump(mode="json", by_alias=True))
+            continue
+        stdout.print(shown_question(question, _width(stdout)))
+        for command in budget_commands(question.workflow_id):
+            stdout.print(f"  {command}", soft_wrap=True)
+    if not pending and not questions and not as_json:
         stdout.print("Nothing waits for an approval.")
+
+
+def shown_question(entry: BudgetEntry, width: int | None = None) -> Text:
+    """Render what there is to decide on: which budget has no room, and what the round has used."""
+    used = f"{counted(entry.steps, 'step')}, {counted(entry.input_tokens + entry.output_tokens, 'token')}"
+    money = f", ${entry.cost_nano_usd / NANO:g}" if entry.cost_nano_usd else ""
+    lines = [
+        _beside("  asked for:  ", entry.prompt, width),
+        *([_beside("  asked by:   ", entry.actor.described, width)] if entry.actor else []),
+        _beside("  budget:     ", entry.reason, width),
+        f"  used so far: {used}{money}",
+        f"  waits until {utc(entry.expires)} (UTC)",
+    ]
+    return Text(f"Workflow {entry.workflow_id}: a larger budget\n", style="bold").append("\n".join(lines), "not bold")
 
 
 def shown(entry: ApprovalEntry, documents: Sequence[DocumentEntry] = (), width: int | None = None) -> Text:
@@ -97,16 +131,23 @@ def _width(console: Console) -> int | None:
 def approve(
     workflow: WorkflowId,
     reason: Annotated[str, typer.Option(metavar="WHY", help="The reason; the log keeps it.")] = "",
+    tokens: Annotated[
+        int, typer.Option(min=0, max=MAX_TOKENS, metavar="N", help="Grant N more tokens to a round that asks for them.")
+    ] = 0,
+    cost: Annotated[
+        float, typer.Option(min=0, max=MAX_NANO_USD / NANO, metavar="USD", help="Grant that much more money.")
+    ] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Approve the pending action of a workflow.
+    """Approve the pending action of a workflow, or grant it a larger budget.
 
-    Shows the action first. The approval is for exactly these parameters.
+    Shows what waits first. The approval of an action is for exactly these parameters; what is granted counts for the
+    task, the round and the workflow.
     Requires a process that serves: `poweron serve`, or the `poweron ask` that opened the workflow.
 
     Exit 0 approved, 1 not approved, 2 wrong usage, 130 stopped by Ctrl-C, 143 by SIGTERM.
     """
-    _decide(workflow, "approve", reason, as_json=as_json)
+    _decide(workflow, "approve", reason, granted=Granted(tokens, round(cost * NANO)), as_json=as_json)
 
 
 def deny(
@@ -114,9 +155,9 @@ def deny(
     reason: Annotated[str, typer.Option(metavar="WHY", help="The reason; the workflow takes it into account.")],
     as_json: AsJson = False,
 ) -> None:
-    """Deny the pending action of a workflow.
+    """Deny the pending action of a workflow, or a larger budget.
 
-    Shows the action first. The workflow continues without it.
+    Shows what waits first. The workflow continues without the action; a round without a larger budget ends.
     Requires a process that serves: `poweron serve`, or the `poweron ask` that opened the workflow.
 
     Exit 0 denied, 1 not denied, 2 wrong usage, 130 stopped by Ctrl-C, 143 by SIGTERM.
@@ -124,7 +165,25 @@ def deny(
     _decide(workflow, "deny", reason, as_json=as_json)
 
 
-def _decide(workflow: str, decision: Decision, reason: str, *, as_json: bool) -> None:
+class Granted(NamedTuple):
+    """What a person grants beyond a budget."""
+
+    tokens: int = 0
+    cost_nano_usd: int = 0
+
+
+NOTHING: Final = Granted()
+
+
+class _Decided(NamedTuple):
+    """What a person decides."""
+
+    decision: Decision
+    reason: str
+    granted: Granted
+
+
+def _decide(workflow: str, decision: Decision, reason: str, *, granted: Granted = NOTHING, as_json: bool) -> None:
     """Show the pending approval, send the answer and print the outcome; ends with an exit code."""
     with sentences():
         check_id(workflow)
@@ -133,7 +192,8 @@ def _decide(workflow: str, decision: Decision, reason: str, *, as_json: bool) ->
             stop("The reason is empty. Say why the action must not run.", USAGE)
         sent: list[str] = []
         outcome = run_work(
-            _answer(load_settings(), workflow, decision, reason, sent), lambda: _interruption(workflow, sent=bool(sent))
+            _answer(load_settings(), workflow, _Decided(decision, reason, granted), sent),
+            lambda: _interruption(workflow, sent=bool(sent)),
         )
         if as_json:
             print_json(
@@ -144,25 +204,35 @@ def _decide(workflow: str, decision: Decision, reason: str, *, as_json: bool) ->
     raise typer.Exit(FAILED if outcome.status == "refused" else 0)
 
 
-async def _answer(
-    settings: Settings, workflow: str, decision: Decision, reason: str, sent: list[str]
-) -> ApprovalOutcome:
+async def _answer(settings: Settings, workflow: str, decided: _Decided, sent: list[str]) -> ApprovalOutcome:
     async with open_connections(settings, tell) as connections:
-        waiting = await waiting_approval(connections, workflow)
-        stderr.print(shown(waiting, await reader.documents(connections.pool, workflow), _width(stderr)))
-        return await answer(
-            connections,
-            answer_to(waiting, decision, reason=reason, approver=settings.acting_through("cli")),
-            identity=local_identity(),
-            callbacks=Callbacks(requested=sent.append, untaken=tell_untaken),
-        )
+        request = await _request(connections, workflow, decided)
+        callbacks = Callbacks(requested=sent.append, untaken=tell_untaken)
+        return await answer(connections, request, identity=local_identity(), callbacks=callbacks)
+
+
+async def _request(connections: Connections, workflow: str, decided: _Decided) -> RequestApproval | RequestBudget:
+    """Show what waits, and return the answer to it."""
+    decision, reason, granted = decided
+    approver = connections.settings.acting_through("cli")
+    question = await open_budget_question(connections, workflow)
+    if question is not None:
+        stderr.print(shown_question(question, _width(stderr)))
+        if decision == "approve" and not any(granted):
+            stop("Say how much more it may use: `--tokens N`, `--cost USD` or both.", USAGE)
+        return answer_to_budget(question, decision, reason=reason, approver=approver, **granted._asdict())
+    waiting = await waiting_approval(connections, workflow)
+    stderr.print(shown(waiting, await reader.documents(connections.pool, workflow), _width(stderr)))
+    if any(granted):
+        stop("It does not ask for a larger budget, but for this action. Leave out --tokens and --cost.", USAGE)
+    return answer_to(waiting, decision, reason=reason, approver=approver)
 
 
 def _sentence(outcome: ApprovalOutcome) -> str:
     id_ = outcome.workflow_id
     if outcome.status == "refused":
         return f"Nothing was decided in workflow {id_}. {printable(outcome.detail)}"
-    return f"The action is {outcome.status}. Workflow {id_} continues; `poweron watch {id_}` shows how."
+    return f"The {outcome.about} is {outcome.status}. Workflow {id_} continues; `poweron watch {id_}` shows how."
 
 
 def _interruption(workflow: str, *, sent: bool) -> str:

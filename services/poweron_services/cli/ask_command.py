@@ -83,6 +83,13 @@ InMode = Annotated[
 ]
 
 
+class OnBudget(StrEnum):
+    """What happens if a budget has no room for the next call."""
+
+    ask = "ask"
+    stop = "stop"
+
+
 def _tokens(meaning: str) -> Any:
     """Create an option for a number of tokens."""
     return typer.Option(min=1, max=2**31 - 1, metavar="N", help=meaning)
@@ -178,6 +185,10 @@ def ask(
     max_workflow_cost: Annotated[
         float | None, _dollars("At most this much money for the workflow, including follow-ups.")
     ] = None,
+    on_budget: Annotated[
+        OnBudget,
+        typer.Option(metavar="ask|stop", help="If a budget has no room for the next call: ask a person, or end."),
+    ] = OnBudget.stop,
     output: Output = None,
     no_serve: NoServe = False,
     as_json: AsJson = False,
@@ -201,6 +212,7 @@ def ask(
             workflow_mode=mode.value,
             connections=tuple(dict.fromkeys(connection or [])),
             budgets=_budgets(max_tokens, max_cost, max_workflow_tokens, max_workflow_cost),
+            on_budget=on_budget.value,
             user_language=language,
             requester=Requester(name=settings.actor, language=settings.language),
             actor=settings.acting_through("cli"),

@@ -9,7 +9,7 @@ from rich.text import Text
 from poweron_events.client import Heard
 from poweron_events.codec import dumps
 from poweron_events.codes import ForkStopCode
-from poweron_events.event import RECORDED
+from poweron_events.event import NANO, RECORDED
 from poweron_events.fold.costs import model_calls
 from poweron_events.fold.state import Workflow
 from poweron_events.request import (
@@ -24,6 +24,9 @@ from poweron_events.request import (
 from poweron_events.round_events import (
     ActionsPlanned,
     AnswerRejected,
+    BudgetDenied,
+    BudgetGranted,
+    BudgetRequested,
     DeadlinePassed,
     RoundCancelled,
     RoundCompleted,
@@ -67,6 +70,7 @@ STYLES = {
     "stuck": "bold red",
     "cancelled": "bold yellow",
     "paused": "bold yellow",
+    "budget": "bold yellow",
     "superseded": "dim",
     "result": "green",
     "decision": "cyan",
@@ -91,8 +95,8 @@ class Narrator:
     def __call__(self, record: Heard) -> None:
         for place, word, sentence in told_lines(record):
             self._tell(place, word, sentence)
-        if isinstance(record.event, ApprovalRequested) and record.verdict == "accepted":
-            tell_how_to_answer(record.workflow.id)
+        if record.verdict == "accepted" and isinstance(record.event, ApprovalRequested | BudgetRequested):
+            tell_how_to_answer(record.workflow.id, budget=record.workflow.asks_for_budget)
 
     def _tell(self, place: str, word: str, sentence: str) -> None:
         label = "" if stderr.is_terminal and place == self._place else place
@@ -127,6 +131,12 @@ def _lines(event: WorkflowEvent, workflow: Workflow) -> Iterator[Line]:  # noqa:
             yield "refused", event.detail
         case CancellationRequested():
             yield "cancelling", event.reason or "A user asked for it."
+        case BudgetRequested():
+            yield "budget", event.reason
+        case BudgetGranted():
+            yield "granted", _granted(event)
+        case BudgetDenied():
+            yield "denied", f"a larger budget: {event.reason}" if event.reason else "a larger budget"
         case RoundPaused():
             yield "paused", _by_actor(event)
         case RoundResumed():
@@ -207,15 +217,27 @@ def commands(workflow_id: str) -> tuple[str, str]:
     return f'poweron approve {workflow_id} --reason "…"', f'poweron deny {workflow_id} --reason "…"'
 
 
-def tell_how_to_answer(workflow_id: str) -> None:
+def budget_commands(workflow_id: str) -> tuple[str, str]:
+    """Return the commands that answer a question for a larger budget."""
+    return f'poweron approve {workflow_id} --tokens N --reason "…"', f'poweron deny {workflow_id} --reason "…"'
+
+
+def tell_how_to_answer(workflow_id: str, *, budget: bool = False) -> None:
     """Print each command on its own line, which no terminal wraps, so that it can be copied."""
-    for command in commands(workflow_id):
+    for command in (budget_commands if budget else commands)(workflow_id):
         stderr.print(Text(f"{'':<{PLACE}}{command}"), soft_wrap=True)
 
 
 def tell_untaken(asked: AskedFor) -> None:
     """Report that no process has picked up what was sent; possibly no process is serving."""
     tell(f"{not_taken_yet(asked)} {advice.untaken(asked)}")
+
+
+def _granted(event: BudgetGranted) -> str:
+    money = f"${event.cost_nano_usd / NANO:g}" if event.cost_nano_usd else ""
+    tokens = counted(event.tokens, "more token") if event.tokens else ""
+    because = f": {event.reason}" if event.reason else ""
+    return f"{' and '.join(filter(None, (tokens, money)))} by {event.actor.id if event.actor else 'a user'}{because}"
 
 
 def _by_actor(event: RoundPaused | RoundResumed) -> str:

@@ -103,7 +103,8 @@ def print_workflow(workflow: WorkflowSummary) -> None:
     opening_time, columns = (workflow.opened[5:16], 9) if narrow else (workflow.opened[:16], 11)
     margin = Text(f"{workflow.workflow_id}  {opening_time.replace('T', ' ')}  ", style="dim")
     waits = workflow.phase == "approve" and workflow.status == "running"
-    status = "stuck" if workflow.stuck else "approval" if waits else workflow.status
+    asks = workflow.budget_question is not None and workflow.status == "running"
+    status = "stuck" if workflow.stuck else "approval" if waits else "budget" if asks else workflow.status
     margin.append(f"{status.replace('_', ' '):<{columns}}  ", style=STYLES.get(status, "bold"))
     print_row(stdout, margin, workflow.prompt or "")
 
@@ -276,8 +277,12 @@ async def _watch(workflow_id: str, *, as_json: bool) -> None:
                     end = 0  # reported once; all later records are new
                 if records[-1].offset + 1 >= end and watching.has_ended:
                     break
-                if watching.workflow.phase != "approve" and not watching.workflow.is_paused:
+                if not _waits_for_person(watching.workflow):
                     watching.hint = asyncio.get_running_loop().call_later(QUIET, tell, NOTHING_HAPPENS)
+
+
+def _waits_for_person(workflow: Workflow) -> bool:
+    return workflow.phase == "approve" or workflow.asks_for_budget or workflow.is_paused
 
 
 async def _tell_pending(connections: Connections, workflow_id: str) -> None:

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from poweron_events.codes import Code
-from poweron_events.request import Actor, RequestApproval, Requester, RequestIdentity, RequestRefused
+from poweron_events.request import Actor, RequestApproval, RequestBudget, Requester, RequestIdentity, RequestRefused
 from poweron_events.step_events import ApprovalDenied, ApprovalGranted
 from poweron_projections import reader
-from poweron_projections.entries import ApprovalEntry, EventEntry
+from poweron_projections.entries import ApprovalEntry, BudgetEntry, EventEntry
 from poweron_services.client.client_errors import LastAnswer, NothingToApprove
 from poweron_services.client.connect import Connections
 from poweron_services.client.follow import Callbacks, send_and_wait
@@ -25,6 +25,7 @@ class ApprovalOutcome:
 
     workflow_id: str
     status: Literal["approved", "denied", "refused"]
+    about: Literal["action", "larger budget"]
     code: Code | None = None
     """Why the answer was refused; None if it was accepted."""
     detail: str = ""
@@ -64,13 +65,18 @@ def answer_to(entry: ApprovalEntry, decision: Decision, *, reason: str, approver
 
 
 async def answer(
-    connections: Connections, request: RequestApproval, *, identity: RequestIdentity, callbacks: Callbacks
+    connections: Connections,
+    request: RequestApproval | RequestBudget,
+    *,
+    identity: RequestIdentity,
+    callbacks: Callbacks,
 ) -> ApprovalOutcome:
     """Send an answer and wait until it is accepted or refused.
 
     Args:
         connections: where to send the answer.
-        request: the answer, which names what it is about; `answer_to` builds one from what was shown.
+        request: the answer, which names what it is about; `answer_to` and `answer_to_budget` build one from what was
+            shown.
         identity: the sender's source and own id of this answer, never used before.
         callbacks: called with what happens meanwhile.
 
@@ -83,9 +89,40 @@ async def answer(
     """
     snapshot = await read_snapshot(connections, request.workflow_id)
     record = await send_and_wait(connections, request, snapshot, identity=identity, callbacks=callbacks)
+    about: Literal["action", "larger budget"] = "action" if isinstance(request, RequestApproval) else "larger budget"
     if isinstance(record.event, RequestRefused):
-        return ApprovalOutcome(request.workflow_id, "refused", record.event.precise_code, record.event.detail)
-    return ApprovalOutcome(request.workflow_id, "approved" if request.decision == "approve" else "denied")
+        return ApprovalOutcome(request.workflow_id, "refused", about, record.event.precise_code, record.event.detail)
+    return ApprovalOutcome(request.workflow_id, "approved" if request.decision == "approve" else "denied", about)
+
+
+async def open_budget_question(connections: Connections, workflow_id: str) -> BudgetEntry | None:
+    """Return the question for a larger budget that the workflow waits with, from rows caught up with the log.
+
+    Raises:
+        NotAWorkflowId: the id is not a UUID in lower case.
+        UnknownWorkflow: there is no such workflow.
+        RowsDiffer, RowsMissing: its rows differ from the log.
+        Unavailable: the log or Postgres cannot be reached.
+    """
+    await read_snapshot(connections, workflow_id)
+    await verified_records(connections, workflow_id)
+    return next(iter(await reader.budget_questions(connections.pool, workflow_id)), None)
+
+
+def answer_to_budget(
+    entry: BudgetEntry, decision: Decision, *, reason: str, approver: Actor, tokens: int = 0, cost_nano_usd: int = 0
+) -> RequestBudget:
+    """Build the answer to a budget question; an approval grants tokens, money or both."""
+    place = {name: getattr(entry, name) for name in ("round", "task", "attempt", "step", "question")}
+    return RequestBudget(
+        **place,
+        workflow_id=entry.workflow_id,
+        decision=decision,
+        tokens=tokens,
+        cost_nano_usd=cost_nano_usd,
+        reason=reason,
+        actor=approver,
+    )
 
 
 async def _last_answer(connections: Connections, workflow_id: str) -> LastAnswer | None:

@@ -18,6 +18,7 @@ from poweron_events.request import (
     CancellationRequested,
     RefusalReason,
     RequestApproval,
+    RequestBudget,
     RequestCancellation,
     RequestIdentity,
     RequestPause,
@@ -26,7 +27,7 @@ from poweron_events.request import (
     RoundPaused,
     RoundResumed,
 )
-from poweron_events.round_events import RoundCancelled, RoundCompleted, RoundFailed, Totals
+from poweron_events.round_events import BudgetDenied, BudgetGranted, RoundCancelled, RoundCompleted, RoundFailed, Totals
 from poweron_events.step_events import ApprovalDenied, ApprovalGranted
 from poweron_projections import bootstrap
 from poweron_services.client.client_errors import AskedFor, NotServed, PendingRequest, RoundOverdue, RowsBehind
@@ -148,6 +149,9 @@ class RequestWaiter:
         return NotServed(self._id, self._asked, TAKEN_WITHIN)
 
 
+Answers = ApprovalGranted | ApprovalDenied | BudgetGranted | BudgetDenied
+
+
 def _takes(asked: AskedFor, record: Heard) -> bool:
     """Return whether a process has picked up what was sent; an open round shows that only for requests."""
     match asked:
@@ -156,7 +160,7 @@ def _takes(asked: AskedFor, record: Heard) -> bool:
         case "cancellation":
             return isinstance(record.event, CancellationRequested) and record.verdict == "accepted"
         case "answer":
-            return isinstance(record.event, ApprovalGranted | ApprovalDenied) and record.verdict == "accepted"
+            return isinstance(record.event, Answers) and record.verdict == "accepted"
         case "pause":
             return isinstance(record.event, RoundPaused) and record.verdict == "accepted"
         case "resumption":
@@ -164,13 +168,16 @@ def _takes(asked: AskedFor, record: Heard) -> bool:
 
 
 def _due_ms(workflow: Workflow) -> int:
-    """Return the time by which something must happen: an approval may take longer than the round."""
+    """Return the time by which something must happen: an answer of a person may take longer than the round."""
+    if (question := workflow.current.question) is not None:
+        return question.due_ms
     return workflow.step.approval_due_ms if workflow.phase == "approve" else workflow.current.due_ms
 
 
 _ASKED: Final[Mapping[type[Event], AskedFor]] = {
     RequestCancellation: "cancellation",
     RequestApproval: "answer",
+    RequestBudget: "answer",
     RequestPause: "pause",
     RequestResume: "resumption",
 }
@@ -178,7 +185,7 @@ _ASKED: Final[Mapping[type[Event], AskedFor]] = {
 
 async def send_and_wait(
     connections: Connections,
-    request: RequestCancellation | RequestApproval | RequestPause | RequestResume,
+    request: RequestCancellation | RequestApproval | RequestBudget | RequestPause | RequestResume,
     snapshot: WorkflowSnapshot,
     *,
     identity: RequestIdentity,

@@ -9,16 +9,19 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple, cast, get_args
 
 from poweron_events.codes import BudgetCode, GuardCode
-from poweron_events.errors import Refused
+from poweron_events.errors import PowerOnError, Refused
 from poweron_events.event import AnyCall, CriterionProgress
 from poweron_events.fold.costs import NOTHING, added_by, most_of, settled_by
 from poweron_events.fold.evolve import TIME_IS_OVER
-from poweron_events.fold.state import Used, Workflow
+from poweron_events.fold.stage_specs import TIMED_PHASES
+from poweron_events.fold.state import Grant, Used, Workflow, step_place
 from poweron_events.request import RoundRequested, Spent
+from poweron_events.round_events import BudgetDenied, BudgetRequested, Stage
 from poweron_events.step_events import Observation
 
 Whose = Literal["task", "round", "workflow"]
 
+QUESTION_EXPIRES_MS: Final = 7 * 86_400_000  # how long a round waits for a larger budget
 CANCELLED: Final = "The round was cancelled."
 ALL_MET: Final = "All success criteria are met."
 USEFUL_ANSWER: Final = 200  # tokens; a call that leaves less for its answer is not made
@@ -79,6 +82,46 @@ class BudgetUsedUp(Refused):
         self.stop = stop
 
 
+class BudgetNeeded(PowerOnError):
+    """A budget has no room for the next call, and the round asks for more instead of ending."""
+
+    def __init__(self, stop: Stop) -> None:
+        super().__init__(stop.sentence, code=stop.code)
+        self.stop = stop
+
+
+def needed(workflow: Workflow, error: BudgetUsedUp) -> BudgetUsedUp | BudgetNeeded:
+    """Return the error to raise: a stage may ask for more tokens or money, unless some were denied in this round."""
+    asks = asks_for_more(workflow) and error.stop.code in ("token_budget", "cost_budget")
+    return BudgetNeeded(error.stop) if asks else error
+
+
+def asks_for_more(workflow: Workflow) -> bool:
+    """Return whether the current stage asks a person for more if its budget has no room for a call."""
+    round_ = workflow.current
+    return round_.opening.on_budget == "ask" and not round_.budget_denied and workflow.phase in TIMED_PHASES
+
+
+def budget_request(workflow: Workflow, stop: Stop) -> BudgetRequested:
+    """The question for a larger budget."""
+    return BudgetRequested(
+        **step_place(workflow),
+        question=len(workflow.current.grants) + 1,
+        stage=cast("Stage", workflow.phase),
+        code=stop.code,
+        reason=stop.sentence,
+        totals=workflow.current.totals,
+        expires_ms=QUESTION_EXPIRES_MS,
+    )
+
+
+def budget_expired(workflow: Workflow) -> BudgetDenied:
+    """The denial of a larger budget that nobody granted in time."""
+    question = workflow.current.question
+    assert question is not None
+    return BudgetDenied(**step_place(workflow), question=question.number, reason="Nobody answered in time.")
+
+
 class Budget(NamedTuple):
     """How much of a budget is used; without a limit it is never used up."""
 
@@ -137,6 +180,7 @@ class Budget(NamedTuple):
 def used_up(workflow: Workflow, calls: Sequence[AnyCall] = (), *, for_a_step: bool = False) -> Stop | None:
     """Return the first budget that is used up, or None while each has something left (B-02, S41).
 
+    Budgets of tokens and money stop no round that asks for more: it asks when it needs the next call.
     Usage follows from accepted events alone, so it is the same after a crash and in a replay.
 
     Args:
@@ -146,10 +190,13 @@ def used_up(workflow: Workflow, calls: Sequence[AnyCall] = (), *, for_a_step: bo
     """
     if not _is_limited(workflow):
         return None
-    budgets = [*_tokens(workflow, calls), *_money(workflow, calls), *_time(workflow)]
-    if for_a_step:
-        budgets.append(_steps(workflow))
-    return next((budget.stop for budget in budgets if budget.is_used_up), None)
+    budgets = [] if asks_for_more(workflow) else [*_tokens(workflow, calls), *_money(workflow, calls)]
+    return _first_used_up(workflow, budgets, for_a_step=for_a_step)
+
+
+def _first_used_up(workflow: Workflow, budgets: Sequence[Budget], *, for_a_step: bool) -> Stop | None:
+    others = [*_time(workflow), *([_steps(workflow)] if for_a_step else ())]
+    return next((budget.stop for budget in (*budgets, *others) if budget.is_used_up), None)
 
 
 def limits(workflow: Workflow) -> tuple[Budget, ...]:
@@ -165,8 +212,11 @@ def check_last_call(workflow: Workflow) -> None:
         BudgetUsedUp: names the budget and the amounts.
     """
     completed = workflow.step.completed
-    if completed is not None and completed.code in get_args(BudgetCode):
-        raise BudgetUsedUp(Stop(cast("BudgetCode", completed.code), completed.error or ""))
+    if completed is None or completed.code not in get_args(BudgetCode):
+        return
+    if any(grant.place == workflow.place for grant in workflow.current.grants):
+        return
+    raise needed(workflow, BudgetUsedUp(Stop(cast("BudgetCode", completed.code), completed.error or "")))
 
 
 def check_budget(workflow: Workflow, calls: Sequence[AnyCall] = (), *, for_a_step: bool = False) -> None:
@@ -175,9 +225,11 @@ def check_budget(workflow: Workflow, calls: Sequence[AnyCall] = (), *, for_a_ste
     Raises:
         BudgetUsedUp: names the budget.
     """
-    stop = used_up(workflow, calls, for_a_step=for_a_step)
+    if not _is_limited(workflow):
+        return
+    stop = _first_used_up(workflow, [*_tokens(workflow, calls), *_money(workflow, calls)], for_a_step=for_a_step)
     if stop is not None:
-        raise BudgetUsedUp(stop)
+        raise needed(workflow, BudgetUsedUp(stop))
 
 
 Cost = Callable[[int, int], int]
@@ -252,19 +304,43 @@ def _is_limited(workflow: Workflow) -> bool:
 def _tokens(workflow: Workflow, calls: Sequence[AnyCall]) -> Iterator[Budget]:
     budgets, round_, task = workflow.current.opening.budgets, _spent(workflow, calls), _spent_by_task(workflow, calls)
     used = (_before_this_round(workflow) + round_).tokens
+    in_round, in_task = (granted.tokens for granted in _granted(workflow))
     round_reserved, task_reserved = _open_reserves(workflow, calls)
-    yield Budget("token_budget", "workflow", used, budgets.workflow_tokens, _tokens_in_words, round_reserved.tokens)
-    yield Budget("token_budget", "round", round_.tokens, budgets.round_tokens, _tokens_in_words, round_reserved.tokens)
-    yield Budget("token_budget", "task", task.tokens, budgets.task_tokens, _tokens_in_words, task_reserved.tokens)
+    for whose, spent, limit, reserved in (
+        ("workflow", used, _raised(budgets.workflow_tokens, in_round), round_reserved),
+        ("round", round_.tokens, _raised(budgets.round_tokens, in_round), round_reserved),
+        ("task", task.tokens, _raised(budgets.task_tokens, in_task), task_reserved),
+    ):
+        yield Budget("token_budget", cast("Whose", whose), spent, limit, _tokens_in_words, reserved.tokens)
 
 
 def _money(workflow: Workflow, calls: Sequence[AnyCall]) -> Iterator[Budget]:
     budgets, round_, task = workflow.current.opening.budgets, _spent(workflow, calls), _spent_by_task(workflow, calls)
     used = (_before_this_round(workflow) + round_).cost_nano_usd
+    in_round, in_task = (granted.cost_nano_usd for granted in _granted(workflow))
     round_reserved, task_reserved = (usage.cost_nano_usd for usage in _open_reserves(workflow, calls))
-    yield Budget("cost_budget", "workflow", used, budgets.workflow_cost_nano_usd, _dollars, round_reserved)
-    yield Budget("cost_budget", "round", round_.cost_nano_usd, budgets.round_cost_nano_usd, _dollars, round_reserved)
-    yield Budget("cost_budget", "task", task.cost_nano_usd, budgets.task_cost_nano_usd, _dollars, task_reserved)
+    for whose, spent, limit, reserved in (
+        ("workflow", used, _raised(budgets.workflow_cost_nano_usd, in_round), round_reserved),
+        ("round", round_.cost_nano_usd, _raised(budgets.round_cost_nano_usd, in_round), round_reserved),
+        ("task", task.cost_nano_usd, _raised(budgets.task_cost_nano_usd, in_task), task_reserved),
+    ):
+        yield Budget("cost_budget", cast("Whose", whose), spent, limit, _dollars, reserved)
+
+
+def _granted(workflow: Workflow) -> tuple[Grant, Grant]:
+    """Return what was granted in this round, and of that in the current task."""
+    grants, task = workflow.current.grants, workflow.place[1]
+    of_task = [grant for grant in grants if grant.place[1] == task]
+    return _sum(workflow, grants), _sum(workflow, of_task)
+
+
+def _sum(workflow: Workflow, grants: Sequence[Grant]) -> Grant:
+    tokens, cost = sum(grant.tokens for grant in grants), sum(grant.cost_nano_usd for grant in grants)
+    return Grant(workflow.place, tokens, cost)
+
+
+def _raised(limit: int | None, granted: int) -> int | None:
+    return None if limit is None else limit + granted
 
 
 def _time(workflow: Workflow) -> Iterator[Budget]:

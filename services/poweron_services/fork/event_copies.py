@@ -23,6 +23,9 @@ from poweron_events.request import (
 from poweron_events.round_events import (
     ActionsPlanned,
     AnswerRejected,
+    BudgetDenied,
+    BudgetGranted,
+    BudgetRequested,
     DeadlinePassed,
     RoundCancelled,
     RoundCompleted,
@@ -119,6 +122,9 @@ class Copying:
                 | TaskReviewed()
                 | AnswerRejected()
                 | StageFailed()
+                | BudgetRequested()
+                | BudgetGranted()
+                | BudgetDenied()
                 | DeadlinePassed()
             ):
                 pass

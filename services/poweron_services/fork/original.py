@@ -24,6 +24,9 @@ from poweron_events.request import (
 from poweron_events.round_events import (
     ActionsPlanned,
     AnswerRejected,
+    BudgetDenied,
+    BudgetGranted,
+    BudgetRequested,
     DeadlinePassed,
     RoundCancelled,
     RoundCompleted,
@@ -226,6 +229,9 @@ def _results(events: Sequence[AcceptedEvent]) -> list[Result]:
                 | TaskReviewed()
                 | AnswerRejected()
                 | StageFailed()
+                | BudgetRequested()
+                | BudgetGranted()
+                | BudgetDenied()
                 | DeadlinePassed()
                 | RoundCompleted()
                 | RoundFailed()

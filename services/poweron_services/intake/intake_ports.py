@@ -39,6 +39,12 @@ class RoundState(Protocol):
     def paused(self) -> bool: ...
     @property
     def paused_by(self) -> Actor | None: ...
+    @property
+    def question(self) -> int | None:
+        """The number of the budget question that the round waits with; None if it waits with none."""
+
+    @property
+    def question_due_ms(self) -> int | None: ...
 
 
 class IntakeQueries(Protocol):

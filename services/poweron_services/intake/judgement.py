@@ -19,6 +19,7 @@ from poweron_events.request import (
     ForkedFrom,
     RefusalReason,
     RequestApproval,
+    RequestBudget,
     RequestCancellation,
     Requester,
     RequestIdentity,
@@ -34,6 +35,7 @@ from poweron_events.request import (
     WorkflowRequested,
     workflow_id,
 )
+from poweron_events.round_events import BudgetDenied, BudgetGranted
 from poweron_events.step_events import ApprovalDenied, ApprovalGranted
 from poweron_events.stream import Request, WorkflowEvent
 from poweron_events.validation_messages import MAX_REASON
@@ -50,6 +52,8 @@ IntakeEvent = (
     | RoundResumed
     | ApprovalGranted
     | ApprovalDenied
+    | BudgetGranted
+    | BudgetDenied
     | RequestRefused
 )
 
@@ -150,7 +154,7 @@ def check_fork(fork: ForkedFrom, sha256: str | None) -> None:
         raise Refusal("unknown_seq", detail)
 
 
-AboutOpenRound = RequestCancellation | RequestPause | RequestResume
+AboutOpenRound = RequestCancellation | RequestBudget | RequestPause | RequestResume
 """The requests that only an open round can take."""
 
 
@@ -197,6 +201,29 @@ def pause_or_resumption(identity: RequestIdentity, request: RequestPause | Reque
     """The pause, or the end of one, as an event."""
     event = RoundPaused if isinstance(request, RequestPause) else RoundResumed
     return event(round=request.round, request=identity, reason=request.reason, actor=claimed_actor(request, identity))
+
+
+def check_budget_answer(request: RequestBudget, round_: RoundState | None, now_ms: int) -> None:
+    """Refuse to answer what is not asked, or not any more, and a grant of nothing."""
+    if round_ is None or round_.closing:
+        raise round_is_over(request)
+    if round_.question is None or round_.question != request.question:
+        said = f"Round {request.round} does not wait for an answer to budget question {request.question}."
+        raise Refusal("nothing_to_approve", said)
+    if round_.question_due_ms is not None and now_ms >= round_.question_due_ms and not round_.paused:
+        raise Refusal("approval_overdue", f"The time for an answer to budget question {request.question} is over.")
+    if request.decision == "approve" and not (request.tokens or request.cost_nano_usd):
+        raise Refusal("invalid_request", "The request cannot be used: it grants neither tokens nor money.")
+
+
+def budget_answer(identity: RequestIdentity, request: RequestBudget) -> BudgetGranted | BudgetDenied:
+    """The answer to a budget question as an event."""
+    place = {name: getattr(request, name) for name in ("round", "task", "attempt", "step", "question")}
+    actor = claimed_actor(request, identity)
+    if request.decision == "deny":
+        return BudgetDenied(**place, reason=request.reason, actor=actor, request=identity)
+    granted = {"tokens": request.tokens, "cost_nano_usd": request.cost_nano_usd}
+    return BudgetGranted(**place, **granted, reason=request.reason, actor=actor, request=identity)
 
 
 def round_is_over(request: AboutOpenRound) -> Refusal:

@@ -18,7 +18,14 @@ from poweron_events.content import ContentStore
 from poweron_events.dead_letter import DeadLetter
 from poweron_events.errors import Refused
 from poweron_events.log import EventLog, Record
-from poweron_events.request import RequestApproval, RequestCancellation, RequestPause, RequestResume, RequestWorkflow
+from poweron_events.request import (
+    RequestApproval,
+    RequestBudget,
+    RequestCancellation,
+    RequestPause,
+    RequestResume,
+    RequestWorkflow,
+)
 from poweron_events.stream import Request
 from poweron_services import telemetry
 from poweron_services.decider.approval import EVERYTHING, ActionLists
@@ -32,7 +39,7 @@ from poweron_services.intake.settlement import Judge, Settlement
 log = structlog.get_logger()
 
 MAX_OPEN = 1_000  # workflows with an open round; more requests wait in Kafka
-_DECISIONS = (RequestApproval, RequestPause, RequestResume)
+_DECISIONS = (RequestApproval, RequestBudget, RequestPause, RequestResume)
 """The requests in which a person decides about an open round; they are answered at once, and in order."""
 _DECISION_TYPES = tuple(decision.TYPE.encode() for decision in _DECISIONS)
 _CANCELLATION = RequestCancellation.TYPE.encode()

@@ -28,6 +28,7 @@ from poweron_events.request import (
     LabelledDocuments,
     LeftOutList,
     RequestApproval,
+    RequestBudget,
     RequestCancellation,
     RequestIdentity,
     RequestPause,
@@ -41,6 +42,7 @@ from poweron_events.request import (
     Terms,
     WorkflowRequested,
 )
+from poweron_events.round_events import BudgetDenied, BudgetGranted
 from poweron_events.step_events import ApprovalDenied, ApprovalGranted
 from poweron_services.decider.approval import EVERYTHING, ActionLists
 from poweron_services.decider.references import labelled_documents
@@ -95,6 +97,8 @@ class RequestJudge:
             return await self._approve(identity, request)
         if isinstance(request, RequestPause | RequestResume):
             return await self._pause_or_resume(identity, request)
+        if isinstance(request, RequestBudget):
+            return await self._answer_budget(identity, request)
         return await self.cancel(identity, request)
 
     async def cancel(self, identity: RequestIdentity, request: RequestCancellation) -> CancellationRequested:
@@ -165,6 +169,11 @@ class RequestJudge:
         judgement.check_open(request, await self._known(request.workflow_id))
         judgement.check_pause(request, await self.queries.open_round(request.workflow_id))
         return judgement.pause_or_resumption(identity, request)
+
+    async def _answer_budget(self, identity: RequestIdentity, request: RequestBudget) -> BudgetGranted | BudgetDenied:
+        judgement.check_open(request, await self._known(request.workflow_id))
+        judgement.check_budget_answer(request, await self.queries.open_round(request.workflow_id), self.now_ms())
+        return judgement.budget_answer(identity, request)
 
     async def _known(self, workflow: str) -> Stub:
         return judgement.known(workflow, await self.reads.stub(workflow))

@@ -24,7 +24,7 @@ from poweron_events.fold.stage_specs import PromptStage
 from poweron_events.fold.state import MAX_REFUSALS, Used, Workflow, rejections
 from poweron_events.retry import Backoff, Failure, retry
 from poweron_services import telemetry
-from poweron_services.decider.rules import BudgetUsedUp, allowance, check_budget, price_unknown
+from poweron_services.decider.rules import BudgetUsedUp, allowance, check_budget, needed, price_unknown
 from poweron_services.models.answers import Answer, Unacceptable, read
 from poweron_services.models.call_reservations import may_begin
 from poweron_services.models.chat_model import ChatModel, Completion, TooLong, UnreadableAnswer
@@ -184,6 +184,7 @@ class Caller:
 
         Raises:
             BudgetUsedUp: a budget does not allow the call, or another try of it.
+            BudgetNeeded: the same, in a round that asks for more.
             GivenUp: the time limit of the current work leaves no room for another try.
             Refused: as `ChatModel.complete` does; or there is a budget of money and a model has no price.
         """
@@ -193,7 +194,10 @@ class Caller:
         )
         prompt = self._within_budget(workflow, fenced_prompt, calls)
         with telemetry.model_call(prompt.stage, prompt.template.name) as span:
-            reply = await self._call(workflow, prompt, calls)
+            try:
+                reply = await self._call(workflow, prompt, calls)
+            except BudgetUsedUp as error:
+                raise needed(workflow, error) from None
             span.answered(reply.call)
             if (limit := current_limit()) is not None:
                 limit.call_answered(reply.call)

@@ -18,6 +18,7 @@ from poweron_events.fold.state import Workflow, step_place
 from poweron_events.round_events import (
     ActionsPlanned,
     AnswerRejected,
+    BudgetRequested,
     RoundCancelled,
     RoundCompleted,
     RoundFailed,
@@ -37,6 +38,7 @@ from poweron_events.step_events import (
     SelectionRejected,
 )
 from poweron_events.stream import WorkflowEvent
+from poweron_services.decider.rules import BudgetNeeded, budget_request
 from poweron_services.models.call import Caller
 from poweron_services.models.time_limit import TimeLimit
 from poweron_services.replay.action_specs import CatalogThen, KnownActions
@@ -71,6 +73,7 @@ OF_ROLES: Final = (
     ParametersSet,
     ParametersRejected,
     AnswerRejected,
+    BudgetRequested,
     ObservationRecorded,
     RefinementDecided,
     TaskReviewed,
@@ -275,6 +278,8 @@ class DecisionReplay:
                 return (await function(workflow))[0]
         except Unavailable:
             raise
+        except BudgetNeeded as error:
+            return budget_request(workflow, error.stop)
         except PowerOnError as error:
             return _failure(workflow, error)
         except Exception:  # noqa: BLE001 - a bug, then or now, is reported as the event it would be

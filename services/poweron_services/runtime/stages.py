@@ -16,6 +16,7 @@ from poweron_events.retry import Backoff, Failure, retry
 from poweron_events.round_events import Stage, StageFailed
 from poweron_events.stream import WorkflowEvent
 from poweron_services import telemetry
+from poweron_services.decider.rules import BudgetNeeded, budget_request
 from poweron_services.decider.size_limits import fitting_calls
 from poweron_services.models.time_limit import AnswersLost, GivenUp, TimeLimit
 
@@ -106,6 +107,8 @@ class _Stage:
             return await self.function(self.workflow)
         except Unavailable:
             raise
+        except BudgetNeeded as error:
+            return [budget_request(self.workflow, error.stop)]
         except PowerOnError as error:
             return [self._end(error)]
         except Exception:

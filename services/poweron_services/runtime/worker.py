@@ -27,6 +27,7 @@ from poweron_events.step_events import CallReserved
 from poweron_events.stream import WorkflowEvent
 from poweron_services import telemetry
 from poweron_services.background_tasks import BackgroundTasks
+from poweron_services.decider.rules import budget_expired
 from poweron_services.fair_slots import FairSlots, current_sender
 from poweron_services.models.call_reservations import bind_reserve
 from poweron_services.roles.claims import Assignment
@@ -376,7 +377,10 @@ class Worker:
             self._slots.release()
 
     def _deadline_passed(self, workflow: Workflow) -> None:
-        event = DeadlinePassed(round=workflow.current.number, due_ms=workflow.current.due_ms)
+        """Record that the time of the round, or of its budget question, is over."""
+        event: WorkflowEvent = DeadlinePassed(round=workflow.current.number, due_ms=workflow.current.due_ms)
+        if workflow.asks_for_budget:
+            event = budget_expired(workflow)
         self._put("reviewer", workflow, [event])
 
     def _put_reservation(self, workflow: Workflow, event: CallReserved) -> tuple[str, Appended]:

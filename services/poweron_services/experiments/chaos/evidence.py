@@ -6,16 +6,18 @@ A new reader reads the log again from beginning to end.
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from poweron_events.codec import Undecodable, read_record
 from poweron_events.envelope import Recorded, idempotency_key
+from poweron_events.event import Event
 from poweron_events.fold.evolve import evolve
 from poweron_events.fold.state import Ending, Workflow
 from poweron_events.log import Record
 from poweron_events.request import (
     CancellationRequested,
     RequestApproval,
+    RequestBudget,
     RequestCancellation,
     RequestIdentity,
     RequestPause,
@@ -30,7 +32,7 @@ from poweron_events.round_events import RoundCancelled, RoundCompleted, RoundFai
 from poweron_events.step_events import ActionCompleted, ActionStarted, EffectClass
 from poweron_events.stream import Request, WorkflowEvent
 
-RequestKind = Literal["workflow", "round", "cancellation", "approval", "pause", "resume"]
+RequestKind = Literal["workflow", "round", "cancellation", "approval", "budget", "pause", "resume"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,21 +44,20 @@ class SentRequest:
     kind: RequestKind
 
 
+KINDS: Final[Mapping[type[Event], RequestKind]] = {
+    RequestWorkflow: "workflow",
+    RequestRound: "round",
+    RequestCancellation: "cancellation",
+    RequestApproval: "approval",
+    RequestBudget: "budget",
+    RequestPause: "pause",
+    RequestResume: "resume",
+}
+
+
 def kind_of(request: Request) -> RequestKind:
     """Return the kind of a request."""
-    match request:
-        case RequestWorkflow():
-            return "workflow"
-        case RequestRound():
-            return "round"
-        case RequestCancellation():
-            return "cancellation"
-        case RequestApproval():
-            return "approval"
-        case RequestPause():
-            return "pause"
-        case RequestResume():
-            return "resume"
+    return KINDS[type(request)]
 
 
 @dataclass(slots=True)

@@ -9,8 +9,8 @@ from typing import NamedTuple, cast
 import structlog
 
 from poweron_events import topics
-from poweron_events.codec import encode, sha256
-from poweron_events.envelope import Cause, Envelope, envelop, rfc3339, source
+from poweron_events.codec import KnownRecord, encode, sha256
+from poweron_events.envelope import Cause, envelop, rfc3339, source
 from poweron_events.errors import Refused
 from poweron_events.event import Role
 from poweron_events.fold.costs import failed_calls, model_calls
@@ -129,7 +129,7 @@ class EventWriter:
         self._instance = instance
         self._now_ms = now_ms
         self._traced = traced
-        self.unread: dict[bytes | None, Envelope] = {}
+        self.unread: dict[bytes | None, KnownRecord] = {}
         """The events that this process has written and not read back, by their bytes: they need not be decoded."""
 
     def write(self, role: Role, workflow: Workflow, events: Sequence[WorkflowEvent]) -> list[Written]:
@@ -158,7 +158,7 @@ class EventWriter:
             )
             value = encode(envelope)
             digest = sha256(value)
-            self.unread[value] = envelope
+            self.unread[value] = KnownRecord(envelope, digest)
             if after is not None:
                 thinks_on = type(event) not in READ_BACK_FIRST
                 after = expected(after, envelope, sha256=digest, time_ms=now_ms) if thinks_on else None

@@ -158,16 +158,17 @@ def hide_secrets(secrets: SecretRedaction) -> None:
     _hidden = secrets
 
 
-def configure(level: str = "info", file: LogFile | None = None, *watching: Processor) -> None:
+def configure(level: str = "info", file: LogFile | None = None, *watching: Processor, lasting: bool = False) -> None:
     """Write log lines of this level and above to stderr or a file, one JSON object per line.
 
     Args:
         level: the lowest level to write.
         file: the file to write to; stderr by default.
         watching: processors that receive every line before any is dropped.
+        lasting: whether the process never calls this again, so that each logger is built only once.
     """
     numeric = logging.getLevelNamesMapping()[level.upper()]
-    _configure(numeric, file, *watching)
+    _configure(numeric, file, *watching, lasting=lasting)
     logging.basicConfig(level=numeric, handlers=[_Structured()], force=True)
 
 
@@ -177,7 +178,7 @@ def configure_for_library() -> None:
         _configure(logging.WARNING, None)
 
 
-def _configure(level: int, file: LogFile | None, *watching: Processor) -> None:
+def _configure(level: int, file: LogFile | None, *watching: Processor, lasting: bool = False) -> None:
     structlog.configure(
         processors=[
             *watching,
@@ -192,7 +193,7 @@ def _configure(level: int, file: LogFile | None, *watching: Processor) -> None:
         ],
         wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=structlog.WriteLoggerFactory(cast("Any", file or _Stderr())),
-        cache_logger_on_first_use=False,
+        cache_logger_on_first_use=lasting,
     )
 
 

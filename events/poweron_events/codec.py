@@ -72,7 +72,7 @@ def dumps(value: object) -> bytes:
 
 def writable(text: str) -> str:
     """Return the text with lone surrogates, which no event can hold, replaced by `?`."""
-    return text.encode(errors="replace").decode()
+    return text if text.isascii() else text.encode(errors="replace").decode()
 
 
 def sha256(value: bytes) -> str:

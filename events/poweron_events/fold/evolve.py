@@ -100,7 +100,7 @@ def evolve(workflow: Workflow, recorded: Recorded) -> tuple[Workflow, Verdict]:
     after = _judge(workflow, recorded, event)
     if after is None:
         return superseded(workflow, recorded), "superseded"
-    if isinstance(event, WITHOUT_TURN):
+    if type(event) in WITHOUT_TURN:
         return after._replace(seq=workflow.seq + 1, last=recorded.offset), "accepted"
     return _remember(workflow, recorded, event, after), "accepted"
 

@@ -7,7 +7,7 @@ numbers and names from closed sets. The fields hold everything; the rendering is
 """
 
 import hashlib
-import secrets
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cache, cached_property
@@ -92,8 +92,8 @@ class Rendered:
 
 
 def new_fence() -> str:
-    """Return a new random delimiter."""
-    return secrets.token_hex(8)
+    """Return a new random delimiter, as `secrets.token_hex` does with four times as many calls."""
+    return os.urandom(8).hex()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

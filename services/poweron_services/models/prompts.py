@@ -10,7 +10,7 @@ import hashlib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal, Self, TypeVar
 
@@ -89,6 +89,12 @@ class Rendered:
 
     def __str__(self) -> str:
         return f"{self.instructions}\n{self.data}"
+
+    def __bytes__(self) -> bytes:
+        return b"%b\n%b" % (_encoded(self.instructions), self.data.encode())
+
+
+_encoded = lru_cache(str.encode)
 
 
 def new_fence() -> str:

@@ -2,6 +2,7 @@
 
 import hashlib
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from poweron_events.event import CATALOGUE, Event, Role
@@ -98,6 +99,18 @@ def source(role: Role, instance: str) -> str:
 def rfc3339(moment: datetime) -> str:
     """Format a UTC time with milliseconds: `2026-11-21T00:00:01.000Z`."""
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def rfc3339_of(time_ms: int) -> str:
+    """Format milliseconds since 1970 in the same way."""
+    seconds, milliseconds = divmod(time_ms, 1000)
+    return f"{_rfc3339_second(seconds)}.{milliseconds:03}Z"
+
+
+@lru_cache(maxsize=1)
+def _rfc3339_second(seconds: int) -> str:
+    """Format seconds since 1970; a process writes many events within one of them."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 def envelop(

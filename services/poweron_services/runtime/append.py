@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
 from functools import partial
 from typing import NamedTuple, cast
 
@@ -10,7 +9,7 @@ import structlog
 
 from poweron_events import topics
 from poweron_events.codec import KnownRecord, encode, sha256
-from poweron_events.envelope import Cause, envelop, rfc3339, source
+from poweron_events.envelope import Cause, envelop, rfc3339_of, source
 from poweron_events.errors import Refused
 from poweron_events.event import Role
 from poweron_events.fold.costs import failed_calls, model_calls
@@ -141,7 +140,7 @@ class EventWriter:
 
     def _write(self, role: Role, workflow: Workflow, events: Sequence[WorkflowEvent]) -> list[Written]:
         now_ms, result = self._now_ms(), list[Written]()
-        time = rfc3339(datetime.fromtimestamp(now_ms / 1000, UTC))
+        time = rfc3339_of(now_ms)
         cause, after = workflow.head, cast("Workflow | None", workflow)
         for event in events:
             if isinstance(event, ActionCompleted):

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from types import NoneType
 from typing import Any, Final, cast
 
 import structlog
@@ -23,6 +24,7 @@ CLIENTS: Final = frozenset({"aiokafka", "asyncpg"})
 """The libraries whose connections end when a server does; they reconnect by themselves."""
 _hidden: SecretRedaction = NO_SECRETS
 MAX_FIELD = 2_000  # characters
+WITHOUT_TEXT: Final = (int, float, NoneType)
 A_SECOND = 10  # lines of the same warning per second
 FACTS_A_SECOND = 100  # lines of the same event per second, below the level of a warning
 OUTAGE_PERIOD = 60.0  # seconds between two lines of the same outage
@@ -149,7 +151,7 @@ def _cap(_: object, __: str, line: structlog.typing.EventDict) -> structlog.typi
 
 
 def _short(value: object) -> object:
-    return value if isinstance(value, int | float | bool | None) else redacted(_hidden.redacted(str(value)))[:MAX_FIELD]
+    return value if isinstance(value, WITHOUT_TEXT) else redacted(_hidden.redacted(str(value)))[:MAX_FIELD]
 
 
 def hide_secrets(secrets: SecretRedaction) -> None:

@@ -6,7 +6,7 @@ of the built-in actions. The services implement them.
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Final, Literal, TypedDict, Unpack
+from typing import Annotated, Final, Literal, TypedDict, Unpack
 
 from pydantic import Field, TypeAdapter, ValidationError
 
@@ -130,13 +130,31 @@ class ActionSpec:
     """The parameters that code fills in from the task, and drops if the task does not ask for them."""
     digest: str = field(default="", kw_only=True)
     """For a tool of a third-party server: SHA-256 of the server's description of it."""
+    properties: JsonSchema = field(init=False, repr=False, compare=False)
+    """The JSON Schema of each parameter."""
+    parameter_names: tuple[str, ...] = field(init=False, repr=False, compare=False)
+    """All parameters by their wire names, as the catalog in a prompt shows them (P-07)."""
+    business_parameters: tuple[str, ...] = field(init=False, repr=False, compare=False)
+    """The wire names of the parameters that stage 2 may ask for."""
+    required: frozenset[str] = field(init=False, repr=False, compare=False)
+    """The wire names of the required parameters."""
 
     def __post_init__(self) -> None:
         try:
             _NAME.validate_python(self.name)
         except ValidationError as error:
             raise UnusableSchema(f"{self.name[:100]!r} is no name of an action: write it `method.name`.") from error
-        object.__setattr__(self, "parameters", self_contained(self.parameters))
+        schema = self_contained(self.parameters)
+        names = tuple(schema["properties"])
+        derived = {
+            "parameters": schema,
+            "properties": schema["properties"],
+            "parameter_names": names,
+            "business_parameters": tuple(name for name in names if name not in REFERENCES),
+            "required": frozenset(schema.get("required", ())),
+        }
+        for name, value in derived.items():
+            object.__setattr__(self, name, value)
 
     @classmethod
     def of(
@@ -144,27 +162,6 @@ class ActionSpec:
     ) -> "ActionSpec":
         """Create the spec of an action whose parameters a class describes."""
         return cls(name, parameters.model_json_schema(by_alias=True), effect_class, limit_ms, **facts)
-
-    @property
-    def properties(self) -> JsonSchema:
-        """The JSON Schema of each parameter."""
-        described: dict[str, Any] = self.parameters["properties"]
-        return described
-
-    @property
-    def parameter_names(self) -> tuple[str, ...]:
-        """All parameters by their wire names, as the catalog in a prompt shows them (P-07)."""
-        return tuple(self.properties)
-
-    @property
-    def business_parameters(self) -> tuple[str, ...]:
-        """The wire names of the parameters that stage 2 may ask for."""
-        return tuple(name for name in self.properties if name not in REFERENCES)
-
-    @property
-    def required(self) -> frozenset[str]:
-        """The wire names of the required parameters."""
-        return frozenset(self.parameters.get("required", ()))
 
     @property
     def answers(self) -> bool:

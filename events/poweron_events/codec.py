@@ -72,7 +72,7 @@ def dumps(value: object) -> bytes:
 
 def writable(text: str) -> str:
     """Return the text with lone surrogates, which no event can hold, replaced by `?`."""
-    return text.encode(errors="replace").decode()
+    return text if text.isascii() else text.encode(errors="replace").decode()
 
 
 def sha256(value: bytes) -> str:
@@ -152,6 +152,13 @@ def decode(value: bytes | None, *, key: bytes | None = None) -> Envelope:
     )
 
 
+class KnownRecord(NamedTuple):
+    """What the writer of a record knows of its value: the envelope that it encodes, and its SHA-256."""
+
+    envelope: Envelope
+    sha256: str
+
+
 def read(
     value: bytes | None,
     *,
@@ -159,7 +166,7 @@ def read(
     partition: int,
     offset: int,
     time_ms: int,
-    known: Envelope | None = None,
+    known: KnownRecord | None = None,
 ) -> Recorded:
     """Read a record of `poweron.events` as input for the fold.
 
@@ -169,22 +176,22 @@ def read(
         partition: the record's partition.
         offset: the record's offset.
         time_ms: the broker's time.
-        known: the envelope that `value` encodes, if the caller has it; `value` is then not decoded again.
+        known: what the caller knows of `value`, if it wrote it; `value` is then neither decoded nor hashed again.
 
     Raises:
         Undecodable: the record is not one of our envelopes, or its key or partition is not that of its workflow.
     """
     if key is None:
         raise Undecodable("the record has no key; it must be its workflow id")
-    envelope = decode(value) if known is None else known
+    envelope, digest = known or KnownRecord(decode(value), sha256(value or b""))
     _expect_key(key, envelope.workflow_id)
     home = topics.partition_of(key, topics.PARTITIONS)
     if partition != home:  # a reader of one partition and a reader of all would disagree about the workflow
         raise Undecodable(f"the record is in partition {partition}; those of its workflow belong in partition {home}")
-    return Recorded(envelope, partition=partition, offset=offset, time_ms=time_ms, sha256=sha256(value or b""))
+    return Recorded(envelope, partition=partition, offset=offset, time_ms=time_ms, sha256=digest)
 
 
-def read_record(record: Record, known: Envelope | None = None) -> Recorded:
+def read_record(record: Record, known: KnownRecord | None = None) -> Recorded:
     """Read a record of `poweron.events` as input for the fold; `known` and errors as in `read`."""
     value, key, partition, offset = record.value, record.key, record.partition, record.offset
     return read(value, key=key, partition=partition, offset=offset, time_ms=record.time_ms, known=known)

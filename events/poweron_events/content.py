@@ -17,7 +17,8 @@ import re
 import secrets
 import time
 from collections.abc import AsyncGenerator, Generator, Sequence
-from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager
+from functools import lru_cache
 from pathlib import Path
 
 from obstore.exceptions import BaseError, NotFoundError
@@ -45,7 +46,15 @@ _NAME = re.compile(r"[0-9a-f]{64}")
 
 def commitment(key: bytes, content: bytes) -> str:
     """Return HMAC-SHA256(workflow key, bytes) in lower-case hex."""
-    return hmac.digest(key, content, hashlib.sha256).hex()
+    code = _keyed(key).copy()
+    code.update(content)
+    return code.hexdigest()
+
+
+@lru_cache(maxsize=1_000)
+def _keyed(key: bytes) -> hmac.HMAC:
+    """Return an HMAC that has taken the key only; a copy of it takes less time than another one."""
+    return hmac.new(key, digestmod=hashlib.sha256)
 
 
 class ContentStore:
@@ -90,15 +99,20 @@ class ContentStore:
         """Store several contents of a workflow and return their commitments; like `put`."""
         for content in contents:
             _check_size(content)
-        with _erased(workflow_id):
-            key = await self._key(workflow_id)
-            names = [commitment(key, content) for content in contents]
-            for pause in (*PAUSES, None):
-                are_new = await self._place.put(workflow_id, dict(zip(names, contents, strict=True)))
-                if are_new or not await self._is_cleared_up(workflow_id):  # no clean-up removes what is new
-                    return names
-                if pause is not None:
-                    await asyncio.sleep(pause)
+        try:
+            return await self._put_all(workflow_id, contents)
+        except (BaseError, OSError) as error:
+            raise _translation(error, _erased(workflow_id)) from error
+
+    async def _put_all(self, workflow_id: str, contents: Sequence[bytes]) -> Sequence[str]:
+        key = await self._key(workflow_id)
+        names = [commitment(key, content) for content in contents]
+        for pause in (*PAUSES, None):
+            are_new = await self._place.put(workflow_id, dict(zip(names, contents, strict=True)))
+            if are_new or not await self._is_cleared_up(workflow_id):  # no clean-up removes what is new
+                return names
+            if pause is not None:
+                await asyncio.sleep(pause)
         raise Unavailable(
             f"The content of workflow {workflow_id} is being cleared up", code="content_store_unavailable"
         )
@@ -199,7 +213,7 @@ class ContentStore:
     async def remember(self, workflow_id: str, kind: str, question: bytes, content: bytes) -> None:
         """Store the answer to a question, replacing an earlier answer; raises like `put`."""
         _check_size(content)
-        with _erased(workflow_id):
+        with _translated(_erased(workflow_id)):
             await self._place.replace(await self._remembered(workflow_id, kind, question), content)
 
     async def recall(self, workflow_id: str, kind: str, question: bytes) -> bytes | None:
@@ -209,7 +223,7 @@ class ContentStore:
             MissingContent: the workflow's key was erased since its last use by this process.
             Unavailable: the store cannot be reached.
         """
-        with _erased(workflow_id):
+        with _translated(_erased(workflow_id)):
             path = await self._remembered(workflow_id, kind, question)
         try:
             with _translated(path):
@@ -257,12 +271,15 @@ def _translated(missing: str) -> Generator[None, None, None]:
     """Translate the store's errors into ours."""
     try:
         yield
-    except (NotFoundError, FileNotFoundError) as error:
-        if is_missing_bucket(error):
-            raise _unavailable(error) from error
-        raise MissingContent(missing) from error
     except (BaseError, OSError) as error:
-        raise _unavailable(error) from error
+        raise _translation(error, missing) from error
+
+
+def _translation(error: Exception, missing: str) -> MissingContent | Unavailable:
+    """Return our error for one of the store's; `missing` says what is not there if the store does not have it."""
+    if isinstance(error, NotFoundError | FileNotFoundError) and not is_missing_bucket(error):
+        return MissingContent(missing)
+    return _unavailable(error)
 
 
 def _unavailable(error: Exception) -> Unavailable:
@@ -282,8 +299,8 @@ def _check_size(content: bytes) -> None:
         )
 
 
-def _erased(workflow_id: str) -> AbstractContextManager[None]:
-    return _translated(f"The content of workflow {workflow_id} was erased")
+def _erased(workflow_id: str) -> str:
+    return f"The content of workflow {workflow_id} was erased"
 
 
 def _path(workflow_id: str, name: str) -> str:

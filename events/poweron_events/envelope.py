@@ -2,7 +2,8 @@
 
 import hashlib
 from datetime import UTC, datetime
-from typing import NamedTuple
+from functools import lru_cache
+from typing import Final, NamedTuple
 
 from poweron_events.event import CATALOGUE, Event, Role
 from poweron_events.request import NAMESPACE, RequestIdentity
@@ -11,6 +12,7 @@ from poweron_events.stream import WorkflowEvent
 
 SPECVERSION = "1.0"
 CONTENT_TYPE = "application/json"
+_NAMESPACE_BYTES: Final = NAMESPACE.bytes
 
 
 class Cause(NamedTuple):
@@ -62,13 +64,12 @@ def slot(event: Event) -> str:
     An event written by intake carries the request's source and id instead of the try (E-04), a reservation or a budget
     question its number; the kind of a rejected answer includes its stage.
     """
-    fields = event.__dict__  # faster than attribute access, since many events lack some of these
-    request: RequestIdentity | None = fields.get("request")
-    number = fields.get("try_") or fields.get("reservation") or fields.get("question", 0)
+    field = event.__dict__.get  # faster than attribute access, since many events lack some of these
+    request: RequestIdentity | None = field("request")
+    number = field("try_") or field("reservation") or field("question", 0)
     last = number if request is None else f"{request.source}|{request.id}"
-    places = [fields.get(name, 0) for name in ("round", "task", "attempt", "step")]
     kind = f"{event.TYPE}|{event.stage}" if isinstance(event, AnswerRejected) else event.TYPE
-    return "|".join(map(str, [*places, kind, last]))
+    return f"{field('round', 0)}|{field('task', 0)}|{field('attempt', 0)}|{field('step', 0)}|{kind}|{last}"
 
 
 def event_id(workflow_id: str, event: Event) -> str:
@@ -86,7 +87,7 @@ def idempotency_key(workflow_id: str, place: tuple[int, int, int, int]) -> str:
 
 def _uuid5(name: str) -> str:
     """Return `uuid.uuid5` of a name as text, in a quarter of the time, since no UUID object is created."""
-    digest = hashlib.sha1(NAMESPACE.bytes + name.encode(), usedforsecurity=False).hexdigest()
+    digest = hashlib.sha1(_NAMESPACE_BYTES + name.encode(), usedforsecurity=False).hexdigest()
     variant = "89ab"[int(digest[16], 16) & 3]
     return f"{digest[:8]}-{digest[8:12]}-5{digest[13:16]}-{variant}{digest[17:20]}-{digest[20:32]}"
 
@@ -99,6 +100,18 @@ def source(role: Role, instance: str) -> str:
 def rfc3339(moment: datetime) -> str:
     """Format a UTC time with milliseconds: `2026-11-21T00:00:01.000Z`."""
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def rfc3339_of(time_ms: int) -> str:
+    """Format milliseconds since 1970 in the same way."""
+    seconds, milliseconds = divmod(time_ms, 1000)
+    return f"{_rfc3339_second(seconds)}.{milliseconds:03}Z"
+
+
+@lru_cache(maxsize=1)
+def _rfc3339_second(seconds: int) -> str:
+    """Format seconds since 1970; a process writes many events within one of them."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 def envelop(

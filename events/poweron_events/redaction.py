@@ -15,4 +15,6 @@ _QUERY: Final = re.compile(r"(://|(?<=\s)/)([^\s?#'\"<>]*)[?#][^\s'\"<>]*")
 
 def redacted(text: str) -> str:
     """Return the text without user info, query and fragment in any URL, or path of a URL, within it."""
+    if "/" not in text:  # as in most texts: every pattern needs one
+        return text
     return _QUERY.sub(r"\1\2", _USER_INFO.sub("", _UNCLEAR.sub(HIDDEN, text)))

@@ -112,13 +112,13 @@ async def retry(
         backoff: the pauses, by default up to 5 s.
         needed: called before each try; returns whether the result is still needed.
     """
-    tries, outage = 0, Outage()
+    tries, outage = 0, None
     while needed is None or needed():
         tries += 1
         try:
             return await attempt()
         except on as error:
-            backoff = backoff or Backoff()
+            backoff, outage = backoff or Backoff(), outage or Outage()
             pause = max(backoff.next(), _asked_pause(error))
             failed(Failure(error, tries, pause))
             outage.failed(error)

@@ -12,7 +12,7 @@ from strategies import json_objects, json_values, models
 
 from builders import At, Told, planned, requested, typical
 from poweron_events import codec
-from poweron_events.codec import Undecodable, decode, dumps, encode, read, read_record
+from poweron_events.codec import KnownRecord, Undecodable, decode, dumps, encode, read, read_record
 from poweron_events.envelope import Cause, Envelope, envelop
 from poweron_events.errors import Refused
 from poweron_events.event import CATALOGUE, MAX_DEPTH, Event
@@ -74,7 +74,7 @@ def test_what_its_writer_reads_back_is_what_anyone_reads(event_class: type[Event
     written = enveloped(generated.draw(models(event_class)), generated.draw(st.one_of(st.none(), causes)))
     back = Record("poweron.events", HOME, 41, 1_000, WORKFLOW.encode(), encode(written), {})
 
-    assert read_record(back, written) == read_record(back)
+    assert read_record(back, KnownRecord(written, codec.sha256(encode(written)))) == read_record(back)
 
 
 @pytest.mark.req("E-12")
@@ -266,7 +266,14 @@ def test_a_record_under_another_key_is_undecodable() -> None:
     with pytest.raises(Undecodable, match="is not its workflow id"):
         read(record(), key=b"\xff" * 1_000_000, partition=0, offset=0, time_ms=0)
     with pytest.raises(Undecodable, match="is not its workflow id"):
-        read(record(), key=other, partition=0, offset=0, time_ms=0, known=decode(record()))
+        read(
+            record(),
+            key=other,
+            partition=0,
+            offset=0,
+            time_ms=0,
+            known=KnownRecord(decode(record()), codec.sha256(record())),
+        )
 
 
 @pytest.mark.req("X-06")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from strategies import workflow_events
 
 from builders import At, cancellation, completed, follow_up, identity, planned, refused, requested, reviewed
-from poweron_events.envelope import Cause, envelop, event_id, idempotency_key, rfc3339, slot, source
+from poweron_events.envelope import Cause, envelop, event_id, idempotency_key, rfc3339, rfc3339_of, slot, source
 from poweron_events.request import NAMESPACE, RequestIdentity, workflow_id
 from poweron_events.stream import WorkflowEvent
 
@@ -103,6 +103,7 @@ def test_an_envelope_names_its_writer_and_its_workflow() -> None:
 @pytest.mark.req("E-12")
 def test_times_are_utc_with_milliseconds() -> None:
     assert rfc3339(datetime(2026, 11, 21, 0, 0, 1, tzinfo=UTC)) == "2026-11-21T00:00:01.000Z"
+    assert rfc3339_of(1_795_219_201_999) == "2026-11-21T00:00:01.999Z"
     there = timezone(timedelta(hours=2))
     assert rfc3339(datetime(2026, 11, 21, 2, 0, 1, 999_999, tzinfo=there)) == "2026-11-21T00:00:01.999Z"
 

@@ -12,7 +12,7 @@ from typing import Any, Final, assert_never
 
 from poweron_events.codes import Code
 from poweron_events.envelope import Recorded
-from poweron_events.event import CATALOGUE, StepEvent
+from poweron_events.event import CATALOGUE, StepEvent, TaskEvent
 from poweron_events.fold.costs import charges, reserve
 from poweron_events.fold.history import message, with_message
 from poweron_events.fold.state import (
@@ -110,7 +110,7 @@ def evolve(workflow: Workflow, recorded: Recorded) -> tuple[Workflow, Verdict]:
     after = _judge(workflow, recorded, event)
     if after is None:
         return superseded(workflow, recorded), "superseded"
-    if isinstance(event, WITHOUT_TURN):
+    if type(event) in WITHOUT_TURN:
         return after._replace(seq=workflow.seq + 1, last=recorded.offset), "accepted"
     return _remember(workflow, recorded, event, after), "accepted"
 
@@ -144,6 +144,8 @@ def _remember(before: Workflow, recorded: Recorded, event: WorkflowEvent, after:
 def _judge(workflow: Workflow, recorded: Recorded, event: WorkflowEvent) -> Workflow | None:
     """Return the workflow after an accepted event; None if the event is superseded."""
     match event:
+        case TaskEvent():  # most events: they are compared with one class instead of several
+            return _judge_in_round(workflow, recorded, event)
         case RequestRefused() | DocumentErased():
             return workflow
         case WorkflowRequested():
@@ -152,8 +154,6 @@ def _judge(workflow: Workflow, recorded: Recorded, event: WorkflowEvent) -> Work
             follows = workflow.phase == "ended" and event.round == len(workflow.openings) + 1
             return _open(workflow, recorded, event) if follows else None
         case _:
-            if not workflow.is_open or event.round != workflow.current.number:
-                return None
             return _judge_in_round(workflow, recorded, event)
 
 
@@ -204,6 +204,8 @@ InRound = (
 
 
 def _judge_in_round(workflow: Workflow, recorded: Recorded, event: InRound) -> Workflow | None:  # noqa: PLR0911 - one case per event
+    if not workflow.is_open or event.round != workflow.current.number:
+        return None
     match event:
         case CallReserved():
             return reserve(workflow, event)
@@ -234,6 +236,8 @@ def _caused(workflow: Workflow, recorded: Recorded) -> bool:
 
 def _judge_turn(workflow: Workflow, recorded: Recorded, event: Turn) -> Workflow | None:  # noqa: PLR0911 - one case per event
     match event:
+        case TaskEvent():  # most events, as above
+            return _judge_task(workflow, recorded, event) if _is_here(workflow, event) else None
         case AnswerRejected():
             return _answer_rejected(workflow, event)
         case StageFailed():
@@ -249,7 +253,7 @@ def _judge_turn(workflow: Workflow, recorded: Recorded, event: Turn) -> Workflow
         case TasksPlanned():
             return _planned(workflow, recorded, event)
         case _:
-            return _judge_task(workflow, recorded, event) if _is_here(workflow, event) else None
+            assert_never(event)
 
 
 def _is_here(workflow: Workflow, event: InTask) -> bool:

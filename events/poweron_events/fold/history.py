@@ -59,23 +59,22 @@ def message(before: Workflow, recorded: Recorded, after: Workflow) -> ChatMessag
     """
     event = recorded.envelope.event
     match event:
-        case WorkflowRequested() | RoundRequested():
-            return _opened(before, recorded, event)
+        case ParametersSet() | ActionStarted() | ActionCompleted():  # the events of every step first: most are these
+            return None
         case ActionSelected() | SelectionRejected():
             return None if before.task.announced else _task_started(before, recorded)
         case ObservationRecorded():
             return _step_done(before, recorded, event)
         case RefinementDecided():
             return _step_judged(before, event)
+        case WorkflowRequested() | RoundRequested():
+            return _opened(before, recorded, event)
         case TaskReviewed():
             return _task_ended(before, recorded, event, after)
         case RoundCompleted() | RoundFailed() | RoundCancelled():
             return _round_ended(before, recorded, event)
         case (
-            ParametersSet()  # those of every step first: most events are compared with few classes
-            | ActionStarted()
-            | ActionCompleted()
-            | None
+            None
             | CancellationRequested()
             | RoundPaused()
             | RoundResumed()

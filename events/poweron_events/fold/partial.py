@@ -8,6 +8,7 @@ That is only a guess: the log alone decides what is accepted, and when.
 """
 
 from dataclasses import dataclass
+from typing import Final
 
 from poweron_events.envelope import Cause, Envelope, Recorded
 from poweron_events.fold.evolve import evolve
@@ -46,6 +47,9 @@ def judge_opening(stub: Stub | None, recorded: Recorded) -> tuple[Workflow, Verd
     return evolve(stub.before(len(stub.openings) + 1), recorded)
 
 
+OPENINGS: Final = (WorkflowRequested, RoundRequested)
+
+
 class PartialFold:
     """The workflows of one partition that a reader holds, by id."""
 
@@ -54,7 +58,7 @@ class PartialFold:
 
     def must_look_up(self, recorded: Recorded) -> bool:
         """Return whether the record opens a workflow that is not held, so that its stub must be read from Postgres."""
-        opens = isinstance(recorded.envelope.event, WorkflowRequested | RoundRequested)
+        opens = type(recorded.envelope.event) in OPENINGS
         return opens and recorded.envelope.workflow_id not in self.workflows
 
     def apply(self, recorded: Recorded, stub: Stub | None = None) -> Verdict | None:

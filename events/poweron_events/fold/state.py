@@ -7,7 +7,7 @@ has steps, a step has one action; only the open round is kept in full.
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Literal, NamedTuple, TypedDict
+from typing import Any, Literal, NamedTuple, TypedDict, TypeVar
 
 from poweron_events.codec import dumps, sha256
 from poweron_events.codes import Code
@@ -61,6 +61,23 @@ Opening = WorkflowRequested | RoundRequested
 Rejection = AnswerRejected | SelectionRejected | ParametersRejected
 """A model's answer that could not be used."""
 MAX_REFUSALS = 2  # per model; after the refusals of the last model, code decides or the task is reviewed
+
+
+Fields = TypeVar("Fields", bound=tuple[Any, ...])
+
+
+def quick_replace(named_tuple: type[Fields]) -> type[Fields]:
+    """Let a named tuple replace few of many fields: its own `_replace` looks for each field among the changes."""
+    places = {name: place for place, name in enumerate(named_tuple._fields)}  # type: ignore[attr-defined] # a named tuple
+
+    def replaced(self: Fields, /, **changes: object) -> Fields:
+        values = [*self]
+        for name, value in changes.items():
+            values[places[name]] = value
+        return tuple.__new__(named_tuple, values)
+
+    named_tuple._replace = replaced  # type: ignore[attr-defined] # as above
+    return named_tuple
 
 
 class ChatMessage(Model):
@@ -148,6 +165,7 @@ class Reservation(NamedTuple):
     most: Used
 
 
+@quick_replace
 class Step(NamedTuple):
     """One iteration of the loop."""
 
@@ -165,6 +183,7 @@ class Step(NamedTuple):
     used: Used = Used()
 
 
+@quick_replace
 class Task(NamedTuple):
     """The current task. `actions`, `retries`, `waited_ms`, `used` and `progress` count over all its attempts."""
 
@@ -215,6 +234,7 @@ class Grant(NamedTuple):
     cost_nano_usd: int
 
 
+@quick_replace
 class Round(NamedTuple):
     """The open round, or the last one that ended.
 
@@ -270,6 +290,7 @@ class Round(NamedTuple):
         return self.opened_ms + self.opening.deadline_ms + self.waited_ms
 
 
+@quick_replace
 class Workflow(NamedTuple):
     """The state of a workflow after its events so far. `openings` holds the offset of each round's opening."""
 

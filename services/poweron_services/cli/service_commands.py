@@ -75,7 +75,7 @@ def serve(
     Plays all roles unless --role names some. Any number of these processes share the work.
     """
     settings = Settings()
-    telemetry.configure(settings.log_level)
+    telemetry.configure(settings.log_level, lasting=True)
     hide_configured_secrets(settings)
     if settings.deprecated is not None:
         log.warning("setting_deprecated", advice=settings.deprecated)

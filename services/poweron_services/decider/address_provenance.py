@@ -179,11 +179,15 @@ _SCHEME: Final = re.compile(r"(?i)[a-z][a-z0-9+.-]{1,30}://")
 _DRIVE: Final = re.compile(r"[A-Za-z]:[\\/]")
 
 
+_MAY_HOLD_PLACES: Final = (str, list, dict)
+
+
 def places(parameters: Mapping[str, JsonValue], spec: ActionSpec) -> tuple[Place, ...]:
     """The addresses and paths in the parameters, each once, except values that the schema itself offers."""
     result = (
         Place(kind, name, text)
         for name, value in parameters.items()
+        if value and isinstance(value, _MAY_HOLD_PLACES)
         for kind, text in _find(spec.properties.get(name, True), value, name)
     )
     return tuple(dict.fromkeys(result))

@@ -140,16 +140,24 @@ def review_schema(criteria: int, *, was_read: bool) -> Schema:
 
 
 def _selection(workflow: Workflow, spec: ActionSpec, references: Schema | None) -> Schema:
+    least = int("documentList" in spec.required)
+    documents = _list(references, least=least, most=MAX_REFERENCES) if references else _nothing()
+    selection = _selection_of_any(workflow.current.opening.connections, spec)
+    return {**selection, "properties": {**selection["properties"], "requiredInputDocuments": documents}}
+
+
+@lru_cache(maxsize=256)
+def _selection_of_any(connections: tuple[str, ...], spec: ActionSpec) -> Schema:
+    """A selection of the action whose documents are still to be listed."""
     needs_documents = "documentList" in spec.required
-    documents = _list(references, least=int(needs_documents), most=MAX_REFERENCES) if references else _nothing()
     optional = ["learnings", "parametersContext", "parametersSchema"]
     return _object(
         {
             "action": {"enum": [spec.name]},
             "actionObjective": _text(4_000),
             "learnings": _list(_text(None, least=0), most=MAX_LEARNINGS),
-            "requiredInputDocuments": documents,
-            "requiredConnection": _connection(workflow, spec),
+            "requiredInputDocuments": _nothing(),
+            "requiredConnection": _connection(connections, spec),
             "parametersContext": _text(8_000, least=0),
             "parametersSchema": _stage_fields(spec),
         },
@@ -182,10 +190,9 @@ def _parameters(fields: Sequence[SchemaField], spec: ActionSpec) -> Schema:
     return _object(values, optional=[field.name for field in known if not field.required])
 
 
-def _connection(workflow: Workflow, spec: ActionSpec) -> Schema:
+def _connection(connections: tuple[str, ...], spec: ActionSpec) -> Schema:
     """One of the labels that the action takes; an action that takes none may name any, which has no effect."""
-    takes = CONNECTION in spec.parameter_names
-    known = usable_connections(workflow, spec) if takes else workflow.current.opening.connections
+    known = usable_connections(connections, spec) if CONNECTION in spec.parameter_names else connections
     labels: Schema = {"enum": list(known)}
     if CONNECTION in spec.required:
         return labels

@@ -151,9 +151,22 @@ def _check(spec: ActionSpec, content: bytes) -> None:
     compiled, values = _compile(spec), orjson.loads(content)
     if count_values(values) * compiled.value_count > MAX_COST:
         raise Unfit(f"The parameters of {spec.name} have more values than can be checked.")
+    if _fits(spec, values):
+        return
     errors = compiled.checker.iter_errors(values)
     if messages := list(islice((message for error in errors for message in problems(error)), MAX_PROBLEMS)):
         raise Unfit(f"The parameters do not fit {spec.name}: {'; '.join(dict.fromkeys(messages))[:MAX_REASON]}.")
+
+
+def _fits(spec: ActionSpec, values: Mapping[str, JsonValue]) -> bool:
+    """Return whether the values fit: each by the checker of its parameter, and their names by that of the rest.
+
+    A check of all values at once makes a new checker for each of them.
+    """
+    known = (name for name in values if name in spec.properties)
+    return _compile(spec).names_checker.is_valid(values) and all(
+        _checker_of(spec, name).is_valid(values[name]) for name in known
+    )
 
 
 _check_remembered = lru_cache(maxsize=256)(_check)
@@ -165,6 +178,8 @@ class _Compiled:
     """The parts of a schema that every check of an action's parameters needs."""
 
     checker: Validator
+    names_checker: Validator
+    """Checks everything except the value of each parameter by itself."""
     value_count: int
     defaults: Mapping[str, JsonValue]  # the schema's own, as far as they fit
 
@@ -173,7 +188,9 @@ class _Compiled:
 def _compile(spec: ActionSpec) -> _Compiled:
     schemas = {name: schema for name, schema in spec.properties.items() if isinstance(schema, dict)}
     defaults = {name: schema["default"] for name, schema in schemas.items() if "default" in schema}
-    return _Compiled(_checker(spec.parameters), count_values(dict(spec.parameters)), _fitting(defaults, spec))
+    any_values = {**spec.parameters, "properties": dict.fromkeys(spec.properties, True)}
+    value_count = count_values(dict(spec.parameters))
+    return _Compiled(_checker(spec.parameters), _checker(any_values), value_count, _fitting(defaults, spec))
 
 
 def _fitting(defaults: Mapping[str, JsonValue], spec: ActionSpec) -> dict[str, JsonValue]:
@@ -221,8 +238,14 @@ def _unique_items(_: Validator, unique: bool, instance: Any, __: Any) -> Iterato
         yield ValidationError("an entry comes twice")
 
 
+def _type(checker: Validator, types: Any, instance: Any, schema: Any) -> Iterator[ValidationError] | None:
+    """Answer at once if the schema names one type and the value has it, as nearly always."""
+    fits = isinstance(types, str) and checker.is_type(instance, types)
+    return None if fits else Draft202012Validator.VALIDATORS["type"](checker, types, instance, schema)
+
+
 _Checker: Final[Any] = extend(  # type: ignore[no-untyped-call] # its stubs name no types
-    Draft202012Validator, {"pattern": _pattern, "uniqueItems": _unique_items}
+    Draft202012Validator, {"pattern": _pattern, "type": _type, "uniqueItems": _unique_items}
 )
 
 

@@ -68,13 +68,13 @@ def plannable_actions(workflow: Workflow, catalog: Mapping[str, ActionSpec]) -> 
 
 def _is_connected(workflow: Workflow, spec: ActionSpec) -> bool:
     """Return whether the workflow has a connection that the action can use, if it needs one."""
-    return CONNECTION not in spec.required or bool(usable_connections(workflow, spec))
+    return CONNECTION not in spec.required or bool(usable_connections(workflow.current.opening.connections, spec))
 
 
-def usable_connections(workflow: Workflow, spec: ActionSpec) -> tuple[str, ...]:
-    """The connections of the round that the action accepts."""
+def usable_connections(connections: tuple[str, ...], spec: ActionSpec) -> tuple[str, ...]:
+    """Those of a round's connections that the action accepts."""
     labels = choices(spec.properties.get(CONNECTION))
-    return tuple(label for label in workflow.current.opening.connections if not labels or label in labels)
+    return tuple(label for label in connections if not labels or label in labels)
 
 
 def matches(action: str, patterns: Collection[str]) -> bool:
@@ -157,7 +157,8 @@ def check_connection(connection: str | None, workflow: Workflow, spec: ActionSpe
         NotAllowed: lists the known connections.
     """
     takes = CONNECTION in spec.parameter_names
-    known = usable_connections(workflow, spec) if takes else workflow.current.opening.connections
+    connections = workflow.current.opening.connections
+    known = usable_connections(connections, spec) if takes else connections
     if connection is None and CONNECTION in spec.required:
         raise NotAllowed(
             f"{spec.name} needs a connection, known are {', '.join(known) or 'none'}; name it in requiredConnection.",

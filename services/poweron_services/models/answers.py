@@ -1,7 +1,7 @@
 """The answers that each stage expects, parsed strictly where it matters and leniently where it is harmless."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated, Any, Final, Generic, Literal, TypeVar
@@ -202,9 +202,10 @@ def _code(error: ValidationError | RecursionError) -> Code | None:
     return "field_not_allowed" if "field_not_allowed" in kinds else None
 
 
-def _required_fields(answer: type[Model]) -> Iterable[str]:
+@lru_cache
+def _required_fields(answer: type[Model]) -> tuple[str, ...]:
     """Return the keys that identify an object as this answer."""
-    return (field.alias or name for name, field in answer.model_fields.items() if field.is_required())
+    return tuple(field.alias or name for name, field in answer.model_fields.items() if field.is_required())
 
 
 def echo(answer: Mapping[str, Any], instructions: str) -> tuple[str, str] | None:

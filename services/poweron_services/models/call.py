@@ -220,7 +220,7 @@ class Caller:
 
     async def _call(self, workflow: Workflow, prompt: Prompt, calls: Sequence[ModelCall]) -> Called:
         call_tries, completion = await self._complete(workflow, prompt, calls)
-        prompt_bytes = str(call_tries.prompt.render()).encode() if completion.sent is None else completion.sent
+        prompt_bytes = bytes(call_tries.prompt.render()) if completion.sent is None else completion.sent
         answer = writable(completion.text)
         call = partial(
             ModelCall,

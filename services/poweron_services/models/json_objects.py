@@ -20,6 +20,7 @@ MAX_OBJECTS = 20  # in one text
 
 _STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*+"', re.DOTALL)
 _CONTROL: Final = re.compile(r"[\x00-\x1f]")
+_KEY_END: Final = re.compile(r'"\s*:')
 _BEGINNING: Final = re.compile(r"\{\s*[\"}]")
 """The beginning of an object; a brace before anything else is prose."""
 
@@ -64,8 +65,16 @@ def _plain(text: str) -> dict[str, Any]:
         value = value[0]
     if not isinstance(value, dict):
         raise NoObject(f"The answer must be one JSON object, not {type(value).__name__}.")
-    _DECODER.decode(text)
+    if len(_KEY_END.findall(text)) != _count_keys(value):  # a key occurs twice, or a text within looks like one
+        _DECODER.decode(text)
     return value
+
+
+def _count_keys(value: Any) -> int:
+    """Return the number of keys of all objects within a value."""
+    if isinstance(value, dict):
+        return len(value) + sum(map(_count_keys, value.values()))
+    return sum(map(_count_keys, value)) if isinstance(value, list) else 0
 
 
 def _within(text: str, cause: orjson.JSONDecodeError) -> list[dict[str, Any]]:

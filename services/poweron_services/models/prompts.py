@@ -7,10 +7,10 @@ numbers and names from closed sets. The fields hold everything; the rendering is
 """
 
 import hashlib
-import secrets
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal, Self, TypeVar
 
@@ -90,10 +90,16 @@ class Rendered:
     def __str__(self) -> str:
         return f"{self.instructions}\n{self.data}"
 
+    def __bytes__(self) -> bytes:
+        return b"%b\n%b" % (_encoded(self.instructions), self.data.encode())
+
+
+_encoded = lru_cache(str.encode)
+
 
 def new_fence() -> str:
-    """Return a new random delimiter."""
-    return secrets.token_hex(8)
+    """Return a new random delimiter, as `secrets.token_hex` does with four times as many calls."""
+    return os.urandom(8).hex()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,15 +2,14 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
 from functools import partial
 from typing import NamedTuple, cast
 
 import structlog
 
 from poweron_events import topics
-from poweron_events.codec import encode, sha256
-from poweron_events.envelope import Cause, Envelope, envelop, rfc3339, source
+from poweron_events.codec import KnownRecord, encode, sha256
+from poweron_events.envelope import Cause, envelop, rfc3339_of, source
 from poweron_events.errors import Refused
 from poweron_events.event import Role
 from poweron_events.fold.costs import failed_calls, model_calls
@@ -129,7 +128,7 @@ class EventWriter:
         self._instance = instance
         self._now_ms = now_ms
         self._traced = traced
-        self.unread: dict[bytes | None, Envelope] = {}
+        self.unread: dict[bytes | None, KnownRecord] = {}
         """The events that this process has written and not read back, by their bytes: they need not be decoded."""
 
     def write(self, role: Role, workflow: Workflow, events: Sequence[WorkflowEvent]) -> list[Written]:
@@ -141,7 +140,7 @@ class EventWriter:
 
     def _write(self, role: Role, workflow: Workflow, events: Sequence[WorkflowEvent]) -> list[Written]:
         now_ms, result = self._now_ms(), list[Written]()
-        time = rfc3339(datetime.fromtimestamp(now_ms / 1000, UTC))
+        time = rfc3339_of(now_ms)
         cause, after = workflow.head, cast("Workflow | None", workflow)
         for event in events:
             if isinstance(event, ActionCompleted):
@@ -158,7 +157,7 @@ class EventWriter:
             )
             value = encode(envelope)
             digest = sha256(value)
-            self.unread[value] = envelope
+            self.unread[value] = KnownRecord(envelope, digest)
             if after is not None:
                 thinks_on = type(event) not in READ_BACK_FIRST
                 after = expected(after, envelope, sha256=digest, time_ms=now_ms) if thinks_on else None

@@ -16,8 +16,8 @@ from typing import NamedTuple, Protocol
 import structlog
 
 from poweron_events import topics
-from poweron_events.codec import Undecodable, read_record
-from poweron_events.envelope import Envelope, Recorded
+from poweron_events.codec import KnownRecord, Undecodable, read_record
+from poweron_events.envelope import Recorded
 from poweron_events.errors import PowerOnError, Unavailable
 from poweron_events.fold.partial import PartialFold, Stub
 from poweron_events.fold.state import Verdict, Workflow
@@ -130,7 +130,7 @@ class HeldPartitions:
         snapshots: Snapshots,
         follower: Follower,
         *,
-        written: MutableMapping[bytes | None, Envelope],
+        written: MutableMapping[bytes | None, KnownRecord],
         stops: StopRequests,
     ) -> None:
         self._log = event_log

@@ -194,7 +194,7 @@ class Worker:
         for look_up in self._held.look_ups():
             self._tasks.spawn(self._act_on_all(look_up))
         for partition in self._held.partitions.values():
-            if partition.caught_up and partition.pending:
+            if partition.pending and partition.caught_up:
                 pending, partition.pending = partition.pending, set()
                 for workflow_id in pending:
                     self._consider(partition, partition.fold.workflows.get(workflow_id))

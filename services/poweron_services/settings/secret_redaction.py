@@ -39,13 +39,13 @@ class SecretRedaction:
 
     def redacted(self, text: str) -> str:
         """Return the text without the secrets; the same object if it contains none."""
-        places = _merge(_places(text, self._texts))
+        places = _places(text, self._texts)
         return HIDDEN.join(_rests(text, places)) if places else text
 
     def redacted_bytes(self, data: bytes) -> bytes:
         """Return bytes without the secrets, in UTF-8 or UTF-16; the same object if they contain none."""
         forms = (*self._bytes, *self._wide) if b"\0" in data else self._bytes
-        places = _merge(_places(data, forms))
+        places = _places(data, forms)
         return HIDDEN.encode().join(_rests(data, places)) if places else data
 
     def redacted_in(self, value: Value) -> Value:
@@ -159,9 +159,15 @@ def _in_base64(data: bytes, before: int) -> Iterator[str]:
         yield text[first:end].decode()
 
 
-def _places(text: Any, forms: Iterable[Any]) -> Iterator[tuple[int, int]]:
-    """Yield where the forms occur in a text or in bytes; the places may overlap."""
-    for form in [form for form in forms if form in text]:
+def _places(text: Any, forms: Iterable[Any]) -> list[tuple[int, int]]:
+    """Return where the forms occur in a text or in bytes, as `_merge` does."""
+    occurring = [form for form in forms if form in text]
+    return _merge(_occurrences(text, occurring)) if occurring else []
+
+
+def _occurrences(text: Any, forms: Iterable[Any]) -> Iterator[tuple[int, int]]:
+    """Yield where the forms occur; the places may overlap."""
+    for form in forms:
         at = text.find(form)
         while at >= 0:
             yield at, at + len(form)

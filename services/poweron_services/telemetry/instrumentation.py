@@ -161,8 +161,10 @@ def model_call(stage: str, template: str) -> AbstractContextManager[SpanRecorder
     return _reported(_call_recorder(stage, template))
 
 
-def model_request(stage: str, template: str) -> AbstractContextManager[SpanRecorder]:
+def model_request(stage: str, template: str) -> AbstractContextManager[object]:
     """Record one request of a call; it has its own span only if it fails, as the call may still be answered."""
+    if _UNDER.get() is None:
+        return nullcontext()
     return _reported(_call_recorder(stage, template), only_failed=True)
 
 

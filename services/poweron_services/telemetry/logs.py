@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from types import NoneType
 from typing import Any, Final, cast
 
 import structlog
@@ -23,6 +24,7 @@ CLIENTS: Final = frozenset({"aiokafka", "asyncpg"})
 """The libraries whose connections end when a server does; they reconnect by themselves."""
 _hidden: SecretRedaction = NO_SECRETS
 MAX_FIELD = 2_000  # characters
+WITHOUT_TEXT: Final = (int, float, NoneType)
 A_SECOND = 10  # lines of the same warning per second
 FACTS_A_SECOND = 100  # lines of the same event per second, below the level of a warning
 OUTAGE_PERIOD = 60.0  # seconds between two lines of the same outage
@@ -149,7 +151,7 @@ def _cap(_: object, __: str, line: structlog.typing.EventDict) -> structlog.typi
 
 
 def _short(value: object) -> object:
-    return value if isinstance(value, int | float | bool | None) else redacted(_hidden.redacted(str(value)))[:MAX_FIELD]
+    return value if isinstance(value, WITHOUT_TEXT) else redacted(_hidden.redacted(str(value)))[:MAX_FIELD]
 
 
 def hide_secrets(secrets: SecretRedaction) -> None:
@@ -158,16 +160,17 @@ def hide_secrets(secrets: SecretRedaction) -> None:
     _hidden = secrets
 
 
-def configure(level: str = "info", file: LogFile | None = None, *watching: Processor) -> None:
+def configure(level: str = "info", file: LogFile | None = None, *watching: Processor, lasting: bool = False) -> None:
     """Write log lines of this level and above to stderr or a file, one JSON object per line.
 
     Args:
         level: the lowest level to write.
         file: the file to write to; stderr by default.
         watching: processors that receive every line before any is dropped.
+        lasting: whether the process never calls this again, so that each logger is built only once.
     """
     numeric = logging.getLevelNamesMapping()[level.upper()]
-    _configure(numeric, file, *watching)
+    _configure(numeric, file, *watching, lasting=lasting)
     logging.basicConfig(level=numeric, handlers=[_Structured()], force=True)
 
 
@@ -177,7 +180,7 @@ def configure_for_library() -> None:
         _configure(logging.WARNING, None)
 
 
-def _configure(level: int, file: LogFile | None, *watching: Processor) -> None:
+def _configure(level: int, file: LogFile | None, *watching: Processor, lasting: bool = False) -> None:
     structlog.configure(
         processors=[
             *watching,
@@ -192,7 +195,7 @@ def _configure(level: int, file: LogFile | None, *watching: Processor) -> None:
         ],
         wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=structlog.WriteLoggerFactory(cast("Any", file or _Stderr())),
-        cache_logger_on_first_use=False,
+        cache_logger_on_first_use=lasting,
     )
 
 

@@ -10,8 +10,7 @@ from structlog.testing import capture_logs
 
 from builders import Told, follow_up, requested, typical
 from poweron_events import retry
-from poweron_events.codec import decode
-from poweron_events.envelope import Envelope
+from poweron_events.codec import KnownRecord, decode, sha256
 from poweron_events.fold.state import Workflow
 from poweron_events.log import Polled
 from poweron_events.log.memory import MemoryFollower, MemoryLog
@@ -48,7 +47,7 @@ class Held:
         self.log, self.follower, self.tasks = log, follower, BackgroundTasks()
         self.gone: set[str] = set()
         self.postgres = SlowPostgres(log)
-        self.written: dict[bytes | None, Envelope] = {}
+        self.written: dict[bytes | None, KnownRecord] = {}
         self.partitions_held = HeldPartitions(
             log, self.postgres, follower, written=self.written, stops=StopRequests(log)
         )
@@ -173,7 +172,8 @@ async def test_a_look_up_that_is_answered_after_the_loss_changes_nothing(held: H
 async def test_what_was_written_but_will_not_be_read_back_here_is_forgotten(held: Held) -> None:
     here, elsewhere = Told("1").tell(requested("1")), Told("2").tell(requested("2"))
     await held.loaded()
-    held.written |= {value: decode(value) for told in (here, elsewhere) for value in told.values}
+    values = [*here.values, *elsewhere.values]
+    held.written |= {value: KnownRecord(decode(value), sha256(value)) for value in values}
     await held.log.append(EVENTS, here.messages)
     await held.until(here.id, "plan")
     assert list(held.written) == elsewhere.values

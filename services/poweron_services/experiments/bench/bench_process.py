@@ -14,7 +14,7 @@ from poweron_services.settings.config import Settings
 
 
 def main(what: str, *arguments: str) -> None:
-    telemetry.configure("warning")
+    telemetry.configure("warning", lasting=True)
     settings = Settings()
     if what == "serve":
         seconds, *roles = arguments

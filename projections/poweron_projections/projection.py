@@ -6,7 +6,7 @@ made at once, the others when the batch is done.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
@@ -59,8 +59,8 @@ class View(NamedTuple):
 class Changes(NamedTuple):
     """What to write, by table: new rows, and rows that may replace existing ones. Also the dead letters to append."""
 
-    new: Mapping[str, Sequence[Row]]
-    replacing: Mapping[str, Sequence[Row]]
+    new: Mapping[str, Collection[Row]]
+    replacing: Mapping[str, Collection[Row]]
     letters: Sequence[DeadLetter]
 
 
@@ -90,8 +90,8 @@ class Batch:
                 self.changed[table.name].setdefault(table.key_of(row), row)
 
     def changes(self) -> Changes:
-        new: dict[str, Sequence[Row]] = {RECORDS.name: compressed_rows(self.records), **self.added}
-        replacing = dict[str, Sequence[Row]]()
+        new: dict[str, Collection[Row]] = {RECORDS.name: compressed_rows(self.records), **self.added}
+        replacing = dict[str, Collection[Row]]()
         for name, rows in self.changed.items():
             new[name] = [row for row in rows.values() if row[0] in self.begun]  # the workflow is the first column
             replacing[name] = [row for row in rows.values() if row[0] not in self.begun]

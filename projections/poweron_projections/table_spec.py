@@ -4,7 +4,7 @@ The statements that write and compare rows are derived from it, so columns are l
 and once in Python. A test keeps the two consistent.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from operator import itemgetter
@@ -109,6 +109,22 @@ def _passed_as(pg_type: str) -> str:
 def columns_of(rows: Iterable[Row]) -> Sequence[Row]:
     """Transpose the rows: one tuple per column."""
     return list(zip(*rows, strict=True))
+
+
+class TransposedRows(Collection[Row]):
+    """Rows that are kept as columns, and made one at a time while they are written."""
+
+    def __init__(self, columns: Sequence[Row]) -> None:
+        self._columns = columns
+
+    def __len__(self) -> int:
+        return len(self._columns[0])
+
+    def __iter__(self) -> Iterator[Row]:
+        return zip(*self._columns, strict=True)
+
+    def __contains__(self, row: object) -> bool:
+        return any(row == mine for mine in self)
 
 
 def text(value: str) -> str:

@@ -138,7 +138,7 @@ def optional_text(value: str | None) -> str | None:
 
 def json(value: object) -> Json:
     """Encode a value of our models as the text of a `jsonb`, without the NULs that Postgres cannot store."""
-    if isinstance(value, tuple) and not value:
+    if value == ():
         return "[]"
     dumped = orjson.dumps(value, default=_plain)
     if rb"\u0000" in dumped:

@@ -69,11 +69,12 @@ class Changes(NamedTuple):
 class Batch:
     """Rows collected by table, only the newest of those that replace each other. Also the dead letters to append.
 
-    `records` holds the rows of the records, not compressed yet; `begun` holds the workflows that had no rows before:
-    all of their rows are new.
+    `records` holds the rows of the records, not compressed yet; `messages` holds the newest version of each message
+    by its workflow and `seq`; `begun` holds the workflows that had no rows before: all of their rows are new.
     """
 
     records: list[RecordRow] = field(default_factory=list)
+    messages: dict[tuple[str, int], ChatMessage] = field(default_factory=dict)
     added: defaultdict[str, list[Row]] = field(default_factory=partial(defaultdict, list))
     changed: defaultdict[str, dict[object, Row]] = field(default_factory=partial(defaultdict, dict))
     letters: list[DeadLetter] = field(default_factory=list)
@@ -93,6 +94,7 @@ class Batch:
     def changes(self) -> Changes:
         new: dict[str, Collection[Row]] = {RECORDS.name: compressed_rows(self.records), **self.added}
         replacing = dict[str, Collection[Row]]()
+        self.put(MESSAGES, [message_row(workflow_id, message) for (workflow_id, _), message in self.messages.items()])
         for name, rows in self.changed.items():
             new[name] = [row for row in rows.values() if row[0] in self.begun]  # the workflow is the first column
             replacing[name] = [row for row in rows.values() if row[0] not in self.begun]
@@ -148,7 +150,7 @@ def project(judged: Sequence[Judged], batch: Batch) -> None:
     accepted = [one for one in judged if one.verdict == "accepted"]
     batch.put(REQUESTS, [row for one in accepted for row in request_rows(one.recorded, one.before.seq)])
     in_round = [one for one in accepted if one.changes_round]
-    batch.put(MESSAGES, [message_row(one.after.id, said) for one in in_round if (said := one.message) is not None])
+    batch.messages.update(((one.after.id, said.seq), said) for one in in_round if (said := one.message) is not None)
     batch.put(DOCUMENTS, [row for one in in_round for row in document_rows(one.recorded, one.after)])
 
 

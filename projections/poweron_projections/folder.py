@@ -1,19 +1,21 @@
 """Fold records into rows without a database: records advance the open workflows.
 
 `LocalFolder` folds in the calling process, `ChildFolder` in a child process, which takes a share of the partitions
-when a whole log is folded. A child reads questions from its standard input and writes answers to its standard output;
-when its parent dies, its input closes and it exits.
+when a whole log is folded. A child reads questions from a socket and writes answers to it; when its parent dies, the
+socket closes and it exits.
 """
 
 import asyncio
 import gc
 import os
 import pickle
+import signal
+import socket
 import sys
-from asyncio.subprocess import PIPE, Process
+from asyncio.subprocess import Process
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from typing import Any, Final, Protocol
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
+from typing import Any, BinaryIO, Final, Protocol
 
 from poweron_events.codec import Undecodable
 from poweron_events.errors import Unavailable
@@ -32,7 +34,7 @@ from poweron_projections.projection import (
     read,
     settle,
 )
-from poweron_projections.table_spec import Row, columns_of
+from poweron_projections.table_spec import Row, TransposedRows, columns_of
 
 AT_ONCE: Final = 100  # records folded before rows are made of them, and before other tasks get their turn
 
@@ -119,14 +121,18 @@ RECORDS_PER_PROCESS: Final = 20_000  # records that make starting a process wort
 MAX_PROCESSES: Final = 4  # Postgres does not take the rows of more any faster
 LENGTH_BYTES: Final = 8  # of the length that precedes an answer
 BUFFER_BYTES: Final = 2**20  # of an answer that may be buffered
+END_TIMEOUT: Final = 5.0  # seconds that a process may take to finish its batch
 
 
 @asynccontextmanager
 async def folders(records: int, partitions: int) -> AsyncGenerator[Sequence[Folder], None]:
     """Provide as many folders as this number of records and partitions justifies: one here, or several children."""
     count = min(_cores(), MAX_PROCESSES, partitions, records // RECORDS_PER_PROCESS)
-    async with AsyncExitStack() as stack:
-        yield [await stack.enter_async_context(child_folder()) for _ in range(count)] if count > 1 else [LocalFolder()]
+    if count < 2:
+        yield [LocalFolder()]
+        return
+    async with child_folders(count) as children:
+        yield children
 
 
 def _cores() -> int:
@@ -135,72 +141,117 @@ def _cores() -> int:
 
 
 @asynccontextmanager
-async def child_folder() -> AsyncGenerator["ChildFolder", None]:
-    """Run a process that folds, until the block ends."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-P", "-m", __name__, stdin=PIPE, stdout=PIPE, limit=BUFFER_BYTES, start_new_session=True
-    )
+async def child_folders(count: int) -> AsyncGenerator[Sequence["ChildFolder"], None]:
+    """Run this many processes that fold, until the block ends; the first one starts the others."""
+    with ExitStack() as stack:
+        ours, theirs = zip(*(map(stack.enter_context, socket.socketpair()) for _ in range(count)), strict=True)
+        command = (sys.executable, "-P", "-m", __name__, *(str(end.fileno()) for end in theirs))
+        passed = [end.fileno() for end in theirs]
+        process = await asyncio.create_subprocess_exec(*command, pass_fds=passed, start_new_session=True)
+        for end in theirs:
+            end.close()
+        try:
+            async with AsyncExitStack() as opened:
+                yield [await opened.enter_async_context(_folder_at(end)) for end in ours]
+        finally:
+            await _ended(process)
+
+
+@asynccontextmanager
+async def _folder_at(end: socket.socket) -> AsyncGenerator["ChildFolder", None]:
+    """Provide the folder at the other end of a socket; its process ends once the socket is closed."""
+    reader, writer = await asyncio.open_connection(sock=end, limit=BUFFER_BYTES)
     try:
-        yield ChildFolder(process)
+        yield ChildFolder(reader, writer)
     finally:
-        with suppress(ProcessLookupError):
-            process.kill()
-        await process.wait()
+        writer.transport.abort()
+
+
+async def _ended(process: Process) -> None:
+    """Wait for the first process, which waits for the others; kill all of them if one does not finish its batch."""
+    try:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(END_TIMEOUT):
+                await process.wait()
+    finally:
+        if process.returncode is None:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            await process.wait()
 
 
 class ChildFolder:
     """A folder in a child process."""
 
-    def __init__(self, process: Process) -> None:
-        self._process = process
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader, self._writer = reader, writer
 
     async def fold(self, records: Sequence[Record], look_up: LookUp) -> Changes:
-        unheld: set[str] = await self._ask([tuple(record) for record in records])
+        unheld: set[str] = await self._ask(columns_of(records))
         new, replacing, letters = await self._ask(await look_up(unheld) if unheld else {})
-        return Changes(_turned(new), _turned(replacing), letters)
+        return Changes(_rows(new), _rows(replacing), letters)
 
     async def _ask(self, question: object) -> Any:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
         try:
-            self._process.stdin.write(pickle.dumps(question, pickle.HIGHEST_PROTOCOL))
-            await self._process.stdin.drain()
-            length = int.from_bytes(await self._process.stdout.readexactly(LENGTH_BYTES))
-            return pickle.loads(await self._process.stdout.readexactly(length))  # noqa: S301 - from our own process
+            self._writer.write(pickle.dumps(question, pickle.HIGHEST_PROTOCOL))
+            await self._writer.drain()
+            length = int.from_bytes(await self._reader.readexactly(LENGTH_BYTES))
+            return pickle.loads(await self._reader.readexactly(length))  # noqa: S301 - from our own process
         except (OSError, asyncio.IncompleteReadError) as error:
             raise Unavailable("a process that folds has ended") from error
 
 
 def main() -> None:
-    """Fold batch after batch until the input ends."""
+    """Fold for the first of the given sockets, and start a process for each of the others.
+
+    Those are copies of this one, since importing all modules again would take a third of a second.
+    """
     gc.disable()  # reference counting frees what a batch leaves behind
+    first, *others = [socket.socket(fileno=int(number)) for number in sys.argv[1:]]
+    for place, other in enumerate(others):
+        if os.fork() == 0:
+            for unused in (first, *others[place + 1 :]):
+                unused.close()
+            _fold_for(other)
+            return
+        other.close()
+    _fold_for(first)
+    for _ in others:
+        os.wait()
+
+
+def _fold_for(parent: socket.socket) -> None:
+    """Fold batch after batch until the parent closes its end."""
     folding = Folding()
-    with suppress(EOFError):
+    with suppress(EOFError, OSError), parent, parent.makefile("rb") as questions:
         while True:
-            reads = [read(Record._make(record)) for record in _read()]
-            _write(folding.unheld(reads))
-            folding.hold(_read())
+            reads = [read(Record._make(record)) for record in zip(*_read(questions), strict=True)]
+            _write(parent, folding.unheld(reads))
+            folding.hold(_read(questions))
             batch = Batch()
             folding.take(reads, batch)
             folding.settle(batch)
             changes = batch.changes()
-            _write((_turned(changes.new), _turned(changes.replacing), changes.letters))
+            _write(parent, (_columns(changes.new), _columns(changes.replacing), changes.letters))
 
 
-def _turned(tables: Mapping[str, Sequence[Row]]) -> dict[str, Sequence[Row]]:
-    """Transpose the rows of each table, or undo it: a few long tuples travel in half the time of many rows."""
-    return {name: columns_of(rows) for name, rows in tables.items()}
+def _columns(tables: Mapping[str, Collection[Row]]) -> dict[str, Sequence[Row]]:
+    """Transpose the rows of each table: a few long tuples travel in half the time of many rows."""
+    return {name: columns_of(rows) for name, rows in tables.items() if rows}
 
 
-def _read() -> Any:
-    return pickle.load(sys.stdin.buffer)  # noqa: S301 - from the process that started this one
+def _rows(tables: Mapping[str, Sequence[Row]]) -> dict[str, Collection[Row]]:
+    return {name: TransposedRows(columns) for name, columns in tables.items()}
 
 
-def _write(answer: object) -> None:
-    told = pickle.dumps(answer, pickle.HIGHEST_PROTOCOL)
-    sys.stdout.buffer.write(len(told).to_bytes(LENGTH_BYTES))
-    sys.stdout.buffer.write(told)
-    sys.stdout.buffer.flush()
+def _read(questions: BinaryIO) -> Any:
+    return pickle.load(questions)  # noqa: S301 - from the process that started this one
+
+
+def _write(parent: socket.socket, answer: object) -> None:
+    pickled = pickle.dumps(answer, pickle.HIGHEST_PROTOCOL)
+    parent.sendall(len(pickled).to_bytes(LENGTH_BYTES))
+    parent.sendall(pickled)
 
 
 if __name__ == "__main__":

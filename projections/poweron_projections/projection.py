@@ -6,7 +6,7 @@ made at once, the others when the batch is done.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
@@ -17,7 +17,7 @@ from poweron_events.envelope import Recorded
 from poweron_events.event import StageEvent, StepEvent
 from poweron_events.fold.evolve import evolve
 from poweron_events.fold.stage_specs import AFTER_STEPS
-from poweron_events.fold.state import ChatMessage, Verdict, Workflow
+from poweron_events.fold.state import ChatMessage, Verdict, Workflow, fast_replace
 from poweron_events.log import Record
 from poweron_events.round_events import TaskReviewed
 from poweron_projections.documents import DOCUMENTS, document_rows
@@ -34,6 +34,7 @@ Read = tuple[Record, Recorded | Undecodable]
 """A record of `poweron.events`, and its event or the reason why it is not one."""
 
 
+@fast_replace
 class View(NamedTuple):
     """A workflow, and what its rows need besides its state.
 
@@ -59,8 +60,8 @@ class View(NamedTuple):
 class Changes(NamedTuple):
     """What to write, by table: new rows, and rows that may replace existing ones. Also the dead letters to append."""
 
-    new: Mapping[str, Sequence[Row]]
-    replacing: Mapping[str, Sequence[Row]]
+    new: Mapping[str, Collection[Row]]
+    replacing: Mapping[str, Collection[Row]]
     letters: Sequence[DeadLetter]
 
 
@@ -68,11 +69,12 @@ class Changes(NamedTuple):
 class Batch:
     """Rows collected by table, only the newest of those that replace each other. Also the dead letters to append.
 
-    `records` holds the rows of the records, not compressed yet; `begun` holds the workflows that had no rows before:
-    all of their rows are new.
+    `records` holds the rows of the records, not compressed yet; `messages` holds the newest version of each message
+    by its workflow and `seq`; `begun` holds the workflows that had no rows before: all of their rows are new.
     """
 
     records: list[RecordRow] = field(default_factory=list)
+    messages: dict[tuple[str, int], ChatMessage] = field(default_factory=dict)
     added: defaultdict[str, list[Row]] = field(default_factory=partial(defaultdict, list))
     changed: defaultdict[str, dict[object, Row]] = field(default_factory=partial(defaultdict, dict))
     letters: list[DeadLetter] = field(default_factory=list)
@@ -90,8 +92,9 @@ class Batch:
                 self.changed[table.name].setdefault(table.key_of(row), row)
 
     def changes(self) -> Changes:
-        new: dict[str, Sequence[Row]] = {RECORDS.name: compressed_rows(self.records), **self.added}
-        replacing = dict[str, Sequence[Row]]()
+        new: dict[str, Collection[Row]] = {RECORDS.name: compressed_rows(self.records), **self.added}
+        replacing = dict[str, Collection[Row]]()
+        self.put(MESSAGES, [message_row(workflow_id, message) for (workflow_id, _), message in self.messages.items()])
         for name, rows in self.changed.items():
             new[name] = [row for row in rows.values() if row[0] in self.begun]  # the workflow is the first column
             replacing[name] = [row for row in rows.values() if row[0] not in self.begun]
@@ -147,7 +150,7 @@ def project(judged: Sequence[Judged], batch: Batch) -> None:
     accepted = [one for one in judged if one.verdict == "accepted"]
     batch.put(REQUESTS, [row for one in accepted for row in request_rows(one.recorded, one.before.seq)])
     in_round = [one for one in accepted if one.changes_round]
-    batch.put(MESSAGES, [message_row(one.after.id, said) for one in in_round if (said := one.message) is not None])
+    batch.messages.update(((one.after.id, said.seq), said) for one in in_round if (said := one.message) is not None)
     batch.put(DOCUMENTS, [row for one in in_round for row in document_rows(one.recorded, one.after)])
 
 

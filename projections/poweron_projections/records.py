@@ -18,7 +18,7 @@ from poweron_events.envelope import Recorded
 from poweron_events.errors import Refused
 from poweron_events.fold.state import Verdict
 from poweron_events.log import Record
-from poweron_projections.table_spec import Table, Uuid, text
+from poweron_projections.table_spec import Row, Table, Uuid, text
 
 DICTIONARY_FILE: Final = "events.zstd-dictionary"
 LEVEL: Final = 1  # of 22: higher ones take three times as long to save a thirtieth
@@ -88,13 +88,13 @@ def digest(value: bytes | None) -> bytes:
     return hashlib.sha256(value or b"").digest()
 
 
-def compressed_rows(rows: Iterable[RecordRow]) -> list[RecordRow]:
+def compressed_rows(rows: Iterable[RecordRow]) -> list[Row]:
     """Return the rows with their values compressed.
 
     Compress one value right after another: other work in between would displace Zstandard's tables from the
     processor's cache.
     """
-    return [RecordRow(*row[:-1], None if row.compressed is None else compress(row.compressed)) for row in rows]
+    return [(*row[:-1], None if row.compressed is None else _compressor.compress(row.compressed)) for row in rows]
 
 
 def judged_row(record: Record, recorded: Recorded, seq: int, verdict: Verdict) -> RecordRow:

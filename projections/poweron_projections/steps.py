@@ -1,7 +1,7 @@
 """The steps of a task as rows: what was selected, with which parameters, its result, and what was decided next."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, TypedDict, assert_never
+from typing import Any, Final, NamedTuple, TypedDict, assert_never
 
 from poweron_events.envelope import Recorded
 from poweron_events.event import StepEvent
@@ -134,6 +134,8 @@ class _Cells(TypedDict, total=False):
     refined_ms: int
 
 
+_REJECTED: Final = (SelectionRejected, ParametersRejected)
+
 STEPS = Table("steps", StepRow, key=("workflow_id", "round", "task", "attempt", "step"), keeps="newest")
 
 
@@ -165,7 +167,7 @@ def step_row(
     for recorded in told:
         cells.update(_cells(recorded))
     events = [recorded.envelope.event for recorded in told]
-    rejected = [event for event in events if isinstance(event, SelectionRejected | ParametersRejected)]
+    rejected = [event for event in events if isinstance(event, _REJECTED)]
     if "approval_due_ms" in cells:
         cells["approval_due_ms"] = due_ms
     if status == "refused":

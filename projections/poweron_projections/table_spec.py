@@ -4,7 +4,7 @@ The statements that write and compare rows are derived from it, so columns are l
 and once in Python. A test keeps the two consistent.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from operator import itemgetter
@@ -111,6 +111,22 @@ def columns_of(rows: Iterable[Row]) -> Sequence[Row]:
     return list(zip(*rows, strict=True))
 
 
+class TransposedRows(Collection[Row]):
+    """Rows that are kept as columns, and made one at a time while they are written."""
+
+    def __init__(self, columns: Sequence[Row]) -> None:
+        self._columns = columns
+
+    def __len__(self) -> int:
+        return len(self._columns[0])
+
+    def __iter__(self) -> Iterator[Row]:
+        return zip(*self._columns, strict=True)
+
+    def __contains__(self, row: object) -> bool:
+        return any(row == mine for mine in self)
+
+
 def text(value: str) -> str:
     """Return the text in a form that Postgres can store: without NUL."""
     return value.replace("\0", "\ufffd") if "\0" in value else value
@@ -122,7 +138,7 @@ def optional_text(value: str | None) -> str | None:
 
 def json(value: object) -> Json:
     """Encode a value of our models as the text of a `jsonb`, without the NULs that Postgres cannot store."""
-    if isinstance(value, tuple) and not value:
+    if value == ():
         return "[]"
     dumped = orjson.dumps(value, default=_plain)
     if rb"\u0000" in dumped:

@@ -45,7 +45,7 @@ class UsageRow(NamedTuple):
     usage_estimated: bool
 
 
-_REFUSALS: Final = (SelectionRejected, ParametersRejected, AnswerRejected)
+_REFUSALS: Final = frozenset[type[Event]]({SelectionRejected, ParametersRejected, AnswerRejected})
 
 USAGE = Table("usage", UsageRow, key=("workflow_id", "seq", "position"))
 
@@ -73,7 +73,7 @@ def usage_rows(recorded: Recorded, seq: int, verdict: Verdict) -> list[UsageRow]
 
 def _purpose(event: Event) -> tuple[str, bool]:
     """Return the stage that an event's calls are for, and whether their answers were refused."""
-    return stage_of(event).name, isinstance(event, _REFUSALS)
+    return stage_of(event).name, type(event) in _REFUSALS
 
 
 def _place(event: Event) -> tuple[int, int, int, int]:

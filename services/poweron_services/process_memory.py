@@ -1,4 +1,6 @@
-"""The memory of a serving process: permanent objects are not scanned, and large blocks are returned to the system.
+"""The memory of a process that serves, or reads a whole log: large blocks return to the system.
+
+The garbage collector does not scan permanent objects.
 
 glibc keeps large blocks for reuse (from the second one on, up to 32 MB each) and splits them for small objects, so that
 a service would never shrink again after a few large records.
@@ -16,7 +18,7 @@ ARENAS: Final = 2  # instead of eight per processor
 
 
 def tune_memory() -> None:
-    """Tune a process that only serves, once its permanent objects exist; other allocators than glibc's stay as is."""
+    """Tune a process that has one purpose, once its permanent objects exist; other allocators than glibc's stay."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(COLLECT_AFTER)

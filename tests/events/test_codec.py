@@ -179,6 +179,27 @@ def _nested(depth: int) -> dict[str, Any]:
     return value
 
 
+@pytest.mark.parametrize("depth", range(250, 256))
+def test_a_record_is_read_at_any_depth_at_which_it_can_be_written(depth: int) -> None:
+    attributes = orjson.loads(record(type="com.example.other")) | {"data": _nested(depth)}
+    value = json.dumps(attributes, sort_keys=True, separators=(",", ":")).encode()
+    assert _readable(value) == _writable(attributes) == (depth < 254)
+
+
+def _readable(value: bytes) -> bool:
+    try:
+        return decode(value).event is None
+    except Undecodable:
+        return False
+
+
+def _writable(attributes: dict[str, Any]) -> bool:
+    try:
+        return bool(dumps(attributes))
+    except TypeError:
+        return False
+
+
 # --- hostile bytes ---------------------------------------------------------------------------------
 
 HOSTILE = {

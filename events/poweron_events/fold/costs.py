@@ -30,7 +30,8 @@ def failed_calls(event: Event) -> tuple[FailedCalls, ...]:
 
 def reported(event: Event) -> tuple[AnyCall, ...]:
     """Return all calls that an event reports."""
-    return (*model_calls(event), *failed_calls(event))
+    answered, failed = model_calls(event), failed_calls(event)
+    return (*answered, *failed) if failed else answered
 
 
 def used_by(event: Event) -> Used:

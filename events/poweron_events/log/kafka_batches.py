@@ -19,7 +19,8 @@ from poweron_events import topics
 
 MAX_DECOMPRESSED: Final = 8 * topics.MAX_RECORD  # bytes of one batch; PowerOn's own have at most 2 * MAX_RECORD
 MAX_COUNT: Final = 32_768  # records of one batch; other clients send at most 10,000 by default
-_ROOMS: Final = (32_768, 524_288, MAX_DECOMPRESSED)  # bytes of a buffer, tried in turn: most batches are small
+_ROOMS: Final = (32_768, 131_072, 524_288, MAX_DECOMPRESSED)  # bytes of a buffer; most batches fit the first two
+_RATIO: Final = 8  # of decompressed to compressed bytes, which is usual: a smaller buffer is not tried
 
 _LENGTH_AT, _BEFORE_LENGTH, _MAGIC_AT = 8, 12, 16
 _ATTRIBUTES_AT, _COUNT_AT, _HEADER = 22, 57, 61  # of format 2; the lower byte of the attributes
@@ -116,6 +117,8 @@ def decompressed(codec: int, data: memoryview, *, before: memoryview | bytes = b
     """
     problem: Exception | None = None
     for room in _ROOMS:
+        if room < min(_RATIO * len(data), MAX_DECOMPRESSED):
+            continue
         into = bytearray(len(before) + room)
         try:
             size = _decompress(codec, data, memoryview(into)[len(before) :])

@@ -8,7 +8,7 @@ import hashlib
 import logging
 import socket
 import ssl
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import suppress
 from contextvars import copy_context
 from typing import Any, Final
@@ -85,6 +85,8 @@ MAX_BYTES = 8_388_608  # in one poll, approximately: the first records show how 
 FIRST_RECORDS = 8
 MAX_READ = 2 * topics.MAX_RECORD  # bytes of one record with its key and headers; PowerOn's own have at most half of it
 
+_NO_HEADERS: Final[Mapping[str, bytes]] = {}  # shared by all records without headers
+
 logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # errors that matter are raised as our own
 
 
@@ -137,9 +139,8 @@ async def take_records(
 
 
 def _record(topic: str, fetched: Any) -> Record:
-    record = Record(
-        topic, fetched.partition, fetched.offset, fetched.timestamp, fetched.key, fetched.value, dict(fetched.headers)
-    )
+    headers = dict(fetched.headers) if fetched.headers else _NO_HEADERS
+    record = Record(topic, fetched.partition, fetched.offset, fetched.timestamp, fetched.key, fetched.value, headers)
     if isinstance(fetched.value, UnreadableBatch):
         return record._replace(value=None, unreadable=fetched.value.decode())
     return record if record.size <= MAX_READ else _too_large(record)

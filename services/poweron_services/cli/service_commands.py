@@ -123,6 +123,7 @@ def rebuild(as_json: AsJson = False) -> None:
 
 async def _rebuild(settings: Settings) -> Rebuilt:
     async with open_connections(settings, tell) as connections:
+        tune_memory()
         with bar("Rebuilding the rows", "records") as on_progress:
             return await rebuild_rows(connections.log, connections.pool, on_progress)
 
@@ -150,6 +151,7 @@ def verify(
 
 async def _verify(settings: Settings, *, reading: bool) -> tuple[Verified, CheckedContent]:
     async with open_connections(settings, tell) as connections:
+        tune_memory()
         with bar("Folding the log", "records") as on_progress:
             verified = await verify_rows(connections.log, connections.pool, on_progress)
         with bar("Reading contents" if reading else "Listing contents", "contents") as on_progress:

@@ -17,7 +17,7 @@ from poweron_events.envelope import Recorded
 from poweron_events.event import StageEvent, StepEvent
 from poweron_events.fold.evolve import evolve
 from poweron_events.fold.stage_specs import AFTER_STEPS
-from poweron_events.fold.state import ChatMessage, Verdict, Workflow, fast_replace
+from poweron_events.fold.state import ChatMessage, Verdict, Workflow, quick_replace
 from poweron_events.log import Record
 from poweron_events.round_events import TaskReviewed
 from poweron_projections.documents import DOCUMENTS, document_rows
@@ -34,7 +34,7 @@ Read = tuple[Record, Recorded | Undecodable]
 """A record of `poweron.events`, and its event or the reason why it is not one."""
 
 
-@fast_replace
+@quick_replace
 class View(NamedTuple):
     """A workflow, and what its rows need besides its state.
 

@@ -183,7 +183,7 @@ class SimulatedConnection:
         table = next(table for table in PROJECTED if table.name == name)
         assert tuple(columns) == table.columns
         tables = await self._tables()
-        given = {table.key_of(row): row for row in records}
+        given = {table.key_of(row): table.row(*row) for row in records}
         if tables[name].keys() & given.keys():
             raise exceptions.UniqueViolationError(f"doubled rows in {name}")
         self._write(table, given)

@@ -105,7 +105,7 @@ class Actor(Model):
 class Budgets(Model):
     """The budgets of a task, a round and a workflow with all its rounds; None means no limit.
 
-    Durations are in broker time, without the time that people take to approve or deny. A further round keeps the
+    Durations are in broker time, without pauses and the time that people take to answer. A further round keeps the
     limits of the previous round unless it sets its own, except for the budget of the round, which is always its own.
     """
 

@@ -79,7 +79,7 @@ class StepApproval:
 
 
 async def count_open(pool: Pool, most: int) -> int:
-    """Count the workflows with an open round that does not wait for a person, up to `most`.
+    """Count the open workflows that neither wait for a person nor are paused, up to `most`.
 
     Raises:
         Unavailable: Postgres cannot be reached, or nothing has been projected into it yet.

@@ -207,7 +207,7 @@ def _claims(told: Sequence[Recorded]) -> list[dict[str, Any]]:
             started = {"startedMs": recorded.time_ms, "effectClass": event.effect_class}
             claims[event.try_] = {"try": event.try_, **started}
         elif isinstance(event, ActionCompleted) and event.try_ in claims:
-            claims[event.try_]["endedMs"] = recorded.time_ms
+            claims[event.try_] |= {"endedMs": recorded.time_ms, "outcome": event.outcome}
     return list(claims.values())
 
 
@@ -221,6 +221,8 @@ def _cells(recorded: Recorded) -> _Cells:  # noqa: PLR0911 - one case per event
             return {"parameters": json(event.parameters), "parameterized_ms": recorded.time_ms}
         case ActionStarted():
             return {"tries": event.try_}
+        case ActionCompleted(outcome="not_begun", code="paused"):
+            return {}  # the action will be claimed again
         case ActionCompleted():
             return {
                 "success": event.success,

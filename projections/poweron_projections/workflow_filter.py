@@ -3,20 +3,25 @@
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, get_args
+from typing import Any, Final, Literal, get_args
 
+from poweron_events.codes import CODES
 from poweron_events.errors import Refused
+from poweron_events.fold.state import Phase
 from poweron_projections.connection import Pool, acquire
 from poweron_projections.entries import WorkflowStatus
 from poweron_projections.table_spec import text
 
+MANY: Final = 20  # values, which a sentence does not list any more
 MAX_LENGTH: Final = 200  # characters of a condition
 _CONDITION: Final = re.compile(r"\s*(?P<key>[a-z]+)\s*(?P<sign>!=|>=|<=|=|>|<)\s*(?P<value>.*?)\s*", re.DOTALL)
+_AND: Final = re.compile(r"\s+and\s+", re.IGNORECASE)
 _AGE: Final = re.compile(r"(?P<number>[0-9]{1,6})(?P<unit>[smhd])")
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 _OF_ROUNDS: Final = "EXISTS (SELECT FROM rounds WHERE rounds.workflow_id = workflows.workflow_id AND {})"
 _OF_STEPS: Final = "EXISTS (SELECT FROM steps WHERE steps.workflow_id = workflows.workflow_id AND {})"
 _OF_USAGE: Final = "EXISTS (SELECT FROM usage WHERE usage.workflow_id = workflows.workflow_id AND {})"
+_REPEATED: Final = "EXISTS (SELECT FROM workflows later WHERE later.restarted_from = workflows.workflow_id::text)"
 _TESTS: Final = {
     "status": "workflows.status = ANY({}::text[])",
     "code": "workflows.stopped_by = ANY({}::text[])",
@@ -25,8 +30,18 @@ _TESTS: Final = {
     "action": _OF_STEPS.format("steps.action = ANY({}::text[])"),
     "actor": _OF_ROUNDS.format("rounds.actor ->> 'id' = ANY({}::text[])"),
     "source": _OF_ROUNDS.format("rounds.request_source = ANY({}::text[])"),
+    "restarted": f"CASE WHEN {_REPEATED} THEN 'yes' ELSE 'no' END = ANY({{}}::text[])",
 }
 """The SQL test of each key; `{}` is the parameter with its values."""
+_KNOWN: Final[dict[str, tuple[str, ...]]] = {
+    "status": get_args(WorkflowStatus),
+    "phase": get_args(Phase),
+    "code": tuple(CODES),
+    "restarted": ("yes", "no"),
+}
+"""The values of keys that have a fixed set: a misspelt one would match nothing, or everything if it is negated."""
+_UNLIKELY: Final = re.compile(r"^[=!<>~]|\b(?:and|or|not)\b|[()'\"]", re.IGNORECASE)
+"""What looks like more of a condition than a value."""
 KEYS: Final = (*_TESTS, "age")
 _EXAMPLE: Final = "A condition looks like `status=failed,cancelled`, `model!=gpt-5` or `age>2h`."
 
@@ -64,9 +79,13 @@ def _one_of(condition: str, key: str, sign: str, value: str) -> Condition:
     values = [text(part.strip()) for part in value.split(",")]
     if not all(values):
         raise Refused(f"{condition!r} has an empty value between its commas.")
-    unknown = [part for part in values if key == "status" and part not in get_args(WorkflowStatus)]
-    if unknown:
-        raise Refused(f"{unknown[0]!r} is no status; there are {', '.join(get_args(WorkflowStatus))}.")
+    known = _KNOWN.get(key)
+    for part in values:
+        if known is not None and part not in known:
+            listed = f"it is one of {', '.join(known)}" if len(known) < MANY else "docs/events.md lists them"
+            raise Refused(f"{part!r} cannot be the {key}; {listed}.")
+        if _UNLIKELY.search(part):
+            raise Refused(f"{condition!r}: {part!r} cannot be the value of {key}. {_EXAMPLE}")
     test = _TESTS[key]
     return Condition(test if sign == "=" else f"({test}) IS NOT TRUE", values)
 
@@ -88,16 +107,21 @@ class Matches:
     """How many match, also beyond those that are listed."""
 
 
-async def matching(pool: Pool, conditions: Sequence[Condition], *, limit: int) -> Matches:
+Among = Literal["open", "paused", "all"]
+"""The workflows to choose from: those with an open round, those of which a round is paused, or all."""
+_AMONG: Final[dict[Among, str]] = {"open": "is_open", "paused": "paused_ms IS NOT NULL", "all": "TRUE"}
+
+
+async def matching(pool: Pool, conditions: Sequence[Condition], *, limit: int, among: Among = "all") -> Matches:
     """Return the workflows for which all conditions hold, at most `limit` of them.
 
     Raises:
         Unavailable: Postgres cannot be reached, or nothing has been projected into it yet.
     """
-    tests = " AND ".join(condition.test.format(f"${number}") for number, condition in enumerate(conditions, start=2))
+    tests = [condition.test.format(f"${number}") for number, condition in enumerate(conditions, start=2)]
     query = f"""
 SELECT workflow_id, COUNT(*) OVER () AS count FROM workflows
- WHERE {tests} ORDER BY opened_ms, workflow_id LIMIT $1
+ WHERE {" AND ".join([_AMONG[among], *tests])} ORDER BY opened_ms, workflow_id LIMIT $1
 """  # noqa: S608 - the tests are ours, only their values are given
     async with acquire(pool) as connection:
         found = await connection.fetch(query, limit, *(condition.value for condition in conditions))
@@ -111,4 +135,4 @@ def parse_all(filters: Sequence[str], now_ms: Callable[[], int]) -> list[Conditi
         Refused: one of them cannot be understood.
     """
     now = now_ms()
-    return [Condition.parse(part, now) for given in filters for part in re.split(r"\s+and\s+", given.strip())]
+    return [Condition.parse(part, now) for given in filters for part in _AND.split(given.strip())]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from strategies import workflow_events
 from wandering import Partition, comparable, fold, partitions, placed, record
 
-from builders import SOURCE, TIME, honest_cause
+from builders import SOURCE, TIME, At, honest_cause
 from poweron_events import codec
 from poweron_events.envelope import Cause, envelop
 from poweron_events.fold.evolve import PAUSED, evolve
@@ -272,6 +272,18 @@ def test_a_step_that_was_started_has_at_most_one_outcome_and_none_without_a_star
                 assert (*place, event.try_) in started
                 done[place] += event.code != PAUSED
     assert all(count <= 1 for count in done.values())
+
+
+@pytest.mark.req("E-08")
+@settings(max_examples=50)
+@given(partitions())
+def test_the_end_that_an_executor_would_report_is_accepted(partition: Partition) -> None:
+    """Whatever a pause did to the claims of a started action: otherwise its round would wait for ever."""
+    for state in partition.states.get(WORKFLOW, []):
+        if state.phase in ("started", "draining") and not state.frozen:
+            event = At.head(state).done(success=False, outcome="crashed", documents=(), try_=state.step.newest_try)
+            envelope = envelop(event, workflow_id=WORKFLOW, source="/x", time=TIME, cause=honest_cause(state, event))
+            assert evolve(state, record(codec.encode(envelope), 1_000))[1] == "accepted"
 
 
 @pytest.mark.req("E-03")

@@ -59,6 +59,13 @@ WRONG = [
     "prompt=hello",
     "workflow_id=1",
     "reason=x",
+    "phase!=aprove",
+    "phase!=approve or status=running",
+    "code!=token_budgett",
+    "model!==gpt",
+    "model=(gpt)",
+    "action!='ai.process'",
+    "restarted=maybe",
     "status=failed\x00",
     "x" * (MAX_LENGTH + 1),
     "status=" + "failed," * 100 + "failed",
@@ -99,7 +106,11 @@ async def test_all_conditions_must_hold(log: MemoryLog, pool: Pool) -> None:
     assert await found("code=cancelled", "phase!=closing") == set()
     assert await found("model=extractive,nobody") >= {done.id}
     assert await found("source=/nowhere") == set()
+    assert await found("restarted=no AND status=completed") == {done.id}
+    assert await found("restarted=yes") == set()
     assert await found("actor=nobody") == set()
     assert await found("age>0s", "status=completed") == {done.id}
+    open_only = await matching(pool, parse_all(["age>0s"], lambda: NOW_MS), limit=10, among="open")
+    assert set(open_only.workflow_ids) == {open_.id, cancelled.id}
     limited = await matching(pool, [Condition.parse("status!=failed", NOW_MS)], limit=2)
     assert (len(limited.workflow_ids), limited.count) == (2, 3)

@@ -317,7 +317,7 @@ def _resumption(workflow: Workflow, recorded: Recorded, event: RoundResumed) -> 
 
 
 def _resumed(workflow: Workflow, now_ms: int) -> Workflow:
-    """End the pause: every time limit is as far away as it was when the pause, or its own time in it, began."""
+    """End the pause: every time limit moves by the part of the pause during which it ran."""
     pause, head_ms = workflow.current.pause, workflow.head_ms
     assert pause is not None
     resumed = workflow._replace(
@@ -326,19 +326,22 @@ def _resumed(workflow: Workflow, now_ms: int) -> Workflow:
     if (question := workflow.current.question) is not None:
         due_ms = question.due_ms + _suspended(pause, head_ms, now_ms)
         resumed = resumed._replace(round=resumed.current._replace(question=question._replace(due_ms=due_ms)))
+    ms = _suspended(pause, pause.since_ms, now_ms)
     if workflow.current.task is None:
-        return _waited(resumed, now_ms - pause.since_ms)
+        return _waited(resumed, ms)
     starts = tuple(
         start._replace(time_ms=start.time_ms + _suspended(pause, start.time_ms, now_ms))
         for start in workflow.step.starts
     )
-    due_ms = workflow.step.approval_due_ms + _suspended(pause, head_ms, now_ms)
+    due_ms = workflow.step.approval_due_ms
+    if workflow.step.approval == "asked":
+        due_ms += _suspended(pause, head_ms, now_ms)
     step = workflow.step._replace(starts=starts, approval_due_ms=due_ms)
-    return _waited(with_step(resumed, step), now_ms - pause.since_ms)
+    return _waited(with_step(resumed, step), ms, of_task_ms=_suspended(pause, workflow.task.began_ms, now_ms))
 
 
 def _suspended(pause: Pause, from_ms: int, now_ms: int) -> int:
-    """Return how long a time limit that runs since `from_ms` was suspended by a pause that ends now."""
+    """Return how long a time limit that has run since `from_ms` was suspended by a pause that ends now."""
     return max(0, now_ms - max(pause.since_ms, from_ms))
 
 
@@ -460,7 +463,10 @@ def _approval(workflow: Workflow, recorded: Recorded, event: ApprovalGranted | A
     granted = isinstance(event, ApprovalGranted)
     if workflow.is_paused and event.request is None:
         return None  # its time does not run out during a pause
-    answered = workflow.step._replace(approval="granted" if granted else "denied", answer=event)
+    due_ms, pause = workflow.step.approval_due_ms, workflow.current.pause
+    if pause is not None:
+        due_ms += _suspended(pause, workflow.head_ms, recorded.time_ms)
+    answered = workflow.step._replace(approval="granted" if granted else "denied", answer=event, approval_due_ms=due_ms)
     return _waited_for_person(with_step(workflow, answered, "ready"), recorded.time_ms)
 
 
@@ -470,18 +476,22 @@ def _names_parameters(workflow: Workflow, event: ApprovalRequested | ApprovalGra
 
 
 def _waited_for_person(workflow: Workflow, now_ms: int) -> Workflow:
-    """Add the time since the question, up to a pause, which counts for itself."""
+    """Add the time since the question, up to a pause, which `_resumed` adds."""
     pause = workflow.current.pause
     until_ms = now_ms if pause is None else min(now_ms, pause.since_ms)
     return _waited(workflow, max(0, until_ms - workflow.head_ms))
 
 
-def _waited(workflow: Workflow, ms: int) -> Workflow:
-    """Add a pause or the time that a person took to answer, which counts neither for the round nor for the task."""
+def _waited(workflow: Workflow, ms: int, *, of_task_ms: int | None = None) -> Workflow:
+    """Add a pause or the time that a person took to answer, which counts neither for the round nor for the task.
+
+    `of_task_ms` is the part of it since the task began, if that is less.
+    """
     round_, task = workflow.current, workflow.current.task
+    own_ms = ms if of_task_ms is None else of_task_ms
     return workflow._replace(
         round=round_._replace(
-            waited_ms=round_.waited_ms + ms, task=task and task._replace(waited_ms=task.waited_ms + ms)
+            waited_ms=round_.waited_ms + ms, task=task and task._replace(waited_ms=task.waited_ms + own_ms)
         )
     )
 

@@ -177,7 +177,7 @@ def due(workflow: Workflow) -> tuple[Due, ...]:
     if phase in TIMED_PHASES:
         found.append(Due("stage", TURNS[phase], workflow.head_ms + workflow.current.opening.stage_timeout_ms))
     if phase in ("started", "draining"):
-        found.append(Due("claim", "executor", workflow.step.starts[-1].due_ms))
+        found.append(Due("claim", "executor", workflow.step.newest_start.due_ms))
     if phase == "approve":
         found.append(Due("approval", "executor", workflow.step.approval_due_ms))
     return tuple(found)

@@ -120,7 +120,7 @@ class Start(NamedTuple):
     time_ms: int
     deadline_ms: int
     given_up: bool = False
-    """Whether a pause came before the action began; then the claim cannot have another end."""
+    """A pause came before the action began: the claim cannot have another end."""
 
     @property
     def due_ms(self) -> int:
@@ -181,6 +181,16 @@ class Step(NamedTuple):
     completed: ActionCompleted | None = None
     observation: ObservationRecorded | None = None
     used: Used = Used()
+
+    @property
+    def newest_try(self) -> int:
+        """The number of the newest try whose claim no pause has ended; 0 if there is none."""
+        return max((number for number, start in enumerate(self.starts, start=1) if not start.given_up), default=0)
+
+    @property
+    def newest_start(self) -> Start:
+        """The claim of the newest try; read it only while an action is claimed."""
+        return self.starts[self.newest_try - 1]
 
 
 @quick_replace

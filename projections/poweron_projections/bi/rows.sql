@@ -163,7 +163,7 @@ SELECT workflow_id, -- The workflow's id.
        action, -- The action.
        claim ->> 'effectClass' AS effect_class, -- The effect class, which says whether a repetition is harmless: pure, idempotent or at_most_once.
        CASE
-           WHEN claim ? 'endedMs' THEN outcome
+           WHEN claim ? 'endedMs' THEN claim ->> 'outcome'
            WHEN (claim ->> 'try')::integer < tries OR status <> 'running' THEN 'unheard_of'
            ELSE 'running'
        END AS outcome, -- The outcome: done, failed, denied, not_begun, crashed, unknown, cancelled, running, or unheard_of if its worker never reported.
@@ -197,7 +197,7 @@ SELECT workflow_id, -- The workflow's id.
        step, -- The number of the step in its attempt, from 1.
        action, -- The action that needs it.
        CASE
-           WHEN approval = 'denied' AND approval_answered_ms >= approval_due_ms THEN 'expired'
+           WHEN approval = 'denied' AND approval_by IS NULL AND approval_answered_ms >= approval_due_ms THEN 'expired'
            WHEN approval = 'asked' AND status = 'running' THEN 'waiting'
            WHEN approval = 'asked' THEN 'withdrawn'
            ELSE approval

@@ -2,14 +2,14 @@
 
 import sys
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Annotated, Final, NoReturn
 
 import typer
 from rich.text import Text
 
-from poweron_projections.workflow_filter import KEYS, Condition, Matches, matching, parse_all
+from poweron_projections.workflow_filter import KEYS, Among, Condition, Matches, matching, parse_all
 from poweron_services.cli.advice import advice, advice_for
 from poweron_services.cli.arguments import AsJson
 from poweron_services.cli.context import FAILED, USAGE
@@ -36,6 +36,9 @@ STDIN: Final = "-"
 STYLES: Final = {"refused": "bold yellow", "failed": "bold red", "ended": "bold yellow"}
 WIDTH: Final = max(map(len, (*DONE.values(), *STYLES))) + 2
 
+AMONG: Final[Mapping[Verb, Among]] = {"pause": "open", "resume": "paused", "restart": "all", "cancel": "open"}
+"""The workflows that `--where` chooses from: those that the verb can be about."""
+
 Workflows = Annotated[
     list[str] | None,
     typer.Argument(metavar="WORKFLOW", help="The ids of workflows; - reads them from standard input, one a line."),
@@ -49,7 +52,7 @@ Where = Annotated[
         "several conditions must all hold.",
     ),
 ]
-Reason = Annotated[str, typer.Option(metavar="WHY", help="The reason; the log keeps it.")]
+Reason = Annotated[str, typer.Option(metavar="WHY", help="The reason, which is recorded in the log.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask before acting on what --where matches.")]
 
 
@@ -128,7 +131,7 @@ def named(workflows: Sequence[str]) -> list[str]:
 
 def _chosen(settings: Settings, verb: Verb, conditions: Sequence[Condition], *, yes: bool) -> list[str]:
     """Show how many workflows match, and return them once the user agrees."""
-    matches = run_work(_match(settings, conditions))
+    matches = run_work(_match(settings, conditions, AMONG[verb]))
     if not matches.count:
         tell("No workflow matches.")
         raise typer.Exit(0)
@@ -153,10 +156,10 @@ def _ask(verb: Verb, count: int) -> None:
         raise typer.Exit(FAILED)
 
 
-async def _match(settings: Settings, conditions: Sequence[Condition]) -> Matches:
+async def _match(settings: Settings, conditions: Sequence[Condition], among: Among) -> Matches:
     async with open_connections(settings, tell) as connections:
         await bring_rows_on(connections)
-        return await matching(connections.pool, conditions, limit=MAX_WORKFLOWS)
+        return await matching(connections.pool, conditions, limit=MAX_WORKFLOWS, among=among)
 
 
 async def _carry_out(settings: Settings, order: Order, ids: Sequence[str], *, as_json: bool) -> bool:

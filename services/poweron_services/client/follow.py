@@ -133,7 +133,7 @@ class RequestWaiter:
             return
         self._callbacks.heard(record)
         self._taken = self._taken or _takes(self._asked, record)
-        if record.workflow.is_paused:
+        if self._taken and record.workflow.is_paused:
             deadline.reschedule(None)
         elif self._taken and record.workflow.is_open:
             ends_within = (_due_ms(record.workflow) - record.recorded.time_ms) / 1000 + GRACE

@@ -11,6 +11,7 @@ from poweron_events.client import Heard
 from poweron_events.envelope import Envelope
 from poweron_events.event import CATALOGUE
 from poweron_events.fold.costs import model_calls
+from poweron_events.fold.evolve import PAUSED
 from poweron_events.fold.state import Opening
 from poweron_events.request import (
     LAWS,
@@ -84,7 +85,8 @@ class Reuse:
         if record.event is None or record.verdict != "accepted":
             return
         self.calls += sum(call.is_taken_over for call in model_calls(record.event))
-        self.actions += isinstance(record.event, ActionCompleted) and record.event.reused_from is not None
+        if isinstance(record.event, ActionCompleted) and record.event.code != PAUSED:
+            self.actions += record.event.reused_from is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,12 +3,12 @@
 import asyncio
 import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Literal
 
-from poweron_events.client import send
+from poweron_events.client import Sent, hear, send
 from poweron_events.codes import Code
 from poweron_events.errors import MissingContent, PowerOnError
 from poweron_events.event import DocumentRef
@@ -26,13 +26,14 @@ from poweron_events.request import (
 )
 from poweron_projections import reader
 from poweron_services.client.cancel import cancel
+from poweron_services.client.client_errors import NotServed
 from poweron_services.client.connect import Connections
-from poweron_services.client.follow import Callbacks, send_and_wait
+from poweron_services.client.follow import TAKEN_WITHIN, Callbacks, send_and_wait
 from poweron_services.client.workflow_snapshot import read_snapshot, verified_records
 
 Verb = Literal["pause", "resume", "restart", "cancel"]
 Status = Literal["paused", "resumed", "restarted", "cancelled", "ended", "refused", "failed"]
-"""What became of a workflow: `ended` if its round ended otherwise before it could be cancelled, `refused` if intake
+"""The outcome for a workflow: `ended` if its round ended otherwise before it could be cancelled, `refused` if intake
 refused the request, `failed` if nothing could be requested or no answer came."""
 
 DONE: Final[Mapping[Verb, Status]] = {
@@ -47,7 +48,7 @@ AT_ONCE: Final = 16  # workflows
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What to do, on whose behalf and why."""
+    """A verb, on whose behalf it is carried out, and why."""
 
     verb: Verb
     reason: str
@@ -58,7 +59,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class VerbResult:
-    """What became of one workflow."""
+    """The outcome for one workflow."""
 
     workflow_id: str
     status: Status
@@ -121,22 +122,45 @@ async def _cancel(connections: Connections, order: Order, id_: str, callbacks: C
 
 
 async def _restart(connections: Connections, order: Order, id_: str, callbacks: Callbacks) -> VerbResult:
-    """Send the workflow's first request again, as a new workflow; its documents are copied, nothing else is reused."""
+    """Send the workflow's first request again, and wait until the new workflow is opened or refused."""
     await read_snapshot(connections, id_)
     await verified_records(connections, id_)
     opening = await _first_opening(connections, id_)
     identity = _identity(order)
     new_id = workflow_id(identity.source, identity.id)
     terms: dict[str, Any] = {name: getattr(opening, name) for name in Terms.model_fields}
+    if opening.user_language_detected:
+        terms["user_language"] = None  # it is detected again
     request = RequestWorkflow(
         **terms | {"actor": order.actor},
         workflow_mode=opening.workflow_mode,
         documents=tuple([await copied(connections, id_, new_id, document) for document in opening.documents]),
         restarted_from=id_,
     )
-    await send(connections.log, request, source=identity.source, request_id=identity.id)
+    sent = await send(connections.log, request, source=identity.source, request_id=identity.id)
     callbacks.requested(new_id)
+    refusal = await _refusal(connections, sent)
+    if refusal is not None:
+        return VerbResult(id_, "refused", refusal.precise_code, refusal.detail)
     return VerbResult(id_, "restarted", new_workflow_id=new_id)
+
+
+async def _refusal(connections: Connections, sent: Sent) -> RequestRefused | None:
+    """Wait for the answer to a request for a workflow; return None once it is opened.
+
+    Raises:
+        NotServed: no process picked up the request in time; it remains in the log.
+    """
+    try:
+        async with asyncio.timeout(TAKEN_WITHIN), aclosing(hear(connections.log, sent)) as hearing:
+            async for record in hearing:
+                if record.verdict == "accepted" and isinstance(record.event, RequestRefused):
+                    return record.event
+                if record.workflow.is_open:
+                    break
+    except TimeoutError as error:
+        raise NotServed(sent.workflow_id, "request", TAKEN_WITHIN) from error
+    return None
 
 
 async def _first_opening(connections: Connections, id_: str) -> WorkflowRequested:
@@ -146,7 +170,7 @@ async def _first_opening(connections: Connections, id_: str) -> WorkflowRequeste
 
 
 async def copied(connections: Connections, origin: str, new_id: str, document: DocumentRef) -> StoredDocument:
-    """Copy a document of a request under the new workflow's key; an erased one keeps its name, and is refused."""
+    """Copy a document of a request under the new workflow's key; intake refuses a request with an erased one."""
     content = document.content
     with suppress(MissingContent):
         content = await connections.content.put(new_id, await connections.content.get(origin, content))

@@ -78,4 +78,4 @@ class IntakeQueries(Protocol):
         """The projector's next offset of every partition."""
 
     async def count_open(self, most: int) -> int:
-        """The number of workflows with an open round that does not wait for a person, counted up to `most`."""
+        """The number of open workflows that neither wait for a person nor are paused, counted up to `most`."""

@@ -1,4 +1,4 @@
-"""Intake: the only writer of openings, cancellations and a person's approvals; every request gets one answer (E-15).
+"""Intake: the only writer of openings, cancellations, pauses and answers of people; it answers each request (E-15).
 
 It keeps no fold. It reads the state of a workflow from Postgres, once the projector has passed everything that was
 present when the request arrived. While the maximum number of workflows is open, openings wait in Kafka; cancellations

@@ -166,7 +166,8 @@ async def workflow_state(connections: Connections, workflow_id: str) -> Workflow
 def _state(
     summary: WorkflowSummary, waiting: ApprovalEntry | None, documents: Iterable[DocumentEntry]
 ) -> WorkflowState:
-    status: Status = "waiting_approval" if waiting is not None else summary.status
+    is_waiting = waiting is not None and summary.status != "paused"
+    status: Status = "waiting_approval" if is_waiting else summary.status
     results = [document for document in documents if not is_request_label(document.label)]
     return WorkflowState(
         workflow_id=summary.workflow_id,

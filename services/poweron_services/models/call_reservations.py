@@ -23,7 +23,7 @@ class Reserve(Protocol):
     """Says whether the next call may begin, and records the most that it may use."""
 
     async def may_begin(self) -> None:
-        """Return at once; if the round is paused, never: the work is cancelled, to begin again after the pause."""
+        """Return if a call may begin; if the round is paused, cancel this work, which begins again after the pause."""
 
     async def __call__(self, most: Used) -> int:
         """Reserve a call; return the number of the reservation once it is read back from the log as accepted.

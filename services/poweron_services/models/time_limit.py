@@ -110,7 +110,7 @@ class TimeLimit:
 
     def allows(self, pause: float) -> bool:
         """Return whether there is time for another try after a pause in seconds."""
-        then = asyncio.get_running_loop().time() + pause
+        then = (self._stopped_at or asyncio.get_running_loop().time()) + pause
         is_outage = self._failing_since is not None and then >= self._failing_since + self._outage_seconds
         return then < self._retry_until and not is_outage
 

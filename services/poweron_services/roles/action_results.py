@@ -121,7 +121,7 @@ def completed(
     assert selection is not None
     return ActionCompleted(
         **step_place(workflow),
-        try_=len(workflow.step.starts),
+        try_=workflow.step.newest_try,
         success=outcome == "done",
         outcome=outcome,
         error=fitting_text(writable(error)[:MAX_ERROR], ERROR_BUDGET) if error else None,

@@ -88,13 +88,13 @@ class Executor:
 
     async def _other_claim(self, workflow: Workflow, assignment: Assignment) -> Sequence[WorkflowEvent]:
         """Handle an action started by another process, started here before a restart, or being stopped."""
-        start, claim = workflow.step.starts[-1], self._claims.get(workflow.id)
-        if workflow.is_paused:
-            return []  # no other try begins, and the time of the claim is suspended
+        start, claim = workflow.step.newest_start, self._claims.get(workflow.id)
         if workflow.phase == "draining" and claim is not None and claim.token == start.claim:
             return [self._cancellation(workflow, start, claim)]
         if claim is not None and claim.token != start.claim:
             self.forget(workflow.id)  # another worker was first: our claim must not hold a slot while that one runs
+        if workflow.is_paused:
+            return []  # no other try begins, and the time of the claim is suspended
         retriable = start.effect_class != "at_most_once"
         held_before = start.cause.offset is not None and start.cause.offset < assignment.end
         if not await assignment.wait_until(0 if retriable and held_before else start.due_ms):

@@ -18,6 +18,7 @@ from poweron_events.stream import WorkflowEvent
 from poweron_services import telemetry
 from poweron_services.decider.rules import BudgetNeeded, budget_request
 from poweron_services.decider.size_limits import fitting_calls
+from poweron_services.models.call_reservations import may_begin
 from poweron_services.models.time_limit import AnswersLost, GivenUp, TimeLimit
 
 log = structlog.get_logger()
@@ -102,6 +103,7 @@ class _Stage:
             return [self._end(given_up)]
 
     async def _attempt(self) -> Sequence[WorkflowEvent]:
+        await may_begin()
         self.tries += 1
         try:
             return await self.function(self.workflow)

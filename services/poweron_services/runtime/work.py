@@ -34,8 +34,9 @@ class Work:
     """The reservations of the round that it made or counts as used."""
     limit: TimeLimit | None = None
     """The time limit of its stage; it is suspended while the round is paused."""
+    is_suspended: bool = False
     began_paused: bool = False
-    """Whether it began in a paused round, where it may only report that an action did not begin."""
+    """It began in a paused round, where it may only report that an action did not begin."""
 
     @property
     def running(self) -> bool:
@@ -54,23 +55,28 @@ class Work:
 
     def pause(self, workflow: Workflow) -> None:
         """Stop the clock of its stage; drop what only waits, for a slot or for a person, to begin again afterwards."""
-        if self.limit is not None:
-            self.limit.stop()
+        self.suspend(suspended=True)
         if workflow.phase in ("ready", "approve") and not self.wrote_at(workflow):
             self.begin_again()
             retire(self)
 
-    def limited(self, limit: TimeLimit) -> None:
-        """Keep the time limit of the stage that begins now."""
-        self.limit = limit
+    def keep_limit(self, limit: TimeLimit | None) -> None:
+        """Keep the time limit of the stage that begins now; None once it has ended."""
+        self.limit, self.is_suspended = limit, False
 
-    def resume(self) -> None:
-        """Let the clock of its stage go on."""
-        if self.limit is not None:
-            self.limit.go_on()
+    def suspend(self, *, suspended: bool) -> None:
+        """Stop the clock of its stage, and of earlier work, or let it go on."""
+        if self.limit is not None and self.is_suspended != suspended:
+            self.is_suspended = suspended
+            if suspended:
+                self.limit.stop()
+            else:
+                self.limit.go_on()
+        if self.earlier is not None:
+            self.earlier.suspend(suspended=suspended)
 
     def begin_again(self) -> None:
-        """Record that it does nothing for the state that it was to work on: other work on it must begin."""
+        """Record that it has ended without an event, so that other work on the same state begins."""
         self.at = None
 
     def think_at(self, workflow: Workflow) -> None:

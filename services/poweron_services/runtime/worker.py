@@ -222,7 +222,7 @@ class Worker:
             if after.is_paused:
                 work.pause(after)
             else:
-                work.resume()
+                work.suspend(suspended=False)
         by = recorded.envelope.source
         if by.endswith(f"/{self._instance}") or (by.startswith(BY_INTAKE) and "reviewer" in self._stage_functions):
             telemetry.report_ended(before, after, recorded, self._spans)
@@ -242,10 +242,13 @@ class Worker:
             return
         if "reviewer" in self._stage_functions:
             self._deadlines.watch(partition, workflow)
-        if self._stops.hold(workflow):
+        if workflow.is_paused:
+            if TURNS[workflow.phase] != "executor":
+                self._forget_claim(workflow.id)
+            if not self._must_give_up_claim(workflow):
+                return  # what runs is finished; the rest begins when it is resumed
+        elif self._stops.hold(workflow):
             return  # until its answer is folded
-        if workflow.is_paused and not self._must_give_up_claim(workflow):
-            return  # what runs is finished; the rest begins when it is resumed
         work = self._works.get(workflow.id)
         if work is not None and work.partition is partition and work.covers(workflow):
             return
@@ -371,9 +374,9 @@ class Worker:
             if work.is_paused(workflow.id):
                 work.begin_again()
                 return []
-            return await stage_events(workflow, function, self._now_ms, work.limited) if work.partition.ours else []
+            return await stage_events(workflow, function, self._now_ms, work.keep_limit) if work.partition.ours else []
         finally:
-            work.limit = None
+            work.keep_limit(None)
             self._slots.release()
 
     def _deadline_passed(self, workflow: Workflow) -> None:

@@ -13,6 +13,7 @@ from poweron_events.client import Heard
 from poweron_events.codec import dumps
 from poweron_events.event import AnyCall, Event, FailedCalls, ModelCall
 from poweron_events.fold.costs import failed_calls, model_calls
+from poweron_events.fold.evolve import PAUSED
 from poweron_events.fold.stage_specs import stage_of
 from poweron_events.fold.state import Workflow
 from poweron_events.round_events import RoundEnd
@@ -51,13 +52,20 @@ def _spans_of(before: Workflow, record: Heard) -> Iterator[WorkflowSpan]:
         return
     parent = context_of(before.id, _place(event))
     if record.verdict == "accepted" and isinstance(event, ActionCompleted):
-        yield from (_try_span(before, record, event, try_) for try_ in range(1, len(before.step.starts) + 1))
+        yield from (_try_span(before, record, event, try_) for try_ in _tries_ended(before, event))
         parent = _try_context(before, event.try_)
     yield from _calls(before, record, event, parent)
     if record.verdict == "accepted":
         yield from (
             _ended_span(before, record, milestone) for milestone in ended(before, record.workflow, record.recorded)
         )
+
+
+def _tries_ended(before: Workflow, event: ActionCompleted) -> list[int]:
+    """Return the tries whose fate this end settles: its own if a pause ended it, else all that none ended before."""
+    if event.code == PAUSED:
+        return [event.try_]
+    return [try_ for try_, start in enumerate(before.step.starts, start=1) if not start.given_up]
 
 
 def _place(event: Event) -> tuple[int, int, int, int]:

@@ -94,6 +94,46 @@ class TestWithTheBuiltinModel:
             (90_000, used),
         ]
 
+    @pytest.mark.req("B-02")
+    async def test_a_budget_that_asks_is_extended_by_a_person_and_the_same_call_proceeds(
+        self, shell: Shell, service: Connections
+    ) -> None:
+        given = ("--document", ESTIMATE, "--max-tokens", "10", "--on-budget", "ask", "--no-serve", "--json")
+        asking = await shell.start("ask", "What is the grand total?", *given)
+        workflow = (await told(asking, "Workflow ")).split()[1]
+        assert "leaves 10 tokens" in await told(asking, f"{'':<14}budget")
+        (question,) = [line for line in (await shell("approvals", "--json")).lines if line["workflowId"] == workflow]
+        assert (question["question"], question["code"], question["steps"]) == (1, "token_budget", 0)
+        assert f"{workflow}  " in (await shell("workflows")).out
+
+        how_much = await shell("approve", workflow)
+        assert (how_much.code, how_much.err.splitlines()[-1]) == (
+            2,
+            "Say how much more it may use: `--tokens N`, `--cost USD` or both.",
+        )
+        granted = await shell("approve", workflow, "--tokens", "100000", "--reason", "It is worth that.")
+        assert granted.out.startswith("The larger budget is approved."), granted.err
+
+        answered = await ended(asking)
+        assert (answered.code, answered.lines[-1]["status"]) == (0, "completed")
+        events = [line["type"].removeprefix("poweron.") for line in (await shell("events", workflow, "--json")).lines]
+        assert events.count("budget.requested.v1") == events.count("budget.granted.v1") == 1
+        assert 10 < answered.lines[-1]["tokens"] <= 100_010
+        again = await shell("deny", workflow, "--reason", "Too late.")
+        assert (again.code, "waits for an approval" in again.err) == (1, True)
+        assert (await shell("replay", workflow)).code == 0
+        assert (await verify(service.log, service.pool)).differences == []
+
+    @pytest.mark.usefixtures("service")
+    async def test_a_budget_that_is_denied_ends_the_round_as_if_it_had_not_asked(self, shell: Shell) -> None:
+        given = ("--document", ESTIMATE, "--max-tokens", "10", "--on-budget", "ask", "--no-serve", "--json")
+        asking = await shell.start("ask", "What is the grand total?", *given)
+        workflow = (await told(asking, "Workflow ")).split()[1]
+        await told(asking, f"{'':<14}budget")
+        assert (await shell("deny", workflow, "--reason", "It is not.")).code == 0
+        answered = await ended(asking)
+        assert (answered.code, answered.lines[-1]["code"]) == (1, "token_budget")
+
 
 class TestWithAScript:
     @pytest.fixture

@@ -235,7 +235,7 @@ def tell_untaken(asked: AskedFor) -> None:
 
 def _granted(event: BudgetGranted) -> str:
     money = f"${event.cost_nano_usd / NANO:g}" if event.cost_nano_usd else ""
-    tokens = counted(event.tokens, "more token") if event.tokens else ""
+    tokens = f"{event.tokens:,} more token{'' if event.tokens == 1 else 's'}" if event.tokens else ""
     because = f": {event.reason}" if event.reason else ""
     return f"{' and '.join(filter(None, (tokens, money)))} by {event.actor.id if event.actor else 'a user'}{because}"
 

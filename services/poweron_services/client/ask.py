@@ -70,7 +70,8 @@ async def ask(
 async def follow_up(connections: Connections, request: RequestWorkflow, workflow_id: str) -> RequestRound:
     """Return the request as the next round of a workflow; raises like `read_idle_snapshot`."""
     snapshot = await read_idle_snapshot(connections, workflow_id)
-    return RequestRound(workflow_id=workflow_id, after_round=snapshot.last_round, **dict(request))
+    shared = {name: value for name, value in request if name in RequestRound.model_fields}
+    return RequestRound(workflow_id=workflow_id, after_round=snapshot.last_round, **shared)
 
 
 def with_settings(request: OpeningRequest, settings: Settings) -> OpeningRequest:

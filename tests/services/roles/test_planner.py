@@ -3,11 +3,12 @@
 import pytest
 from doubles import TASK, script
 
-from builders import Told, requested
+from builders import At, Told, requested
 from poweron_events.catalog import CATALOG
 from poweron_events.content import ContentStore
 from poweron_events.round_events import AnswerRejected, TasksPlanned
-from poweron_services.decider.rules import BudgetUsedUp
+from poweron_services.decider.rules import BudgetNeeded, BudgetUsedUp
+from poweron_services.decider.rules import limits as budgets_of
 from poweron_services.models.answers import Unacceptable
 from poweron_services.models.call import Caller
 from poweron_services.models.scripted import ScriptedModel
@@ -82,6 +83,28 @@ async def test_a_prompt_that_what_is_left_cannot_hold_is_not_sent() -> None:
     assert not model.asked
     await planner(Told().tell(requested(budgets={"workflow_tokens": 9_000})).workflow)
     assert model.asked[-1].allowance is not None
+
+
+@pytest.mark.req("B-02")
+async def test_a_round_that_asks_for_more_needs_a_larger_budget_until_one_is_granted_or_denied() -> None:
+    model = ScriptedModel(script())
+    content = ContentStore.at("memory:///")
+    planner = Planner(Caller(model, content), content, CATALOG)
+    told = Told().tell(requested(budgets={"workflow_tokens": 10, "round_tokens": 20}, on_budget="ask"))
+    with pytest.raises(BudgetNeeded, match=r"budget of 10 tokens leaves 10 tokens"):
+        await planner(told.workflow)
+
+    told.tell(At.head(told.workflow).budget_requested("plan"), At.head(told.workflow).budget_granted(tokens=9_000))
+    assert told.verdicts == ["accepted"] * 3
+    await planner(told.workflow)
+    assert [budget.limit for budget in budgets_of(told.workflow)] == [9_010, 9_020]
+
+    denied = Told().tell(requested(budgets={"workflow_tokens": 10}, on_budget="ask"))
+    at = At.head(denied.workflow)
+    denied.tell(at.budget_requested("plan"), at.budget_denied(), at.budget_requested("plan"))
+    assert denied.verdicts == ["accepted", "accepted", "accepted", "superseded"]
+    with pytest.raises(BudgetUsedUp):
+        await planner(denied.workflow)
 
 
 @pytest.mark.req("X-01")

@@ -5,13 +5,13 @@ A new reader reads the log again from beginning to end.
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal, NamedTuple
 
 from poweron_events.codec import Undecodable, read_record
 from poweron_events.envelope import Recorded, idempotency_key
 from poweron_events.event import Event
-from poweron_events.fold.evolve import evolve
+from poweron_events.fold.evolve import PAUSED, evolve
 from poweron_events.fold.state import Ending, Workflow
 from poweron_events.log import Record
 from poweron_events.request import (
@@ -84,6 +84,8 @@ class LoggedClaim:
 
     pid: int
     effect_class: EffectClass
+    given_up: bool = False
+    """A pause came before the action began, so this claim allows no effect."""
 
 
 @dataclass(slots=True)
@@ -209,9 +211,15 @@ class LogReader:
         elif isinstance(event, ActionStarted):
             claim = LoggedClaim(int(event.worker.rsplit("-", 2)[1]), event.effect_class)
             self._action(workflow).claims.append(claim)
-        elif isinstance(event, ActionCompleted) and event.outcome == "done":
-            action = self._action(before)
-            action.done_by = action.claims[event.try_ - 1].pid
+        elif isinstance(event, ActionCompleted):
+            self._note_end(self._action(before), event)
+
+    def _note_end(self, action: LoggedAction, event: ActionCompleted) -> None:
+        claim = action.claims[event.try_ - 1]
+        if event.outcome == "done":
+            action.done_by = claim.pid
+        elif event.code == PAUSED:
+            action.claims[event.try_ - 1] = replace(claim, given_up=True)
 
     def _action(self, workflow: Workflow) -> LoggedAction:
         action = LoggedAction(workflow.id, workflow.current.number)

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Final
 
@@ -30,7 +31,7 @@ from poweron_services.experiments.chaos.evidence import (
 )
 from poweron_services.experiments.chaos.fault_injection import FaultInjector
 from poweron_services.experiments.chaos.faults import InjectedFault, RecoveryMonitor, plan_faults
-from poweron_services.experiments.chaos.load import LoadGenerator
+from poweron_services.experiments.chaos.load import LoadGenerator, resumption
 from poweron_services.experiments.chaos.role_processes import (
     HALVES,
     ROLE_SETS,
@@ -54,6 +55,7 @@ START_DEADLINE: Final = 120.0  # seconds until the first scenario must have ende
 RECOVERY_DEADLINE: Final = 180.0  # seconds from the last fault until all work must have ended
 CHAOS_LOG: Final = "chaos.log"
 STATUS_PERIOD: Final = 0.5  # seconds
+RESUME_PERIOD: Final = 3.0  # seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,13 +144,14 @@ class Experiment:
         async with asyncio.TaskGroup() as group:
             monitoring = group.create_task(self._monitor.run(self._connections.log))
             showing = group.create_task(self._show_status())
+            resuming = group.create_task(self._resume_paused())
             await self._inject_faults()
             await self._recover("after the last fault")
             await self._check_halves()
             self._phase = "judging"
             await asyncio.gather(*map(self.environment.role_processes.stop, ROLE_SETS))
             result = await self._result()
-            for task in (monitoring, showing):
+            for task in (monitoring, showing, resuming):
                 task.cancel()
         return result
 
@@ -156,6 +159,16 @@ class Experiment:
         while True:
             self.callbacks.status(self._status())
             await asyncio.sleep(STATUS_PERIOD)
+
+    async def _resume_paused(self) -> None:
+        """Resume what is paused, as a person would who looks now and then."""
+        for number in count():
+            await asyncio.sleep(RESUME_PERIOD)
+            for workflow_id in sorted(self._monitor.open):
+                workflow = self._monitor.workflows[workflow_id]
+                if workflow.is_paused:
+                    request_id = f"resume-{number}-{workflow_id}"
+                    await self._load.send(resumption(request_id, workflow_id, workflow.current.number))
 
     def _status(self) -> ExperimentStatus:
         return self._observer.status(self._phase, len(self._load.sent))

@@ -1,4 +1,4 @@
-"""The load: scenarios requested at a steady rate, some of them twice, again later, out of order, or cancelled.
+"""The load: scenarios requested at a steady rate, some of them twice, again later, out of order, paused or cancelled.
 
 A scenario's requests depend only on the seed and its number. A request counts as sent as soon as its first append
 begins; an append whose outcome is unknown is repeated until one is confirmed.
@@ -21,6 +21,8 @@ from poweron_events.log import EventLog, Message
 from poweron_events.request import (
     RequestCancellation,
     RequestIdentity,
+    RequestPause,
+    RequestResume,
     RequestRound,
     RequestWorkflow,
     WorkflowRequested,
@@ -39,7 +41,7 @@ FORGER: Final = "/poweron/intake/forger"
 FLOOD: Final = 2_000  # records of one request
 
 TWICE_SHARE, LATE_SHARE, AGAIN_SHARE = 0.15, 0.1, 0.1  # of all scenarios
-FOLLOW_UP_SHARE, CANCELLED_SHARE = 0.15, 0.1  # of all scenarios
+FOLLOW_UP_SHARE, CANCELLED_SHARE, PAUSED_SHARE = 0.15, 0.1, 0.1  # of all scenarios
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +96,9 @@ def plan_requests(seed: int, number: int) -> tuple[PlannedRequest, ...]:
         planned.append(PlannedRequest(f"follow-up-{number}", workflow, follow_up, _times(rng, rng.uniform(2, 8))))
     if rng.random() < CANCELLED_SHARE:
         planned.append(cancellation(f"cancel-{number}", workflow, 1, _times(rng, rng.uniform(0, 2))))
+    if rng.random() < PAUSED_SHARE:
+        pause = RequestPause(workflow_id=workflow, round=1, reason="Somebody looks at it first.")
+        planned.append(PlannedRequest(f"pause-{number}", workflow, pause, _times(rng, rng.uniform(0, 2))))
     return tuple(planned)
 
 
@@ -101,6 +106,11 @@ def cancellation(request_id: str, workflow: str, round_: int, times: tuple[float
     """Return a request that cancels a round."""
     request = RequestCancellation(workflow_id=workflow, round=round_, reason="It is not needed any more.")
     return PlannedRequest(request_id, workflow, request, times)
+
+
+def resumption(request_id: str, workflow: str, round_: int) -> PlannedRequest:
+    """Return a request that resumes a round."""
+    return PlannedRequest(request_id, workflow, RequestResume(workflow_id=workflow, round=round_), ())
 
 
 def _times(rng: random.Random, first: float) -> tuple[float, ...]:

@@ -101,7 +101,8 @@ def _effects(evidence: Evidence) -> Violations:
 
 def _wrong_effects(key: str, action: LoggedAction, effects: Mapping[int, int]) -> Iterator[tuple[str, str]]:
     """Return the promise and a sentence for each error in the effects of one action, counted by process."""
-    claims, total = Counter(claim.pid for claim in action.claims), sum(effects.values())
+    claims = Counter(claim.pid for claim in action.claims if not claim.given_up)
+    total = sum(effects.values())
     if any(claim.effect_class == "at_most_once" for claim in action.claims) and total > 1:
         yield "at most once", f"The effect {key} may be had at most once, and was had {total} times."
     for pid, count in effects.items():

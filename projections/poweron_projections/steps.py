@@ -6,6 +6,7 @@ from typing import Any, Final, NamedTuple, TypedDict, assert_never
 from poweron_events.envelope import Recorded
 from poweron_events.event import StepEvent
 from poweron_events.fold.costs import reported
+from poweron_events.fold.evolve import PAUSED
 from poweron_events.fold.stage_specs import AFTER_STEPS
 from poweron_events.fold.state import Used, Workflow
 from poweron_events.request import (
@@ -221,18 +222,8 @@ def _cells(recorded: Recorded) -> _Cells:  # noqa: PLR0911 - one case per event
             return {"parameters": json(event.parameters), "parameterized_ms": recorded.time_ms}
         case ActionStarted():
             return {"tries": event.try_}
-        case ActionCompleted(outcome="not_begun", code="paused"):
-            return {}  # the action will be claimed again
         case ActionCompleted():
-            return {
-                "success": event.success,
-                "outcome": event.outcome,
-                "error": optional_text(event.error),
-                "error_code": event.code,
-                "result_label": text(event.result_label),
-                "duration_ms": event.duration_ms,
-                "completed_ms": recorded.time_ms,
-            }
+            return _result_cells(event, recorded.time_ms)
         case ObservationRecorded():
             return {"success": event.observation.success, "observed_ms": recorded.time_ms}
         case RefinementDecided():
@@ -274,6 +265,20 @@ def _cells(recorded: Recorded) -> _Cells:  # noqa: PLR0911 - one case per event
             return {}
         case _:
             assert_never(event)
+
+
+def _result_cells(event: ActionCompleted, time_ms: int) -> _Cells:
+    if event.outcome == "not_begun" and event.code == PAUSED:
+        return {}  # the action will be claimed again
+    return {
+        "success": event.success,
+        "outcome": event.outcome,
+        "error": optional_text(event.error),
+        "error_code": event.code,
+        "result_label": text(event.result_label),
+        "duration_ms": event.duration_ms,
+        "completed_ms": time_ms,
+    }
 
 
 def _approval_cells(event: ApprovalRequested | ApprovalGranted | ApprovalDenied, time_ms: int) -> _Cells:

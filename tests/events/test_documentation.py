@@ -230,6 +230,7 @@ def identity_by_the_page(example: Any) -> str:
     assert "Parts that an event does not have are 0." in page
     assert "An event with a `request` has that request's `source|id` instead of the try." in page
     assert f"`{CallReserved.TYPE}` has its `reservation` instead of the try." in page
+    assert "An event with a `question` and without a `request` has that question instead of the try." in page
     assert f"`{AnswerRejected.TYPE}` has its `type|stage` instead of the type." in page
     data = example["data"]
     parts = {**data, "type": example["type"]}
@@ -237,6 +238,8 @@ def identity_by_the_page(example: Any) -> str:
         parts["try"] = "{source}|{id}".format(**data["request"])
     if example["type"] == CallReserved.TYPE:
         parts["try"] = data["reservation"]
+    if "question" in data and not data.get("request"):
+        parts["try"] = data["question"]
     if example["type"] == AnswerRejected.TYPE:
         parts["type"] = f"{example['type']}|{data['stage']}"
     slot = "|".join(str(parts.get(name, 0)) for name in said[2].split("|"))

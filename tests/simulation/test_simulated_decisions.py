@@ -25,7 +25,7 @@ from poweron_services.replay.replay_processes import replay
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
 
-WORLDS = 50
+WORLDS = 70
 SPECS = {name: ActionSpec.of(name, Nothing, effect, LIMIT_MS) for name, effect in CLASSES.items()}
 
 

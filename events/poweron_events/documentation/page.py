@@ -38,6 +38,7 @@ Its JSON is canonical (sorted keys, no spaces, UTF-8), because hashes are comput
 Parts that an event does not have are 0.
 An event with a `request` has that request's `source|id` instead of the try.
 `{CallReserved.TYPE}` has its `reservation` instead of the try.
+An event with a `question` and without a `request` has that question instead of the try.
 `{AnswerRejected.TYPE}` has its `type|stage` instead of the type.
 `causationid` and `causationhash` identify the accepted event that the writer acted on.
 The first event in offset order that fits is *accepted*; any other is *superseded* and stays in the log without effect.

@@ -131,16 +131,8 @@ def _lines(event: WorkflowEvent, workflow: Workflow) -> Iterator[Line]:  # noqa:
             yield "refused", event.detail
         case CancellationRequested():
             yield "cancelling", event.reason or "A user asked for it."
-        case BudgetRequested():
-            yield "budget", event.reason
-        case BudgetGranted():
-            yield "granted", _granted(event)
-        case BudgetDenied():
-            yield "denied", f"a larger budget: {event.reason}" if event.reason else "a larger budget"
-        case RoundPaused():
-            yield "paused", _by_actor(event)
-        case RoundResumed():
-            yield "resumed", _by_actor(event)
+        case BudgetRequested() | BudgetGranted() | BudgetDenied() | RoundPaused() | RoundResumed():
+            yield _of_round(event)
         case DocumentErased():
             yield "erased", f"{counted(len(event.documents), 'document')}: {event.reason}"
         case CallReserved():
@@ -231,6 +223,21 @@ def tell_how_to_answer(workflow_id: str, *, budget: bool = False) -> None:
 def tell_untaken(asked: AskedFor) -> None:
     """Report that no process has picked up what was sent; possibly no process is serving."""
     tell(f"{not_taken_yet(asked)} {advice.untaken(asked)}")
+
+
+def _of_round(event: BudgetRequested | BudgetGranted | BudgetDenied | RoundPaused | RoundResumed) -> Line:
+    """Return the line of a question for a larger budget, of its answer, of a pause or of its end."""
+    match event:
+        case BudgetRequested():
+            return "budget", event.reason
+        case BudgetGranted():
+            return "granted", _granted(event)
+        case BudgetDenied():
+            return "denied", f"a larger budget: {event.reason}" if event.reason else "a larger budget"
+        case RoundPaused():
+            return "paused", _by_actor(event)
+        case RoundResumed():
+            return "resumed", _by_actor(event)
 
 
 def _granted(event: BudgetGranted) -> str:

@@ -27,7 +27,7 @@ from poweron_services.cli.output import counted, print_beside, print_json, print
 from poweron_services.cli.query_commands import bring_rows_on
 from poweron_services.client.client_errors import ClientError
 from poweron_services.client.follow import Callbacks
-from poweron_services.client.verbs import DONE, MAX_WORKFLOWS, Order, Verb, VerbResult, carry_out
+from poweron_services.client.verbs import DONE, MAX_WORKFLOWS, Instruction, Verb, VerbResult, carry_out
 from poweron_services.settings.config import Settings
 from poweron_services.standalone import local_identity, open_connections
 
@@ -111,8 +111,8 @@ def act(
             ids = _chosen(settings, verb, parse_all(where, lambda: time.time_ns() // 1_000_000), yes=yes)
         else:
             ids = named(workflows or [])
-        order = Order(verb, reason, settings.acting_through("cli"), local_identity().source)
-        failed = run_work(_carry_out(settings, order, ids, as_json=as_json), lambda: _interruption(verb))
+        instruction = Instruction(verb, reason, settings.acting_through("cli"), local_identity().source)
+        failed = run_work(_carry_out(settings, instruction, ids, as_json=as_json), lambda: _interruption(verb))
     raise typer.Exit(FAILED if failed else 0)
 
 
@@ -162,20 +162,22 @@ async def _match(settings: Settings, conditions: Sequence[Condition], among: Amo
         return await matching(connections.pool, conditions, limit=MAX_WORKFLOWS, among=among)
 
 
-async def _carry_out(settings: Settings, order: Order, ids: Sequence[str], *, as_json: bool) -> bool:
+async def _carry_out(settings: Settings, instruction: Instruction, ids: Sequence[str], *, as_json: bool) -> bool:
     """Print what becomes of each workflow; return whether any failed."""
     failed = False
-    async with aclosing(_results(settings, order, ids)) as results:
+    async with aclosing(_results(settings, instruction, ids)) as results:
         async for result in results:
             _print(result, as_json=as_json)
-            failed = failed or result.status != DONE[order.verb]
+            failed = failed or result.status != DONE[instruction.verb]
     return failed
 
 
-async def _results(settings: Settings, order: Order, ids: Sequence[str]) -> AsyncGenerator[VerbResult, None]:
+async def _results(
+    settings: Settings, instruction: Instruction, ids: Sequence[str]
+) -> AsyncGenerator[VerbResult, None]:
     async with open_connections(settings, tell) as connections:
         callbacks = Callbacks(untaken=tell_untaken if len(ids) == 1 else lambda _: None)
-        async for result in carry_out(connections, order, ids, callbacks):
+        async for result in carry_out(connections, instruction, ids, callbacks):
             yield result
 
 

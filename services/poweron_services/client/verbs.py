@@ -47,7 +47,7 @@ AT_ONCE: Final = 16  # workflows
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class Instruction:
     """A verb, on whose behalf it is carried out, and why."""
 
     verb: Verb
@@ -74,7 +74,7 @@ class VerbResult:
 
 
 async def carry_out(
-    connections: Connections, order: Order, workflow_ids: Sequence[str], callbacks: Callbacks
+    connections: Connections, instruction: Instruction, workflow_ids: Sequence[str], callbacks: Callbacks
 ) -> AsyncGenerator[VerbResult, None]:
     """Yield the result for each workflow, in the order in which they were given; none stops the others."""
     places = asyncio.Semaphore(AT_ONCE)
@@ -82,7 +82,7 @@ async def carry_out(
     async def one(id_: str) -> VerbResult:
         async with places:
             try:
-                return await _CARRIED_OUT[order.verb](connections, order, id_, callbacks)
+                return await _CARRIED_OUT[instruction.verb](connections, instruction, id_, callbacks)
             except PowerOnError as error:
                 return VerbResult(id_, "failed", error.code, str(error), error=error)
 
@@ -98,41 +98,46 @@ async def carry_out(
 
 async def _switch(
     connections: Connections,
-    order: Order,
+    instruction: Instruction,
     id_: str,
     callbacks: Callbacks,
     *,
     request: type[RequestPause | RequestResume],
 ) -> VerbResult:
     snapshot = await read_snapshot(connections, id_)
-    asked = request(workflow_id=id_, round=snapshot.last_round, reason=order.reason, actor=order.actor)
-    record = await send_and_wait(connections, asked, snapshot, identity=_identity(order), callbacks=callbacks)
+    asked = request(workflow_id=id_, round=snapshot.last_round, reason=instruction.reason, actor=instruction.actor)
+    record = await send_and_wait(connections, asked, snapshot, identity=_identity(instruction), callbacks=callbacks)
     if isinstance(record.event, RequestRefused):
         return VerbResult(id_, "refused", record.event.precise_code, record.event.detail)
-    return VerbResult(id_, DONE[order.verb])
+    return VerbResult(id_, DONE[instruction.verb])
 
 
-async def _cancel(connections: Connections, order: Order, id_: str, callbacks: Callbacks) -> VerbResult:
+async def _cancel(connections: Connections, instruction: Instruction, id_: str, callbacks: Callbacks) -> VerbResult:
     outcome = await cancel(
-        connections, id_, reason=order.reason, actor=order.actor, identity=_identity(order), callbacks=callbacks
+        connections,
+        id_,
+        reason=instruction.reason,
+        actor=instruction.actor,
+        identity=_identity(instruction),
+        callbacks=callbacks,
     )
     if outcome.refusal is not None:
         return VerbResult(id_, "refused", outcome.code, outcome.message)
     return VerbResult(id_, "cancelled" if outcome.status == "cancelled" else "ended", outcome.code)
 
 
-async def _restart(connections: Connections, order: Order, id_: str, callbacks: Callbacks) -> VerbResult:
+async def _restart(connections: Connections, instruction: Instruction, id_: str, callbacks: Callbacks) -> VerbResult:
     """Send the workflow's first request again, and wait until the new workflow is opened or refused."""
     await read_snapshot(connections, id_)
     await verified_records(connections, id_)
     opening = await _first_opening(connections, id_)
-    identity = _identity(order)
+    identity = _identity(instruction)
     new_id = workflow_id(identity.source, identity.id)
     terms: dict[str, Any] = {name: getattr(opening, name) for name in Terms.model_fields}
     if opening.user_language_detected:
         terms["user_language"] = None  # it is detected again
     request = RequestWorkflow(
-        **terms | {"actor": order.actor},
+        **terms | {"actor": instruction.actor},
         workflow_mode=opening.workflow_mode,
         documents=tuple([await copied(connections, id_, new_id, document) for document in opening.documents]),
         restarted_from=id_,
@@ -177,11 +182,11 @@ async def copied(connections: Connections, origin: str, new_id: str, document: D
     return StoredDocument(document_name=document.document_name, mime_type=document.mime_type, content=content)
 
 
-def _identity(order: Order) -> RequestIdentity:
-    return RequestIdentity(source=order.source, id=str(uuid.uuid4()))
+def _identity(instruction: Instruction) -> RequestIdentity:
+    return RequestIdentity(source=instruction.source, id=str(uuid.uuid4()))
 
 
-_CARRIED_OUT: Final[Mapping[Verb, Callable[[Connections, Order, str, Callbacks], Awaitable[VerbResult]]]] = {
+_CARRIED_OUT: Final[Mapping[Verb, Callable[[Connections, Instruction, str, Callbacks], Awaitable[VerbResult]]]] = {
     "pause": partial(_switch, request=RequestPause),
     "resume": partial(_switch, request=RequestResume),
     "restart": _restart,

@@ -116,10 +116,10 @@ def budget_request(workflow: Workflow, stop: Stop) -> BudgetRequested:
 
 
 def budget_expired(workflow: Workflow) -> BudgetDenied:
-    """The denial of a larger budget that nobody granted in time."""
+    """The denial of a larger budget that was not answered in time."""
     question = workflow.current.question
     assert question is not None
-    return BudgetDenied(**step_place(workflow), question=question.number, reason="Nobody answered in time.")
+    return BudgetDenied(**step_place(workflow), question=question.number, reason="It was not answered in time.")
 
 
 class Budget(NamedTuple):

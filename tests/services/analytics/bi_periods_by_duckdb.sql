@@ -23,7 +23,7 @@ WITH stopped AS (
      SELECT ended_at AS at_ms, workflow_id AS workflow, 'round' AS level, stopped_by AS code, 1 AS times FROM rounds
       UNION ALL SELECT ended_at, workflow_id, 'task', stopped_by, 1 FROM tasks
       UNION ALL SELECT ended, workflow, 'step', stopped_by, 1 FROM lived
-      UNION ALL SELECT time_ms, workflow, 'action', data.code, 1 FROM told WHERE kind = 'action.completed'
+      UNION ALL SELECT time_ms, workflow, 'action', data.code, 1 FROM told WHERE kind = 'action.completed' AND NOT gave_up
       UNION ALL SELECT time_ms, workflow, 'model_call', code, tries FROM calls
 )
 SELECT begin_of(at_ms) AS {period}, workflow IN (FROM forks) AS fork, level, code, sum(times) AS times

@@ -32,7 +32,23 @@ CREATE TABLE letters AS SELECT * FROM read_json('{dead}', format = 'newline_deli
 });
 
 -- What had an effect.
-CREATE TABLE told AS SELECT * FROM log WHERE verdict = 'accepted' AND kind NOT IN ('request.refused', 'document.erased', 'call.reserved');
+CREATE TABLE told AS
+SELECT *, kind = 'action.completed' AND data.outcome = 'not_begun' AND COALESCE(data.code = 'paused', FALSE) AS gave_up
+  FROM log
+ WHERE verdict = 'accepted'
+   AND kind NOT IN ('request.refused', 'document.erased', 'call.reserved', 'round.paused', 'round.resumed');
+
+-- Each pause, and what ended it: a resumption, a cancellation or the end of its round.
+CREATE TABLE pauses AS
+SELECT each.workflow, each.round, each.seq, each.time_ms AS since, min(ending.seq) AS end_seq,
+       min_by(ending.time_ms, ending.seq) AS until, min_by(ending.kind, ending.seq) AS ended_by
+  FROM log AS each
+  LEFT JOIN log AS ending
+    ON ending.workflow = each.workflow AND ending.round = each.round AND ending.seq > each.seq
+   AND ending.verdict = 'accepted'
+   AND ending.kind IN ('round.resumed', 'cancellation.requested', 'round.completed', 'round.failed', 'round.cancelled')
+ WHERE each.verdict = 'accepted' AND each.kind = 'round.paused'
+ GROUP BY ALL;
 
 CREATE TABLE openings AS
 SELECT workflow, round, seq, time_ms AS opened_ms, data.workflowMode AS mode, data.maxSteps AS max_steps,
@@ -59,14 +75,18 @@ SELECT workflow, round, task, told.seq, kind,
     OR (kind = 'refinement.decided' AND data.decision = 'continue' AND data.classification = 'retry'
         AND step < least(max_steps, plan.maxSteps));
 
--- What each round ends for, from when on it only has to say so.
+-- What each round ends for, from when on it only has to say so; one that was paused then can still be cancelled.
 CREATE TABLE closings AS
-SELECT workflow, round, seq, told.time_ms, kind,
+SELECT workflow, round, min(seq) AS seq, min_by(time_ms, seq) AS time_ms, min_by(kind, seq) AS kind,
+       min_by(code, seq) AS code, max_by(code, seq) AS last_code
+  FROM (
+SELECT workflow, round, seq, told.time_ms AS time_ms, kind,
        CASE kind WHEN 'cancellation.requested' THEN 'cancelled' WHEN 'deadline.passed' THEN 'deadline'
                  ELSE data.code END AS code
   FROM told LEFT JOIN retried USING (workflow, round, task, seq, kind) LEFT JOIN plans USING (workflow, round, task)
  WHERE kind IN ('cancellation.requested', 'deadline.passed', 'stage.failed')
-    OR (kind = 'task.reviewed' AND (data.status = 'failed' OR NOT allowed OR (data.status = 'success' AND task = planned)));
+    OR (kind = 'task.reviewed' AND (data.status = 'failed' OR NOT allowed OR (data.status = 'success' AND task = planned)))
+  ) GROUP BY ALL;
 
 CREATE TABLE endings AS
 SELECT workflow, round, time_ms AS ended_ms, split_part(kind, '.', 2) AS status
@@ -176,14 +196,14 @@ SELECT workflow, round, task, attempt, step, min(seq) AS first_seq, min(time_ms)
        max(COALESCE(data.actor.id, data.requester.name)) FILTER (kind IN ('approval.granted', 'approval.denied')) AS approver,
        max(data.actor) FILTER (kind IN ('approval.granted', 'approval.denied')) AS approver_actor,
        min(time_ms) FILTER (kind = 'action.started') AS claimed,
-       count(*) FILTER (kind = 'action.started') AS tries,
-       max(seq) FILTER (kind = 'action.completed') AS completed_seq,
-       max(time_ms) FILTER (kind = 'action.completed') AS completed,
-       max(data.outcome) FILTER (kind = 'action.completed') AS outcome,
-       max(data.code) FILTER (kind = 'action.completed') AS error_code,
-       max(data.durationMs) FILTER (kind = 'action.completed') AS took,
+       count(*) FILTER (kind = 'action.started') AS tries, count(*) FILTER (gave_up) AS given_up,
+       max(seq) FILTER (kind = 'action.completed' AND NOT gave_up) AS completed_seq,
+       max(time_ms) FILTER (kind = 'action.completed' AND NOT gave_up) AS completed,
+       max(data.outcome) FILTER (kind = 'action.completed' AND NOT gave_up) AS outcome,
+       max(data.code) FILTER (kind = 'action.completed' AND NOT gave_up) AS error_code,
+       max(data.durationMs) FILTER (kind = 'action.completed' AND NOT gave_up) AS took,
        COALESCE(max(data.observation.success) FILTER (kind = 'observation.recorded'),
-                max(data.success) FILTER (kind = 'action.completed')) AS success,
+                max(data.success) FILTER (kind = 'action.completed' AND NOT gave_up)) AS success,
        max(time_ms) FILTER (kind = 'observation.recorded') AS observed,
        max(time_ms) FILTER (kind = 'refinement.decided') AS refined,
        max(data.decision) FILTER (kind = 'refinement.decided') AS decision,
@@ -195,7 +215,7 @@ SELECT workflow, round, task, attempt, step, min(seq) AS first_seq, min(time_ms)
        max(seq) FILTER (kind IN ('refinement.decided', 'observation.recorded')
                         OR (kind LIKE '%.rejected' AND data.try = 2)) AS last_seq
   FROM told
- WHERE step > 0 AND kind NOT IN ('stage.failed', 'answer.rejected')
+ WHERE step > 0 AND kind NOT IN ('stage.failed', 'answer.rejected') AND kind NOT LIKE 'budget.%'
  GROUP BY ALL;
 
 -- A step ends by itself, or with its round: at once, but where its action runs with the end of that.
@@ -203,7 +223,7 @@ CREATE TABLE step_ends AS
 SELECT step_times.*, mode, opened_ms, closings.code AS closing_code,
        CASE WHEN refused IS NOT NULL THEN 'refused'
             WHEN CASE mode WHEN 'React' THEN refined ELSE observed END IS NOT NULL THEN 'done'
-            WHEN closings.seq IS NULL OR (tries > 0 AND completed_seq IS NULL) THEN 'running'
+            WHEN closings.seq IS NULL OR (tries > given_up AND completed_seq IS NULL) THEN 'running'
             ELSE 'stopped' END AS status,
        CASE status WHEN 'refused' THEN refused
                    WHEN 'done' THEN COALESCE(refined, observed)
@@ -215,7 +235,7 @@ SELECT step_times.*, mode, opened_ms, closings.code AS closing_code,
 
 -- A step can begin with what made room for it.
 CREATE TABLE lived AS
-SELECT each.*, before.time_ms AS begun, greatest(parameterized, answered) AS ready,
+SELECT each.*, due + COALESCE(suspended, 0) AS due_at, before.time_ms AS begun, greatest(parameterized, answered) AS ready,
        CASE WHEN step = max(step) OVER (PARTITION BY workflow, round, task, attempt) THEN reviews.time_ms END AS reviewed,
        selected - begun AS select_ms, parameterized - selected AS parameterize_ms, answered - asked AS approve_ms,
        claimed - ready AS claim_ms, completed - COALESCE(claimed, ready) AS execute_ms,
@@ -224,6 +244,14 @@ SELECT each.*, before.time_ms AS begun, greatest(parameterized, answered) AS rea
   FROM step_ends AS each
   LEFT JOIN (SELECT workflow, round, task, attempt, time_ms FROM told WHERE kind = 'task.reviewed') AS reviews
  USING (workflow, round, task, attempt)
+  LEFT JOIN (
+       SELECT workflow, round, task, attempt, step,
+              sum(greatest(0, least(until, answered) - greatest(since, asked))) AS suspended
+         FROM step_ends JOIN pauses USING (workflow, round)
+        WHERE (ended_by IN ('round.resumed', 'cancellation.requested') OR answered IS NOT NULL)
+          AND (until IS NULL OR until > asked) AND (answered IS NULL OR since < answered)
+        GROUP BY ALL
+  ) AS pausing USING (workflow, round, task, attempt, step)
   ASOF LEFT JOIN (
        SELECT workflow, round, seq, time_ms FROM told
         WHERE kind IN ('tasks.planned', 'refinement.decided', 'observation.recorded', 'task.reviewed')
@@ -259,13 +287,15 @@ SELECT workflow AS workflow_id, round, task, attempt, step, told.data.try AS try
  WHERE told.kind = 'action.started';
 
 CREATE TABLE rounds AS
-SELECT workflow AS workflow_id, round, mode, max_steps, COALESCE(endings.status, 'running') AS status,
-       closings.code AS stopped_by, COALESCE(selected, 0) AS steps, COALESCE(input_tokens, 0) AS input_tokens,
+SELECT workflow AS workflow_id, round, mode, max_steps,
+       COALESCE(endings.status, CASE WHEN paused THEN 'paused' ELSE 'running' END) AS status,
+       closings.last_code AS stopped_by, COALESCE(selected, 0) AS steps, COALESCE(input_tokens, 0) AS input_tokens,
        COALESCE(output_tokens, 0) AS output_tokens, COALESCE(cost, 0) AS cost_usd, opened_ms AS opened_at,
        ended_ms AS ended_at, ended_ms - opened_ms AS duration_ms, COALESCE(waited, 0) AS waiting_for_people_ms,
        plans.time_ms - opened_ms AS plan_ms, workflow IN (FROM forks) AS fork, login(requester) AS requester,
        login(actor.id) AS actor, actor.kind AS actor_kind, actor.via AS actor_via, actor.verified AS actor_verified
   FROM openings LEFT JOIN endings USING (workflow, round) LEFT JOIN closings USING (workflow, round)
+  LEFT JOIN (SELECT workflow, round, TRUE AS paused FROM pauses WHERE end_seq IS NULL) USING (workflow, round)
   LEFT JOIN (SELECT * FROM plans WHERE task = 1) AS plans USING (workflow, round)
   LEFT JOIN (
        SELECT workflow, round, count(*) AS selected FROM told WHERE kind = 'action.selected' GROUP BY ALL
@@ -284,7 +314,7 @@ SELECT workflow AS workflow_id, round, mode, max_steps, COALESCE(endings.status,
 -- Three records in a row that answer what happened last, and had no effect, make a workflow stuck.
 CREATE TABLE workflows AS
 SELECT records.workflow AS workflow_id, COALESCE(latest.status, 'never_opened') AS status, latest.stopped_by,
-       COALESCE(latest.status = 'running', FALSE) AS is_open, COALESCE(is_open AND vain >= 3, FALSE) AS stuck,
+       COALESCE(latest.status IN ('running', 'paused'), FALSE) AS is_open, COALESCE(is_open AND vain >= 3, FALSE) AS stuck,
        first.forked.workflow AS forked_from, first.forked.seq AS forked_seq, COALESCE(latest.round, 0) AS rounds,
        COALESCE(used.steps, 0) AS steps, COALESCE(used.input_tokens, 0) AS input_tokens,
        COALESCE(used.output_tokens, 0) AS output_tokens, COALESCE(used.cost_usd, 0) AS cost_usd,
@@ -307,6 +337,8 @@ SELECT records.workflow AS workflow_id, COALESCE(latest.status, 'never_opened') 
          FROM log JOIN (SELECT workflow, max(seq) AS seq, max_by(sha256, seq) AS sha256 FROM told GROUP BY ALL) AS head
         USING (workflow)
         WHERE verdict = 'superseded' AND log.seq > head.seq AND cause.sha256 = head.sha256 AND cause."offset" IS NOT NULL
+          AND NOT EXISTS (FROM pauses WHERE pauses.workflow = log.workflow AND log.seq > pauses.seq
+                                        AND (end_seq IS NULL OR log.seq < end_seq))
         GROUP BY ALL
   ) USING (workflow);
 
@@ -329,9 +361,9 @@ SELECT workflow AS workflow_id, seq, position, round,
 
 CREATE TABLE approvals AS
 SELECT workflow AS workflow_id, round, task, attempt, step, action,
-       CASE WHEN answer = 'granted' THEN 'granted' WHEN answered >= due THEN 'expired' WHEN answer = 'denied' THEN 'denied'
+       CASE WHEN answer = 'granted' THEN 'granted' WHEN answered >= due_at AND approver IS NULL THEN 'expired' WHEN answer = 'denied' THEN 'denied'
             WHEN status = 'running' THEN 'waiting' ELSE 'withdrawn' END AS answer,
-       asked AS asked_at, due AS due_at, answered AS answered_at, approve_ms AS waiting_ms,
+       asked AS asked_at, due_at, answered AS answered_at, approve_ms AS waiting_ms,
        login(approver) AS approver, approver_actor.via AS approver_via, approver_actor.verified AS approver_verified
   FROM lived WHERE asked IS NOT NULL;
 

@@ -175,12 +175,13 @@ def _step(view: View, recorded: Recorded, after: Workflow, batch: Batch) -> tupl
     status = step_status(step, after)
     if status == "running":
         return step, view.last if after.phase in AFTER_STEPS else None
-    round_ = view.workflow.current
+    before, round_ = view.workflow, view.workflow.current
+    own = (after if after.place == before.place else before).step  # a cancellation may end a pause
     row = step_row(
         step,
         status,
         begun_ms=round_.step_ms,
-        due_ms=view.workflow.step.approval_due_ms,
+        due_ms=own.approval_due_ms,
         ended_ms=recorded.time_ms,
         stopped_by=after.current.code,
     )

@@ -361,7 +361,7 @@ SELECT workflow AS workflow_id, seq, position, round,
 
 CREATE TABLE approvals AS
 SELECT workflow AS workflow_id, round, task, attempt, step, action,
-       CASE WHEN answer = 'granted' THEN 'granted' WHEN answered >= due_at AND approver IS NULL THEN 'expired' WHEN answer = 'denied' THEN 'denied'
+       CASE WHEN answer = 'granted' THEN 'granted' WHEN answered >= due_at AND COALESCE(approver, '') = '' THEN 'expired' WHEN answer = 'denied' THEN 'denied'
             WHEN status = 'running' THEN 'waiting' ELSE 'withdrawn' END AS answer,
        asked AS asked_at, due_at, answered AS answered_at, approve_ms AS waiting_ms,
        login(approver) AS approver, approver_actor.via AS approver_via, approver_actor.verified AS approver_verified

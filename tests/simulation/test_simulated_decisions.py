@@ -106,7 +106,7 @@ def test_every_decision_of_simulated_worlds_is_taken_again_as_it_was(
         monkeypatch.setattr(topics, "PARTITIONS", each.partitions)
         asyncio.run(again(each))
     assert types.total() > 1_000
-    assert len(types) == 16
+    assert len(types) == 17
 
 
 def test_what_is_shown_of_a_decision_is_what_the_model_saw_at_every_seq(

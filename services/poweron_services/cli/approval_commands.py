@@ -139,7 +139,7 @@ def approve(
     ] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Approve the pending action of a workflow, or grant it a larger budget.
+    """Approve the pending action, or grant a larger budget.
 
     Shows what waits first. The approval of an action is for exactly these parameters; what is granted counts for the
     task, the round and the workflow.
@@ -155,7 +155,7 @@ def deny(
     reason: Annotated[str, typer.Option(metavar="WHY", help="The reason; the workflow takes it into account.")],
     as_json: AsJson = False,
 ) -> None:
-    """Deny the pending action of a workflow, or a larger budget.
+    """Deny the pending action, or a larger budget.
 
     Shows what waits first. The workflow continues without the action; a round without a larger budget ends.
     Requires a process that serves: `poweron serve`, or the `poweron ask` that opened the workflow.

@@ -114,23 +114,22 @@ def _effects(world: "World") -> Iterator[Flag]:
     for key, count in world.once.items():
         if count > 1:
             yield "AT_MOST_ONCE_TWICE", (key, count)
-    started, completed = (_keys(world, kind) for kind in (ActionStarted, ActionCompleted))
+    started, completed = (_events_by_key(world, kind) for kind in (ActionStarted, ActionCompleted))
     for key in started.keys() - completed.keys():
         yield "NO_OUTCOME", key
-    for key, count in completed.items():
+    for key, ends in completed.items():
+        count = sum(getattr(end, "code", None) != PAUSED for end in ends)  # a claim that a pause ended may be followed
         if count > 1:
             yield "NO_OUTCOME", (key, "has several", count)
 
 
-def _keys(world: "World", kind: type[ActionStarted | ActionCompleted]) -> Counter[str]:
-    accepted = [
-        recorded
-        for recorded in world.full.accepted()
-        if isinstance(recorded.envelope.event, kind) and getattr(recorded.envelope.event, "code", None) != PAUSED
-    ]
-    return Counter(
-        key_of(recorded) for recorded in accepted if not world.full.now(recorded.envelope.workflow_id).is_open
-    )
+def _events_by_key(world: "World", kind: type[ActionStarted | ActionCompleted]) -> dict[str, list[object]]:
+    """The accepted events of a kind in rounds that have ended, by the idempotency key of their step."""
+    of: dict[str, list[object]] = defaultdict(list)
+    for recorded in world.full.accepted():
+        if isinstance(recorded.envelope.event, kind) and not world.full.now(recorded.envelope.workflow_id).is_open:
+            of[key_of(recorded)].append(recorded.envelope.event)
+    return of
 
 
 def _requests(world: "World") -> Iterator[Flag]:

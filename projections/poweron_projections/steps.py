@@ -6,9 +6,8 @@ from typing import Any, Final, NamedTuple, TypedDict, assert_never
 from poweron_events.envelope import Recorded
 from poweron_events.event import StepEvent
 from poweron_events.fold.costs import reported
-from poweron_events.fold.evolve import PAUSED
 from poweron_events.fold.stage_specs import AFTER_STEPS
-from poweron_events.fold.state import Used, Workflow
+from poweron_events.fold.state import Used, Workflow, gives_up
 from poweron_events.request import (
     CancellationRequested,
     DocumentErased,
@@ -268,7 +267,7 @@ def _cells(recorded: Recorded) -> _Cells:  # noqa: PLR0911 - one case per event
 
 
 def _result_cells(event: ActionCompleted, time_ms: int) -> _Cells:
-    if event.outcome == "not_begun" and event.code == PAUSED:
+    if gives_up(event):
         return {}  # the action will be claimed again
     return {
         "success": event.success,

@@ -12,10 +12,10 @@ from wandering import Partition, comparable, fold, partitions, placed, record
 from builders import SOURCE, TIME, At, honest_cause
 from poweron_events import codec
 from poweron_events.envelope import Cause, envelop
-from poweron_events.fold.evolve import PAUSED, evolve
+from poweron_events.fold.evolve import evolve
 from poweron_events.fold.history import reverse_chronological
 from poweron_events.fold.stage_specs import TIMED_PHASES, due, turn
-from poweron_events.fold.state import MAX_REFUSALS, Round, Workflow
+from poweron_events.fold.state import MAX_REFUSALS, PAUSED, Round, Workflow
 from poweron_events.request import (
     CancellationRequested,
     DocumentErased,

@@ -43,8 +43,7 @@ from simulation.wire import EVENTS
 
 from poweron_events.envelope import Recorded
 from poweron_events.fold.costs import used_by
-from poweron_events.fold.evolve import PAUSED
-from poweron_events.fold.state import Workflow, parameters_sha256
+from poweron_events.fold.state import PAUSED, Workflow, parameters_sha256
 from poweron_events.request import (
     RequestApproval,
     RequestBudget,

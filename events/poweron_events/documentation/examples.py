@@ -370,7 +370,7 @@ EXAMPLES: Final[tuple[Event, ...]] = (
         actor=_ADA,
         request=RequestIdentity(source=SOURCE, id="4717"),
     ),
-    BudgetDenied(round=1, task=1, attempt=1, step=2, question=1, reason="Nobody answered in time."),
+    BudgetDenied(round=1, task=1, attempt=1, step=2, question=1, reason="It was not answered in time."),
     DeadlinePassed(round=1, due_ms=1_795_221_000_000),
     RoundCompleted(
         round=1,

@@ -12,7 +12,7 @@ from typing import Any, Final, assert_never
 
 from poweron_events.codes import Code
 from poweron_events.envelope import Recorded
-from poweron_events.event import CATALOGUE, StepEvent, TaskEvent
+from poweron_events.event import CATALOGUE, StageEvent, StepEvent, TaskEvent
 from poweron_events.fold.costs import charges, reserve
 from poweron_events.fold.history import message, with_message
 from poweron_events.fold.state import (
@@ -28,6 +28,7 @@ from poweron_events.fold.state import (
     Task,
     Verdict,
     Workflow,
+    gives_up,
     max_steps,
     may_ask_again,
     parameters_sha256,
@@ -97,8 +98,6 @@ def answers_head(workflow: Workflow, recorded: Recorded) -> bool:
 
 WITHOUT_TURN: Final = (RequestRefused, DocumentErased, CallReserved, RoundPaused, RoundResumed)
 """After these events the workflow still waits for the same event, with the same head."""
-PAUSED: Final = "paused"
-"""The code of an action that did not begin because its round was paused: its step is as ready as before the claim."""
 TIME_IS_OVER: Final = "The time for this round is over."
 
 
@@ -263,6 +262,11 @@ def _is_here(workflow: Workflow, event: InTask) -> bool:
     return (event.round, event.task, event.attempt, named) == (round_number, task, attempt, step)
 
 
+def _is_at_place(workflow: Workflow, event: StageEvent | StepEvent) -> bool:
+    """Return whether an event names exactly where the workflow is."""
+    return (event.round, event.task, event.attempt, event.step) == workflow.place
+
+
 def _judge_task(workflow: Workflow, recorded: Recorded, event: InTask) -> Workflow | None:  # noqa: PLR0911 - one case per event
     phase = workflow.phase
     match event:
@@ -369,7 +373,7 @@ def _end(workflow: Workflow, ending: Ending) -> Workflow | None:
 
 def _answer_rejected(workflow: Workflow, event: AnswerRejected) -> Workflow | None:
     """Keep the role in its stage: it asks the model again, or decides without it."""
-    here = (event.round, event.task, event.attempt, event.step) == workflow.place
+    here = _is_at_place(workflow, event)
     next_try = len(rejections(workflow)) + 1
     if not here or event.stage != workflow.phase or event.try_ != next_try or not may_ask_again(rejections(workflow)):
         return None
@@ -377,15 +381,14 @@ def _answer_rejected(workflow: Workflow, event: AnswerRejected) -> Workflow | No
 
 
 def _stage_failed(workflow: Workflow, event: StageFailed) -> Workflow | None:
-    here = (event.round, event.task, event.attempt, event.step) == workflow.place
-    if not here or event.stage != workflow.phase:
+    if not _is_at_place(workflow, event) or event.stage != workflow.phase:
         return None
     return _close(workflow, "failed", event.error, event.code)
 
 
 def _budget_requested(workflow: Workflow, recorded: Recorded, event: BudgetRequested) -> Workflow | None:
     """Wait for a larger budget, if the opening wants that and none was denied in this round."""
-    round_, here = workflow.current, (event.round, event.task, event.attempt, event.step) == workflow.place
+    round_, here = workflow.current, _is_at_place(workflow, event)
     may_ask = round_.opening.on_budget == "ask" and not round_.budget_denied and round_.question is None
     if not here or not may_ask or event.stage != workflow.phase or event.question != len(round_.grants) + 1:
         return None
@@ -395,7 +398,7 @@ def _budget_requested(workflow: Workflow, recorded: Recorded, event: BudgetReque
 
 def _budget_answered(workflow: Workflow, recorded: Recorded, event: BudgetGranted | BudgetDenied) -> Workflow | None:
     round_, question = workflow.current, workflow.current.question
-    here = (event.round, event.task, event.attempt, event.step) == workflow.place
+    here = _is_at_place(workflow, event)
     if question is None or not here or event.question != question.number:
         return None
     if event.request is None and workflow.is_paused:
@@ -457,8 +460,7 @@ def _approval_requested(workflow: Workflow, recorded: Recorded, event: ApprovalR
 
 
 def _approval(workflow: Workflow, recorded: Recorded, event: ApprovalGranted | ApprovalDenied) -> Workflow | None:
-    here = (event.round, event.task, event.attempt, event.step) == workflow.place
-    if not here or workflow.phase != "approve" or not _names_parameters(workflow, event):
+    if not _is_at_place(workflow, event) or workflow.phase != "approve" or not _names_parameters(workflow, event):
         return None
     granted = isinstance(event, ApprovalGranted)
     if workflow.is_paused and event.request is None:
@@ -506,13 +508,13 @@ def _started(workflow: Workflow, recorded: Recorded, event: ActionStarted) -> Wo
 
 def _completed(workflow: Workflow, recorded: Recorded, event: ActionCompleted) -> Workflow | None:
     """Accept the end of any started try; its cause is the start of that try (E-08)."""
-    here = (event.round, event.task, event.attempt, event.step) == workflow.place
+    here = _is_at_place(workflow, event)
     if not here or workflow.phase not in ("started", "draining") or event.try_ > len(workflow.step.starts):
         return None
     cause, start = recorded.envelope.cause, workflow.step.starts[event.try_ - 1]
     if cause is None or not cause.names(start.cause) or start.given_up:
         return None
-    if workflow.phase == "started" and (event.outcome, event.code) == ("not_begun", PAUSED):
+    if workflow.phase == "started" and gives_up(event):
         return _given_up(workflow, event.try_)
     phase: Phase = "observe" if workflow.phase == "started" else "closing"
     return with_step(workflow, workflow.step._replace(completed=event), phase)

@@ -7,7 +7,7 @@ has steps, a step has one action; only the open round is kept in full.
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal, NamedTuple, TypedDict, TypeVar
+from typing import Any, Final, Literal, NamedTuple, TypedDict, TypeVar
 
 from poweron_events.codec import dumps, sha256
 from poweron_events.codes import Code
@@ -28,6 +28,8 @@ from poweron_events.step_events import (
 )
 
 _REQUEST_LABEL = re.compile(r"round[1-9][0-9]*_request")
+PAUSED: Final = "paused"
+"""The code of an action that did not begin because its round was paused: its step is as ready as before the claim."""
 STUCK_AFTER = 3  # events that respond to one head and have no effect
 
 Phase = Literal[
@@ -465,6 +467,11 @@ def result_place(workflow: Workflow) -> str:
 def action_label(action: str) -> str:
     """Return the action's name in snake_case, without its method."""
     return re.sub(r"(?<=[^_-])(?=[A-Z])", "_", action.rpartition(".")[2]).replace("-", "_").lower()
+
+
+def gives_up(event: ActionCompleted) -> bool:
+    """Return whether a pause ended the claim before the action began, so that the action is claimed again."""
+    return event.outcome == "not_begun" and event.code == PAUSED
 
 
 def with_task(workflow: Workflow, task: Task, phase: Phase | None = None) -> Workflow:

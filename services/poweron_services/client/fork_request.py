@@ -11,8 +11,7 @@ from poweron_events.client import Heard
 from poweron_events.envelope import Envelope
 from poweron_events.event import CATALOGUE
 from poweron_events.fold.costs import model_calls
-from poweron_events.fold.evolve import PAUSED
-from poweron_events.fold.state import Opening
+from poweron_events.fold.state import Opening, gives_up
 from poweron_events.request import (
     LAWS,
     ForkedFrom,
@@ -85,7 +84,7 @@ class Reuse:
         if record.event is None or record.verdict != "accepted":
             return
         self.calls += sum(call.is_taken_over for call in model_calls(record.event))
-        if isinstance(record.event, ActionCompleted) and record.event.code != PAUSED:
+        if isinstance(record.event, ActionCompleted) and not gives_up(record.event):
             self.actions += record.event.reused_from is not None
 
 

@@ -2,8 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from poweron_events.fold.evolve import PAUSED
-from poweron_events.fold.state import Start, Workflow, with_step
+from poweron_events.fold.state import PAUSED, Start, Workflow, with_step
 from poweron_events.step_events import MAX_TRIES, ActionCompleted, Outcome, ParametersSet
 from poweron_events.stream import WorkflowEvent
 from poweron_services.decider.approval import expired

@@ -13,9 +13,8 @@ from poweron_events.client import Heard
 from poweron_events.codec import dumps
 from poweron_events.event import AnyCall, Event, FailedCalls, ModelCall
 from poweron_events.fold.costs import failed_calls, model_calls
-from poweron_events.fold.evolve import PAUSED
 from poweron_events.fold.stage_specs import stage_of
-from poweron_events.fold.state import Workflow
+from poweron_events.fold.state import Workflow, gives_up
 from poweron_events.round_events import RoundEnd
 from poweron_events.step_events import ActionCompleted
 from poweron_services.telemetry import gen_ai
@@ -63,7 +62,7 @@ def _spans_of(before: Workflow, record: Heard) -> Iterator[WorkflowSpan]:
 
 def _tries_ended(before: Workflow, event: ActionCompleted) -> list[int]:
     """Return the tries whose fate this end settles: its own if a pause ended it, else all that none ended before."""
-    if event.code == PAUSED:
+    if gives_up(event):
         return [event.try_]
     return [try_ for try_, start in enumerate(before.step.starts, start=1) if not start.given_up]
 

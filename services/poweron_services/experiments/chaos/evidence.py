@@ -11,8 +11,8 @@ from typing import Final, Literal, NamedTuple
 from poweron_events.codec import Undecodable, read_record
 from poweron_events.envelope import Recorded, idempotency_key
 from poweron_events.event import Event
-from poweron_events.fold.evolve import PAUSED, evolve
-from poweron_events.fold.state import Ending, Workflow
+from poweron_events.fold.evolve import evolve
+from poweron_events.fold.state import Ending, Workflow, gives_up
 from poweron_events.log import Record
 from poweron_events.request import (
     CancellationRequested,
@@ -218,7 +218,7 @@ class LogReader:
         claim = action.claims[event.try_ - 1]
         if event.outcome == "done":
             action.done_by = claim.pid
-        elif event.code == PAUSED:
+        elif gives_up(event):
             action.claims[event.try_ - 1] = replace(claim, given_up=True)
 
     def _action(self, workflow: Workflow) -> LoggedAction:

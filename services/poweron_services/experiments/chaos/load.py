@@ -97,7 +97,7 @@ def plan_requests(seed: int, number: int) -> tuple[PlannedRequest, ...]:
     if rng.random() < CANCELLED_SHARE:
         planned.append(cancellation(f"cancel-{number}", workflow, 1, _times(rng, rng.uniform(0, 2))))
     if rng.random() < PAUSED_SHARE:
-        pause = RequestPause(workflow_id=workflow, round=1, reason="Somebody looks at it first.")
+        pause = RequestPause(workflow_id=workflow, round=1, reason="An operator checks it first.")
         planned.append(PlannedRequest(f"pause-{number}", workflow, pause, _times(rng, rng.uniform(0, 2))))
     return tuple(planned)
 

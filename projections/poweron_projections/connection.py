@@ -6,7 +6,7 @@ from a shadow that is being filled.
 
 import asyncio
 from collections.abc import AsyncGenerator, Generator, Iterable
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any, Final, TypeAlias
 
 import asyncpg
@@ -141,7 +141,18 @@ async def acquire(pool: Pool) -> AsyncGenerator[Connection, None]:
     """
     with _translated():
         async with pool.acquire(timeout=CONNECT_TIMEOUT) as connection:
-            yield connection
+            try:
+                yield connection
+            except BaseException:
+                _end_transaction(connection)
+                raise
+
+
+def _end_transaction(connection: Connection) -> None:
+    """Close a connection whose transaction could not be ended, for example because a second cancellation came."""
+    with suppress(exceptions.InterfaceError):  # the connection was lost and is no longer in the pool
+        if connection.is_in_transaction():
+            connection.terminate()
 
 
 @asynccontextmanager

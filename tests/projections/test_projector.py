@@ -328,6 +328,27 @@ async def test_polling_goes_on_while_postgres_does_not_answer(
     assert (await verify(log, pool)).differences == []
 
 
+@pytest.mark.req("E-09")
+async def test_a_transaction_that_is_cancelled_twice_leaves_no_connection_in_it(pool: Pool) -> None:
+    told: list[dict[str, object]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
+    async with acquire(pool) as other:
+        asleep = asyncio.create_task(sleep_in_transaction(pool))
+        while not await other.fetchval("SELECT EXISTS (SELECT FROM pg_stat_activity WHERE wait_event = 'PgSleep')"):
+            pass
+        asleep.cancel()
+        await asyncio.sleep(0)  # it now waits to roll back
+        asleep.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asleep
+    assert told == []
+
+
+async def sleep_in_transaction(pool: Pool) -> None:
+    async with snapshot(pool) as connection:
+        await connection.execute("SELECT pg_sleep(60)")
+
+
 @pytest.mark.req("E-14")
 async def test_what_is_no_event_is_skipped_kept_and_told_once(log: MemoryLog, pool: Pool) -> None:
     told = typical()

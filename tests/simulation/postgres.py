@@ -114,6 +114,9 @@ class SimulatedConnection:
         if self._written:
             self._commit()
 
+    def is_in_transaction(self) -> bool:
+        return False  # each is over at the end of its block, whatever befalls it
+
     def _commit(self) -> None:
         postgres = self._postgres
         if postgres.age != self._age:

@@ -9,21 +9,36 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from poweron_events import codec
+from poweron_events.actor import Actor
 from poweron_events.codec import dumps, sha256
 from poweron_events.envelope import Cause, Envelope, Recorded, envelop
 from poweron_events.event import CriterionProgress, DocumentRef, FailedCalls, ModelCall
 from poweron_events.fold.evolve import evolve
+from poweron_events.fold.policies import policy_sha256
+from poweron_events.fold.questions import approval_terms, lacks_approval
 from poweron_events.fold.stage_specs import TIMED_PHASES
-from poweron_events.fold.state import Verdict, Workflow, may_ask_again, rejections, result_label, step_place
+from poweron_events.fold.state import (
+    Verdict,
+    Workflow,
+    may_ask_again,
+    parameters_sha256,
+    rejections,
+    result_label,
+    step_place,
+)
 from poweron_events.log import Message
+from poweron_events.policy import Escalation, Group, Policy, Rule
 from poweron_events.request import (
+    POLICY_ID,
     CancellationRequested,
     EarlierRounds,
+    PolicyApplied,
     RequestIdentity,
     RequestRefused,
     RoundPaused,
     RoundRequested,
     RoundResumed,
+    RulesChanged,
     WorkflowRequested,
     workflow_id,
 )
@@ -49,11 +64,13 @@ from poweron_events.step_events import (
     ActionSelected,
     ActionStarted,
     ApprovalDenied,
+    ApprovalEscalated,
     ApprovalGranted,
     ApprovalRequested,
     CallReserved,
     Observation,
     ObservationRecorded,
+    ParametersChanged,
     ParametersRejected,
     ParametersSet,
     RefinementDecided,
@@ -116,6 +133,59 @@ def resumed(round_number: int = 1, request_id: str = "resume") -> RoundResumed:
     return RoundResumed(round=round_number, request=identity(request_id), reason="It is as it should be.")
 
 
+POLICY = Policy(
+    apply=("admins",),
+    groups={
+        "admins": Group(members=("carla",)),
+        "risk": Group(members=("ada", "bob", "dora")),
+        "heads": Group(members=("eve",)),
+    },
+    rules=(
+        Rule(
+            actions=("document.extract",),
+            decision="approve",
+            approvers=2,
+            from_=("risk",),
+            not_requester=True,
+            escalate=Escalation(after="1h", to=("heads",)),
+        ),
+        Rule(actions=("*",), decision="allow"),
+    ),
+)
+"""Reading a document takes two members of `risk` other than the requester; after an hour `heads` may answer, too."""
+
+
+def person(name: str) -> Actor:
+    return Actor(id=name, via="cli")
+
+
+def applied(number: int = 1, policy: Policy = POLICY, previous: PolicyApplied | None = None) -> PolicyApplied:
+    """A policy; each number has a name of its own, so that no two are equal."""
+    named = policy.model_copy(update={"name": f"policy {number}"})
+    return PolicyApplied(
+        number=number,
+        policy=named,
+        sha256=policy_sha256(named),
+        previous=previous.sha256 if previous else None,
+        actor=person("carla"),
+        request=identity(f"policy-{number}"),
+    )
+
+
+def under_policy(number: int = 1, requester: str = "ada") -> dict[str, Any]:
+    """The fields of an opening under a policy."""
+    event = applied(number)
+    return {"policy": event.policy.terms(number, event.sha256), "laws": 3, "actor": person(requester)}
+
+
+def new_rules(workflow: Workflow, number: int = 2, policy: Policy = POLICY) -> RulesChanged:
+    """The rules of a newer policy for the open round."""
+    event = applied(number, policy)
+    terms = event.policy.terms(number, event.sha256)
+    asked = identity(f"rules-{workflow.place[0]}-{number}")
+    return RulesChanged(round=workflow.place[0], policy=terms, actor=person("carla"), request=asked)
+
+
 def refused(request_id: str = "4", **fields: Any) -> RequestRefused:
     given = {"reason": "round_open", "detail": "Round 1 is still open."}
     return RequestRefused(request=identity(request_id), **{**given, **fields})
@@ -175,6 +245,13 @@ class At:
         asked = None if request_id is None else identity(request_id)
         return ApprovalDenied(**self.place, **{"parameters_sha256": APPROVED, "request": asked, **fields})
 
+    def escalated(self, **fields: Any) -> ApprovalEscalated:
+        return ApprovalEscalated(**self.place, **{"parameters_sha256": APPROVED, "to": ("heads",), **fields})
+
+    def parameters_changed(self, request_id: str = "change", **fields: Any) -> ParametersChanged:
+        given = {"parameters_sha256": APPROVED, "parameters": {**PARAMETERS, "prompt": "Only the total."}}
+        return ParametersChanged(**self.place, request=identity(request_id), **{**given, **fields})
+
     def started(self, try_: int = 1, **fields: Any) -> ActionStarted:
         given = {"claim": "claim", "worker": "w1", "effect_class": "pure", "deadline_ms": 60_000}
         return ActionStarted(**self.place, try_=try_, action="document.extract", **{**given, **fields})
@@ -204,8 +281,9 @@ class At:
         given = {"code": "token_budget", "reason": "The budget is used up.", "totals": Totals(), "expires_ms": 60_000}
         return BudgetRequested(**self.place, question=question, stage=stage, **given)
 
-    def budget_granted(self, question: int = 1, tokens: int = 1_000, request_id: str = "grant") -> BudgetGranted:
-        return BudgetGranted(**self.place, question=question, tokens=tokens, request=identity(request_id))
+    def budget_granted(self, question: int = 1, tokens: int = 1_000, **fields: Any) -> BudgetGranted:
+        given = {"tokens": tokens, "request": identity(f"grant-{question}")}
+        return BudgetGranted(**self.place, question=question, **{**given, **fields})
 
     def budget_denied(self, question: int = 1, request_id: str | None = None) -> BudgetDenied:
         return BudgetDenied(**self.place, question=question, request=request_id and identity(request_id))
@@ -273,6 +351,19 @@ class Told:
         return list(next_events(self.workflow))
 
 
+class Policies(Told):
+    """The story under the key of the policies."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.id = POLICY_ID
+        self.workflow = Workflow(POLICY_ID)
+
+
+def two_policies() -> Told:
+    return Policies().tell(applied(1), applied(2, previous=applied(1)))
+
+
 def typical(request_id: str = "1", steps: int = 2) -> Told:
     """A workflow of one task, from its request to its answer."""
     told = Told(request_id).tell(requested(request_id), planned())
@@ -283,7 +374,7 @@ def typical(request_id: str = "1", steps: int = 2) -> Told:
 
 def honest_cause(workflow: Workflow, event: WorkflowEvent) -> Cause | None:
     """What an honest role would name as its cause: the head, or the start that the completion ends; nothing for a reservation or a pause."""
-    if isinstance(event, CallReserved | RoundPaused | RoundResumed):
+    if isinstance(event, CallReserved | RoundPaused | RoundResumed | RulesChanged | PolicyApplied):
         return None
     task = workflow.round.task if workflow.round else None
     if isinstance(event, ActionCompleted) and task is not None and task.step.starts:
@@ -291,7 +382,7 @@ def honest_cause(workflow: Workflow, event: WorkflowEvent) -> Cause | None:
     return workflow.head
 
 
-def next_events(workflow: Workflow) -> Iterable[WorkflowEvent]:  # noqa: C901, PLR0912 - one case per phase
+def next_events(workflow: Workflow) -> Iterable[WorkflowEvent]:  # noqa: C901, PLR0912, PLR0915 - one case per phase
     """Everything that could be accepted next, the way forward first."""
     number = workflow.place[0]
     at = At.head(workflow)
@@ -312,11 +403,12 @@ def next_events(workflow: Workflow) -> Iterable[WorkflowEvent]:  # noqa: C901, P
         case "parameterize":
             yield from (at.parameters(), at.parameters_rejected(workflow.step.try_))
         case "ready":
-            yield at.started(len(workflow.step.starts) + 1)
+            if not lacks_approval(workflow):
+                yield at.started(len(workflow.step.starts) + 1)
             if workflow.step.approval is None:
                 yield at.approval_requested()
         case "approve":
-            yield from (at.approval_granted(), at.approval_denied("6"), at.approval_denied())
+            yield from _answers(workflow)
         case "started" | "draining":
             label = result_label(workflow, "document.extract")
             yield from (at.done(result_label=label), at.done(success=False, outcome="failed", documents=()))
@@ -342,9 +434,32 @@ def next_events(workflow: Workflow) -> Iterable[WorkflowEvent]:  # noqa: C901, P
             and workflow.current.opening.on_budget == "ask"
         ):
             yield At.head(workflow).budget_requested(workflow.phase, len(workflow.current.grants) + 1)
+        if workflow.current.policy is not None and workflow.phase not in ("closing", "draining"):
+            yield new_rules(workflow, workflow.current.policy.number + 1)
         switch = str(len(workflow.current.pause_requests))
         yield (resumed if workflow.is_paused else paused)(number, f"switch-{number}-{switch}")
         yield from (cancellation(number, f"cancel-{number}"), DeadlinePassed(round=number, due_ms=0))
+
+
+def _answers(workflow: Workflow) -> Iterable[WorkflowEvent]:
+    """What people may answer, each with an id of its own, and what happens if they do not."""
+    at, asked, step_ = At.head(workflow), parameters_sha256(workflow), workflow.step
+    terms = approval_terms(workflow)
+    if workflow.current.policy is None:
+        yield at.approval_granted(parameters_sha256=asked)
+    for name in ("bob", "dora", "eve"):
+        if workflow.current.policy is not None and terms.objection(person(name), "approve") is None:
+            yield at.approval_granted(
+                f"{name}-{asked[:8]}-{len(step_.approved_by)}", actor=person(name), parameters_sha256=asked
+            )
+    yield from (
+        at.approval_denied("6", actor=person("bob"), parameters_sha256=asked),
+        at.approval_denied(parameters_sha256=asked),
+    )
+    if step_.escalation_due_ms and not workflow.is_paused:
+        yield at.escalated(parameters_sha256=asked)
+    if terms.objection(person("bob"), "change") is None:
+        yield at.parameters_changed(f"change-{asked[:8]}", actor=person("bob"), parameters_sha256=asked)
 
 
 def _rejected(workflow: Workflow) -> Iterable[WorkflowEvent]:

@@ -12,7 +12,7 @@ from builders import CALL, FAILED_CALLS, At, Told, document, follow_up, refused,
 from poweron_events import topics
 from poweron_events.codes import RUN_TIME, Code, StopCode
 from poweron_events.event import CitedSource, DocumentRef, Event, ModelCall, WebPage
-from poweron_events.fold.state import Workflow
+from poweron_events.fold.state import Workflow, parameters_sha256
 from poweron_events.log import Record
 from poweron_events.log.memory import MemoryLog
 from poweron_events.request import ForkedFrom, RoundRequested, WorkflowRequested
@@ -87,7 +87,7 @@ def _next(chance: random.Random, told: Told, number: int, calm: int) -> Workflow
     if workflow.phase == "ready" and workflow.step.approval is None and chance.random() < 0.2:
         return At.head(workflow).approval_requested()
     if workflow.phase == "approve" and chance.random() < 0.3:
-        return At.head(workflow).approval_denied()
+        return At.head(workflow).approval_denied(parameters_sha256=parameters_sha256(workflow))
     if workflow.phase == "review" and chance.random() < 0.3:
         return At.head(workflow).reviewed(status=chance.choice(("retry", "failed")))
     forward, *others = [*told.next_events(), *_failures(workflow)]

@@ -15,6 +15,7 @@ from poweron_events.log import EventLog, Message
 from poweron_events.request import (
     CancellationRequested,
     DocumentErased,
+    PolicyApplied,
     RequestCancellation,
     RequestIdentity,
     RequestRefused,
@@ -22,6 +23,7 @@ from poweron_events.request import (
     RoundPaused,
     RoundRequested,
     RoundResumed,
+    RulesChanged,
     WorkflowRequested,
     workflow_id,
 )
@@ -44,10 +46,12 @@ from poweron_events.step_events import (
     ActionSelected,
     ActionStarted,
     ApprovalDenied,
+    ApprovalEscalated,
     ApprovalGranted,
     ApprovalRequested,
     CallReserved,
     ObservationRecorded,
+    ParametersChanged,
     ParametersRejected,
     ParametersSet,
     RefinementDecided,
@@ -183,7 +187,17 @@ def _opened_by(heard: Heard, identity: RequestIdentity) -> int | None:
 def _answers(heard: Heard, identity: RequestIdentity, mine: int | None, *, taken: bool) -> bool:
     event = heard.event
     match event:
-        case ApprovalGranted() | ApprovalDenied() | BudgetGranted() | BudgetDenied() | RoundPaused() | RoundResumed():
+        case (
+            ApprovalGranted()
+            | ApprovalDenied()
+            | ParametersChanged()
+            | BudgetGranted()
+            | BudgetDenied()
+            | RoundPaused()
+            | RoundResumed()
+            | RulesChanged()
+            | PolicyApplied()
+        ):
             return _takes(heard, identity)
         case RoundCompleted() | RoundFailed() | RoundCancelled():
             return heard.verdict == "accepted" and event.round == mine
@@ -203,6 +217,7 @@ def _answers(heard: Heard, identity: RequestIdentity, mine: int | None, *, taken
             | ParametersSet()
             | ParametersRejected()
             | ApprovalRequested()
+            | ApprovalEscalated()
             | ActionStarted()
             | ActionCompleted()
             | ObservationRecorded()

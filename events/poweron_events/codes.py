@@ -29,15 +29,25 @@ RefusalCode = Literal[
     "already_denied",
     "already_paused",
     "answer_superseded",
+    "answered_already",
     "approval_overdue",
     "document_missing",
     "invalid_request",
     "unknown_seq",
+    "no_policy",
     "no_such_round",
+    "not_an_approver",
     "not_paused",
+    "not_permitted",
     "nothing_to_approve",
     "other_parameters",
+    "own_proposal",
+    "own_request",
+    "parameter_invalid",
     "pattern_meaningless",
+    "policy_applies_already",
+    "policy_changed",
+    "policy_invalid",
     "price_unknown",
     "request_too_large",
     "round_ended",
@@ -112,6 +122,7 @@ class Explained(NamedTuple):
 
 
 _EXPECTED: Final = "Nothing: this is a regular end."
+_NOTHING: Final = "Nothing."
 _LARGER_BUDGET: Final = "Ask again with a larger budget, or for less."
 _CHANGE: Final = "Change the request or its documents and ask again."
 _MODEL_TRIES: Final = (
@@ -334,5 +345,25 @@ CODES: Final[dict[str, Explained]] = {
         "Check who may write events; ask again under another id.",
     ),
     "approval_overdue": Explained("The approval has expired.", "Ask again and answer in time."),
+    "not_an_approver": Explained(
+        "The policy of the round does not let this actor answer.", "Let a member of the groups answer that it names."
+    ),
+    "own_request": Explained(
+        "Whoever requested the round may not approve this action.", "Let another member of the groups answer."
+    ),
+    "own_proposal": Explained("Whoever changed the parameters may not approve them.", "Let another approver answer."),
+    "answered_already": Explained(
+        "This actor has approved it already, and it takes several.", "Let another approver answer."
+    ),
+    # --- why a policy was not applied
+    "policy_invalid": Explained("The policy contradicts itself, or no one could replace it.", "Correct the policy."),
+    "policy_changed": Explained(
+        "Another policy was applied since this one was written.", "Compare it with the current one and apply it again."
+    ),
+    "policy_applies_already": Explained("The round already has the rules of this policy.", _NOTHING),
+    "no_policy": Explained("No policy was applied yet.", "Apply one."),
+    "not_permitted": Explained(
+        "The current policy does not let this actor apply a policy.", "Let a member of the groups in `apply` do it."
+    ),
 }
 """Every code that this release writes; `docs/events.md` lists them in a table."""

@@ -9,7 +9,7 @@ import base64
 import binascii
 import operator
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import (
@@ -38,6 +38,22 @@ FreeText = Annotated[str, Field(json_schema_extra={"freeText": True})]
 ActionName = Annotated[str, Field(pattern=r"^[a-z][A-Za-z0-9_-]*\.[A-Za-z][A-Za-z0-9_-]*$", max_length=100)]
 """`method.name`, an open set on the wire: actions may come from outside this package."""
 
+ActionPattern = Annotated[
+    str, Field(max_length=100, pattern=r"^(\*|[A-Za-z][A-Za-z0-9_-]*(\.(\*|[A-Za-z][A-Za-z0-9_-]*))?)$")
+]
+"""`method.name`, `method.*` or `method`, and `*` for every action."""
+
+
+def matches(action: str, patterns: Collection[str]) -> bool:
+    """Return whether `method`, `method.*`, `method.name` or `*` among the patterns matches the action."""
+    if not patterns:
+        return False
+    method = action.partition(".")[0]
+    return not {action, method, f"{method}.*", "*"}.isdisjoint(patterns)
+
+
+TaskType = Literal["lookup", "analysis", "report", "transform"]
+
 Url = Annotated[str, Field(pattern=r"^https?://[!-~]+$", max_length=2_048)]
 """A web address in ASCII, as a browser would write it."""
 
@@ -62,6 +78,11 @@ Count = Annotated[int, Field(ge=0, le=2**53 - 1)]
 
 is_empty: Final = operator.not_
 """Whether a field is empty; an empty field that was added after its event's release is not written."""
+
+
+def is_none(value: object) -> bool:
+    """Return whether a field is not written: readers of older releases do not know it."""
+    return value is None
 
 
 TokensIfAny = Annotated[Tokens, Field(exclude_if=is_empty)]

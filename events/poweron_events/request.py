@@ -10,14 +10,17 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Discriminator, FailFast, Field, Tag, field_validator
 
+from poweron_events.actor import Actor
 from poweron_events.codes import Code
 from poweron_events.event import (
+    ActionPattern,
     Base64,
     Commitment,
     Count,
     DocumentRef,
     Event,
     FreeText,
+    JsonValues,
     Milliseconds,
     Model,
     NanoUsd,
@@ -26,18 +29,28 @@ from poweron_events.event import (
     Sha256,
     StageEvent,
     StepEvent,
+    TaskType,
     Tokens,
     is_empty,
+    is_none,
 )
+from poweron_events.policy import Policy, PolicyTerms
 
 NAMESPACE = uuid.UUID("4c0f5d0e-7f0b-5a53-9d5c-6d3f9f1b8a60")
 """The UUID namespace of every id that PowerOn derives: workflow ids, event ids, idempotency keys."""
 
-LAWS = 2
-"""The number of the transition rules that `fold.evolve` applies; the rules under a number never change.
+LAWS = 3
+"""The newest transition rules that `fold.evolve` applies; the rules under a number never change.
 
 2: an approval is requested and answered with the hash of the step's parameters; another hash has no effect.
+3: the opening carries the rules of a policy, which decide whose approvals count, and how many it takes.
 """
+
+WITHOUT_POLICY = 2
+"""The transition rules of a round that is opened under no policy, which releases before policies know, too."""
+
+POLICY_ID: Final = str(uuid.uuid5(NAMESPACE, "policy"))
+"""The key of the policies in the log, where other events have the id of their workflow."""
 
 MINUTE = 60_000  # milliseconds
 MAX_PROMPT = 20_000  # characters
@@ -47,7 +60,6 @@ MAX_DOCUMENTS = 100
 MAX_INLINE_DOCUMENT = 700_000  # bytes, before base64
 
 WorkflowMode = Literal["React", "Actionplan"]
-TaskType = Literal["lookup", "analysis", "report", "transform"]
 RefusalReason = Literal["invalid", "unknown_workflow", "no_such_round", "round_open", "round_ended"]
 
 
@@ -71,35 +83,6 @@ class Requester(Model):
 
     name: FreeText = Field(default="", max_length=255)
     language: str | None = Field(default=None, max_length=35)
-
-
-def is_none(value: object) -> bool:
-    """Return whether a field is not written: readers of older releases do not know it."""
-    return value is None
-
-
-ActorKind = Literal["person", "system", "service"]
-Door = Literal["kafka", "cli", "mcp", "http"]
-"""How a request came in: written to Kafka by a client, by our command line, over MCP or over HTTP."""
-
-
-class Actor(Model):
-    """Who acts, and through which door.
-
-    Unless `verified`, all of it is what the sender claims: any client that may write to the topic can claim anything.
-    """
-
-    id: FreeText = Field(min_length=1, max_length=255)
-    kind: ActorKind = "person"
-    roles: tuple[Annotated[str, Field(min_length=1, max_length=100)], ...] = Field(default=(), max_length=20)
-    via: Door = "kafka"
-    verified: bool = False
-
-    @property
-    def described(self) -> str:
-        """The actor in words, such as `(cli, not verified) ada`: the id, chosen by the sender, cannot hide the rest."""
-        kind = "" if self.kind == "person" else f"{self.kind}, "
-        return f"({kind}{self.via}, {'verified' if self.verified else 'not verified'}) {self.id}"
 
 
 class Budgets(Model):
@@ -139,11 +122,6 @@ class Limits(Model):
     budgets: Budgets = Budgets()
     on_budget: OnBudget = Field(default="stop", exclude_if=lambda value: value == "stop")
 
-
-ActionPattern = Annotated[
-    str, Field(max_length=100, pattern=r"^(\*|[A-Za-z][A-Za-z0-9_-]*(\.(\*|[A-Za-z][A-Za-z0-9_-]*))?)$")
-]
-"""`method.name`, `method.*` or `method`, and `*` for every action."""
 
 MAX_PATTERNS: Final = 100
 
@@ -255,6 +233,8 @@ class RequestApproval(StepEvent):
     reason: FreeText = Field(default="", max_length=MAX_REASON)
     requester: Requester = Requester()
     actor: Actor | None = Field(default=None, exclude_if=is_none)
+    changed_parameters: JsonValues | None = Field(default=None, exclude_if=is_none)
+    """All parameters as the approver would have them, for others to approve; None to approve them as they are."""
 
 
 class RequestBudget(StageEvent):
@@ -280,6 +260,26 @@ class RequestPause(Event):
 
 class RequestResume(Event):
     """A sender asks for a paused round to go on."""
+
+    workflow_id: str = Field(max_length=64)
+    round: Number
+    reason: FreeText = Field(default="", max_length=MAX_REASON)
+    actor: Actor | None = Field(default=None, exclude_if=is_none)
+
+
+class RequestPolicy(Event):
+    """A sender asks for a policy to be applied to all rounds that are opened from then on."""
+
+    workflow_id: str = Field(default=POLICY_ID, pattern=f"^{POLICY_ID}$")
+    policy: Policy
+    previous: Sha256 | None = Field(default=None, exclude_if=is_none)
+    """The policy that the sender wants to replace; another one that was applied meanwhile is not replaced."""
+    reason: FreeText = Field(default="", max_length=MAX_REASON)
+    actor: Actor | None = Field(default=None, exclude_if=is_none)
+
+
+class RequestRules(Event):
+    """A sender asks for the current policy to be applied to a round that is already open."""
 
     workflow_id: str = Field(max_length=64)
     round: Number
@@ -334,12 +334,14 @@ class AgreedTerms(Terms):
 
     user_language_detected: bool = Field(default=False, exclude_if=is_empty)
     """Whether the language was detected in a prompt of the workflow, not requested; a later prompt may replace it."""
+    policy: PolicyTerms | None = Field(default=None, exclude_if=is_none)
+    """The rules of the policy under which the round was opened; None if there was no policy."""
 
 
 class WorkflowRequested(RoundEvent, AgreedTerms):
     """Intake opened a workflow and its first round."""
 
-    laws: Number = LAWS
+    laws: Number = WITHOUT_POLICY
     workflow_mode: WorkflowMode = "React"
     documents: tuple[DocumentRef, ...] = ()
     request: RequestIdentity
@@ -351,7 +353,7 @@ class WorkflowRequested(RoundEvent, AgreedTerms):
 class RoundRequested(RoundEvent, AgreedTerms):
     """Intake opened a further round of a workflow."""
 
-    laws: Number = LAWS
+    laws: Number = WITHOUT_POLICY
     workflow_mode: WorkflowMode = "React"
     documents: tuple[DocumentRef, ...] = ()
     request: RequestIdentity
@@ -384,6 +386,29 @@ class RoundResumed(RoundEvent):
     actor: Actor | None = Field(default=None, exclude_if=is_none)
 
 
+class PolicyApplied(Event):
+    """Intake applied a policy to all rounds that are opened from now on."""
+
+    number: Number
+    policy: Policy
+    sha256: Sha256
+    """SHA-256 of the policy as canonical JSON."""
+    previous: Sha256 | None = None
+    """The policy that it replaces; None for the first one, which anyone may apply who can write to the topic."""
+    reason: FreeText = ""
+    actor: Actor
+    request: RequestIdentity
+
+
+class RulesChanged(RoundEvent):
+    """Intake applied the rules of a newer policy to an open round."""
+
+    policy: PolicyTerms
+    reason: FreeText = ""
+    actor: Actor | None = Field(default=None, exclude_if=is_none)
+    request: RequestIdentity
+
+
 class RequestRefused(Event):
     """Intake refused a request; it has no other effect."""
 
@@ -392,6 +417,8 @@ class RequestRefused(Event):
     code: Code | None = None
     """The reason in finer detail."""
     detail: FreeText = Field(default="", max_length=2_000)
+    actor: Actor | None = Field(default=None, exclude_if=is_none)
+    """Who sent the request; None if that cannot be read, and in records of releases before 0.4."""
 
     @property
     def precise_code(self) -> Code:

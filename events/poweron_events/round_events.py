@@ -4,6 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from poweron_events.actor import Actor
 from poweron_events.codes import Code
 from poweron_events.event import (
     MAX_CALLS,
@@ -22,10 +23,12 @@ from poweron_events.event import (
     RoundEvent,
     StageEvent,
     TaskEvent,
+    TaskType,
     Tokens,
     is_empty,
+    is_none,
 )
-from poweron_events.request import MAX_STEPS, Actor, RequestIdentity, TaskType, is_none
+from poweron_events.request import MAX_STEPS, RequestIdentity
 from poweron_events.step_events import Classification, DecidedBy
 
 MAX_TASKS = 10

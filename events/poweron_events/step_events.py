@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
 
+from poweron_events.actor import Actor
 from poweron_events.codes import Code
 from poweron_events.event import (
     MAX_CALLS,
@@ -31,8 +32,9 @@ from poweron_events.event import (
     UnreadDocument,
     Url,
     is_empty,
+    is_none,
 )
-from poweron_events.request import Actor, Requester, RequestIdentity, is_none
+from poweron_events.request import Requester, RequestIdentity
 
 DecidedBy = Literal["model", "guard", "plan"]
 FieldType = Literal["string", "number", "boolean", "enum", "object"]
@@ -187,6 +189,25 @@ class ApprovalDenied(StepEvent):
     requester: Requester = Requester()
     actor: Actor | None = Field(default=None, exclude_if=is_none)
     request: RequestIdentity | None = None
+
+
+class ApprovalEscalated(StepEvent):
+    """An approval waited for so long that further groups may answer."""
+
+    parameters_sha256: Sha256
+    to: tuple[str, ...] = Field(min_length=1)
+
+
+class ParametersChanged(StepEvent):
+    """An approver proposed other parameters, which other people have to approve before the action runs with them."""
+
+    parameters_sha256: Sha256
+    """The hash of the parameters that waited for approval until now."""
+    parameters: JsonValues
+    """The new parameters, as the action would get them."""
+    reason: FreeText = ""
+    actor: Actor | None = Field(default=None, exclude_if=is_none)
+    request: RequestIdentity
 
 
 class ActionStarted(TryEvent):

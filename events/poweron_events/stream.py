@@ -6,17 +6,21 @@ from poweron_events.event import Event
 from poweron_events.request import (
     CancellationRequested,
     DocumentErased,
+    PolicyApplied,
     RequestApproval,
     RequestBudget,
     RequestCancellation,
     RequestPause,
+    RequestPolicy,
     RequestRefused,
     RequestResume,
     RequestRound,
+    RequestRules,
     RequestWorkflow,
     RoundPaused,
     RoundRequested,
     RoundResumed,
+    RulesChanged,
     WorkflowRequested,
 )
 from poweron_events.round_events import (
@@ -38,10 +42,12 @@ from poweron_events.step_events import (
     ActionSelected,
     ActionStarted,
     ApprovalDenied,
+    ApprovalEscalated,
     ApprovalGranted,
     ApprovalRequested,
     CallReserved,
     ObservationRecorded,
+    ParametersChanged,
     ParametersRejected,
     ParametersSet,
     RefinementDecided,
@@ -54,6 +60,8 @@ WorkflowEvent = (
     | CancellationRequested
     | RoundPaused
     | RoundResumed
+    | RulesChanged
+    | PolicyApplied
     | RequestRefused
     | DocumentErased
     | CallReserved
@@ -66,6 +74,8 @@ WorkflowEvent = (
     | ApprovalRequested
     | ApprovalGranted
     | ApprovalDenied
+    | ApprovalEscalated
+    | ParametersChanged
     | ActionStarted
     | ActionCompleted
     | ObservationRecorded
@@ -91,6 +101,8 @@ Request = (
     | RequestBudget
     | RequestPause
     | RequestResume
+    | RequestPolicy
+    | RequestRules
 )
 """The requests on `poweron.requests`."""
 

@@ -6,6 +6,8 @@ from typing import Any, Final
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from poweron_events.policy import PATTERNS_IN_WORDS
+
 MAX_REASON = 2_000  # characters
 MAX_PROBLEMS = 5  # reported for one error
 
@@ -34,7 +36,8 @@ def named(place: Sequence[int | str]) -> str:
 def worded(place: Sequence[int | str], problem: str, limits: Mapping[str, Any]) -> str | None:
     """Describe the problem in plain words; None if there are no words for it."""
     plainly = _PLAINLY.get(problem)
-    return plainly and f"{named(place)} {plainly(limits)}"
+    words = plainly and plainly(limits)
+    return f"{named(place)} {words}" if words else None
 
 
 def _counted(count: int, one: str, many: str) -> str:
@@ -55,6 +58,7 @@ def _says(words: str) -> Said:
 
 _PLAINLY: Final[Mapping[str, Said]] = {
     "missing": _says("is missing"),
+    "string_pattern_mismatch": lambda limits: PATTERNS_IN_WORDS.get(limits["pattern"], ""),
     "extra_forbidden": _says("is not a known field"),
     "string_unicode": _says("must be a text in UTF-8, which some of its bytes are not"),
     "string_type": _says("must be a text"),

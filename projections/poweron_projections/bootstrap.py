@@ -14,8 +14,10 @@ from poweron_events.envelope import Recorded
 from poweron_events.fold.partial import Stub
 from poweron_events.fold.state import Phase, Workflow
 from poweron_events.log import Record
+from poweron_events.request import POLICY_ID
 from poweron_projections import offsets
 from poweron_projections.connection import Connection, Found, Pool, acquire, cells, snapshot
+from poweron_projections.policies import applied_policy
 from poweron_projections.projection import Batch, View, advance, judge
 from poweron_projections.records import decompress
 from poweron_projections.workflows import WorkflowRow
@@ -42,6 +44,9 @@ SELECT rounds.opening_seq,
  WHERE workflows.workflow_id = ANY($1::uuid[])
  ORDER BY records.workflow_id, records.seq
 """
+
+
+_NEWEST_POLICY: Final = "SELECT number, sha256, policy FROM policies ORDER BY number DESC LIMIT 1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +103,7 @@ async def views(connection: Connection, workflow_ids: Collection[str]) -> dict[s
 async def _views(connection: Connection, found: Iterable[Found]) -> AsyncIterator[View]:
     opened = dict[str, View]()
     for stub in found:
-        view = _view(stub)
+        view = await _with_policy(connection, _view(stub))
         if stub["is_open"]:
             opened[view.workflow.id] = view
         else:
@@ -121,6 +126,13 @@ async def _folded(connection: Connection, opened: Mapping[str, View]) -> AsyncIt
         view = advance(view, judge(view.workflow, record, recorded), Batch())
     if view is not None:
         yield view
+
+
+async def _with_policy(connection: Connection, view: View) -> View:
+    """Return the view with the newest policy if it is that of the policies' key: the next one follows it."""
+    if view.workflow.id != POLICY_ID or (row := await connection.fetchrow(_NEWEST_POLICY)) is None:
+        return view
+    return view._replace(workflow=view.workflow._replace(policy=applied_policy(row)))
 
 
 def _before_open_round(view: View, opening_seq: int) -> View:

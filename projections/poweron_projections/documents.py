@@ -8,10 +8,12 @@ from poweron_events.fold.state import Workflow, request_label
 from poweron_events.request import (
     CancellationRequested,
     DocumentErased,
+    PolicyApplied,
     RequestRefused,
     RoundPaused,
     RoundRequested,
     RoundResumed,
+    RulesChanged,
     WorkflowRequested,
 )
 from poweron_events.round_events import (
@@ -33,10 +35,12 @@ from poweron_events.step_events import (
     ActionSelected,
     ActionStarted,
     ApprovalDenied,
+    ApprovalEscalated,
     ApprovalGranted,
     ApprovalRequested,
     CallReserved,
     ObservationRecorded,
+    ParametersChanged,
     ParametersRejected,
     ParametersSet,
     RefinementDecided,
@@ -85,6 +89,8 @@ def document_rows(recorded: Recorded, after: Workflow) -> list[DocumentRow]:
             | CancellationRequested()
             | RoundPaused()
             | RoundResumed()
+            | RulesChanged()
+            | PolicyApplied()
             | RequestRefused()
             | DocumentErased()
             | CallReserved()
@@ -95,6 +101,8 @@ def document_rows(recorded: Recorded, after: Workflow) -> list[DocumentRow]:
             | ApprovalRequested()
             | ApprovalGranted()
             | ApprovalDenied()
+            | ApprovalEscalated()
+            | ParametersChanged()
             | TaskReviewed()
             | AnswerRejected()
             | StageFailed()

@@ -4,8 +4,9 @@ from typing import Literal
 
 from pydantic import Field, JsonValue
 
+from poweron_events.actor import Actor
 from poweron_events.event import DocumentRef, Model, UnreadDocument
-from poweron_events.request import Actor
+from poweron_events.policy import ANYONE, AnswerTerms, Policy
 
 WorkflowStatus = Literal["running", "paused", "completed", "failed", "cancelled", "never_opened"]
 
@@ -148,6 +149,24 @@ class ApprovalEntry(Model):
     """Who asked for the round."""
     asked: str
     expires: str
+    escalates: str | None = None
+    """When further groups may answer; None if never, or if they already may."""
+    terms: AnswerTerms = ANYONE
+    """Who may answer, and who has."""
+
+
+class PolicyEntry(Model):
+    """A policy that was applied."""
+
+    number: int
+    sha256: str
+    previous: str | None
+    """The SHA-256 of the policy that it replaced; None for the first one."""
+    name: str
+    policy: Policy
+    reason: str
+    actor: Actor
+    time: str
 
 
 class HistoryEntry(Model):
@@ -252,6 +271,8 @@ class BudgetEntry(Model):
     cost_nano_usd: int
     """What the round has used so far."""
     expires: str
+    terms: AnswerTerms = ANYONE
+    """Who may answer."""
 
 
 class DeadLetterEntry(Model):

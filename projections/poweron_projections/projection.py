@@ -22,6 +22,7 @@ from poweron_events.log import Record
 from poweron_events.round_events import TaskReviewed
 from poweron_projections.documents import DOCUMENTS, document_rows
 from poweron_projections.messages import MESSAGES, message_row
+from poweron_projections.policies import POLICIES, policy_rows
 from poweron_projections.records import RECORDS, RecordRow, compressed_rows, judged_row, undecodable_row
 from poweron_projections.requests import DEAD_LETTERS, REQUESTS, dead_letter_row, request_rows
 from poweron_projections.steps import STEPS, StepRow, step_row, step_status
@@ -149,6 +150,7 @@ def project(judged: Sequence[Judged], batch: Batch) -> None:
     batch.put(USAGE, [row for one in judged for row in usage_rows(one.recorded, one.before.seq, one.verdict)])
     accepted = [one for one in judged if one.verdict == "accepted"]
     batch.put(REQUESTS, [row for one in accepted for row in request_rows(one.recorded, one.before.seq)])
+    batch.put(POLICIES, [row for one in accepted for row in policy_rows(one.recorded, one.before.seq)])
     in_round = [one for one in accepted if one.changes_round]
     batch.messages.update(((one.after.id, said.seq), said) for one in in_round if (said := one.message) is not None)
     batch.put(DOCUMENTS, [row for one in in_round for row in document_rows(one.recorded, one.after)])
@@ -176,12 +178,11 @@ def _step(view: View, recorded: Recorded, after: Workflow, batch: Batch) -> tupl
     if status == "running":
         return step, view.last if after.phase in AFTER_STEPS else None
     before, round_ = view.workflow, view.workflow.current
-    own = (after if after.place == before.place else before).step  # a cancellation may end a pause
     row = step_row(
         step,
         status,
         begun_ms=round_.step_ms,
-        due_ms=own.approval_due_ms,
+        workflow=after if after.place == before.place else before,  # a cancellation may end a pause
         ended_ms=recorded.time_ms,
         stopped_by=after.current.code,
     )
@@ -213,8 +214,7 @@ def _changing(view: View) -> Iterator[tuple[Table, Row]]:
         yield TASKS, task_row(view.workflow, view.task)
     if view.step:
         workflow = view.workflow
-        due_ms = workflow.step.approval_due_ms
-        yield STEPS, step_row(view.step, "running", begun_ms=workflow.current.step_ms, due_ms=due_ms)
+        yield STEPS, step_row(view.step, "running", begun_ms=workflow.current.step_ms, workflow=workflow)
 
 
 def put_undecodable(record: Record, error: Undecodable, batch: Batch) -> None:

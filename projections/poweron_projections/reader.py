@@ -27,6 +27,7 @@ from poweron_projections.entries import (
     DocumentEntry,
     EventEntry,
     HistoryEntry,
+    PolicyEntry,
     RoundSummary,
     StepEntry,
     TaskEntry,
@@ -118,11 +119,14 @@ SELECT * FROM approvals WHERE $1::uuid IS NULL OR workflow_id = $1::uuid ORDER B
 """
 _BUDGETS: Final = """
 SELECT workflows.workflow_id, round, task, attempt, step, budget_question AS question, budget_code AS code,
-       budget_reason AS reason, budget_due_ms, rounds.prompt, rounds.actor, rounds.steps, rounds.input_tokens,
-       rounds.output_tokens, rounds.cost_nano_usd
+       budget_reason AS reason, budget_due_ms, budget_terms AS terms, rounds.prompt, rounds.actor, rounds.steps,
+       rounds.input_tokens, rounds.output_tokens, rounds.cost_nano_usd
   FROM workflows JOIN rounds USING (workflow_id, round)
  WHERE workflows.is_open AND budget_question IS NOT NULL AND ($1::uuid IS NULL OR workflow_id = $1::uuid)
  ORDER BY budget_due_ms, workflow_id LIMIT $2
+"""
+_POLICIES: Final = """
+SELECT * FROM policies WHERE $2::integer IS NULL OR number = $2 ORDER BY number DESC LIMIT $1
 """
 _DEAD_LETTERS: Final = "SELECT * FROM dead_letters ORDER BY time_ms DESC, topic, partition, log_offset DESC LIMIT $1"
 
@@ -264,9 +268,16 @@ async def approvals(pool: Pool, workflow_id: str | None = None, *, limit: int = 
             workflow_id=str(row["workflow_id"]),
             asked=rfc3339(row["asked"]),
             expires=rfc3339(row["expires"]),
+            escalates=row["escalates"] and rfc3339(row["escalates"]),
         )
         for row in await _fetch(pool, _APPROVALS, workflow_id, limit)
     ]
+
+
+async def policies(pool: Pool, *, limit: int = PAGE, number: int | None = None) -> list[PolicyEntry]:
+    """Return the policies that were applied, newest first, or only the one with this number."""
+    found = await _fetch(pool, _POLICIES, limit, number)
+    return [_entry(PolicyEntry, row, time=time(row["time_ms"])) for row in found]
 
 
 async def budget_questions(pool: Pool, workflow_id: str | None = None, *, limit: int = PAGE) -> list[BudgetEntry]:

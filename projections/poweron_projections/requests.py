@@ -6,11 +6,12 @@ for readers, accepted outranks refused. A dead letter is a record of any topic t
 
 from typing import NamedTuple
 
+from poweron_events.actor import Actor
 from poweron_events.codec import Undecodable
 from poweron_events.dead_letter import DeadLetter, read_dead_letter
 from poweron_events.envelope import Recorded
 from poweron_events.log import Record
-from poweron_events.request import Actor, Requester, RequestIdentity, RequestRefused
+from poweron_events.request import Requester, RequestIdentity, RequestRefused
 from poweron_projections.table_spec import Json, Table, Uuid, json, text
 
 

@@ -3,18 +3,22 @@
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, TypedDict, assert_never
 
+from poweron_events.codec import dumps, sha256
 from poweron_events.envelope import Recorded
 from poweron_events.event import StepEvent
 from poweron_events.fold.costs import reported
+from poweron_events.fold.questions import approval_terms
 from poweron_events.fold.stage_specs import AFTER_STEPS
 from poweron_events.fold.state import Used, Workflow, gives_up
 from poweron_events.request import (
     CancellationRequested,
     DocumentErased,
+    PolicyApplied,
     RequestRefused,
     RoundPaused,
     RoundRequested,
     RoundResumed,
+    RulesChanged,
     WorkflowRequested,
 )
 from poweron_events.round_events import (
@@ -36,10 +40,12 @@ from poweron_events.step_events import (
     ActionSelected,
     ActionStarted,
     ApprovalDenied,
+    ApprovalEscalated,
     ApprovalGranted,
     ApprovalRequested,
     CallReserved,
     ObservationRecorded,
+    ParametersChanged,
     ParametersRejected,
     ParametersSet,
     RefinementDecided,
@@ -71,6 +77,8 @@ class StepRow(NamedTuple):
     approval_ms: int | None = None
     approval_due_ms: int | None = None
     approval_answered_ms: int | None = None
+    approval_terms: Json | None = None
+    escalation_due_ms: int | None = None
     refusals: Json = "[]"
     tries: int = 0
     claimed_ms: int | None = None
@@ -114,6 +122,8 @@ class _Cells(TypedDict, total=False):
     approval_ms: int
     approval_due_ms: int
     approval_answered_ms: int
+    approval_terms: Json
+    escalation_due_ms: int | None
     tries: int
     success: bool
     outcome: str | None
@@ -154,13 +164,13 @@ def step_row(
     status: str,
     *,
     begun_ms: int,
-    due_ms: int,
+    workflow: Workflow,
     ended_ms: int | None = None,
     stopped_by: str | None = None,
 ) -> StepRow:
     """Return the row of the step with these accepted events.
 
-    `begun_ms` is when it could begin, `due_ms` when its approval expires, after all pauses, `ended_ms` when it stopped
+    `begun_ms` is when it could begin, `workflow` the state in which the step was last, `ended_ms` when it stopped
     running, `stopped_by` why its round was stopped meanwhile.
     """
     cells: _Cells = {"started_ms": told[0].time_ms}
@@ -169,7 +179,7 @@ def step_row(
     events = [recorded.envelope.event for recorded in told]
     rejected = [event for event in events if isinstance(event, _REJECTED)]
     if "approval_due_ms" in cells:
-        cells["approval_due_ms"] = due_ms
+        cells |= _waiting_cells(workflow)
     if status == "refused":
         cells["stopped_by"] = rejected[-1].code
     elif status == "stopped":
@@ -234,7 +244,7 @@ def _cells(recorded: Recorded) -> _Cells:  # noqa: PLR0911 - one case per event
                 "stopped_by": event.code,
                 "refined_ms": recorded.time_ms,
             }
-        case ApprovalRequested() | ApprovalGranted() | ApprovalDenied():
+        case ApprovalRequested() | ApprovalGranted() | ApprovalDenied() | ApprovalEscalated() | ParametersChanged():
             return _approval_cells(event, recorded.time_ms)
         case (
             None
@@ -243,6 +253,8 @@ def _cells(recorded: Recorded) -> _Cells:  # noqa: PLR0911 - one case per event
             | CancellationRequested()
             | RoundPaused()
             | RoundResumed()
+            | RulesChanged()
+            | PolicyApplied()
             | RequestRefused()
             | DocumentErased()
             | CallReserved()
@@ -280,7 +292,24 @@ def _result_cells(event: ActionCompleted, time_ms: int) -> _Cells:
     }
 
 
-def _approval_cells(event: ApprovalRequested | ApprovalGranted | ApprovalDenied, time_ms: int) -> _Cells:
+def _waiting_cells(workflow: Workflow) -> _Cells:
+    """Return who may answer and who has, and until when, after all pauses."""
+    step = workflow.step
+    return {
+        "approval": step.approval or "asked",
+        "approval_due_ms": step.approval_due_ms,
+        "approval_terms": json(approval_terms(workflow)),
+        "escalation_due_ms": step.escalation_due_ms or None,
+    }
+
+
+def _approval_cells(
+    event: ApprovalRequested | ApprovalGranted | ApprovalDenied | ApprovalEscalated | ParametersChanged, time_ms: int
+) -> _Cells:
+    if isinstance(event, ApprovalEscalated):
+        return {}
+    if isinstance(event, ParametersChanged):
+        return {"parameters": json(event.parameters), "approval_sha256": sha256(dumps(event.parameters))}
     if isinstance(event, ApprovalRequested):
         return {
             "approval": "asked",

@@ -5,6 +5,7 @@ from typing import Final
 from poweron_projections.documents import DOCUMENTS
 from poweron_projections.messages import MESSAGES
 from poweron_projections.offsets import OFFSETS
+from poweron_projections.policies import POLICIES
 from poweron_projections.records import RECORDS
 from poweron_projections.requests import DEAD_LETTERS, REQUESTS
 from poweron_projections.steps import STEPS
@@ -24,6 +25,7 @@ PROJECTED: Final[tuple[Table, ...]] = (
     USAGE,
     REQUESTS,
     DEAD_LETTERS,
+    POLICIES,
 )
 
 ALL: Final[tuple[Table, ...]] = (OFFSETS, *PROJECTED)

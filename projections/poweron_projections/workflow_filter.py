@@ -107,9 +107,17 @@ class Matches:
     """How many match, also beyond those that are listed."""
 
 
-Among = Literal["open", "paused", "all"]
-"""The workflows to choose from: those with an open round, those of which a round is paused, or all."""
-_AMONG: Final[dict[Among, str]] = {"open": "is_open", "paused": "paused_ms IS NOT NULL", "all": "TRUE"}
+Among = Literal["open", "paused", "under an older policy", "all"]
+"""The workflows to choose from: those with an open round, those of which a round is paused, those with an open round
+whose rules are not those of the newest policy, or all."""
+_AMONG: Final[dict[Among, str]] = {
+    "open": "is_open",
+    "paused": "paused_ms IS NOT NULL",
+    "under an older policy": """is_open AND (SELECT COALESCE(max(number), 0) FROM policies) >
+        COALESCE((SELECT policy_number FROM rounds WHERE (rounds.workflow_id, rounds.round)
+                                                       = (workflows.workflow_id, workflows.round)), 0)""",
+    "all": "TRUE",
+}
 
 
 async def matching(pool: Pool, conditions: Sequence[Condition], *, limit: int, among: Among = "all") -> Matches:

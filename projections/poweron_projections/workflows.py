@@ -3,6 +3,7 @@
 from typing import NamedTuple, TypedDict
 
 from poweron_events.envelope import Recorded
+from poweron_events.fold.questions import budget_terms
 from poweron_events.fold.state import Workflow
 from poweron_events.request import WorkflowRequested
 from poweron_projections.table_spec import Json, Table, Uuid, json, text
@@ -34,6 +35,7 @@ class WorkflowRow(NamedTuple):
     budget_code: str | None
     budget_reason: str | None
     budget_due_ms: int | None
+    budget_terms: Json | None
     forked_from: str | None
     forked_seq: int | None
     restarted_from: str | None
@@ -53,6 +55,8 @@ class RoundRow(NamedTuple):
     request_id: str
     requester: str | None
     actor: Json | None
+    policy_number: int | None
+    policy_sha256: str | None
     status: str
     reason: str
     stopped_by: str | None
@@ -123,9 +127,12 @@ class _Budget(TypedDict):
     budget_code: str | None
     budget_reason: str | None
     budget_due_ms: int | None
+    budget_terms: Json | None
 
 
-_NO_QUESTION = _Budget(budget_question=None, budget_code=None, budget_reason=None, budget_due_ms=None)
+_NO_QUESTION = _Budget(
+    budget_question=None, budget_code=None, budget_reason=None, budget_due_ms=None, budget_terms=None
+)
 
 
 def _budget(workflow: Workflow) -> _Budget:
@@ -137,6 +144,7 @@ def _budget(workflow: Workflow) -> _Budget:
         budget_code=question.code,
         budget_reason=text(question.reason),
         budget_due_ms=question.due_ms,
+        budget_terms=json(budget_terms(workflow)),
     )
 
 
@@ -195,6 +203,8 @@ def round_row(workflow: Workflow) -> RoundRow:
         request_id=text(opening.request.id),
         requester=text(opening.requester.name) or None,
         actor=None if opening.actor is None else json(opening.actor),
+        policy_number=None if round_.policy is None else round_.policy.number,
+        policy_sha256=None if round_.policy is None else round_.policy.sha256,
         status=_status(workflow),
         reason=text(round_.reason),
         stopped_by=round_.code,

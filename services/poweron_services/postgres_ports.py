@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from poweron_events.errors import Refused, Unavailable
 from poweron_events.fold.partial import Stub
 from poweron_events.fold.state import ChatMessage, Opening
+from poweron_events.policy import AppliedPolicy
 from poweron_events.request import Spent
 from poweron_projections import bootstrap, reader, request_answers
 from poweron_projections.connection import Pool
@@ -66,6 +67,10 @@ class PostgresPorts:
     async def open_round(self, workflow_id: str) -> request_answers.OpenRound | None:
         async with _within(QUERY_TIMEOUT):
             return await request_answers.open_round(self.pool, workflow_id)
+
+    async def policy_after(self, partition: int, number: int) -> tuple[int, AppliedPolicy | None]:
+        async with _within(QUERY_TIMEOUT):
+            return await request_answers.policy_after(self.pool, partition, number)
 
     async def messages(self, workflow_id: str, before_seq: int | None) -> Sequence[ChatMessage]:
         async with _within(QUERY_TIMEOUT):

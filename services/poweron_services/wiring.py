@@ -13,7 +13,7 @@ from typing import Any, Final, cast, get_args
 
 import structlog
 
-from poweron_events.catalog import ActionSpec
+from poweron_events.catalog import CATALOG, ActionSpec
 from poweron_events.content import ContentStore
 from poweron_events.errors import LogLost, PowerOnError
 from poweron_events.event import Role
@@ -268,6 +268,7 @@ def _intake(process: _Process, work: OpenedActions) -> Intake:
         unpriced=unpriced_models(connections.settings),
         lists=work.lists,
         connections=work.connections.labels(),
+        specs={**CATALOG, **work.specs},
         spans=process.spans,
     )
 

@@ -6,10 +6,9 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from poweron_events.catalog import CATALOG, ActionSpec, Reference, meaningless
-from poweron_events.event import ActionName
+from poweron_events.event import ActionName, ActionPattern
 from poweron_events.fold.history import list_reference
 from poweron_events.fold.state import action_label
-from poweron_events.request import ActionPattern
 from poweron_events.step_events import ActionSelection
 
 SPECS = pytest.mark.parametrize("spec", CATALOG.values(), ids=lambda spec: spec.name)

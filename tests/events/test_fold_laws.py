@@ -15,7 +15,7 @@ from poweron_events.envelope import Cause, envelop
 from poweron_events.fold.evolve import evolve
 from poweron_events.fold.history import reverse_chronological
 from poweron_events.fold.stage_specs import TIMED_PHASES, due, turn
-from poweron_events.fold.state import MAX_REFUSALS, PAUSED, Round, Workflow
+from poweron_events.fold.state import MAX_REFUSALS, PAUSED, Round, Start, Step, Workflow
 from poweron_events.request import (
     CancellationRequested,
     DocumentErased,
@@ -95,8 +95,8 @@ def test_what_is_accepted_answers_something_accepted_before(partition: Partition
         if entry.verdict != "accepted":
             continue
         if envelope.cause is not None and not isinstance(event, UNCAUSED) and hasattr(event, "task"):
-            approval = type(event).__name__ in ("ApprovalGranted", "ApprovalDenied")
-            assert approval or (envelope.cause.id, envelope.cause.sha256) in before
+            answer = type(event).__name__ in ("ApprovalGranted", "ApprovalDenied", "ParametersChanged")
+            assert answer or (envelope.cause.id, envelope.cause.sha256) in before
         before.add((envelope.id, entry.recorded.sha256))
 
 
@@ -135,7 +135,7 @@ def _known_by_content(workflow: Workflow) -> Workflow:
     task = step_free.round.task
     if task is not None:
         starts = tuple(start._replace(cause=start.cause._replace(offset=0), time_ms=0) for start in task.step.starts)
-        task = task._replace(began_ms=0, waited_ms=0, step=task.step._replace(starts=starts, approval_due_ms=0))
+        task = task._replace(began_ms=0, waited_ms=0, step=_timeless(task.step, starts))
     question = step_free.round.question and step_free.round.question._replace(due_ms=0)
     pause = step_free.round.pause and step_free.round.pause._replace(since_ms=0)
     head = step_free.head and step_free.head._replace(offset=0)
@@ -144,6 +144,10 @@ def _known_by_content(workflow: Workflow) -> Workflow:
         head=head,
         round=step_free.round._replace(messages=messages, task=task, pause=pause, question=question, **timeless),
     )
+
+
+def _timeless(step: Step, starts: tuple[Start, ...]) -> Step:
+    return step._replace(starts=starts, approval_due_ms=0, escalation_due_ms=int(step.escalation_due_ms > 0))
 
 
 @pytest.mark.req("E-06")
@@ -159,7 +163,8 @@ def test_after_three_answers_in_vain_nobody_has_a_turn_until_an_event_is_accepte
         if after.head != before.head:
             in_vain[id_].clear()
         cause = entry.recorded.envelope.cause
-        if entry.verdict == "superseded" and before.is_open and cause is not None and cause == before.head:
+        counts_now = before.is_open and not before.is_paused
+        if entry.verdict == "superseded" and counts_now and cause is not None and cause == before.head:
             in_vain[id_].add(entry.recorded.sha256)
         assert after.stuck == (after.is_open and len(in_vain[id_]) >= 3)
         assert not after.stuck or turn(after) is None

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import orjson
 from hypothesis import strategies as st
 
-from builders import Told, honest_cause, next_events, refused, requested
+from builders import Told, honest_cause, next_events, refused, requested, under_policy
 from poweron_events import codec
 from poweron_events.documentation.examples import EXAMPLES
 from poweron_events.envelope import Cause, Recorded, envelop
@@ -83,6 +83,7 @@ def partitions(draw: st.DrawFn, *, workflows: int = 1, length: int = 50) -> Part
             max_retries=draw(st.integers(0, 2)),
             on_budget=draw(st.sampled_from(("stop", "ask"))),
             workflow_mode=draw(st.sampled_from(("React", "React", "Actionplan"))),
+            **draw(st.sampled_from(({}, {}, under_policy()))),
         )
         for number, story in enumerate(stories)
     }
@@ -106,6 +107,7 @@ def _written(draw: st.DrawFn, partition: Partition, story: str, opening: Workflo
             event = _elsewhere(draw, event)
         case "foreign":
             event = placed(draw, draw(st.sampled_from(FOREIGN)))
+            cause = cause and honest_cause(seen, event)
         case "newer" if seen.is_open and draw(st.booleans()):
             return _newer(_bytes(event, story, cause))
         case "refusal":

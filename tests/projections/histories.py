@@ -3,7 +3,7 @@
 import orjson
 from hypothesis import strategies as st
 
-from builders import Told, cancellation, refused, requested
+from builders import Told, cancellation, refused, requested, under_policy
 from poweron_events import codec
 from poweron_events.event import CATALOGUE
 from poweron_events.log import Message
@@ -41,7 +41,8 @@ def _write(draw: st.DrawFn, told: Told, kind: str) -> Message:
         case "refusal":
             told.tell(refused(str(len(told.values))))
         case _:
-            told.tell(draw(st.sampled_from(told.next_events() or [requested()])))
+            first = [requested(), requested(**under_policy())]
+            told.tell(draw(st.sampled_from(told.next_events() if told.values else first)))
     return told.messages[-1]
 
 

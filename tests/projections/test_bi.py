@@ -28,10 +28,11 @@ from builders import (
     typical,
 )
 from poweron_events import topics
+from poweron_events.actor import Actor
 from poweron_events.dead_letter import DeadLetter
 from poweron_events.log import Record
 from poweron_events.log.memory import MemoryLog
-from poweron_events.request import Actor, ForkedFrom, Requester
+from poweron_events.request import ForkedFrom, Requester
 from poweron_events.round_events import RoundCancelled, RoundFailed, Totals
 from poweron_projections import bi
 from poweron_projections.connection import Pool, acquire, connect, schema_of

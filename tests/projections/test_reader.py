@@ -24,13 +24,14 @@ from builders import (
     typical,
 )
 from poweron_events import topics
+from poweron_events.actor import Actor
 from poweron_events.errors import Unavailable
 from poweron_events.event import CitedSource, Model, WebPage
 from poweron_events.fold.history import render, reverse_chronological
 from poweron_events.fold.state import ChatMessage
 from poweron_events.log import Message
 from poweron_events.log.memory import MemoryLog
-from poweron_events.request import Actor, Spent
+from poweron_events.request import Spent
 from poweron_events.round_events import RoundCancelled, Totals
 from poweron_events.stream import WorkflowEvent
 from poweron_projections import bootstrap, reader, request_answers

@@ -10,7 +10,7 @@ import pytest
 from tables import contents
 from zstandard import ZstdCompressor
 
-from builders import Told, completed, follow_up, planned, requested, reviewed, step, typical
+from builders import Told, completed, follow_up, planned, requested, reviewed, step, two_policies, typical
 from poweron_events import topics
 from poweron_events.log.memory import MemoryLog
 from poweron_projections import migrations, shadow
@@ -36,6 +36,7 @@ CELLS = {
     "usage": ("input_tokens", "1"),
     "requests": ("answer", "'refused'"),
     "dead_letters": ("reason", "'no reason'"),
+    "policies": ("name", "'another'"),
 }
 """A column of each table and what is planted in it."""
 
@@ -50,7 +51,7 @@ async def filled(log: MemoryLog, pool: Pool) -> None:
         requested("2"), planned(), *step(1), reviewed(), completed(), follow_up(2, "3"), planned(1, 2)
     )
     open_.tell(*step(1, round_number=2)[:-1])
-    for told in (typical("1"), open_):
+    for told in (typical("1"), open_, two_policies()):
         await log.append(EVENTS, told.messages)
         log.write(EVENTS, told.id.encode(), b"no event")
     await catch_up(log, pool)
@@ -75,7 +76,7 @@ def test_a_cell_is_planted_in_every_table() -> None:
 @pytest.mark.usefixtures("filled")
 async def test_rows_that_the_projector_made_have_no_difference(log: MemoryLog, pool: Pool) -> None:
     found = await verify(log, pool)
-    assert (found.events, found.differences) == (16 + 17 + 2, [])
+    assert (found.events, found.differences) == (16 + 17 + 2 + 3, [])
 
 
 @pytest.mark.req("E-01")
@@ -204,7 +205,7 @@ def test_with_another_dictionary_the_tables_have_another_version() -> None:
     """A row is read by the dictionary that it was written by, so tables of another one have to be rebuilt."""
     dictionary = resources.files("poweron_projections").joinpath(DICTIONARY_FILE).read_bytes()
     assert (migrations.VERSION, hashlib.sha256(dictionary).hexdigest()) == (
-        14,
+        15,
         "c298371f00e5ad8eaab9e66527366393110c7b5e38f2f2b9ab7d40e567173c26",
     )
 

@@ -35,6 +35,9 @@ OTHER = {
 """Another value of a column, by its type."""
 
 
+OF_WORKFLOWS = [table for table in TABLES if table.name != "policies"]
+
+
 def told() -> Told:
     """An open workflow with a row in every table."""
     story = Told("2").tell(
@@ -77,7 +80,7 @@ async def test_rows_that_the_projector_made_are_what_the_log_says(log: MemoryLog
 @pytest.mark.usefixtures("filled")
 async def test_any_other_cell_and_a_missing_row_are_found(log: MemoryLog, pool: Pool) -> None:
     """Of the last row of each table, one cell at a time."""
-    for table in TABLES:
+    for table in OF_WORKFLOWS:
         types = await column_types(pool, table)
         await run(pool, f"CREATE TABLE kept AS TABLE {table.name}")
         last = f"ctid = (SELECT max(ctid) FROM {table.name} WHERE workflow_id = '{ID}')"
@@ -108,7 +111,7 @@ EXTRA = {"requests": "id = id || '2'", "records": "log_offset = log_offset + 100
 
 @pytest.mark.usefixtures("filled")
 async def test_an_extra_row_is_found(log: MemoryLog, pool: Pool) -> None:
-    for table in TABLES:
+    for table in OF_WORKFLOWS:
         if table.name == "workflows":
             continue  # has one row for each workflow
         changed = EXTRA.get(table.name, f"{table.key[-1]} = {table.key[-1]} + 1000")

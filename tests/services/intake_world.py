@@ -22,7 +22,8 @@ from poweron_events.fold.partial import Stub
 from poweron_events.fold.state import ChatMessage, Opening
 from poweron_events.log import Message, Record
 from poweron_events.log.memory import MemoryLog
-from poweron_events.request import CancellationRequested, Spent, WorkflowRequested
+from poweron_events.policy import AppliedPolicy
+from poweron_events.request import CancellationRequested, PolicyApplied, Spent, WorkflowRequested
 from poweron_events.step_events import ApprovalGranted
 from poweron_projections.request_answers import OpenRound, StepApproval
 from poweron_services.decider.approval import EVERYTHING, ActionLists
@@ -81,6 +82,11 @@ class Rows:
         if self.asked and any(isinstance(event, ApprovalGranted) for event in await events(self._log)):
             return replace(self.asked, state="granted", waits=False)
         return self.asked
+
+    async def policy_after(self, partition: int, number: int) -> tuple[int, AppliedPolicy | None]:
+        applied = [event for event in await events(self._log) if isinstance(event, PolicyApplied)]
+        newer = [AppliedPolicy(each.number, each.sha256, each.policy) for each in applied if each.number > number]
+        return (await self._log.ends(topics.EVENTS.name))[partition], newer[-1] if newer else None
 
     async def accepted_hash(self, workflow_id: str, seq: int) -> str | None:
         return self.hashes.get((workflow_id, seq))

@@ -8,7 +8,7 @@ from typing import Any
 
 from poweron_events.envelope import Recorded, slot
 from poweron_events.fold import evolve as rules
-from poweron_events.fold import partial, state
+from poweron_events.fold import partial, pauses, state
 from poweron_events.fold.evolve import superseded
 from poweron_events.fold.state import Verdict, Workflow
 from poweron_events.round_events import StageFailed
@@ -188,7 +188,7 @@ def granted_twice() -> None:
 
 def time_in_pause() -> None:
     """E-16: the time of a round runs on while it is paused."""
-    rules._waited = lambda workflow, *_, **__: workflow
+    pauses.waited = lambda workflow, *_, **__: workflow
 
 
 BUGS: Mapping[str, Callable[[], None]] = {

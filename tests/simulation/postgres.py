@@ -21,6 +21,7 @@ from poweron_projections import bootstrap, offsets, reader, request_answers, row
 from poweron_projections.connection import acquire
 from poweron_projections.messages import MESSAGES
 from poweron_projections.offsets import OFFSETS
+from poweron_projections.policies import POLICIES
 from poweron_projections.records import RECORDS
 from poweron_projections.requests import DEAD_LETTERS, REQUESTS
 from poweron_projections.steps import STEPS
@@ -289,6 +290,8 @@ def _open_round(tables: Kept, workflow_id: str) -> list[Found]:
             "actor": actor,
             "question": row.budget_question,
             "question_due_ms": row.budget_due_ms,
+            "budget_terms": None if row.budget_terms is None else orjson.loads(row.budget_terms),
+            "policy_number": tables[ROUNDS.name][workflow_id, row.round].policy_number,
         }
     ]
 
@@ -326,10 +329,29 @@ def _approval(tables: Kept, workflow_id: str, *place: int) -> list[Found]:
             "parameters_sha256": step.approval_sha256,
             "due_ms": step.approval_due_ms,
             "by": step.approval_by,
+            "terms": orjson.loads(step.approval_terms or "{}"),
+            "action": step.action,
+            "parameters": orjson.loads(step.parameters or "{}"),
             "waits": waits,
             "paused": workflow.paused_ms is not None,
         }
     ]
+
+
+def _policy_after(tables: Kept, topic: str, partition: int, number: int) -> list[Found]:
+    offset = tables[OFFSETS.name].get((topic, partition))
+    if offset is None:
+        return []
+    newest = max(tables[POLICIES.name].values(), key=lambda row: row.number, default=None)
+    if newest is None or newest.number <= number:
+        return [{"next_offset": offset.next_offset, "number": None}]
+    policy = orjson.loads(newest.policy)
+    return [{"next_offset": offset.next_offset, "number": newest.number, "sha256": newest.sha256, "policy": policy}]
+
+
+def _newest_policy(tables: Kept) -> list[Found]:
+    newest = max(tables[POLICIES.name].values(), key=lambda row: row.number, default=None)
+    return [] if newest is None else [_found(POLICIES, newest)]
 
 
 def _one(tables: Kept, workflow_id: str) -> list[Found]:
@@ -384,6 +406,8 @@ _QUERIES: Mapping[str, Callable[..., list[Any]]] = {
     request_answers._COUNT_OPEN: _count_open,
     request_answers._APPROVAL: _approval,
     request_answers._OPEN_ROUND: _open_round,
+    request_answers._POLICY_AFTER: _policy_after,
+    bootstrap._NEWEST_POLICY: _newest_policy,
     reader._ONE: _one,
     reader._HISTORY: _history,
     reader._OPENING: _opening,

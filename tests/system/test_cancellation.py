@@ -11,7 +11,7 @@ from commands import NOBODY, Ended, Shell, ended, told
 
 from builders import Told, refused, requested
 from poweron_events import topics
-from poweron_events.request import Actor
+from poweron_events.actor import Actor
 from poweron_projections.verify import verify
 from poweron_services.client import follow
 from poweron_services.client.cancel import cancel

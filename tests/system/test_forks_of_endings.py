@@ -19,13 +19,14 @@ from processes import ONE_STEP
 from researcher import QUESTION, Researcher
 
 from poweron_events import RequestWorkflow
+from poweron_events.actor import Actor
 from poweron_events.client import Heard
 from poweron_events.codec import read
 from poweron_events.errors import Refused
 from poweron_events.fold.evolve import answers_head, evolve
 from poweron_events.fold.state import Workflow
 from poweron_events.log.kafka_settings import KafkaSettings
-from poweron_events.request import Actor, Budgets, RequestIdentity
+from poweron_events.request import Budgets, RequestIdentity
 from poweron_events.step_events import ApprovalRequested
 from poweron_projections.reader import judged_records
 from poweron_services.client.approve import answer, answer_to, waiting_approval

@@ -8,8 +8,9 @@ import pytest
 from beside import beside
 from commands import NOBODY, Shell, ended, told
 
+from poweron_events.actor import Actor
 from poweron_events.client import send
-from poweron_events.request import Actor, CancellationRequested, RequestWorkflow, WorkflowRequested
+from poweron_events.request import CancellationRequested, RequestWorkflow, WorkflowRequested
 from poweron_events.round_events import RoundCancelled
 from poweron_projections import reader
 from poweron_services.client.ask import ask, follow_up

@@ -2,27 +2,32 @@
 
 from typing import Final
 
+from poweron_events.actor import Actor
 from poweron_events.event import CriterionProgress, DocumentRef, Event, FailedCalls, ModelCall, UnreadDocument
+from poweron_events.policy import Group, Policy, Rule
 from poweron_events.request import (
-    Actor,
     CancellationRequested,
     DocumentErased,
     EarlierRounds,
     InlineDocument,
     LabelledDocuments,
+    PolicyApplied,
     RequestApproval,
     RequestBudget,
     RequestCancellation,
     Requester,
     RequestIdentity,
     RequestPause,
+    RequestPolicy,
     RequestRefused,
     RequestResume,
     RequestRound,
+    RequestRules,
     RequestWorkflow,
     RoundPaused,
     RoundRequested,
     RoundResumed,
+    RulesChanged,
     StoredDocument,
     WorkflowRequested,
     workflow_id,
@@ -49,12 +54,14 @@ from poweron_events.step_events import (
     ActionSelected,
     ActionStarted,
     ApprovalDenied,
+    ApprovalEscalated,
     ApprovalGranted,
     ApprovalRequested,
     CallReserved,
     IterationTelemetry,
     Observation,
     ObservationRecorded,
+    ParametersChanged,
     ParametersRejected,
     ParametersSchema,
     ParametersSet,
@@ -72,6 +79,16 @@ SHA256: Final = "ee53f58ebb398a79ec3b67b880a1efc39d9b2eea37f02626bab828456deee86
 _ASKED = RequestIdentity(source=SOURCE, id="4711")
 _CLERK = Requester(name="Ada", language="en")
 _ADA = Actor(id="ada", via="cli")
+_CARLA = Actor(id="carla", via="cli")
+_POLICY = Policy(
+    name="office",
+    apply=("admins",),
+    groups={"admins": Group(members=("carla",)), "sales": Group(members=("ada", "bob", "dora"))},
+    rules=(
+        Rule(actions=("mail.*",), decision="approve", approvers=2, from_=("sales",), not_requester=True, expires="2d"),
+        Rule(actions=("*",), decision="allow"),
+    ),
+)
 _QUESTION = "What is the grand total of the estimate?"
 _LABEL = "round1_task1_action1_extract"
 _ESTIMATE = DocumentRef(
@@ -127,6 +144,8 @@ EXAMPLES: Final[tuple[Event, ...]] = (
     ),
     RequestPause(workflow_id=WORKFLOW, round=1, reason="We check the price list first.", actor=_ADA),
     RequestResume(workflow_id=WORKFLOW, round=1, reason="The price list is right.", actor=_ADA),
+    RequestPolicy(policy=_POLICY, previous=SHA256, reason="Offers leave with two signatures.", actor=_CARLA),
+    RequestRules(workflow_id=WORKFLOW, round=1, reason="Also what is open.", actor=_CARLA),
     RequestApproval(
         workflow_id=WORKFLOW,
         round=1,
@@ -162,6 +181,22 @@ EXAMPLES: Final[tuple[Event, ...]] = (
     ),
     RoundResumed(
         round=1, request=RequestIdentity(source=SOURCE, id="4716"), reason="The price list is right.", actor=_ADA
+    ),
+    RulesChanged(
+        round=1,
+        policy=_POLICY.terms(2, SHA256),
+        reason="Also what is open.",
+        actor=_CARLA,
+        request=RequestIdentity(source=SOURCE, id="4717"),
+    ),
+    PolicyApplied(
+        number=2,
+        policy=_POLICY,
+        sha256=SHA256,
+        previous=CONTENT,
+        reason="Offers leave with two signatures.",
+        actor=_CARLA,
+        request=RequestIdentity(source=SOURCE, id="4718"),
     ),
     RequestRefused(
         request=RequestIdentity(source=SOURCE, id="4714"),
@@ -261,6 +296,18 @@ EXAMPLES: Final[tuple[Event, ...]] = (
     ),
     ApprovalDenied(
         round=1, task=1, attempt=1, step=1, parameters_sha256=SHA256, reason="No one answered within a day."
+    ),
+    ApprovalEscalated(round=1, task=1, attempt=1, step=1, parameters_sha256=SHA256, to=("heads",)),
+    ParametersChanged(
+        round=1,
+        task=1,
+        attempt=1,
+        step=1,
+        parameters_sha256=SHA256,
+        parameters={"to": "sales@example.com", "documentList": ["docList:round1_request"]},
+        reason="Only to our own people.",
+        actor=_ADA,
+        request=RequestIdentity(source=SOURCE, id="4719"),
     ),
     ActionStarted(
         round=1,

@@ -2,7 +2,7 @@
 
 `evolve` judges slot and state, never content, and the first event in offset order wins. Live, in a replay,
 in the projector and in an audit the verdict is the same, because it depends on nothing else.
-These are the transition rules up to number 2 (`request.LAWS`); a round keeps the rules that its opening names.
+These are the transition rules up to number 3 (`request.LAWS`); a round keeps the rules that its opening names.
 
 Three superseded records that respond to the same head make the workflow stuck: either a role and the fold disagree,
 for example because two releases apply different rules, or events are forged.
@@ -12,14 +12,21 @@ from typing import Any, Final, assert_never
 
 from poweron_events.codes import Code
 from poweron_events.envelope import Recorded
-from poweron_events.event import CATALOGUE, StageEvent, StepEvent, TaskEvent
+from poweron_events.event import CATALOGUE, RECORDED, StepEvent, TaskEvent
 from poweron_events.fold.costs import charges, reserve
 from poweron_events.fold.history import message, with_message
+from poweron_events.fold.pauses import paused, resumed, resumption
+from poweron_events.fold.policies import policy_applied
+from poweron_events.fold.questions import (
+    answered,
+    approval_escalated,
+    approval_requested,
+    budget_requested,
+    lacks_approval,
+    rules_changed,
+)
 from poweron_events.fold.state import (
-    BudgetQuestion,
     Ending,
-    Grant,
-    Pause,
     Phase,
     Place,
     Round,
@@ -29,9 +36,9 @@ from poweron_events.fold.state import (
     Verdict,
     Workflow,
     gives_up,
+    is_at_place,
     max_steps,
     may_ask_again,
-    parameters_sha256,
     rejections,
     task_context,
     with_step,
@@ -39,12 +46,15 @@ from poweron_events.fold.state import (
 )
 from poweron_events.request import (
     LAWS,
+    POLICY_ID,
     CancellationRequested,
     DocumentErased,
+    PolicyApplied,
     RequestRefused,
     RoundPaused,
     RoundRequested,
     RoundResumed,
+    RulesChanged,
     WorkflowRequested,
 )
 from poweron_events.round_events import (
@@ -66,10 +76,12 @@ from poweron_events.step_events import (
     ActionSelected,
     ActionStarted,
     ApprovalDenied,
+    ApprovalEscalated,
     ApprovalGranted,
     ApprovalRequested,
     CallReserved,
     ObservationRecorded,
+    ParametersChanged,
     ParametersRejected,
     ParametersSet,
     RefinementDecided,
@@ -96,7 +108,15 @@ def answers_head(workflow: Workflow, recorded: Recorded) -> bool:
     return workflow.is_open and cause is not None and cause.offset is not None and cause.names(workflow.head)
 
 
-WITHOUT_TURN: Final = (RequestRefused, DocumentErased, CallReserved, RoundPaused, RoundResumed)
+WITHOUT_TURN: Final = (
+    RequestRefused,
+    DocumentErased,
+    CallReserved,
+    RoundPaused,
+    RoundResumed,
+    RulesChanged,
+    PolicyApplied,
+)
 """After these events the workflow still waits for the same event, with the same head."""
 TIME_IS_OVER: Final = "The time for this round is over."
 
@@ -109,7 +129,7 @@ def evolve(workflow: Workflow, recorded: Recorded) -> tuple[Workflow, Verdict]:
     after = _judge(workflow, recorded, event)
     if after is None:
         return superseded(workflow, recorded), "superseded"
-    if type(event) in WITHOUT_TURN:
+    if type(event) in WITHOUT_TURN and not (isinstance(event, RulesChanged) and workflow.phase == "approve"):
         return after._replace(seq=workflow.seq + 1, last=recorded.offset), "accepted"
     return _remember(workflow, recorded, event, after), "accepted"
 
@@ -147,8 +167,11 @@ def _judge(workflow: Workflow, recorded: Recorded, event: WorkflowEvent) -> Work
             return _judge_in_round(workflow, recorded, event)
         case RequestRefused() | DocumentErased():
             return workflow
+        case PolicyApplied():
+            return policy_applied(workflow, event)
         case WorkflowRequested():
-            return _open(workflow, recorded, event) if workflow.phase == "none" and event.round == 1 else None
+            opens = workflow.phase == "none" and event.round == 1 and workflow.id != POLICY_ID
+            return _open(workflow, recorded, event) if opens else None
         case RoundRequested():
             follows = workflow.phase == "ended" and event.round == len(workflow.openings) + 1
             return _open(workflow, recorded, event) if follows else None
@@ -160,7 +183,7 @@ def _open(workflow: Workflow, recorded: Recorded, event: WorkflowRequested | Rou
     return workflow._replace(
         phase="plan",
         openings=(*workflow.openings, recorded.offset),
-        round=Round(event.round, event, recorded.time_ms, recorded.envelope.traceparent),
+        round=Round(event.round, event, recorded.time_ms, recorded.envelope.traceparent, policy=event.policy),
         frozen=event.laws > LAWS,
     )
 
@@ -172,6 +195,7 @@ InTask = (
     | ParametersSet
     | ParametersRejected
     | ApprovalRequested
+    | ApprovalEscalated
     | ActionStarted
     | ObservationRecorded
     | RefinementDecided
@@ -193,10 +217,12 @@ InRound = (
     | CancellationRequested
     | RoundPaused
     | RoundResumed
+    | RulesChanged
     | DeadlinePassed
     | ActionCompleted
     | ApprovalGranted
     | ApprovalDenied
+    | ParametersChanged
     | BudgetGranted
     | BudgetDenied
 )
@@ -211,17 +237,17 @@ def _judge_in_round(workflow: Workflow, recorded: Recorded, event: InRound) -> W
         case CancellationRequested():
             return _cancelled(workflow, recorded, event)
         case RoundPaused():
-            return _paused(workflow, recorded, event)
+            return paused(workflow, recorded, event)
         case RoundResumed():
-            return _resumption(workflow, recorded, event)
+            return resumption(workflow, recorded, event)
+        case RulesChanged():
+            return rules_changed(workflow, recorded, event)
         case DeadlinePassed():
             return _deadline_passed(workflow)
         case ActionCompleted():
             return _completed(workflow, recorded, event)
-        case ApprovalGranted() | ApprovalDenied():
-            return _approval(workflow, recorded, event)
-        case BudgetGranted() | BudgetDenied():
-            return _budget_answered(workflow, recorded, event)
+        case ApprovalGranted() | ApprovalDenied() | ParametersChanged() | BudgetGranted() | BudgetDenied():
+            return answered(workflow, recorded, event)
         case _:
             if workflow.asks_for_budget or not _caused(workflow, recorded):
                 return None
@@ -242,7 +268,7 @@ def _judge_turn(workflow: Workflow, recorded: Recorded, event: Turn) -> Workflow
         case StageFailed():
             return _stage_failed(workflow, event)
         case BudgetRequested():
-            return _budget_requested(workflow, recorded, event)
+            return budget_requested(workflow, recorded, event)
         case RoundCompleted():
             return _end(workflow, "completed")
         case RoundFailed():
@@ -262,11 +288,6 @@ def _is_here(workflow: Workflow, event: InTask) -> bool:
     return (event.round, event.task, event.attempt, named) == (round_number, task, attempt, step)
 
 
-def _is_at_place(workflow: Workflow, event: StageEvent | StepEvent) -> bool:
-    """Return whether an event names exactly where the workflow is."""
-    return (event.round, event.task, event.attempt, event.step) == workflow.place
-
-
 def _judge_task(workflow: Workflow, recorded: Recorded, event: InTask) -> Workflow | None:  # noqa: PLR0911 - one case per event
     phase = workflow.phase
     match event:
@@ -281,7 +302,9 @@ def _judge_task(workflow: Workflow, recorded: Recorded, event: InTask) -> Workfl
         case ParametersRejected():
             return _refused(workflow, event) if phase == "parameterize" else None
         case ApprovalRequested():
-            return _approval_requested(workflow, recorded, event)
+            return approval_requested(workflow, recorded, event)
+        case ApprovalEscalated():
+            return approval_escalated(workflow, recorded, event)
         case ActionStarted():
             return _started(workflow, recorded, event)
         case ObservationRecorded():
@@ -297,56 +320,11 @@ def _judge_task(workflow: Workflow, recorded: Recorded, event: InTask) -> Workfl
 def _cancelled(workflow: Workflow, recorded: Recorded, event: CancellationRequested) -> Workflow | None:
     """Stop the round, which ends a pause; a round that was paused before its end was written can still be cancelled."""
     if workflow.is_paused:
-        workflow = _resumed(workflow, recorded.time_ms)
+        workflow = resumed(workflow, recorded.time_ms)
     elif workflow.phase in ("closing", "draining"):
         return None
     stopped = _stopped(workflow, "cancelled", event.reason, "cancelled")
     return stopped._replace(round=stopped.current._replace(cancelled_by=event.actor))
-
-
-def _paused(workflow: Workflow, recorded: Recorded, event: RoundPaused) -> Workflow | None:
-    round_ = workflow.current
-    if workflow.is_paused or workflow.phase in ("closing", "draining") or event.request in round_.pause_requests:
-        return None
-    pause = Pause(recorded.time_ms, event.reason, event.actor)
-    return workflow._replace(round=round_._replace(pause=pause, pause_requests=(*round_.pause_requests, event.request)))
-
-
-def _resumption(workflow: Workflow, recorded: Recorded, event: RoundResumed) -> Workflow | None:
-    if not workflow.is_paused or event.request in workflow.current.pause_requests:
-        return None
-    resumed = _resumed(workflow, recorded.time_ms)
-    requests = (*resumed.current.pause_requests, event.request)
-    return resumed._replace(round=resumed.current._replace(pause_requests=requests))
-
-
-def _resumed(workflow: Workflow, now_ms: int) -> Workflow:
-    """End the pause: every time limit moves by the part of the pause during which it ran."""
-    pause, head_ms = workflow.current.pause, workflow.head_ms
-    assert pause is not None
-    resumed = workflow._replace(
-        round=workflow.current._replace(pause=None), head_ms=head_ms + _suspended(pause, head_ms, now_ms)
-    )
-    if (question := workflow.current.question) is not None:
-        due_ms = question.due_ms + _suspended(pause, head_ms, now_ms)
-        resumed = resumed._replace(round=resumed.current._replace(question=question._replace(due_ms=due_ms)))
-    ms = _suspended(pause, pause.since_ms, now_ms)
-    if workflow.current.task is None:
-        return _waited(resumed, ms)
-    starts = tuple(
-        start._replace(time_ms=start.time_ms + _suspended(pause, start.time_ms, now_ms))
-        for start in workflow.step.starts
-    )
-    due_ms = workflow.step.approval_due_ms
-    if workflow.step.approval == "asked":
-        due_ms += _suspended(pause, head_ms, now_ms)
-    step = workflow.step._replace(starts=starts, approval_due_ms=due_ms)
-    return _waited(with_step(resumed, step), ms, of_task_ms=_suspended(pause, workflow.task.began_ms, now_ms))
-
-
-def _suspended(pause: Pause, from_ms: int, now_ms: int) -> int:
-    """Return how long a time limit that has run since `from_ms` was suspended by a pause that ends now."""
-    return max(0, now_ms - max(pause.since_ms, from_ms))
 
 
 def _deadline_passed(workflow: Workflow) -> Workflow | None:
@@ -373,7 +351,7 @@ def _end(workflow: Workflow, ending: Ending) -> Workflow | None:
 
 def _answer_rejected(workflow: Workflow, event: AnswerRejected) -> Workflow | None:
     """Keep the role in its stage: it asks the model again, or decides without it."""
-    here = _is_at_place(workflow, event)
+    here = is_at_place(workflow, event)
     next_try = len(rejections(workflow)) + 1
     if not here or event.stage != workflow.phase or event.try_ != next_try or not may_ask_again(rejections(workflow)):
         return None
@@ -381,34 +359,9 @@ def _answer_rejected(workflow: Workflow, event: AnswerRejected) -> Workflow | No
 
 
 def _stage_failed(workflow: Workflow, event: StageFailed) -> Workflow | None:
-    if not _is_at_place(workflow, event) or event.stage != workflow.phase:
+    if not is_at_place(workflow, event) or event.stage != workflow.phase:
         return None
     return _close(workflow, "failed", event.error, event.code)
-
-
-def _budget_requested(workflow: Workflow, recorded: Recorded, event: BudgetRequested) -> Workflow | None:
-    """Wait for a larger budget, if the opening wants that and none was denied in this round."""
-    round_, here = workflow.current, _is_at_place(workflow, event)
-    may_ask = round_.opening.on_budget == "ask" and not round_.budget_denied and round_.question is None
-    if not here or not may_ask or event.stage != workflow.phase or event.question != len(round_.grants) + 1:
-        return None
-    question = BudgetQuestion(event.question, event.code, event.reason, recorded.time_ms + event.expires_ms)
-    return workflow._replace(round=round_._replace(question=question))
-
-
-def _budget_answered(workflow: Workflow, recorded: Recorded, event: BudgetGranted | BudgetDenied) -> Workflow | None:
-    round_, question = workflow.current, workflow.current.question
-    here = _is_at_place(workflow, event)
-    if question is None or not here or event.question != question.number:
-        return None
-    if event.request is None and workflow.is_paused:
-        return None  # its time does not run out during a pause
-    if isinstance(event, BudgetGranted):
-        grant = Grant(workflow.place, event.tokens, event.cost_nano_usd)
-        answered = round_._replace(question=None, grants=(*round_.grants, grant))
-    else:
-        answered = round_._replace(question=None, budget_denied=True)
-    return _waited_for_person(workflow._replace(round=answered), recorded.time_ms)
 
 
 def _planned(workflow: Workflow, recorded: Recorded, event: TasksPlanned) -> Workflow | None:
@@ -452,55 +405,11 @@ def _refused(workflow: Workflow, event: SelectionRejected | ParametersRejected) 
     return with_task(workflow, task._replace(refused=event), "review")
 
 
-def _approval_requested(workflow: Workflow, recorded: Recorded, event: ApprovalRequested) -> Workflow | None:
-    if workflow.phase != "ready" or workflow.step.approval is not None or not _names_parameters(workflow, event):
-        return None
-    due_ms = recorded.time_ms + event.expires_ms
-    return with_step(workflow, workflow.step._replace(approval="asked", approval_due_ms=due_ms), "approve")
-
-
-def _approval(workflow: Workflow, recorded: Recorded, event: ApprovalGranted | ApprovalDenied) -> Workflow | None:
-    if not _is_at_place(workflow, event) or workflow.phase != "approve" or not _names_parameters(workflow, event):
-        return None
-    granted = isinstance(event, ApprovalGranted)
-    if workflow.is_paused and event.request is None:
-        return None  # its time does not run out during a pause
-    due_ms, pause = workflow.step.approval_due_ms, workflow.current.pause
-    if pause is not None:
-        due_ms += _suspended(pause, workflow.head_ms, recorded.time_ms)
-    answered = workflow.step._replace(approval="granted" if granted else "denied", answer=event, approval_due_ms=due_ms)
-    return _waited_for_person(with_step(workflow, answered, "ready"), recorded.time_ms)
-
-
-def _names_parameters(workflow: Workflow, event: ApprovalRequested | ApprovalGranted | ApprovalDenied) -> bool:
-    """Return whether the event is about the step's parameters; rules number 1 do not check that (E-08)."""
-    return workflow.current.opening.laws < 2 or event.parameters_sha256 == parameters_sha256(workflow)
-
-
-def _waited_for_person(workflow: Workflow, now_ms: int) -> Workflow:
-    """Add the time since the question, up to a pause, which `_resumed` adds."""
-    pause = workflow.current.pause
-    until_ms = now_ms if pause is None else min(now_ms, pause.since_ms)
-    return _waited(workflow, max(0, until_ms - workflow.head_ms))
-
-
-def _waited(workflow: Workflow, ms: int, *, of_task_ms: int | None = None) -> Workflow:
-    """Add a pause or the time that a person took to answer, which counts neither for the round nor for the task.
-
-    `of_task_ms` is the part of it since the task began, if that is less.
-    """
-    round_, task = workflow.current, workflow.current.task
-    own_ms = ms if of_task_ms is None else of_task_ms
-    return workflow._replace(
-        round=round_._replace(
-            waited_ms=round_.waited_ms + ms, task=task and task._replace(waited_ms=task.waited_ms + own_ms)
-        )
-    )
-
-
 def _started(workflow: Workflow, recorded: Recorded, event: ActionStarted) -> Workflow | None:
     starts = workflow.step.starts
     if workflow.phase not in ("ready", "started") or event.try_ != len(starts) + 1:
+        return None
+    if event.claim != RECORDED and lacks_approval(workflow):  # a fork runs nothing under a recorded claim
         return None
     start = Start(recorded.cause, event.claim, event.effect_class, recorded.time_ms, event.deadline_ms)
     return with_step(workflow, workflow.step._replace(starts=(*starts, start)), "started")
@@ -508,7 +417,7 @@ def _started(workflow: Workflow, recorded: Recorded, event: ActionStarted) -> Wo
 
 def _completed(workflow: Workflow, recorded: Recorded, event: ActionCompleted) -> Workflow | None:
     """Accept the end of any started try; its cause is the start of that try (E-08)."""
-    here = _is_at_place(workflow, event)
+    here = is_at_place(workflow, event)
     if not here or workflow.phase not in ("started", "draining") or event.try_ > len(workflow.step.starts):
         return None
     cause, start = recorded.envelope.cause, workflow.step.starts[event.try_ - 1]

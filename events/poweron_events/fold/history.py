@@ -13,10 +13,12 @@ from poweron_events.fold.state import ChatMessage, MessageKind, MessageStatus, W
 from poweron_events.request import (
     CancellationRequested,
     DocumentErased,
+    PolicyApplied,
     RequestRefused,
     RoundPaused,
     RoundRequested,
     RoundResumed,
+    RulesChanged,
     WorkflowRequested,
 )
 from poweron_events.round_events import (
@@ -38,11 +40,13 @@ from poweron_events.step_events import (
     ActionSelected,
     ActionStarted,
     ApprovalDenied,
+    ApprovalEscalated,
     ApprovalGranted,
     ApprovalRequested,
     CallReserved,
     Observation,
     ObservationRecorded,
+    ParametersChanged,
     ParametersRejected,
     ParametersSet,
     RefinementDecided,
@@ -78,6 +82,8 @@ def message(before: Workflow, recorded: Recorded, after: Workflow) -> ChatMessag
             | CancellationRequested()
             | RoundPaused()
             | RoundResumed()
+            | RulesChanged()
+            | PolicyApplied()
             | RequestRefused()
             | DocumentErased()
             | CallReserved()
@@ -87,6 +93,8 @@ def message(before: Workflow, recorded: Recorded, after: Workflow) -> ChatMessag
             | ApprovalRequested()
             | ApprovalGranted()
             | ApprovalDenied()
+            | ApprovalEscalated()
+            | ParametersChanged()
             | AnswerRejected()
             | StageFailed()
             | BudgetRequested()

@@ -157,7 +157,7 @@ def turn(workflow: Workflow) -> Role | None:
 class Due:
     """A broker time (ms since 1970) from which on `role` may record that time is up."""
 
-    what: Literal["round", "stage", "claim", "approval", "budget"]
+    what: Literal["round", "stage", "claim", "escalation", "approval", "budget"]
     role: Role
     at_ms: int
 
@@ -178,6 +178,8 @@ def due(workflow: Workflow) -> tuple[Due, ...]:
         found.append(Due("stage", TURNS[phase], workflow.head_ms + workflow.current.opening.stage_timeout_ms))
     if phase in ("started", "draining"):
         found.append(Due("claim", "executor", workflow.step.newest_start.due_ms))
+    if phase == "approve" and workflow.step.escalation_due_ms:
+        found.append(Due("escalation", "executor", workflow.step.escalation_due_ms))
     if phase == "approve":
         found.append(Due("approval", "executor", workflow.step.approval_due_ms))
     return tuple(found)

@@ -9,11 +9,22 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, Literal, NamedTuple, TypedDict, TypeVar
 
+from poweron_events.actor import Actor
 from poweron_events.codec import dumps, sha256
 from poweron_events.codes import Code
 from poweron_events.envelope import Cause
-from poweron_events.event import AnyCall, CriterionProgress, DocumentRef, FreeText, Model, UnreadDocument
-from poweron_events.request import Actor, RequestIdentity, RoundRequested, WorkflowRequested
+from poweron_events.event import (
+    AnyCall,
+    CriterionProgress,
+    DocumentRef,
+    FreeText,
+    Model,
+    StageEvent,
+    StepEvent,
+    UnreadDocument,
+)
+from poweron_events.policy import AppliedPolicy, PolicyTerms, Rule
+from poweron_events.request import RequestIdentity, RoundRequested, WorkflowRequested
 from poweron_events.round_events import AnswerRejected, PlannedAction, TaskPlan, Totals
 from poweron_events.step_events import (
     ActionCompleted,
@@ -178,6 +189,13 @@ class Step(NamedTuple):
     parameters: ParametersSet | None = None
     approval: Literal["asked", "granted", "denied"] | None = None
     approval_due_ms: int = 0
+    escalation_due_ms: int = 0
+    """When further groups may answer (broker time); 0 if they never may, or already do."""
+    escalated: bool = False
+    approved_by: tuple[Actor, ...] = ()
+    """Who has approved the parameters so far."""
+    proposed_by: Actor | None = None
+    """The approver who changed the parameters; None if they are as the parameterizer set them."""
     answer: ApprovalGranted | ApprovalDenied | None = None
     starts: tuple[Start, ...] = ()
     completed: ActionCompleted | None = None
@@ -275,6 +293,8 @@ class Round(NamedTuple):
     """Why the round ends; None while it is running."""
     cancelled_by: Actor | None = None
     rejected: tuple[AnswerRejected, ...] = ()
+    policy: PolicyTerms | None = None
+    """The rules of the policy that applies to the round; None if there was none when it was opened."""
     messages: tuple[ChatMessage, ...] = ()
     waited_ms: int = 0
     question: BudgetQuestion | None = None
@@ -317,6 +337,8 @@ class Workflow(NamedTuple):
     """The hashes of records that responded to `head` without effect: roles and fold disagree, or one was forged."""
     seq: int = 0
     last: int = -1
+    policy: AppliedPolicy | None = None
+    """The newest policy, under the key of the policies; other keys have none."""
 
     @property
     def is_open(self) -> bool:
@@ -424,6 +446,14 @@ def max_steps(workflow: Workflow) -> int:
     return min(limit, workflow.task.plan.max_steps or limit)
 
 
+def rule(workflow: Workflow) -> Rule | None:
+    """Return the rule of the round's policy about the action of the current step; None without policy or action."""
+    policy, selection = workflow.current.policy, workflow.step.selection
+    if policy is None or selection is None:
+        return None
+    return policy.rule(selection.action, workflow.task.plan.task_type)
+
+
 def rejections(workflow: Workflow) -> tuple[Rejection, ...]:
     """Return the answers in the current stage that have been rejected so far."""
     if workflow.phase in ("select", "parameterize"):
@@ -472,6 +502,11 @@ def action_label(action: str) -> str:
 def gives_up(event: ActionCompleted) -> bool:
     """Return whether a pause ended the claim before the action began, so that the action is claimed again."""
     return event.outcome == "not_begun" and event.code == PAUSED
+
+
+def is_at_place(workflow: Workflow, event: StageEvent | StepEvent) -> bool:
+    """Return whether an event names exactly where the workflow is."""
+    return (event.round, event.task, event.attempt, event.step) == workflow.place
 
 
 def with_task(workflow: Workflow, task: Task, phase: Phase | None = None) -> Workflow:

@@ -54,6 +54,7 @@ CREATE TABLE workflows (
     budget_code text,
     budget_reason text,
     budget_due_ms bigint,
+    budget_terms jsonb,
     forked_from text,
     forked_seq  integer,
     restarted_from text
@@ -76,6 +77,8 @@ CREATE TABLE rounds (
     request_id     text    NOT NULL,
     requester      text,
     actor          jsonb,
+    policy_number  integer,
+    policy_sha256  text,
     status         text    NOT NULL,
     reason         text    NOT NULL,
     stopped_by     text,
@@ -127,6 +130,8 @@ CREATE TABLE steps (
     approval_ms     bigint,
     approval_due_ms bigint,
     approval_answered_ms bigint,
+    approval_terms  jsonb,
+    escalation_due_ms bigint,
     refusals        jsonb   NOT NULL,
     tries           integer NOT NULL,
     claimed_ms      bigint,
@@ -260,4 +265,18 @@ CREATE TABLE dead_letters (
     raw        bytea,
     time_ms    bigint  NOT NULL,
     PRIMARY KEY (topic, partition, log_offset)
+);
+
+CREATE TABLE policies (
+    workflow_id uuid    NOT NULL,
+    number      integer NOT NULL,
+    seq         integer NOT NULL,
+    sha256      text    NOT NULL,
+    previous    text,
+    name        text    NOT NULL,
+    policy      jsonb   NOT NULL,
+    reason      text    NOT NULL,
+    actor       jsonb   NOT NULL,
+    time_ms     bigint  NOT NULL,
+    PRIMARY KEY (workflow_id, number)
 );

@@ -37,7 +37,9 @@ SELECT workflow_id,
        rounds.prompt,
        rounds.actor,
        to_timestamp(steps.approval_ms / 1000.0)          AS asked,
-       to_timestamp(steps.approval_due_ms / 1000.0)      AS expires
+       to_timestamp(steps.approval_due_ms / 1000.0)      AS expires,
+       to_timestamp(steps.escalation_due_ms / 1000.0)    AS escalates,
+       steps.approval_terms                              AS terms
   FROM workflows
   JOIN steps USING (workflow_id, round, task, attempt, step)
   JOIN rounds USING (workflow_id, round)

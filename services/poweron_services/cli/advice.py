@@ -99,6 +99,8 @@ def _service(asked: AskedFor, id_: str) -> str:
             return f"it cancels the round, and `poweron watch {id_}` shows it"
         case "answer" | "pause" | "resumption":
             return f"it judges the {asked}, and `poweron watch {id_}` shows the outcome"
+        case "policy":
+            return "it judges the policy, and `poweron policy log` shows the outcome"
 
 
 def _became(last: LastAnswer | None) -> str:

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from poweron_events.event import MAX_NANO_USD, MAX_TOKENS, NANO
+from poweron_events.policy import ANYONE, AnswerTerms, Group
 from poweron_events.request import RequestApproval, RequestBudget
 from poweron_projections import reader
 from poweron_projections.entries import ApprovalEntry, BudgetEntry, DocumentEntry
@@ -36,22 +37,34 @@ from poweron_services.standalone import local_identity, open_connections
 
 
 @sentences()
-def approvals(limit: Limit = 50, as_json: AsJson = False) -> None:
+def approvals(
+    mine: Annotated[bool, typer.Option("--mine", help="Only what you may answer, and have not yet.")] = False,
+    overdue: Annotated[bool, typer.Option("--overdue", help="Only what waits longer than its policy wants.")] = False,
+    limit: Limit = 50,
+    as_json: AsJson = False,
+) -> None:
     """Show pending approvals.
 
-    Shows the action, its parameters in full, since when it has been waiting and when it expires; longest waiting first.
-    Then the rounds that ask for a larger budget, with what they have used.
+    Shows the action, its parameters in full, who may answer, since when it has been waiting and when it expires;
+    longest waiting first. Then the rounds that ask for a larger budget, with what they have used.
     """
 
     async def read() -> tuple[list[tuple[ApprovalEntry, list[DocumentEntry]]], list[BudgetEntry]]:
         async with open_connections(load_settings(), tell) as connections:
             await bring_rows_on(connections)
-            entries = await reader.approvals(connections.pool, limit=limit)
+            you = connections.settings.acting_through("cli")
+
+            def wanted(entry: ApprovalEntry | BudgetEntry) -> bool:
+                if overdue and not is_overdue(entry):
+                    return False
+                return not mine or entry.terms.objection(you, "approve") is None
+
+            entries = filter(wanted, await reader.approvals(connections.pool, limit=limit))
             waiting = [
                 (entry, [] if as_json else await reader.documents(connections.pool, entry.workflow_id))
                 for entry in entries
             ]
-            return waiting, await reader.budget_questions(connections.pool, limit=limit)
+            return waiting, [*filter(wanted, await reader.budget_questions(connections.pool, limit=limit))]
 
     pending, questions = run_work(read())
     for entry, documents in pending:
@@ -69,7 +82,32 @@ def approvals(limit: Limit = 50, as_json: AsJson = False) -> None:
         for command in budget_commands(question.workflow_id):
             stdout.print(f"  {command}", soft_wrap=True)
     if not pending and not questions and not as_json:
-        stdout.print("Nothing waits for an approval.")
+        stdout.print("Nothing waits for you." if mine else "Nothing waits for an approval.")
+
+
+def is_overdue(entry: ApprovalEntry | BudgetEntry) -> bool:
+    """Return whether it went to further groups, because no one answered in time."""
+    return entry.terms.escalated
+
+
+def who_answers(terms: AnswerTerms) -> str:
+    """Say who may answer, and who has, in words."""
+    groups = " or ".join(f"{name} ({_members(group)})" for name, group in terms.answerers.items()) or "anyone"
+    number = f"{terms.approvers} of " if terms.approvers > 1 else ""
+    words = [f"{number}{groups}"]
+    if terms.not_requester and terms.requester:
+        words.append(f"not {one_line(terms.requester.id)}, who requested it")
+    if terms.proposed_by:
+        words.append(f"not {one_line(terms.proposed_by.id)}, who changed the parameters")
+    if terms.approved_by:
+        words.append(f"approved by {', '.join(one_line(actor.id) for actor in terms.approved_by)}")
+    return "; ".join(words)
+
+
+def _members(group: Group) -> str:
+    names = [*map(one_line, group.members), *(f"role {role}" for role in group.roles)]
+    shown_names = ", ".join(names[:MEMBERS]) + (", …" if len(names) > MEMBERS else "")
+    return f"verified: {shown_names}" if group.verified else shown_names
 
 
 def shown_question(entry: BudgetEntry, width: int | None = None) -> Text:
@@ -80,6 +118,7 @@ def shown_question(entry: BudgetEntry, width: int | None = None) -> Text:
         _beside("  asked for:  ", entry.prompt, width),
         *([_beside("  asked by:   ", entry.actor.described, width)] if entry.actor else []),
         _beside("  budget:     ", entry.reason, width),
+        *_answerers(entry, width),
         f"  used so far: {used}{money}",
         f"  waits until {utc(entry.expires)} (UTC)",
     ]
@@ -101,10 +140,20 @@ def shown(entry: ApprovalEntry, documents: Sequence[DocumentEntry] = (), width: 
         *([_beside("  asked by:   ", entry.actor.described, width)] if entry.actor else []),
         _beside("  objective:  ", entry.objective, width),
         *(_beside("  documents:  ", line, width) for line in _lists(entry.parameters, documents)),
+        *_answerers(entry, width),
         f"  waits since {utc(entry.asked)}, until {utc(entry.expires)} (UTC)",
         "  parameters: " + printable(parameters).replace("\n", "\n  "),
     ]
     return heading.append("\n".join(lines), style="not bold")
+
+
+def _answerers(entry: ApprovalEntry | BudgetEntry, width: int | None) -> Iterator[str]:
+    """Yield who may answer, unless anyone may; and when further groups may, too."""
+    if entry.terms.model_copy(update={"requester": None}) != ANYONE:
+        yield _beside("  answers:    ", who_answers(entry.terms), width)
+    if isinstance(entry, ApprovalEntry) and entry.escalates:
+        groups = " and ".join(entry.terms.escalation)
+        yield f"  from {utc(entry.escalates)} (UTC) on {groups} may answer, too"
 
 
 def _beside(margin: str, text: str, width: int | None) -> str:
@@ -130,6 +179,7 @@ def _width(console: Console) -> int | None:
 
 def approve(
     workflow: WorkflowId,
+    *,
     reason: Annotated[str, typer.Option(metavar="WHY", help="The reason; the log keeps it.")] = "",
     tokens: Annotated[
         int, typer.Option(min=0, max=MAX_TOKENS, metavar="N", help="Grant N more tokens to a round that asks for them.")
@@ -137,17 +187,24 @@ def approve(
     cost: Annotated[
         float, typer.Option(min=0, max=MAX_NANO_USD / NANO, metavar="USD", help="Grant that much more money.")
     ] = 0,
+    changes: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="Propose another value of a parameter; others have to approve it."
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Approve the pending action, or grant a larger budget.
 
     Shows what waits first. The approval of an action is for exactly these parameters; what is granted counts for the
-    task, the round and the workflow.
+    task, the round and the workflow. A policy may let only some people approve, and may need several of them.
     Requires a process that serves: `poweron serve`, or the `poweron ask` that opened the workflow.
 
     Exit 0 approved, 1 not approved, 2 wrong usage, 130 stopped by Ctrl-C, 143 by SIGTERM.
     """
-    _decide(workflow, "approve", reason, granted=Granted(tokens, round(cost * NANO)), as_json=as_json)
+    granted = Granted(tokens, round(cost * NANO))
+    _decide(workflow, _Decided("approve", reason, granted, tuple(changes or ())), as_json=as_json)
 
 
 def deny(
@@ -162,7 +219,10 @@ def deny(
 
     Exit 0 denied, 1 not denied, 2 wrong usage, 130 stopped by Ctrl-C, 143 by SIGTERM.
     """
-    _decide(workflow, "deny", reason, as_json=as_json)
+    _decide(workflow, _Decided("deny", reason, NOTHING), as_json=as_json)
+
+
+MEMBERS: Final = 8  # of a group that are shown
 
 
 class Granted(NamedTuple):
@@ -181,23 +241,30 @@ class _Decided(NamedTuple):
     decision: Decision
     reason: str
     granted: Granted
+    changes: tuple[str, ...] = ()
 
 
-def _decide(workflow: str, decision: Decision, reason: str, *, granted: Granted = NOTHING, as_json: bool) -> None:
+def _decide(workflow: str, decided: _Decided, *, as_json: bool) -> None:
     """Show the pending approval, send the answer and print the outcome; ends with an exit code."""
     with sentences():
         check_id(workflow)
-        check_reason(reason)
-        if decision == "deny" and not reason.strip():
+        check_reason(decided.reason)
+        if decided.decision == "deny" and not decided.reason.strip():
             stop("The reason is empty. Say why the action must not run.", USAGE)
         sent: list[str] = []
         outcome = run_work(
-            _answer(load_settings(), workflow, _Decided(decision, reason, granted), sent),
+            _answer(load_settings(), workflow, decided, sent),
             lambda: _interruption(workflow, sent=bool(sent)),
         )
         if as_json:
             print_json(
-                {"workflowId": workflow, "status": outcome.status, "code": outcome.code, "detail": outcome.detail}
+                {
+                    "workflowId": workflow,
+                    "status": outcome.status,
+                    "code": outcome.code,
+                    "detail": outcome.detail,
+                    "missing": outcome.missing,
+                }
             )
         else:
             stdout.print(_sentence(outcome))
@@ -213,25 +280,55 @@ async def _answer(settings: Settings, workflow: str, decided: _Decided, sent: li
 
 async def _request(connections: Connections, workflow: str, decided: _Decided) -> RequestApproval | RequestBudget:
     """Show what waits, and return the answer to it."""
-    decision, reason, granted = decided
+    decision, reason, granted, changes = decided
     approver = connections.settings.acting_through("cli")
     question = await open_budget_question(connections, workflow)
     if question is not None:
         stderr.print(shown_question(question, _width(stderr)))
         if decision == "approve" and not any(granted):
             stop("Say how much more it may use: `--tokens N`, `--cost USD` or both.", USAGE)
+        if changes:
+            stop("It asks for a larger budget, not for an action. Leave out --set.", USAGE)
         return answer_to_budget(question, decision, reason=reason, approver=approver, **granted._asdict())
     waiting = await waiting_approval(connections, workflow)
     stderr.print(shown(waiting, await reader.documents(connections.pool, workflow), _width(stderr)))
     if any(granted):
         stop("It does not ask for a larger budget, but for this action. Leave out --tokens and --cost.", USAGE)
-    return answer_to(waiting, decision, reason=reason, approver=approver)
+    changed = changed_parameters(waiting.parameters, changes) if changes else None
+    return answer_to(waiting, decision, reason=reason, approver=approver, changed_parameters=changed)
+
+
+def changed_parameters(parameters: JsonValue, changes: Sequence[str]) -> dict[str, JsonValue]:
+    """Return the parameters with these changes, each written as KEY=VALUE.
+
+    A value is read as JSON if it is JSON and the parameter is not a text now; otherwise it is a text.
+    """
+    changed = dict(parameters) if isinstance(parameters, dict) else {}
+    for change in changes:
+        key, equals, value = change.partition("=")
+        if not equals or not key:
+            stop(f"{change!r} is not KEY=VALUE. Write for example --set to=sales@example.com.", USAGE)
+        changed[key] = value if isinstance(changed.get(key), str) else _read_value(value)
+    return changed
+
+
+def _read_value(value: str) -> JsonValue:
+    try:
+        read: JsonValue = orjson.loads(value)
+    except orjson.JSONDecodeError:
+        return value
+    return read
 
 
 def _sentence(outcome: ApprovalOutcome) -> str:
     id_ = outcome.workflow_id
     if outcome.status == "refused":
         return f"Nothing was decided in workflow {id_}. {printable(outcome.detail)}"
+    if outcome.status == "counted":
+        return f"Your approval counts; {outcome.missing} more must approve. Workflow {id_} waits for that."
+    if outcome.status == "proposed":
+        others = "another person" if outcome.missing == 1 else f"{outcome.missing} others"
+        return f"The parameters are changed; now {others} must approve them. Workflow {id_} waits for that."
     return f"The {outcome.about} is {outcome.status}. Workflow {id_} continues; `poweron watch {id_}` shows how."
 
 

@@ -11,14 +11,17 @@ from poweron_events.codec import dumps
 from poweron_events.codes import ForkStopCode
 from poweron_events.event import NANO, RECORDED
 from poweron_events.fold.costs import model_calls
+from poweron_events.fold.questions import approval_terms
 from poweron_events.fold.state import Workflow
 from poweron_events.request import (
     CancellationRequested,
     DocumentErased,
+    PolicyApplied,
     RequestRefused,
     RoundPaused,
     RoundRequested,
     RoundResumed,
+    RulesChanged,
     WorkflowRequested,
 )
 from poweron_events.round_events import (
@@ -41,10 +44,12 @@ from poweron_events.step_events import (
     ActionSelected,
     ActionStarted,
     ApprovalDenied,
+    ApprovalEscalated,
     ApprovalGranted,
     ApprovalRequested,
     CallReserved,
     ObservationRecorded,
+    ParametersChanged,
     ParametersRejected,
     ParametersSet,
     RefinementDecided,
@@ -131,8 +136,10 @@ def _lines(event: WorkflowEvent, workflow: Workflow) -> Iterator[Line]:  # noqa:
             yield "refused", event.detail
         case CancellationRequested():
             yield "cancelling", event.reason or "A user asked for it."
-        case BudgetRequested() | BudgetGranted() | BudgetDenied() | RoundPaused() | RoundResumed():
+        case BudgetRequested() | BudgetGranted() | BudgetDenied() | RoundPaused() | RoundResumed() | RulesChanged():
             yield _of_round(event)
+        case PolicyApplied():
+            yield "policy", f"number {event.number} {_by_actor(event)}"
         case DocumentErased():
             yield "erased", f"{counted(len(event.documents), 'document')}: {event.reason}"
         case CallReserved():
@@ -150,7 +157,11 @@ def _lines(event: WorkflowEvent, workflow: Workflow) -> Iterator[Line]:  # noqa:
         case ApprovalRequested():
             yield "approval", waiting(event.action)
         case ApprovalGranted():
-            yield "approved", _by(event)
+            yield "approved", _approved(event, workflow)
+        case ApprovalEscalated():
+            yield "escalated", f"{' and '.join(event.to)} may answer, too"
+        case ParametersChanged():
+            yield "changed", f"the parameters {_by_actor(event)}"
         case ApprovalDenied(request=None):
             yield "denied", event.reason
         case ApprovalDenied():
@@ -225,8 +236,10 @@ def tell_untaken(asked: AskedFor) -> None:
     tell(f"{not_taken_yet(asked)} {advice.untaken(asked)}")
 
 
-def _of_round(event: BudgetRequested | BudgetGranted | BudgetDenied | RoundPaused | RoundResumed) -> Line:
-    """Return the line of a question for a larger budget, of its answer, of a pause or of its end."""
+def _of_round(
+    event: BudgetRequested | BudgetGranted | BudgetDenied | RoundPaused | RoundResumed | RulesChanged,
+) -> Line:
+    """Return the line of a question for a larger budget, of its answer, of a pause or its end, or of new rules."""
     match event:
         case BudgetRequested():
             return "budget", event.reason
@@ -238,6 +251,8 @@ def _of_round(event: BudgetRequested | BudgetGranted | BudgetDenied | RoundPause
             return "paused", _by_actor(event)
         case RoundResumed():
             return "resumed", _by_actor(event)
+        case RulesChanged():
+            return "policy", f"number {event.policy.number} applies from here on, {_by_actor(event)}"
 
 
 def _granted(event: BudgetGranted) -> str:
@@ -247,7 +262,12 @@ def _granted(event: BudgetGranted) -> str:
     return f"{' and '.join(filter(None, (tokens, money)))} by {event.actor.id if event.actor else 'a user'}{because}"
 
 
-def _by_actor(event: RoundPaused | RoundResumed) -> str:
+def _approved(event: ApprovalGranted, workflow: Workflow) -> str:
+    missing = approval_terms(workflow).missing if workflow.phase == "approve" else 0
+    return _by(event) + (f"; {missing} more must approve" if missing else "")
+
+
+def _by_actor(event: RoundPaused | RoundResumed | RulesChanged | PolicyApplied | ParametersChanged) -> str:
     because = f": {event.reason}" if event.reason else ""
     return f"by {event.actor.id if event.actor else 'a user'}{because}"
 

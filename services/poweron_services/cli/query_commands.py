@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from rich.text import Text
 
 from poweron_events import topics
+from poweron_events.actor import Actor
 from poweron_events.client import Heard
 from poweron_events.codec import Undecodable, read_record
 from poweron_events.errors import LogLost
@@ -19,7 +20,6 @@ from poweron_events.event import PREFIX, READING
 from poweron_events.fold.evolve import evolve
 from poweron_events.fold.state import Workflow
 from poweron_events.log import Record
-from poweron_events.request import Actor
 from poweron_projections import reader
 from poweron_projections.entries import ApprovalEntry, DeadLetterEntry, EventEntry, HistoryEntry, WorkflowSummary
 from poweron_projections.verify import catch_up

@@ -112,7 +112,7 @@ def act(
         else:
             ids = named(workflows or [])
         instruction = Instruction(verb, reason, settings.acting_through("cli"), local_identity().source)
-        failed = run_work(_carry_out(settings, instruction, ids, as_json=as_json), lambda: _interruption(verb))
+        failed = run_work(print_results(settings, instruction, ids, as_json=as_json), lambda: _interruption(verb))
     raise typer.Exit(FAILED if failed else 0)
 
 
@@ -162,7 +162,7 @@ async def _match(settings: Settings, conditions: Sequence[Condition], among: Amo
         return await matching(connections.pool, conditions, limit=MAX_WORKFLOWS, among=among)
 
 
-async def _carry_out(settings: Settings, instruction: Instruction, ids: Sequence[str], *, as_json: bool) -> bool:
+async def print_results(settings: Settings, instruction: Instruction, ids: Sequence[str], *, as_json: bool) -> bool:
     """Print what becomes of each workflow; return whether any failed."""
     failed = False
     async with aclosing(_results(settings, instruction, ids)) as results:

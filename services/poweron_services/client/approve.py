@@ -1,13 +1,17 @@
 """Approve or deny: find the pending approval of an action, answer it, and wait until the answer is accepted."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Literal
 
+from pydantic import JsonValue
+
+from poweron_events.actor import Actor
 from poweron_events.codes import Code
-from poweron_events.request import Actor, RequestApproval, RequestBudget, Requester, RequestIdentity, RequestRefused
-from poweron_events.step_events import ApprovalDenied, ApprovalGranted
+from poweron_events.fold.questions import approval_terms
+from poweron_events.request import RequestApproval, RequestBudget, Requester, RequestIdentity, RequestRefused
+from poweron_events.step_events import ApprovalDenied, ApprovalGranted, ParametersChanged
 from poweron_projections import reader
 from poweron_projections.entries import ApprovalEntry, BudgetEntry, EventEntry
 from poweron_services.client.client_errors import LastAnswer, NothingToApprove
@@ -17,6 +21,8 @@ from poweron_services.client.workflow_snapshot import read_snapshot, verified_re
 from poweron_services.decider.approval import by_whom
 
 Decision = Literal["approve", "deny"]
+AnswerStatus = Literal["approved", "denied", "refused", "counted", "proposed"]
+"""`counted`: the approval counts, but more are needed; `proposed`: others have to approve the new parameters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,12 +30,14 @@ class ApprovalOutcome:
     """The outcome of a person's answer."""
 
     workflow_id: str
-    status: Literal["approved", "denied", "refused"]
+    status: AnswerStatus
     about: Literal["action", "larger budget"]
     code: Code | None = None
     """Why the answer was refused; None if it was accepted."""
     detail: str = ""
     """The reason as a sentence."""
+    missing: int = 0
+    """How many more people have to approve."""
 
 
 async def waiting_approval(connections: Connections, workflow_id: str) -> ApprovalEntry:
@@ -50,8 +58,18 @@ async def waiting_approval(connections: Connections, workflow_id: str) -> Approv
     return approvals[0]
 
 
-def answer_to(entry: ApprovalEntry, decision: Decision, *, reason: str, approver: Actor) -> RequestApproval:
-    """Build the answer to exactly what was shown: it names the step and the hash of its parameters."""
+def answer_to(
+    entry: ApprovalEntry,
+    decision: Decision,
+    *,
+    reason: str,
+    approver: Actor,
+    changed_parameters: Mapping[str, JsonValue] | None = None,
+) -> RequestApproval:
+    """Build the answer to exactly what was shown: it names the step and the hash of its parameters.
+
+    `changed_parameters` proposes all parameters anew, for others to approve.
+    """
     place = {name: getattr(entry, name) for name in ("round", "task", "attempt", "step")}
     return RequestApproval(
         **place,
@@ -61,6 +79,7 @@ def answer_to(entry: ApprovalEntry, decision: Decision, *, reason: str, approver
         reason=reason,
         requester=Requester(name=approver.id),
         actor=approver,
+        changed_parameters=None if changed_parameters is None else dict(changed_parameters),
     )
 
 
@@ -92,7 +111,15 @@ async def answer(
     about: Literal["action", "larger budget"] = "action" if isinstance(request, RequestApproval) else "larger budget"
     if isinstance(record.event, RequestRefused):
         return ApprovalOutcome(request.workflow_id, "refused", about, record.event.precise_code, record.event.detail)
-    return ApprovalOutcome(request.workflow_id, "approved" if request.decision == "approve" else "denied", about)
+    status: AnswerStatus = "approved"
+    if request.decision == "deny":
+        status = "denied"
+    elif isinstance(record.event, ParametersChanged):
+        status = "proposed"
+    elif record.workflow.phase == "approve":
+        status = "counted"
+    missing = approval_terms(record.workflow).missing if status in ("counted", "proposed") else 0
+    return ApprovalOutcome(request.workflow_id, status, about, missing=missing)
 
 
 async def open_budget_question(connections: Connections, workflow_id: str) -> BudgetEntry | None:

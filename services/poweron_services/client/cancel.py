@@ -7,10 +7,11 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 from poweron_events import topics
+from poweron_events.actor import Actor
 from poweron_events.codec import InvalidRequest, Undecodable, decode_request, request_address
 from poweron_events.errors import Refused, Unavailable
 from poweron_events.log import EventLog, Record
-from poweron_events.request import Actor, RequestCancellation, Requester, RequestIdentity, RequestRound, RequestWorkflow
+from poweron_events.request import RequestCancellation, Requester, RequestIdentity, RequestRound, RequestWorkflow
 from poweron_projections.workflow_check import checked_records
 from poweron_services.client.client_errors import PendingRequest, RoundEnded, UnknownWorkflow, WorkflowPending
 from poweron_services.client.connect import Connections

@@ -23,7 +23,7 @@ from typing import Literal
 
 from poweron_events.errors import Refused, Unavailable, Unserved
 
-AskedFor = Literal["request", "cancellation", "answer", "pause", "resumption"]
+AskedFor = Literal["request", "cancellation", "answer", "pause", "resumption", "policy"]
 """What was sent: a request that opens a round, a request about an open round, or the answer to an approval."""
 
 

@@ -16,6 +16,7 @@ from poweron_events.log import ProgressTopic
 from poweron_events.progress import ProgressUnit, StepProgress
 from poweron_events.request import (
     CancellationRequested,
+    PolicyApplied,
     RefusalReason,
     RequestApproval,
     RequestBudget,
@@ -24,11 +25,13 @@ from poweron_events.request import (
     RequestPause,
     RequestRefused,
     RequestResume,
+    RequestRules,
     RoundPaused,
     RoundResumed,
+    RulesChanged,
 )
 from poweron_events.round_events import BudgetDenied, BudgetGranted, RoundCancelled, RoundCompleted, RoundFailed, Totals
-from poweron_events.step_events import ApprovalDenied, ApprovalGranted
+from poweron_events.step_events import ApprovalDenied, ApprovalGranted, ParametersChanged
 from poweron_projections import bootstrap
 from poweron_services.client.client_errors import AskedFor, NotServed, PendingRequest, RoundOverdue, RowsBehind
 from poweron_services.client.connect import Connections
@@ -41,6 +44,7 @@ HINT_AFTER: Final[Mapping[AskedFor, float]] = {
     "answer": 2.0,
     "pause": 2.0,
     "resumption": 2.0,
+    "policy": 2.0,
 }
 """Seconds until a hint that no process has picked it up; a serving process takes a cancellation or answer at once."""
 TAKEN_WITHIN = 60.0  # seconds in which a process must pick up what was sent
@@ -149,7 +153,7 @@ class RequestWaiter:
         return NotServed(self._id, self._asked, TAKEN_WITHIN)
 
 
-Answers = ApprovalGranted | ApprovalDenied | BudgetGranted | BudgetDenied
+Answers = ApprovalGranted | ApprovalDenied | ParametersChanged | BudgetGranted | BudgetDenied
 
 
 def _takes(asked: AskedFor, record: Heard) -> bool:
@@ -165,6 +169,8 @@ def _takes(asked: AskedFor, record: Heard) -> bool:
             return isinstance(record.event, RoundPaused) and record.verdict == "accepted"
         case "resumption":
             return isinstance(record.event, RoundResumed) and record.verdict == "accepted"
+        case "policy":
+            return isinstance(record.event, PolicyApplied | RulesChanged) and record.verdict == "accepted"
 
 
 def _due_ms(workflow: Workflow) -> int:
@@ -180,12 +186,13 @@ _ASKED: Final[Mapping[type[Event], AskedFor]] = {
     RequestBudget: "answer",
     RequestPause: "pause",
     RequestResume: "resumption",
+    RequestRules: "policy",
 }
 
 
 async def send_and_wait(
     connections: Connections,
-    request: RequestCancellation | RequestApproval | RequestBudget | RequestPause | RequestResume,
+    request: RequestCancellation | RequestApproval | RequestBudget | RequestPause | RequestResume | RequestRules,
     snapshot: WorkflowSnapshot,
     *,
     identity: RequestIdentity,

@@ -8,16 +8,17 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Literal
 
+from poweron_events.actor import Actor
 from poweron_events.client import Sent, hear, send
 from poweron_events.codes import Code
 from poweron_events.errors import MissingContent, PowerOnError
 from poweron_events.event import DocumentRef
 from poweron_events.request import (
-    Actor,
     RequestIdentity,
     RequestPause,
     RequestRefused,
     RequestResume,
+    RequestRules,
     RequestWorkflow,
     StoredDocument,
     Terms,
@@ -31,8 +32,8 @@ from poweron_services.client.connect import Connections
 from poweron_services.client.follow import TAKEN_WITHIN, Callbacks, send_and_wait
 from poweron_services.client.workflow_snapshot import read_snapshot, verified_records
 
-Verb = Literal["pause", "resume", "restart", "cancel"]
-Status = Literal["paused", "resumed", "restarted", "cancelled", "ended", "refused", "failed"]
+Verb = Literal["pause", "resume", "restart", "cancel", "apply policy"]
+Status = Literal["paused", "resumed", "restarted", "cancelled", "applied", "ended", "refused", "failed"]
 """The outcome for a workflow: `ended` if its round ended otherwise before it could be cancelled, `refused` if intake
 refused the request, `failed` if nothing could be requested or no answer came."""
 
@@ -41,6 +42,7 @@ DONE: Final[Mapping[Verb, Status]] = {
     "resume": "resumed",
     "restart": "restarted",
     "cancel": "cancelled",
+    "apply policy": "applied",
 }
 MAX_WORKFLOWS: Final = 1_000  # of one call
 AT_ONCE: Final = 16  # workflows
@@ -102,7 +104,7 @@ async def _switch(
     id_: str,
     callbacks: Callbacks,
     *,
-    request: type[RequestPause | RequestResume],
+    request: type[RequestPause | RequestResume | RequestRules],
 ) -> VerbResult:
     snapshot = await read_snapshot(connections, id_)
     asked = request(workflow_id=id_, round=snapshot.last_round, reason=instruction.reason, actor=instruction.actor)
@@ -191,4 +193,5 @@ _CARRIED_OUT: Final[Mapping[Verb, Callable[[Connections, Instruction, str, Callb
     "resume": partial(_switch, request=RequestResume),
     "restart": _restart,
     "cancel": _cancel,
+    "apply policy": partial(_switch, request=RequestRules),
 }

@@ -11,10 +11,10 @@ from functools import cache, lru_cache
 from typing import Any, Final, Literal, get_args
 
 from poweron_events.catalog import REFERENCES, WEB, ActionSpec
+from poweron_events.event import TaskType
 from poweron_events.fold.history import item_reference, list_reference
 from poweron_events.fold.state import Workflow, max_steps
 from poweron_events.json_schema import ANNOTATIONS
-from poweron_events.request import TaskType
 from poweron_events.round_events import MAX_CRITERIA, MAX_TASKS
 from poweron_events.step_events import Classification, SchemaField
 from poweron_services.decider.coercion import entry_choices

@@ -12,10 +12,13 @@ from itertools import chain
 from typing import Final, get_args
 
 from poweron_events.errors import Refused
-from poweron_events.fold.state import Opening, Workflow, parameters_sha256, step_place
-from poweron_events.request import MAX_PATTERNS, TaskType
-from poweron_events.step_events import ApprovalDenied, ApprovalGranted, ApprovalRequested
-from poweron_services.decider.validation import NotAllowed, matches
+from poweron_events.event import TaskType, matches
+from poweron_events.fold.questions import approval_terms, lacks_approval
+from poweron_events.fold.state import Opening, Workflow, parameters_sha256, rule, step_place
+from poweron_events.policy import milliseconds
+from poweron_events.request import MAX_PATTERNS
+from poweron_events.step_events import ApprovalDenied, ApprovalEscalated, ApprovalGranted, ApprovalRequested
+from poweron_services.decider.validation import NotAllowed
 
 DAY: Final = 86_400_000  # milliseconds
 
@@ -47,17 +50,17 @@ class Approval:
         selection = workflow.step.selection
         if selection is None or workflow.step.approval is not None:
             return False
-        return self.is_needed(selection.action, workflow.current.opening)
+        return lacks_approval(workflow) or self.is_needed(selection.action, workflow.current.opening)
 
     def request(self, workflow: Workflow) -> ApprovalRequested:
         """The request for approval, which ties the answer to exactly these parameters."""
-        selection = workflow.step.selection
+        selection, about = workflow.step.selection, rule(workflow)
         assert selection is not None
         return ApprovalRequested(
             **step_place(workflow),
             parameters_sha256=parameters_sha256(workflow),
             action=selection.action,
-            expires_ms=self.expires_ms,
+            expires_ms=milliseconds(about.expires) if about and about.expires else self.expires_ms,
         )
 
     def why_not(self, workflow: Workflow) -> NotApproved | None:
@@ -92,6 +95,14 @@ def joined(*patterns: Iterable[str]) -> tuple[str, ...]:
 def expired(workflow: Workflow) -> ApprovalDenied:
     """The denial of an action whose approval was not answered in time."""
     return ApprovalDenied(**step_place(workflow), parameters_sha256=parameters_sha256(workflow), reason=EXPIRED)
+
+
+def escalated(workflow: Workflow) -> ApprovalEscalated:
+    """The event that lets further groups answer an approval that has waited for too long."""
+    groups = approval_terms(workflow).escalation
+    return ApprovalEscalated(
+        **step_place(workflow), parameters_sha256=parameters_sha256(workflow), to=tuple(sorted(groups))
+    )
 
 
 def by_whom(answer: ApprovalGranted | ApprovalDenied) -> str:
@@ -153,12 +164,12 @@ EVERYTHING: Final = ActionLists()
 def _both(first: Patterns | None, second: Patterns | None) -> Patterns | None:
     if first is None or second is None:
         return second if first is None else first
-    inner = [pattern for pattern in first if _is_within(pattern, second)]
-    outer = [pattern for pattern in second if _is_within(pattern, first)]
+    inner = [pattern for pattern in first if is_within(pattern, second)]
+    outer = [pattern for pattern in second if is_within(pattern, first)]
     return tuple(dict.fromkeys((*inner, *outer)))
 
 
-def _is_within(pattern: str, patterns: Collection[str]) -> bool:
+def is_within(pattern: str, patterns: Collection[str]) -> bool:
     """Return whether one of the patterns covers everything that this pattern matches."""
     if pattern == "*":
         return "*" in patterns

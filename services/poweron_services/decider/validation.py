@@ -14,12 +14,11 @@ from poweron_events.catalog import CATALOG, NEED_SEARCH, ActionSpec
 from poweron_events.codec import dumps
 from poweron_events.codes import Code
 from poweron_events.errors import Refused
-from poweron_events.event import Event
+from poweron_events.event import Event, TaskType, matches
 from poweron_events.fold.history import list_reference
 from poweron_events.fold.state import Workflow, max_steps, result_label
-from poweron_events.request import TaskType
 from poweron_events.round_events import PlannedAction
-from poweron_events.step_events import ActionSelection, ParametersSchema, SchemaField
+from poweron_events.step_events import ParametersSchema, SchemaField
 from poweron_services.decider.coercion import choices, cleaned, coerced, entry_choices, field_type, written
 from poweron_services.decider.defaults import defaults, overruled
 
@@ -49,20 +48,31 @@ def _is_allowed(spec: ActionSpec, workflow: Workflow, name: str) -> bool:
     return (
         (allowed is None or matches(name, allowed))
         and not matches(name, opening.denied_methods)
+        and not _is_denied(workflow, name, workflow.task.plan.task_type)
         and _is_connected(workflow, spec)
     )
+
+
+def _is_denied(workflow: Workflow, action: str, task_type: TaskType) -> bool:
+    """Return whether the rules of the round deny the action in tasks of this type."""
+    policy = workflow.current.policy
+    return policy is not None and policy.rule(action, task_type).decision == "deny"
 
 
 def plannable_actions(workflow: Workflow, catalog: Mapping[str, ActionSpec]) -> dict[str, ActionSpec]:
     """The actions of the catalog that a task of some type may use; others cannot be planned for."""
     opening = workflow.current.opening
-    lists = [opening.allowed_methods.get(kind) for kind in get_args(TaskType)]
+    kinds: tuple[TaskType, ...] = get_args(TaskType)
+    lists = {kind: opening.allowed_methods.get(kind) for kind in kinds}
     return {
         name: spec
         for name, spec in catalog.items()
         if not matches(name, opening.denied_methods)
         and _is_connected(workflow, spec)
-        and any(allowed is None or matches(name, allowed) for allowed in lists)
+        and any(
+            (allowed is None or matches(name, allowed)) and not _is_denied(workflow, name, kind)
+            for kind, allowed in lists.items()
+        )
     }
 
 
@@ -75,14 +85,6 @@ def usable_connections(connections: tuple[str, ...], spec: ActionSpec) -> tuple[
     """Those of a round's connections that the action accepts."""
     labels = choices(spec.properties.get(CONNECTION))
     return tuple(label for label in connections if not labels or label in labels)
-
-
-def matches(action: str, patterns: Collection[str]) -> bool:
-    """Return whether `method`, `method.*`, `method.name` or `*` among the patterns matches the action."""
-    if not patterns:
-        return False
-    method = ActionSelection.of(action).method
-    return not {action, method, f"{method}.*", "*"}.isdisjoint(patterns)
 
 
 def check_action(action: str, workflow: Workflow, catalog: Mapping[str, ActionSpec]) -> ActionSpec:
@@ -116,6 +118,9 @@ def _denial_reason(action: str, workflow: Workflow, catalog: Mapping[str, Action
         return f"It is denied; denied are {', '.join(opening.denied_methods)}."
     if not _is_connected(workflow, catalog[action]):
         return f"It works on a connection; the request names {', '.join(opening.connections) or 'none'}."
+    policy = workflow.current.policy
+    if policy is not None and _is_denied(workflow, action, task_type):
+        return f"Policy {policy.number} denies it in tasks of type {task_type}."
     return f"A task of type {task_type} may use {', '.join(opening.allowed_methods[task_type]) or 'nothing'}."
 
 

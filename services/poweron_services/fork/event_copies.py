@@ -13,11 +13,13 @@ from poweron_events.event import RECORDED, DocumentRef, Model, ModelCall
 from poweron_events.request import (
     CancellationRequested,
     DocumentErased,
+    PolicyApplied,
     RequestIdentity,
     RequestRefused,
     RoundPaused,
     RoundRequested,
     RoundResumed,
+    RulesChanged,
     WorkflowRequested,
 )
 from poweron_events.round_events import (
@@ -40,11 +42,13 @@ from poweron_events.step_events import (
     ActionSelected,
     ActionStarted,
     ApprovalDenied,
+    ApprovalEscalated,
     ApprovalGranted,
     ApprovalRequested,
     CallReserved,
     IterationTelemetry,
     ObservationRecorded,
+    ParametersChanged,
     ParametersRejected,
     ParametersSet,
     RefinementDecided,
@@ -106,6 +110,8 @@ class Copying:
                 | CancellationRequested()
                 | RoundPaused()
                 | RoundResumed()
+                | RulesChanged()
+                | PolicyApplied()
                 | RequestRefused()
                 | DocumentErased()
                 | CallReserved()
@@ -118,6 +124,8 @@ class Copying:
                 | ApprovalRequested()
                 | ApprovalGranted()
                 | ApprovalDenied()
+                | ApprovalEscalated()
+                | ParametersChanged()
                 | ObservationRecorded()
                 | TaskReviewed()
                 | AnswerRejected()

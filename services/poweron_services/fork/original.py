@@ -15,10 +15,12 @@ from poweron_events.request import (
     CancellationRequested,
     DocumentErased,
     ForkedFrom,
+    PolicyApplied,
     RequestRefused,
     RoundPaused,
     RoundRequested,
     RoundResumed,
+    RulesChanged,
     WorkflowRequested,
 )
 from poweron_events.round_events import (
@@ -40,10 +42,12 @@ from poweron_events.step_events import (
     ActionSelected,
     ActionStarted,
     ApprovalDenied,
+    ApprovalEscalated,
     ApprovalGranted,
     ApprovalRequested,
     CallReserved,
     ObservationRecorded,
+    ParametersChanged,
     ParametersRejected,
     ParametersSet,
     RefinementDecided,
@@ -213,6 +217,8 @@ def _results(events: Sequence[AcceptedEvent]) -> list[Result]:
                 | CancellationRequested()
                 | RoundPaused()
                 | RoundResumed()
+                | RulesChanged()
+                | PolicyApplied()
                 | RequestRefused()
                 | DocumentErased()
                 | CallReserved()
@@ -223,6 +229,8 @@ def _results(events: Sequence[AcceptedEvent]) -> list[Result]:
                 | ApprovalRequested()
                 | ApprovalGranted()
                 | ApprovalDenied()
+                | ApprovalEscalated()
+                | ParametersChanged()
                 | ActionStarted()
                 | ObservationRecorded()
                 | RefinementDecided()

@@ -13,6 +13,8 @@ from poweron_events.codec import ReceivedRequest
 from poweron_events.errors import Unavailable
 from poweron_events.fold.partial import Stub
 from poweron_events.log import EventLog
+from poweron_events.policy import AppliedPolicy
+from poweron_events.request import POLICY_ID
 from poweron_events.task_cancellation import retrieve_error
 from poweron_services.fair_slots import SenderTurns
 from poweron_services.intake.intake_ports import IntakeQueries
@@ -62,6 +64,8 @@ class ConsistentReads:
         self._queries = queries
         self._positions = SharedQuery(queries.positions)
         self._floors: dict[int, int] = {}  # by partition, the position of the rows that were relied on
+        self._policy: AppliedPolicy | None = None
+        self._policies_reached = False
 
     async def reach_end(self, workflow: str) -> None:
         """Wait until the projector has passed everything that is in the workflow's partition now."""
@@ -99,11 +103,33 @@ class ConsistentReads:
         partition = self._partition(workflow)
         projected, stubs = await self._queries.look_up(partition, [workflow])
         if projected < self._floors.get(partition, 0):
-            raise Unavailable(f"Postgres was rebuilt and has come to {projected} only; it was further before")
+            raise _rebuilt(projected)
         return stubs.get(workflow)
+
+    async def policy(self) -> AppliedPolicy | None:
+        """Return the newest policy, never an older one than before; None if none was applied.
+
+        Raises:
+            Unavailable: the rows are behind the position that was relied on before.
+        """
+        if not self._policies_reached:
+            await self.reach_end(POLICY_ID)
+            self._policies_reached = True
+        partition = self._partition(POLICY_ID)
+        known = self._policy.number if self._policy else 0
+        projected, newer = await self._queries.policy_after(partition, known)
+        if projected < self._floors.get(partition, 0):
+            raise _rebuilt(projected)
+        if newer is not None and (self._policy is None or newer.number > self._policy.number):
+            self._policy = newer
+        return self._policy
 
     def _partition(self, workflow: str) -> int:
         return self._log.partition_of(topics.EVENTS.name, workflow.encode())
+
+
+def _rebuilt(projected: int) -> Unavailable:
+    return Unavailable(f"Postgres was rebuilt and has come to {projected} only; it was further before")
 
 
 NextCancellation = Callable[[], Awaitable[ReceivedRequest | None]]

@@ -3,9 +3,13 @@
 from collections.abc import Mapping, Sequence
 from typing import Literal, Protocol
 
+from pydantic import JsonValue
+
+from poweron_events.actor import Actor
 from poweron_events.fold.partial import Stub
 from poweron_events.fold.state import ChatMessage, Opening
-from poweron_events.request import Actor, Spent
+from poweron_events.policy import AnswerTerms, AppliedPolicy
+from poweron_events.request import Spent
 
 
 class OpenQuestion(Protocol):
@@ -27,6 +31,16 @@ class OpenQuestion(Protocol):
     def waits(self) -> bool:
         """Whether the workflow is still at this step, so that it can be answered."""
 
+    @property
+    def terms(self) -> AnswerTerms:
+        """Who may answer, and who has."""
+
+    @property
+    def action(self) -> str: ...
+    @property
+    def parameters(self) -> Mapping[str, JsonValue]:
+        """The parameters with which the action waits."""
+
 
 class RoundState(Protocol):
     """The open round of a workflow, as the rows hold it."""
@@ -45,6 +59,13 @@ class RoundState(Protocol):
 
     @property
     def question_due_ms(self) -> int | None: ...
+    @property
+    def budget_terms(self) -> AnswerTerms:
+        """Who may answer the budget question."""
+
+    @property
+    def policy_number(self) -> int | None:
+        """The number of the policy whose rules the round has; None if it has none."""
 
 
 class IntakeQueries(Protocol):
@@ -58,6 +79,9 @@ class IntakeQueries(Protocol):
 
     async def open_round(self, workflow_id: str) -> RoundState | None:
         """The workflow's open round, or None if there is none."""
+
+    async def policy_after(self, partition: int, number: int) -> tuple[int, AppliedPolicy | None]:
+        """The projector's next offset in the partition of the policies, and the newest one after this number."""
 
     async def messages(self, workflow_id: str, before_seq: int | None) -> Sequence[ChatMessage]:
         """A page of the workflow's messages, newest first: those before the message with that `seq`, if it is given."""

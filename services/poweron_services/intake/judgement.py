@@ -3,20 +3,27 @@
 No clock and no await: the caller provides what the rows say.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from decimal import Decimal
 from typing import Any, Final, get_args
 
-from poweron_events.catalog import meaningless
+from pydantic import JsonValue
+
+from poweron_events.actor import Actor
+from poweron_events.catalog import ActionSpec, meaningless
 from poweron_events.codec import InvalidRequest, ReceivedRequest, is_uuid
 from poweron_events.codes import RefusalCode
+from poweron_events.event import NANO
 from poweron_events.fold.partial import Stub
 from poweron_events.fold.state import Opening
+from poweron_events.policy import AppliedPolicy
 from poweron_events.request import (
+    LAWS,
     MAX_PATTERNS,
-    Actor,
     Budgets,
     CancellationRequested,
     ForkedFrom,
+    PolicyApplied,
     RefusalReason,
     RequestApproval,
     RequestBudget,
@@ -27,16 +34,18 @@ from poweron_events.request import (
     RequestRefused,
     RequestResume,
     RequestRound,
+    RequestRules,
     RequestWorkflow,
     RoundPaused,
     RoundRequested,
     RoundResumed,
+    RulesChanged,
     Terms,
     WorkflowRequested,
     workflow_id,
 )
 from poweron_events.round_events import BudgetDenied, BudgetGranted
-from poweron_events.step_events import ApprovalDenied, ApprovalGranted
+from poweron_events.step_events import ApprovalDenied, ApprovalGranted, ParametersChanged
 from poweron_events.stream import Request, WorkflowEvent
 from poweron_events.validation_messages import MAX_REASON
 from poweron_services.decider.approval import EVERYTHING, ActionLists, joined
@@ -54,6 +63,9 @@ IntakeEvent = (
     | ApprovalDenied
     | BudgetGranted
     | BudgetDenied
+    | ParametersChanged
+    | PolicyApplied
+    | RulesChanged
     | RequestRefused
 )
 
@@ -65,9 +77,11 @@ class Refusal(Exception):
         super().__init__(detail)
         self.code, self.detail = code, detail
 
-    def event(self, identity: RequestIdentity) -> RequestRefused:
+    def event(self, identity: RequestIdentity, actor: Actor | None = None) -> RequestRefused:
         reason: RefusalReason = _REASONS.get(self.code, "invalid")
-        return RequestRefused(request=identity, reason=reason, code=self.code, detail=_sentence(self.detail))
+        return RequestRefused(
+            request=identity, reason=reason, code=self.code, detail=_sentence(self.detail), actor=actor
+        )
 
 
 _REASONS: Final[dict[str, RefusalReason]] = {reason: reason for reason in get_args(RefusalReason)}
@@ -154,7 +168,7 @@ def check_fork(fork: ForkedFrom, sha256: str | None) -> None:
         raise Refusal("unknown_seq", detail)
 
 
-AboutOpenRound = RequestCancellation | RequestBudget | RequestPause | RequestResume
+AboutOpenRound = RequestCancellation | RequestBudget | RequestPause | RequestResume | RequestRules
 """The requests that only an open round can take."""
 
 
@@ -203,8 +217,10 @@ def pause_or_resumption(identity: RequestIdentity, request: RequestPause | Reque
     return event(round=request.round, request=identity, reason=request.reason, actor=claimed_actor(request, identity))
 
 
-def check_budget_answer(request: RequestBudget, round_: RoundState | None, now_ms: int) -> None:
-    """Refuse to answer what is not asked, or not any more, and a grant of nothing."""
+def check_budget_answer(
+    request: RequestBudget, identity: RequestIdentity, round_: RoundState | None, now_ms: int
+) -> None:
+    """Refuse to answer what is not asked, or not any more, an answer that does not count, and a grant of nothing."""
     if round_ is None or round_.closing:
         raise round_is_over(request)
     if round_.question is None or round_.question != request.question:
@@ -212,6 +228,8 @@ def check_budget_answer(request: RequestBudget, round_: RoundState | None, now_m
         raise Refusal("nothing_to_approve", said)
     if round_.question_due_ms is not None and now_ms >= round_.question_due_ms and not round_.paused:
         raise Refusal("approval_overdue", f"The time for an answer to budget question {request.question} is over.")
+    if (objection := round_.budget_terms.objection(claimed_actor(request, identity), request.decision)) is not None:
+        raise Refusal(objection.code, objection.sentence)
     if request.decision == "approve" and not (request.tokens or request.cost_nano_usd):
         raise Refusal("invalid_request", "The request cannot be used: it grants neither tokens nor money.")
 
@@ -230,7 +248,9 @@ def round_is_over(request: AboutOpenRound) -> Refusal:
     return Refusal("round_ended", f"Round {request.round} has ended or is ending already.")
 
 
-def approval_refusal(request: RequestApproval, approval: OpenQuestion | None, now_ms: int) -> Refusal | None:
+def approval_refusal(
+    request: RequestApproval, identity: RequestIdentity, approval: OpenQuestion | None, now_ms: int
+) -> Refusal | None:
     """Return why a person's answer about a waiting action cannot be accepted, or None if it can."""
     place = f"Step {request.step} of task {request.task} in round {request.round}"
     if approval is None:
@@ -247,7 +267,46 @@ def approval_refusal(request: RequestApproval, approval: OpenQuestion | None, no
     if now_ms >= approval.due_ms and not approval.paused:
         said = f"The time in which {place[0].lower()}{place[1:]} could be approved is over."
         return Refusal("approval_overdue", said)
-    return None
+    decision = request.decision if request.changed_parameters is None else "change"
+    objection = approval.terms.objection(claimed_actor(request, identity), decision)
+    return None if objection is None else Refusal(objection.code, objection.sentence)
+
+
+def check_change(request: RequestApproval, approval: OpenQuestion, specs: Mapping[str, ActionSpec]) -> None:
+    """Refuse other parameters that the action does not accept, or that are the same."""
+    from poweron_services.decider.schema_check import Unfit, check_values  # noqa: PLC0415 - clients do not need it
+
+    changed, spec = request.changed_parameters, specs.get(approval.action)
+    if changed is None:
+        return
+    if request.decision == "deny":
+        raise Refusal("invalid_request", "The request cannot be used: a denial changes no parameters.")
+    if spec is None:
+        said = f"The parameters cannot be checked: the process that answers does not know {approval.action}."
+        raise Refusal("parameter_invalid", said)
+    if changed == approval.parameters:
+        raise Refusal("parameter_invalid", "The parameters are the same as before.")
+    try:
+        check_values(changed, spec, defaults={})
+    except Unfit as error:
+        raise Refusal("parameter_invalid", str(error)) from error
+
+
+def changed_parameters(
+    identity: RequestIdentity, request: RequestApproval, parameters: Mapping[str, JsonValue]
+) -> ParametersChanged:
+    """The proposal of other parameters as an event."""
+    return ParametersChanged(
+        round=request.round,
+        task=request.task,
+        attempt=request.attempt,
+        step=request.step,
+        parameters_sha256=request.parameters_sha256,
+        parameters=dict(parameters),
+        reason=request.reason,
+        actor=claimed_actor(request, identity),
+        request=identity,
+    )
 
 
 def approval_answer(identity: RequestIdentity, request: RequestApproval) -> ApprovalGranted | ApprovalDenied:
@@ -286,8 +345,9 @@ def terms(
     marks: Collection[str],
     default_language: str | None,
     lists: ActionLists = EVERYTHING,
+    policy: AppliedPolicy | None = None,
 ) -> dict[str, Any]:
-    """The terms of a round: it may use what both the request and the `lists` of the settings allow.
+    """The terms of a round: it may use what the request, the `lists` of the settings and the policy all allow.
 
     Budgets of tasks and of the workflow persist: where a further round sets no limit, that of the round `before`
     applies. Marks of actions that a person has to approve persist, too: no round removes any of them.
@@ -299,7 +359,28 @@ def terms(
     result["allowed_methods"] = lists.joined_allowed(request.allowed_methods)
     result["denied_methods"] = _denied(lists.joined_denied(request.denied_methods))
     result["approve"] = joined(request.approve, marks, before.approve if before else ())
-    return result | _language(request, before, default_language)
+    return result | _language(request, before, default_language) | (_under(policy, result) if policy else {})
+
+
+def _under(policy: AppliedPolicy, terms: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the terms that the policy changes: its rules, and limits where they are narrower."""
+    limits, budgets = policy.policy.limits, terms["budgets"]
+    cost = None if limits.cost_usd is None else int(Decimal(limits.cost_usd) * NANO)
+    narrower = {
+        "workflow_tokens": _least(budgets.workflow_tokens, limits.tokens),
+        "workflow_cost_nano_usd": _least(budgets.workflow_cost_nano_usd, cost),
+    }
+    return {
+        "laws": LAWS,
+        "policy": policy.terms,
+        "max_steps": _least(terms["max_steps"], limits.steps),
+        "budgets": budgets.model_copy(update=narrower),
+        "on_budget": "ask" if "ask" in (terms["on_budget"], limits.on_budget) else "stop",
+    }
+
+
+def _least(one: int | None, other: int | None) -> int | None:
+    return min((limit for limit in (one, other) if limit is not None), default=None)
 
 
 def _denied(patterns: tuple[str, ...]) -> tuple[str, ...]:

@@ -6,13 +6,14 @@ and approvals do not wait behind them (docs/decisions/0008).
 """
 
 import asyncio
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from functools import partial
 
 import structlog
 
 from poweron_events import topics
+from poweron_events.catalog import CATALOG, ActionSpec
 from poweron_events.codec import InvalidRequest, ReceivedRequest, Undecodable, decode_request, is_uuid
 from poweron_events.content import ContentStore
 from poweron_events.dead_letter import DeadLetter
@@ -23,7 +24,9 @@ from poweron_events.request import (
     RequestBudget,
     RequestCancellation,
     RequestPause,
+    RequestPolicy,
     RequestResume,
+    RequestRules,
     RequestWorkflow,
 )
 from poweron_events.stream import Request
@@ -39,8 +42,8 @@ from poweron_services.intake.settlement import Judge, Settlement
 log = structlog.get_logger()
 
 MAX_OPEN = 1_000  # workflows with an open round; more requests wait in Kafka
-_DECISIONS = (RequestApproval, RequestBudget, RequestPause, RequestResume)
-"""The requests in which a person decides about an open round; they are answered at once, and in order."""
+_DECISIONS = (RequestApproval, RequestBudget, RequestPause, RequestResume, RequestPolicy, RequestRules)
+"""The requests in which a person decides about open rounds or all later ones; they are answered at once, in order."""
 _DECISION_TYPES = tuple(decision.TYPE.encode() for decision in _DECISIONS)
 _CANCELLATION = RequestCancellation.TYPE.encode()
 
@@ -63,6 +66,7 @@ class Intake:
         unpriced: Collection[str] = (),
         lists: ActionLists = EVERYTHING,
         connections: Collection[str] = (),
+        specs: Mapping[str, ActionSpec] = CATALOG,
         spans: telemetry.Sink | None = None,
     ) -> None:
         self._log = event_log
@@ -79,6 +83,7 @@ class Intake:
             unpriced=unpriced,
             lists=lists,
             connections=connections,
+            specs=specs,
         )
         self._settlement = Settlement(event_log, queries, reads, instance=instance, now_ms=now_ms, spans=spans)
 

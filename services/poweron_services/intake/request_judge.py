@@ -5,13 +5,14 @@ the content store.
 """
 
 import mimetypes
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
 from pydantic import TypeAdapter
 
+from poweron_events.catalog import ActionSpec
 from poweron_events.codec import ReceivedRequest, dumps, is_uuid
 from poweron_events.content import ContentStore
 from poweron_events.errors import MissingContent, Unavailable
@@ -27,28 +28,32 @@ from poweron_events.request import (
     InlineDocument,
     LabelledDocuments,
     LeftOutList,
+    PolicyApplied,
     RequestApproval,
     RequestBudget,
     RequestCancellation,
     RequestIdentity,
     RequestPause,
+    RequestPolicy,
     RequestResume,
     RequestRound,
+    RequestRules,
     RequestWorkflow,
     RoundPaused,
     RoundRequested,
     RoundResumed,
+    RulesChanged,
     Spent,
     Terms,
     WorkflowRequested,
 )
 from poweron_events.round_events import BudgetDenied, BudgetGranted
-from poweron_events.step_events import ApprovalDenied, ApprovalGranted
+from poweron_events.step_events import ApprovalDenied, ApprovalGranted, ParametersChanged
 from poweron_services.decider.approval import EVERYTHING, ActionLists
 from poweron_services.decider.references import labelled_documents
 from poweron_services.decider.size_limits import fitting, fitting_text
 from poweron_services.decider.web_addresses import known_addresses
-from poweron_services.intake import judgement
+from poweron_services.intake import judgement, policy_judgement
 from poweron_services.intake.consistent_reads import ConsistentReads, NextCancellation, OpenLimit, no_cancellation
 from poweron_services.intake.intake_ports import IntakeQueries
 from poweron_services.intake.judgement import IntakeEvent, Refusal
@@ -71,6 +76,7 @@ class RequestJudge:
     actions: Collection[str]
     default_language: str | None
     marks: Collection[str]
+    specs: Mapping[str, ActionSpec]
     unpriced: Collection[str] = ()
     lists: ActionLists = EVERYTHING
     connections: Collection[str] = ()
@@ -82,24 +88,31 @@ class RequestJudge:
         try:
             return await self._judge(workflow, received, next_cancellation)
         except Refusal as refusal:
-            return refusal.event(received.identity)
+            return refusal.event(received.identity, judgement.claimed_actor(received.request, received.identity))
 
     async def _judge(
         self, workflow: str, received: ReceivedRequest, next_cancellation: NextCancellation
     ) -> IntakeEvent:
         request, identity = received.request, received.identity
         judgement.check(request, self.actions, self.connections)
-        if isinstance(request, RequestWorkflow):
-            return await self._open(workflow, identity, request, next_cancellation)
-        if isinstance(request, RequestRound):
-            return await self._open_round(workflow, identity, request, next_cancellation)
-        if isinstance(request, RequestApproval):
-            return await self._approve(identity, request)
-        if isinstance(request, RequestPause | RequestResume):
-            return await self._pause_or_resume(identity, request)
-        if isinstance(request, RequestBudget):
-            return await self._answer_budget(identity, request)
-        return await self.cancel(identity, request)
+        match request:
+            case RequestWorkflow():
+                event: IntakeEvent = await self._open(workflow, identity, request, next_cancellation)
+            case RequestRound():
+                event = await self._open_round(workflow, identity, request, next_cancellation)
+            case RequestApproval():
+                event = await self._approve(identity, request)
+            case RequestPause() | RequestResume():
+                event = await self._pause_or_resume(identity, request)
+            case RequestBudget():
+                event = await self._answer_budget(identity, request)
+            case RequestPolicy():
+                event = await self._apply_policy(identity, request)
+            case RequestRules():
+                event = await self._change_rules(identity, request)
+            case RequestCancellation():
+                event = await self.cancel(identity, request)
+        return event
 
     async def cancel(self, identity: RequestIdentity, request: RequestCancellation) -> CancellationRequested:
         """The cancellation as an event.
@@ -128,7 +141,7 @@ class RequestJudge:
             workflow_mode=request.workflow_mode,
             documents=await store_documents(self.content, workflow, 1, request.documents),
             request=identity,
-            **self._terms(request, identity),
+            **await self._terms(request, identity),
         )
 
     async def _open_round(
@@ -146,7 +159,7 @@ class RequestJudge:
             documents=await store_documents(self.content, workflow, last + 1, request.documents),
             request=identity,
             earlier=await self._earlier(workflow, last),
-            **self._terms(request, identity, await self.queries.opening(workflow, last)),
+            **await self._terms(request, identity, await self.queries.opening(workflow, last)),
         )
 
     async def _check_fork(self, request: RequestWorkflow | RequestRound) -> None:
@@ -155,13 +168,28 @@ class RequestJudge:
         known = is_uuid(fork.workflow)
         judgement.check_fork(fork, await self.queries.accepted_hash(fork.workflow, fork.seq) if known else None)
 
-    async def _approve(self, identity: RequestIdentity, request: RequestApproval) -> ApprovalGranted | ApprovalDenied:
+    async def _approve(
+        self, identity: RequestIdentity, request: RequestApproval
+    ) -> ApprovalGranted | ApprovalDenied | ParametersChanged:
         await self._known(request.workflow_id)
         place = (request.round, request.task, request.attempt, request.step)
         approval = await self.queries.approval(request.workflow_id, place)
-        if (refusal := judgement.approval_refusal(request, approval, self.now_ms())) is not None:
+        if (refusal := judgement.approval_refusal(request, identity, approval, self.now_ms())) is not None:
             raise refusal
-        return judgement.approval_answer(identity, request)
+        if request.changed_parameters is None or approval is None:
+            return judgement.approval_answer(identity, request)
+        judgement.check_change(request, approval, self.specs)
+        return judgement.changed_parameters(identity, request, request.changed_parameters)
+
+    async def _apply_policy(self, identity: RequestIdentity, request: RequestPolicy) -> PolicyApplied:
+        current = await self.reads.policy()
+        policy_judgement.check_policy(request, identity, current)
+        return policy_judgement.applied_policy(identity, request, current)
+
+    async def _change_rules(self, identity: RequestIdentity, request: RequestRules) -> RulesChanged:
+        judgement.check_open(request, await self._known(request.workflow_id))
+        round_ = await self.queries.open_round(request.workflow_id)
+        return policy_judgement.changed_rules(identity, request, round_, await self.reads.policy())
 
     async def _pause_or_resume(
         self, identity: RequestIdentity, request: RequestPause | RequestResume
@@ -172,7 +200,8 @@ class RequestJudge:
 
     async def _answer_budget(self, identity: RequestIdentity, request: RequestBudget) -> BudgetGranted | BudgetDenied:
         judgement.check_open(request, await self._known(request.workflow_id))
-        judgement.check_budget_answer(request, await self.queries.open_round(request.workflow_id), self.now_ms())
+        round_ = await self.queries.open_round(request.workflow_id)
+        judgement.check_budget_answer(request, identity, round_, self.now_ms())
         return judgement.budget_answer(identity, request)
 
     async def _known(self, workflow: str) -> Stub:
@@ -189,9 +218,15 @@ class RequestJudge:
         spent = await self.queries.spent(workflow, last_round)
         return await summarise_rounds(last_round, messages, spent, partial(self.content.put, workflow))
 
-    def _terms(self, request: Terms, identity: RequestIdentity, before: Opening | None = None) -> dict[str, Any]:
+    async def _terms(self, request: Terms, identity: RequestIdentity, before: Opening | None = None) -> dict[str, Any]:
         terms = judgement.terms(
-            request, identity, before, marks=self.marks, default_language=self.default_language, lists=self.lists
+            request,
+            identity,
+            before,
+            marks=self.marks,
+            default_language=self.default_language,
+            lists=self.lists,
+            policy=await self.reads.policy(),
         )
         judgement.check_prices(terms["budgets"], self.unpriced)
         return terms

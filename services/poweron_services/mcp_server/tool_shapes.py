@@ -15,7 +15,7 @@ from poweron_events.request import MAX_DOCUMENTS, MAX_PROMPT, MAX_REASON, MAX_ST
 from poweron_projections import reader
 from poweron_projections.entries import ApprovalEntry, DocumentEntry, HistoryEntry, WorkflowSummary
 from poweron_projections.verify import catch_up
-from poweron_services.client.approve import Decision
+from poweron_services.client.approve import AnswerStatus, Decision
 from poweron_services.client.client_errors import UnknownWorkflow
 from poweron_services.client.connect import Connections
 from poweron_services.client.follow import Outcome
@@ -131,7 +131,7 @@ class ApprovalState(Model):
     """The outcome of an answer."""
 
     workflow_id: str
-    status: Literal["approved", "denied", "refused"]
+    status: AnswerStatus
     code: Code | None
     detail: str
 

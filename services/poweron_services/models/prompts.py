@@ -17,11 +17,10 @@ from typing import Any, ClassVar, Final, Literal, Self, TypeVar
 import jinja2
 
 from poweron_events.codes import Code
-from poweron_events.event import CriterionProgress, WebPage
+from poweron_events.event import CriterionProgress, TaskType, WebPage
 from poweron_events.fold.history import list_reference
 from poweron_events.fold.stage_specs import PromptStage
 from poweron_events.fold.state import ChatMessage
-from poweron_events.request import TaskType
 from poweron_events.step_events import Observation, SchemaField
 from poweron_services.decider.rules import Allowance
 from poweron_services.models.template_filters import FILTERS, LONGEST, cut

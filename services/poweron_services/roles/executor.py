@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from poweron_events.fold.state import PAUSED, Start, Workflow, with_step
 from poweron_events.step_events import MAX_TRIES, ActionCompleted, Outcome, ParametersSet
 from poweron_events.stream import WorkflowEvent
-from poweron_services.decider.approval import expired
+from poweron_services.decider.approval import escalated, expired
 from poweron_services.fork.forks import Forks
 from poweron_services.fork.original import forked_from
 from poweron_services.roles.action_execution import Execution
@@ -32,7 +32,7 @@ class Executor:
             case "ready":
                 return await self._claim(workflow, len(workflow.step.starts) + 1, assignment.is_ours)
             case "approve":
-                return await self._deny_when_due(workflow, assignment)
+                return await self._wait_for_people(workflow, assignment)
             case "started" if claim is not None and not claim.begun and claim.token == workflow.step.starts[-1].claim:
                 return await self._begin(workflow, claim, assignment)
             case _:
@@ -68,8 +68,11 @@ class Executor:
         start_event = await self._claims.claim(workflow, try_, is_ours)
         return [start_event] if start_event is not None else []
 
-    async def _deny_when_due(self, workflow: Workflow, assignment: Assignment) -> Sequence[WorkflowEvent]:
-        """Wait for a person, for days if necessary; deny the action once the approval has expired."""
+    async def _wait_for_people(self, workflow: Workflow, assignment: Assignment) -> Sequence[WorkflowEvent]:
+        """Wait, for days if necessary; let further groups answer after a time, and deny the action in the end."""
+        escalation_ms = workflow.step.escalation_due_ms
+        if escalation_ms and escalation_ms < workflow.step.approval_due_ms:
+            return [escalated(workflow)] if await assignment.wait_until(escalation_ms) else []
         return [expired(workflow)] if await assignment.wait_until(workflow.step.approval_due_ms) else []
 
     async def _begin(self, workflow: Workflow, claim: Claim, assignment: Assignment) -> Sequence[WorkflowEvent]:

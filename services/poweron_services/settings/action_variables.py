@@ -12,7 +12,8 @@ from urllib.parse import urlsplit
 from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from poweron_events.request import MAX_PATTERNS, TaskType
+from poweron_events.event import TaskType
+from poweron_events.request import MAX_PATTERNS
 from poweron_services.settings.secret_settings import SecretSettings
 from poweron_services.settings.setting_types import MAX_PORT, action_patterns, listed
 

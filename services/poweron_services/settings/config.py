@@ -14,9 +14,9 @@ from typing import Any, Final, Literal, Self, get_args
 from pydantic import Field, SecretStr, ValidationInfo, field_validator, model_validator
 from pydantic_settings import SettingsConfigDict
 
+from poweron_events.actor import Actor, Door
 from poweron_events.fold.stage_specs import PROMPT_STAGES
 from poweron_events.log.kafka_settings import KafkaSettings
-from poweron_events.request import Actor, Door
 from poweron_services.settings.action_variables import ActionVariables, SearchVariables, WebVariables
 from poweron_services.settings.secret_settings import SecretSettings, setting_variables
 from poweron_services.settings.setting_types import (

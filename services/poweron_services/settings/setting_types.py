@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from pydantic import TypeAdapter, ValidationError
 
-from poweron_events.request import ActionPattern
+from poweron_events.event import ActionPattern
 
 _PATTERN: Final = TypeAdapter[str](ActionPattern)
 

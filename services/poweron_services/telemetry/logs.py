@@ -215,6 +215,8 @@ def _log_loop_error(record: logging.LogRecord, message: str) -> None:
     error = record.exc_info[1] if record.exc_info else None
     if error is not None and _is_lost_connection(error):
         log.info("connection_lost", error=f"{type(error).__name__}: {error}")
+    elif message.startswith("Unclosed AIOKafkaConnection"):  # a start that was cancelled left it; it is closed by now
+        log.info("connection_lost", error=message)
     else:
         log.error("background_task_error", error=message, exc_info=record.exc_info)
 

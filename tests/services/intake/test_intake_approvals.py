@@ -7,8 +7,9 @@ import pytest
 from pydantic import ValidationError
 
 from builders import requested
+from poweron_events.actor import Actor
 from poweron_events.catalog import CATALOG, meaningless
-from poweron_events.request import Actor, RequestApproval, Requester, RequestIdentity
+from poweron_events.request import RequestApproval, Requester, RequestIdentity
 from poweron_events.step_events import ApprovalDenied, ApprovalGranted
 from poweron_projections.request_answers import StepApproval
 from poweron_services.decider.approval import Approval, joined
@@ -56,7 +57,7 @@ def request(**fields: Any) -> RequestApproval:
 def test_what_cannot_be_answered_is_refused_with_a_sentence(
     asked: StepApproval | None, now_ms: int, code: str | None, reason: str | None
 ) -> None:
-    refusal = approval_refusal(request(), asked, now_ms)
+    refusal = approval_refusal(request(), RequestIdentity(source="/tests", id="1"), asked, now_ms)
     assert (refusal and (refusal.code, refusal.detail)) == (reason and (code, reason))
 
 

@@ -10,7 +10,9 @@ from typing import Any
 import asyncpg
 import pytest
 import structlog
+from aiokafka.conn import create_conn
 from aiokafka.errors import KafkaConnectionError
+from servers import Pair
 
 from poweron_services import telemetry
 from poweron_services.telemetry import logs
@@ -134,6 +136,19 @@ async def test_a_task_that_nobody_waits_for_is_logged_with_a_code(
     (line,) = map(json.loads, capsys.readouterr().err.splitlines())
     assert (line["event"], line["level"]) == (event, level)
     assert str(error) in (line["error"] if level == "info" else line["exception"])
+
+
+async def test_a_connection_that_a_cancelled_client_leaves_open_is_no_error(
+    pair: Pair, capsys: pytest.CaptureFixture[str]
+) -> None:
+    telemetry.configure("info")
+    host, _, port = pair.kafka.rpartition(":")
+    connection = await create_conn(host, int(port))
+    del connection
+    with pytest.warns(ResourceWarning):
+        gc.collect()
+    (line,) = map(json.loads, capsys.readouterr().err.splitlines())
+    assert (line["event"], line["level"]) == ("connection_lost", "info")
 
 
 def test_an_error_line_of_a_library_is_a_warning_and_one_of_our_own_is_not(capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, get_args
 
+from poweron_events.event import TaskType
 from poweron_events.log.kafka_settings import KafkaSettings
-from poweron_events.request import TaskType
 from poweron_services import embedded
 from poweron_services.client.connect import Connections, connect
 from poweron_services.embedded.folders import PRIVATE, Folders, load

@@ -9,7 +9,7 @@ from typing import Literal
 
 import orjson
 
-from poweron_events.request import TaskType
+from poweron_events.event import TaskType
 from poweron_events.round_events import TaskPlan
 from poweron_services.models.builtin.phrases import say
 from poweron_services.models.builtin.tool_choice import wanted_tools

@@ -1,0 +1,198 @@
+"""Questions to people: whether an action may run with its parameters, and whether a round gets a larger budget.
+
+Whose answer counts follows from the rules that the round carries (`policy.AnswerTerms`). Without a policy every answer
+counts, as it did before there were policies.
+"""
+
+from poweron_events.envelope import Recorded
+from poweron_events.fold.pauses import postponed, suspended, waited_for_person
+from poweron_events.fold.state import (
+    BudgetQuestion,
+    Grant,
+    Step,
+    Workflow,
+    is_at_place,
+    parameters_sha256,
+    rule,
+    with_step,
+)
+from poweron_events.policy import AnswerTerms, Rule, milliseconds
+from poweron_events.request import RulesChanged
+from poweron_events.round_events import BudgetDenied, BudgetGranted, BudgetRequested
+from poweron_events.step_events import (
+    ApprovalDenied,
+    ApprovalEscalated,
+    ApprovalGranted,
+    ApprovalRequested,
+    ParametersChanged,
+)
+
+
+def approval_terms(workflow: Workflow) -> AnswerTerms:
+    """Return who may approve the action of the current step, and who has."""
+    step, policy, about = workflow.step, workflow.current.policy, rule(workflow)
+    terms = AnswerTerms(
+        requester=workflow.current.opening.actor,
+        escalated=step.escalated,
+        approved_by=step.approved_by,
+        proposed_by=step.proposed_by,
+    )
+    if policy is None or about is None or about.decision != "approve":
+        return terms
+    return terms.model_copy(
+        update={
+            "approvers": about.approvers,
+            "groups": policy.named(about.from_),
+            "not_requester": about.not_requester,
+            "escalation": policy.named(about.escalate.to if about.escalate else ()),
+        }
+    )
+
+
+def budget_terms(workflow: Workflow) -> AnswerTerms:
+    """Return who may grant a larger budget."""
+    policy, requester = workflow.current.policy, workflow.current.opening.actor
+    if policy is None or policy.grants is None:
+        return AnswerTerms(requester=requester)
+    grants = policy.grants
+    return AnswerTerms(groups=policy.named(grants.from_), not_requester=grants.not_requester, requester=requester)
+
+
+def lacks_approval(workflow: Workflow) -> bool:
+    """Return whether the rules of the round require an approval of the current action that was not even asked for."""
+    about = rule(workflow)
+    return about is not None and about.decision == "approve" and workflow.step.approval is None
+
+
+def approval_requested(workflow: Workflow, recorded: Recorded, event: ApprovalRequested) -> Workflow | None:
+    """Wait for people; how long, the rule says, if it does."""
+    if workflow.phase != "ready" or workflow.step.approval is not None or not _names_parameters(workflow, event):
+        return None
+    about = rule(workflow)
+    expires_ms = milliseconds(about.expires) if about and about.expires else event.expires_ms
+    step = workflow.step._replace(approval="asked", approval_due_ms=recorded.time_ms + expires_ms)
+    return with_step(workflow, _with_escalation(step, about, recorded.time_ms), "approve")
+
+
+def _with_escalation(step: Step, about: Rule | None, from_ms: int) -> Step:
+    escalate = about.escalate if about and about.decision == "approve" and not step.escalated else None
+    return step._replace(escalation_due_ms=from_ms + milliseconds(escalate.after) if escalate else 0)
+
+
+Answer = ApprovalGranted | ApprovalDenied | ParametersChanged | BudgetGranted | BudgetDenied
+
+
+def answered(workflow: Workflow, recorded: Recorded, event: Answer) -> Workflow | None:
+    """Return the workflow after a person's answer; None if it does not count."""
+    match event:
+        case ApprovalGranted() | ApprovalDenied():
+            return _approval_answered(workflow, recorded, event)
+        case ParametersChanged():
+            return _parameters_changed(workflow, recorded, event)
+        case BudgetGranted() | BudgetDenied():
+            return _budget_answered(workflow, recorded, event)
+
+
+def _approval_answered(
+    workflow: Workflow, recorded: Recorded, event: ApprovalGranted | ApprovalDenied
+) -> Workflow | None:
+    """Count an answer if its actor may give it. One denial denies; the last approval that is needed approves."""
+    if not is_at_place(workflow, event) or workflow.phase != "approve" or not _names_parameters(workflow, event):
+        return None
+    if workflow.is_paused and event.request is None:
+        return None  # its time does not run out during a pause
+    terms, step = approval_terms(workflow), workflow.step
+    if isinstance(event, ApprovalDenied):
+        counts = event.request is None or terms.objection(event.actor, "deny") is None
+        return _answered(workflow, recorded, step._replace(approval="denied", answer=event)) if counts else None
+    if terms.objection(event.actor, "approve") is not None:
+        return None
+    if event.actor is not None:
+        step = step._replace(approved_by=(*step.approved_by, event.actor))
+    if terms.missing > 1:
+        return _asked_on(workflow, recorded, step)
+    return _answered(workflow, recorded, step._replace(approval="granted", answer=event))
+
+
+def approval_escalated(workflow: Workflow, recorded: Recorded, event: ApprovalEscalated) -> Workflow | None:
+    """Let the groups of the escalation answer, too."""
+    if workflow.phase != "approve" or workflow.is_paused or not _names_parameters(workflow, event):
+        return None
+    step = workflow.step
+    if not step.escalation_due_ms:
+        return None
+    return _asked_on(workflow, recorded, step._replace(escalated=True, escalation_due_ms=0))
+
+
+def _parameters_changed(workflow: Workflow, recorded: Recorded, event: ParametersChanged) -> Workflow | None:
+    """Ask for approvals of other parameters instead, by others than the approver who proposes them."""
+    if not is_at_place(workflow, event) or workflow.phase != "approve" or not _names_parameters(workflow, event):
+        return None
+    step, before = workflow.step, workflow.step.parameters
+    if before is None or before.parameters == event.parameters:
+        return None
+    if approval_terms(workflow).objection(event.actor, "change") is not None:
+        return None
+    parameters = before.model_copy(update={"parameters": event.parameters})
+    changed = step._replace(parameters=parameters, approved_by=(), proposed_by=event.actor)
+    return _asked_on(workflow, recorded, changed)
+
+
+def rules_changed(workflow: Workflow, recorded: Recorded, event: RulesChanged) -> Workflow | None:
+    """Give an open round the rules of a newer policy; the answers that a pending approval has got are kept."""
+    round_, phase = workflow.current, workflow.phase
+    if phase in ("closing", "draining") or (round_.policy and round_.policy.number >= event.policy.number):
+        return None
+    changed = workflow._replace(round=round_._replace(policy=event.policy))
+    if phase != "approve":
+        return changed
+    changed = _asked_on(changed, recorded, changed.step)
+    return with_step(changed, _with_escalation(changed.step, rule(changed), recorded.time_ms))
+
+
+def _asked_on(workflow: Workflow, recorded: Recorded, step: Step) -> Workflow:
+    """Return the workflow that still waits for people; the time limits of its approval do not change."""
+    pause = workflow.current.pause
+    if pause is not None:
+        step = postponed(step, suspended(pause, workflow.head_ms, recorded.time_ms))
+    return waited_for_person(with_step(workflow, step), recorded.time_ms)
+
+
+def _answered(workflow: Workflow, recorded: Recorded, step: Step) -> Workflow:
+    return _asked_on(workflow, recorded, step)._replace(phase="ready")
+
+
+def _names_parameters(
+    workflow: Workflow,
+    event: ApprovalRequested | ApprovalGranted | ApprovalDenied | ApprovalEscalated | ParametersChanged,
+) -> bool:
+    """Return whether the event is about the step's parameters; rules number 1 do not check that (E-08)."""
+    return workflow.current.opening.laws < 2 or event.parameters_sha256 == parameters_sha256(workflow)
+
+
+def budget_requested(workflow: Workflow, recorded: Recorded, event: BudgetRequested) -> Workflow | None:
+    """Wait for a larger budget, if the opening wants that and none was denied in this round."""
+    round_, here = workflow.current, is_at_place(workflow, event)
+    may_ask = round_.opening.on_budget == "ask" and not round_.budget_denied and round_.question is None
+    if not here or not may_ask or event.stage != workflow.phase or event.question != len(round_.grants) + 1:
+        return None
+    question = BudgetQuestion(event.question, event.code, event.reason, recorded.time_ms + event.expires_ms)
+    return workflow._replace(round=round_._replace(question=question))
+
+
+def _budget_answered(workflow: Workflow, recorded: Recorded, event: BudgetGranted | BudgetDenied) -> Workflow | None:
+    round_, question = workflow.current, workflow.current.question
+    here = is_at_place(workflow, event)
+    if question is None or not here or event.question != question.number:
+        return None
+    if event.request is None and workflow.is_paused:
+        return None  # its time does not run out during a pause
+    granted = isinstance(event, BudgetGranted)
+    if event.request is not None and budget_terms(workflow).objection(event.actor, "approve" if granted else "deny"):
+        return None
+    if isinstance(event, BudgetGranted):
+        grant = Grant(workflow.place, event.tokens, event.cost_nano_usd)
+        answered = round_._replace(question=None, grants=(*round_.grants, grant))
+    else:
+        answered = round_._replace(question=None, budget_denied=True)
+    return waited_for_person(workflow._replace(round=answered), recorded.time_ms)

@@ -1,0 +1,259 @@
+"""The policy: which actions are allowed, denied or need an approval, from whom, and within which limits.
+
+A policy is data in an event. All functions are pure: the fold, intake and every reader answer alike.
+Unless a door verified them, actors are what clients claim (docs/security.md).
+"""
+
+import unicodedata
+from collections.abc import Collection, Iterable, Mapping
+from typing import Annotated, Final, Literal, NamedTuple
+
+from pydantic import Field
+
+from poweron_events.actor import Actor
+from poweron_events.event import ActionPattern, FreeText, Model, Sha256, TaskType, is_empty, is_none, matches
+
+MAX_RULES: Final = 100
+MAX_GROUPS: Final = 50
+MAX_MEMBERS: Final = 200
+MAX_APPROVERS: Final = 10
+MAX_POLICY: Final = 24_000  # bytes as JSON: every opening under it has to hold its rules
+
+_GROUP_NAME: Final = r"^[a-z][a-z0-9_-]{0,63}$"
+_US_DOLLARS: Final = r"^[0-9]{1,4}(\.[0-9]{1,9})?$"
+_DURATION: Final = r"^[1-9][0-9]{0,3}[mhd]$"
+PATTERNS_IN_WORDS: Final[Mapping[str, str]] = {
+    _GROUP_NAME: "must be the name of a group: lower-case letters, digits, `-` and `_`",
+    _US_DOLLARS: 'must be an amount in US dollars as text, such as "0.50"',
+    _DURATION: "must be a duration such as 30m, 4h or 7d",
+}
+"""What a text that does not match must be."""
+
+GroupName = Annotated[str, Field(pattern=_GROUP_NAME)]
+UsDollars = Annotated[str, Field(pattern=_US_DOLLARS)]
+"""An amount in US dollars as text, such as `0.50`, so that no digit is lost."""
+GroupNames = Annotated[tuple[GroupName, ...], Field(max_length=MAX_GROUPS)]
+Duration = Annotated[str, Field(pattern=_DURATION)]
+"""Minutes, hours or days: `30m`, `4h`, `7d`."""
+
+_UNITS: Final = {"m": 60_000, "h": 3_600_000, "d": 86_400_000}  # milliseconds
+
+
+def milliseconds(duration: Duration) -> int:
+    """Return a duration in ms."""
+    return int(duration[:-1]) * _UNITS[duration[-1]]
+
+
+def same_id(left: str, right: str) -> bool:
+    """Return whether two ids name the same actor: neither case, spaces nor look-alike widths make another one."""
+    return _plain(left) == _plain(right)
+
+
+def _plain(name: str) -> str:
+    return " ".join(unicodedata.normalize("NFKC", name).casefold().split())
+
+
+class Group(Model):
+    """Actors: those listed, and those with one of the roles, which counts only if a door verified it."""
+
+    members: tuple[Annotated[FreeText, Field(min_length=1, max_length=255, pattern=r"\S")], ...] = Field(
+        default=(), max_length=MAX_MEMBERS
+    )
+    roles: tuple[Annotated[str, Field(min_length=1, max_length=100)], ...] = Field(default=(), max_length=20)
+    verified: bool = False
+    """Whether only actors that a door verified belong to it."""
+
+    def has(self, actor: Actor) -> bool:
+        """Return whether the actor belongs to the group."""
+        if self.verified and not actor.verified:
+            return False
+        is_listed = any(same_id(member, actor.id) for member in self.members)
+        return is_listed or (actor.verified and not set(self.roles).isdisjoint(actor.roles))
+
+
+Groups = Annotated[dict[GroupName, Group], Field(max_length=MAX_GROUPS)]
+
+
+def are_in(actor: Actor, groups: Iterable[Group]) -> bool:
+    """Return whether the actor belongs to one of the groups."""
+    return any(group.has(actor) for group in groups)
+
+
+class Escalation(Model):
+    """Who may answer, too, if an approval has waited for so long."""
+
+    after: Duration
+    to: GroupNames = Field(min_length=1)
+
+
+class Rule(Model):
+    """What applies to the actions that match, in tasks of these types; without types, in all tasks."""
+
+    actions: tuple[ActionPattern, ...] = Field(min_length=1, max_length=100)
+    task_types: tuple[TaskType, ...] = Field(default=(), exclude_if=is_empty)
+    decision: Literal["allow", "deny", "approve"]
+    approvers: int = Field(default=1, ge=1, le=MAX_APPROVERS, exclude_if=lambda number: number == 1)
+    """How many people have to approve."""
+    from_: GroupNames = Field(default=(), alias="from", exclude_if=is_empty)
+    """The groups that may approve; anyone if there are none."""
+    not_requester: bool = Field(default=False, exclude_if=is_empty)
+    """Whether the actor who requested the round may not approve."""
+    expires: Duration | None = Field(default=None, exclude_if=is_none)
+    escalate: Escalation | None = Field(default=None, exclude_if=is_none)
+
+    def applies(self, action: str, task_type: TaskType) -> bool:
+        return matches(action, self.actions) and (not self.task_types or task_type in self.task_types)
+
+
+class Grants(Model):
+    """Who may grant a larger budget to a round that asks for one."""
+
+    from_: GroupNames = Field(default=(), alias="from", exclude_if=is_empty)
+    not_requester: bool = Field(default=False, exclude_if=is_empty)
+
+
+class WorkflowLimits(Model):
+    """The most that a workflow may use, whatever its requests say, and whether it asks for more."""
+
+    steps: int | None = Field(default=None, ge=1, le=100, exclude_if=is_none)
+    """Steps of each attempt at a task."""
+    tokens: int | None = Field(default=None, ge=1, le=2**31 - 1, exclude_if=is_none)
+    cost_usd: UsDollars | None = Field(default=None, exclude_if=is_none)
+    on_budget: Literal["ask", "stop"] = "stop"
+    grants: Grants | None = Field(default=None, exclude_if=is_none)
+
+
+class Policy(Model):
+    """A policy as its authors write it. The first rule that matches an action decides."""
+
+    name: FreeText = Field(default="", max_length=100)
+    apply: GroupNames = Field(min_length=1)
+    """The groups that may apply the next policy."""
+    groups: Groups
+    rules: tuple[Rule, ...] = Field(default=(), max_length=MAX_RULES)
+    otherwise: Literal["allow", "deny"] = "deny"
+    """What applies to actions that no rule matches."""
+    limits: WorkflowLimits = WorkflowLimits()
+
+    def may_apply(self, actor: Actor) -> bool:
+        """Return whether the actor may apply the policy that follows this one."""
+        return are_in(actor, (self.groups.get(name, Group()) for name in self.apply))
+
+    def terms(self, number: int, sha256: str) -> "PolicyTerms":
+        """Return what a round under this policy carries."""
+        grants = self.limits.grants
+        named = {name for rule in self.rules for name in (*rule.from_, *(rule.escalate.to if rule.escalate else ()))}
+        named |= set(grants.from_ if grants else ())
+        groups = {name: self.groups[name] for name in sorted(named)}
+        return PolicyTerms(
+            number=number, sha256=sha256, groups=groups, rules=self.rules, otherwise=self.otherwise, grants=grants
+        )
+
+
+class PolicyTerms(Model):
+    """The rules that a round carries: those of the policy that applied when it was opened, or was changed to later."""
+
+    number: int = Field(ge=1, le=2**31 - 1)
+    """The number of the policy, counted from 1."""
+    sha256: Sha256
+    groups: Groups = {}
+    rules: tuple[Rule, ...] = Field(default=(), max_length=MAX_RULES)
+    otherwise: Literal["allow", "deny"] = "deny"
+    grants: Grants | None = Field(default=None, exclude_if=is_none)
+
+    def rule(self, action: str, task_type: TaskType) -> Rule:
+        """Return the rule that decides about an action."""
+        matching = (rule for rule in self.rules if rule.applies(action, task_type))
+        return next(matching, Rule(actions=("*",), decision=self.otherwise))
+
+    def named(self, names: Collection[GroupName]) -> dict[GroupName, Group]:
+        """Return the groups of these names."""
+        return {name: self.groups.get(name, Group()) for name in names}
+
+
+class AppliedPolicy(NamedTuple):
+    """A policy that was applied, with its number and its SHA-256."""
+
+    number: int
+    sha256: str
+    policy: Policy
+
+    @property
+    def terms(self) -> PolicyTerms:
+        """What a round under this policy carries."""
+        return self.policy.terms(self.number, self.sha256)
+
+
+ObjectionCode = Literal["not_an_approver", "own_request", "own_proposal", "answered_already"]
+
+
+class Objection(NamedTuple):
+    """Why an answer does not count."""
+
+    code: ObjectionCode
+    sentence: str
+
+
+class AnswerTerms(Model):
+    """Who may answer a question to people, and who has answered it."""
+
+    approvers: int = Field(default=1, ge=1, le=MAX_APPROVERS)
+    groups: Groups = {}
+    """The groups that may answer; anyone if there are none."""
+    not_requester: bool = False
+    requester: Actor | None = None
+    escalation: Groups = {}
+    """The groups that may answer, too, once the question was escalated."""
+    escalated: bool = False
+    approved_by: tuple[Actor, ...] = ()
+    proposed_by: Actor | None = None
+    """Who changed the parameters that are to be approved."""
+
+    @property
+    def missing(self) -> int:
+        """The number of approvals that are still needed."""
+        return max(0, self.approvers - len(self.approved_by))
+
+    @property
+    def answerers(self) -> Mapping[GroupName, Group]:
+        return {**self.groups, **(self.escalation if self.escalated else {})} if self.groups else {}
+
+    def objection(self, actor: Actor | None, decision: Literal["approve", "deny", "change"]) -> Objection | None:
+        """Return why an answer of this actor does not count; None if it counts.
+
+        The requester may always deny: cancelling has the same effect.
+        """
+        if decision == "deny" and _is(actor, self.requester):
+            return None
+        restriction = self._restriction(actor)
+        if restriction is not None or decision == "deny" or actor is None:
+            return restriction
+        if self.not_requester and _is(actor, self.requester):
+            return Objection("own_request", f"{actor.id} made the request and may not approve it.")
+        return self._repetition(actor) if decision == "approve" else None
+
+    def _repetition(self, actor: Actor) -> Objection | None:
+        """Return an objection if the actor has approved already, or would approve a proposal of their own."""
+        if _is(actor, self.proposed_by):
+            return Objection("own_proposal", f"{actor.id} proposed these parameters; others have to approve them.")
+        if self.missing and any(_is(actor, earlier) for earlier in self.approved_by):
+            return Objection("answered_already", f"{actor.id} has approved already; others have to, too.")
+        return None
+
+    def _restriction(self, actor: Actor | None) -> Objection | None:
+        """Return an objection if the actor is unknown where it matters, or in none of the groups."""
+        if actor is None:
+            counts = not (self.groups or self.not_requester or self.approvers > 1 or self.proposed_by)
+            return None if counts else Objection("not_an_approver", "An answer without an actor does not count here.")
+        if not self.groups or are_in(actor, self.answerers.values()):
+            return None
+        names = " or ".join(self.answerers)
+        return Objection("not_an_approver", f"{actor.id} may not answer this; it takes a member of {names}.")
+
+
+ANYONE: Final = AnswerTerms()
+"""The terms of a question that anyone may answer."""
+
+
+def _is(actor: Actor | None, other: Actor | None) -> bool:
+    return actor is not None and other is not None and same_id(actor.id, other.id)

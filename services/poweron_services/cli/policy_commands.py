@@ -1,0 +1,277 @@
+"""`poweron policy`: show, check and apply the policy that says which actions are allowed and who approves them."""
+
+import tomllib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import orjson
+import typer
+from pydantic import ValidationError
+from rich.table import Table
+from rich.text import Text
+
+from poweron_events.catalog import CATALOG, meaningless
+from poweron_events.fold.policies import policy_sha256
+from poweron_events.policy import Group, GroupName, Policy, Rule
+from poweron_events.validation_messages import explain
+from poweron_projections import reader
+from poweron_projections.entries import PolicyEntry
+from poweron_projections.workflow_filter import matching
+from poweron_services.cli.arguments import AsJson, Limit
+from poweron_services.cli.command_group import command_group
+from poweron_services.cli.context import FAILED, USAGE
+from poweron_services.cli.error_messages import check_reason, load_settings, run_work, sentences, stop
+from poweron_services.cli.event_lines import tell_untaken
+from poweron_services.cli.output import counted, one_line, print_json, printable, stdout, tell, utc
+from poweron_services.cli.query_commands import bring_rows_on, with_rows
+from poweron_services.cli.verb_commands import print_results
+from poweron_services.client.connect import Connections
+from poweron_services.client.follow import Callbacks
+from poweron_services.client.policies import APPLIES_ALREADY, PolicyOutcome, apply_policy, current_policy
+from poweron_services.client.verbs import MAX_WORKFLOWS, Instruction
+from poweron_services.decider.policy_check import problems
+from poweron_services.settings.config import Settings
+from poweron_services.standalone import local_identity, open_connections
+
+policy = command_group("Show, check and apply the policy: what is allowed, and who approves it.")
+
+MAX_FILE: Final = 200_000  # bytes
+MARKS: Final = {"allow": "allowed", "deny": "denied"}
+
+File = Annotated[Path, typer.Argument(metavar="FILE", help="The policy, as TOML (.toml) or JSON.")]
+
+
+@policy.command("show")
+@sentences()
+def policy_show(
+    number: Annotated[int | None, typer.Argument(min=1, help="The number of a policy; by default the current.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show the current policy, or an earlier one, in words.
+
+    With --json it is the policy as it was applied, which `policy check` and `policy apply` read.
+    """
+
+    async def show(connections: Connections) -> None:
+        entries = await reader.policies(connections.pool, limit=1, number=number)
+        if not entries:
+            stop("No policy was applied yet." if number is None else f"There is no policy {number}.", FAILED)
+        if as_json:
+            print_json(entries[0].policy.model_dump(mode="json", by_alias=True))
+        else:
+            stdout.print(shown(entries[0]), soft_wrap=True)
+
+    with_rows(show)
+
+
+@policy.command("log")
+@sentences()
+def policy_log(limit: Limit = 50, as_json: AsJson = False) -> None:
+    """List the policies that were applied, newest first: when, by whom and why."""
+
+    async def show(connections: Connections) -> None:
+        entries = await reader.policies(connections.pool, limit=limit)
+        if as_json:
+            for entry in entries:
+                print_json(entry.model_dump(mode="json", by_alias=True))
+        elif entries:
+            stdout.print(_log(entries))
+        else:
+            stdout.print("No policy was applied yet.")
+
+    with_rows(show)
+
+
+@policy.command("check")
+@sentences()
+def policy_check(file: File, as_json: AsJson = False) -> None:
+    """Check a policy file, and change nothing.
+
+    Exit 0 it can be applied, 1 it cannot, 2 wrong usage.
+    """
+    written = read_policy(file)
+    wrong = list(problems(written))
+    notes = list(_notes(written))
+    if as_json:
+        print_json({"ok": not wrong, "sha256": policy_sha256(written), "problems": wrong, "notes": notes})
+    else:
+        for sentence in wrong:
+            stdout.print(printable(sentence), soft_wrap=True)
+        for sentence in notes:
+            tell(f"Note: {sentence}")
+        if not wrong:
+            stdout.print(f"{file} can be applied. Its SHA-256 is {policy_sha256(written)}.", soft_wrap=True)
+    raise typer.Exit(FAILED if wrong else 0)
+
+
+@policy.command("apply")
+@sentences()
+def policy_apply(
+    file: File,
+    reason: Annotated[str, typer.Option(metavar="WHY", help="The reason, which is recorded in the log.")] = "",
+    also_open: Annotated[
+        bool, typer.Option("--also-open", help="Apply it also to rounds that are open now, an event in each.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Apply a policy to all rounds that are opened from now on.
+
+    The current policy says who may apply the next one; anyone may apply the first. Settings such as POWERON_DENY
+    continue to hold in every process: a policy only narrows them.
+    Requires a process that serves: `poweron serve`.
+
+    Exit 0 applied, 1 refused, 2 wrong usage, 130 stopped by Ctrl-C, 143 by SIGTERM.
+    """
+    check_reason(reason)
+    written = read_policy(file)
+    if wrong := list(problems(written)):
+        stop(" ".join(wrong), FAILED)
+    settings = load_settings()
+    outcome = run_work(_apply(settings, written, reason), lambda: INTERRUPTED)
+    applies = outcome.number is not None or outcome.code == APPLIES_ALREADY
+    if as_json:
+        print_json({"number": outcome.number, "code": outcome.code, "detail": outcome.detail})
+    elif outcome.number is None:
+        stdout.print(f"Nothing was applied. {printable(outcome.detail)}", soft_wrap=True)
+    else:
+        stdout.print(f"Policy {outcome.number} applies to all rounds that are opened from now on.")
+    failed = not (applies if also_open else outcome.number is not None)
+    if also_open and applies:
+        failed = run_work(_apply_to_open(settings, reason, as_json=as_json), lambda: INTERRUPTED)
+    raise typer.Exit(FAILED if failed else 0)
+
+
+INTERRUPTED: Final = "Stopped waiting; what was sent remains in the log. `poweron policy log` shows the outcome."
+
+
+async def _apply(settings: Settings, written: Policy, reason: str) -> PolicyOutcome:
+    async with open_connections(settings, tell) as connections:
+        await bring_rows_on(connections)
+        return await apply_policy(
+            connections,
+            written,
+            reason=reason,
+            actor=settings.acting_through("cli"),
+            source=local_identity().source,
+            callbacks=Callbacks(untaken=tell_untaken),
+            replacing=await current_policy(connections),
+        )
+
+
+async def _apply_to_open(settings: Settings, reason: str, *, as_json: bool) -> bool:
+    """Apply the current policy to the open rounds that have an older one; return whether any was missed."""
+    instruction = Instruction("apply policy", reason, settings.acting_through("cli"), local_identity().source)
+    async with open_connections(settings, tell) as connections:
+        await bring_rows_on(connections)
+        found = await matching(connections.pool, [], limit=MAX_WORKFLOWS, among="under an older policy")
+    if found.count > MAX_WORKFLOWS:
+        tell(f"The first {MAX_WORKFLOWS:,} of {found.count:,} open workflows get it now; repeat the command for more.")
+    return await print_results(settings, instruction, found.workflow_ids, as_json=as_json)
+
+
+def read_policy(file: Path) -> Policy:
+    """Read a policy file; ends with a sentence if it cannot be read or has the wrong form."""
+    try:
+        data = file.read_bytes()
+    except OSError as error:
+        stop(f"{file} cannot be read: {error.strerror or error}.", USAGE)
+    if len(data) > MAX_FILE:
+        stop(f"{file} takes {len(data):,} bytes; a policy may take {MAX_FILE:,}.", FAILED)
+    try:
+        read = _as_text(tomllib.loads(data.decode()) if file.suffix == ".toml" else orjson.loads(data))
+        return Policy.model_validate_json(orjson.dumps(read), strict=True)
+    except UnicodeDecodeError:
+        stop(f"{file} is not UTF-8.", FAILED)
+    except (tomllib.TOMLDecodeError, orjson.JSONDecodeError) as error:
+        stop(f"{file} is not {'TOML' if file.suffix == '.toml' else 'JSON'}: {error}.", FAILED)
+    except (ValidationError, RecursionError) as error:
+        stop(f"{file} is not a policy: {explain(error)}.", FAILED)
+
+
+def _as_text(read: Any) -> Any:
+    """Return the file's content with an amount of US dollars that is written as a number as text."""
+    limits = read.get("limits") if isinstance(read, dict) else None
+    if not isinstance(limits, dict):
+        return read
+    for key in ("costUsd", "cost_usd"):
+        if isinstance(limits.get(key), int | float) and not isinstance(limits[key], bool):
+            limits[key] = f"{limits[key]:.9f}".rstrip("0").rstrip(".")
+    return read
+
+
+def _notes(written: Policy) -> Iterator[str]:
+    """Yield what may be a mistake: actions that PowerOn does not have, unless a tool server has them."""
+    for number, rule in enumerate(written.rules, start=1):
+        for pattern in rule.actions:
+            if meaningless(pattern, CATALOG) is not None:
+                yield f"rule {number}: {pattern!r} matches no action of PowerOn; it may be one of a tool server."
+
+
+def shown(entry: PolicyEntry) -> Text:
+    """Render a policy in words."""
+    written = entry.policy
+    title = f"Policy {entry.number}" + (f", {one_line(entry.name)}" if entry.name else "")
+    because = f": {one_line(entry.reason)}" if entry.reason else ""
+    lines = [
+        f"  applied:  {utc(entry.time)} (UTC) by {one_line(entry.actor.described)}{because}",
+        f"  SHA-256:  {entry.sha256}",
+        f"  replaces: {entry.previous or 'nothing: it is the first, which anyone may apply'}",
+        f"  the next one may be applied by {_named(written, written.apply)}",
+        "  the first rule that matches an action decides:",
+        *(f"  {number:>3}  {rule_in_words(written, rule)}" for number, rule in enumerate(written.rules, start=1)),
+        f"       otherwise: {MARKS[written.otherwise]}",
+        *_limits(written),
+    ]
+    return Text(f"{title}\n", style="bold").append("\n".join(lines), "not bold")
+
+
+def rule_in_words(written: Policy, rule: Rule) -> str:
+    """Say what a rule decides about which actions."""
+    kinds = f" in tasks of type {', '.join(rule.task_types)}" if rule.task_types else ""
+    about = f"{', '.join(rule.actions)}{kinds}: "
+    if rule.decision != "approve":
+        return about + MARKS[rule.decision]
+    people = _named(written, rule.from_) if rule.from_ else "anyone"
+    words = [f"{counted(rule.approvers, 'approval')} by {people}"]
+    if rule.not_requester:
+        words.append("not by the requester")
+    if rule.expires:
+        words.append(f"within {rule.expires}")
+    if rule.escalate:
+        words.append(f"after {rule.escalate.after} also by {_named(written, rule.escalate.to)}")
+    return about + ", ".join(words)
+
+
+def _limits(written: Policy) -> Iterator[str]:
+    limits = written.limits
+    amounts = [
+        counted(limits.steps, "step") + " for each attempt" if limits.steps else "",
+        counted(limits.tokens, "token") if limits.tokens else "",
+        f"${limits.cost_usd}" if limits.cost_usd else "",
+    ]
+    if any(amounts):
+        yield f"  a workflow may use at most {', '.join(filter(None, amounts))}"
+    if limits.on_budget == "ask":
+        by = _named(written, limits.grants.from_) if limits.grants and limits.grants.from_ else "anyone"
+        but = ", not by the requester" if limits.grants and limits.grants.not_requester else ""
+        yield f"  a round without budget asks; more may be granted by {by}{but}"
+
+
+def _named(written: Policy, names: Sequence[GroupName]) -> str:
+    return " or ".join(f"{name} ({_members(written.groups.get(name, Group()))})" for name in names)
+
+
+def _members(group: Group) -> str:
+    members = ", ".join([*map(one_line, group.members), *(f"role {one_line(role)}" for role in group.roles)])
+    return f"verified: {members}" if group.verified else members
+
+
+def _log(entries: Sequence[PolicyEntry]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for heading in ("number", "applied (UTC)", "by", "name", "reason", "sha-256"):
+        table.add_column(heading, overflow="fold")
+    for entry in entries:
+        row = (str(entry.number), utc(entry.time), entry.actor.described, entry.name, entry.reason, entry.sha256[:12])
+        table.add_row(*map(one_line, row))
+    return table

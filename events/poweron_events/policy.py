@@ -21,11 +21,11 @@ MAX_POLICY: Final = 24_000  # bytes as JSON: every opening under it has to hold 
 
 _GROUP_NAME: Final = r"^[a-z][a-z0-9_-]{0,63}$"
 _US_DOLLARS: Final = r"^[0-9]{1,4}(\.[0-9]{1,9})?$"
-_DURATION: Final = r"^[1-9][0-9]{0,3}[mhd]$"
+_DURATION: Final = r"^[1-9][0-9]{0,3}[smhd]$"
 PATTERNS_IN_WORDS: Final[Mapping[str, str]] = {
     _GROUP_NAME: "must be the name of a group: lower-case letters, digits, `-` and `_`",
     _US_DOLLARS: 'must be an amount in US dollars as text, such as "0.50"',
-    _DURATION: "must be a duration such as 30m, 4h or 7d",
+    _DURATION: "must be a duration such as 30s, 15m, 4h or 7d",
 }
 """What a text that does not match must be."""
 
@@ -34,9 +34,9 @@ UsDollars = Annotated[str, Field(pattern=_US_DOLLARS)]
 """An amount in US dollars as text, such as `0.50`, so that no digit is lost."""
 GroupNames = Annotated[tuple[GroupName, ...], Field(max_length=MAX_GROUPS)]
 Duration = Annotated[str, Field(pattern=_DURATION)]
-"""Minutes, hours or days: `30m`, `4h`, `7d`."""
+"""Seconds, minutes, hours or days: `30s`, `15m`, `4h`, `7d`."""
 
-_UNITS: Final = {"m": 60_000, "h": 3_600_000, "d": 86_400_000}  # milliseconds
+_UNITS: Final = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}  # milliseconds
 
 
 def milliseconds(duration: Duration) -> int:

@@ -113,7 +113,7 @@ class Grants(Model):
 
 
 class WorkflowLimits(Model):
-    """The most that a workflow may use, whatever its requests say, and whether it asks for more."""
+    """The most that a workflow may use, even if its requests allow more, and whether it asks for more."""
 
     steps: int | None = Field(default=None, ge=1, le=100, exclude_if=is_none)
     """Steps of each attempt at a task."""
@@ -207,7 +207,7 @@ class AnswerTerms(Model):
     escalated: bool = False
     approved_by: tuple[Actor, ...] = ()
     proposed_by: Actor | None = None
-    """Who changed the parameters that are to be approved."""
+    """Who changed the parameters that wait for approval."""
 
     @property
     def missing(self) -> int:

@@ -44,7 +44,7 @@ from simulation.wire import EVENTS
 
 from poweron_events.envelope import Recorded
 from poweron_events.fold.costs import used_by
-from poweron_events.fold.policies import policy_sha256
+from poweron_events.fold.policy_chain import policy_sha256
 from poweron_events.fold.questions import approval_terms, budget_terms
 from poweron_events.fold.state import PAUSED, Workflow, parameters_sha256
 from poweron_events.request import (

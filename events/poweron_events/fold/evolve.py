@@ -16,7 +16,7 @@ from poweron_events.event import CATALOGUE, RECORDED, StepEvent, TaskEvent
 from poweron_events.fold.costs import charges, reserve
 from poweron_events.fold.history import message, with_message
 from poweron_events.fold.pauses import paused, resumed, resumption
-from poweron_events.fold.policies import policy_applied
+from poweron_events.fold.policy_chain import policy_applied
 from poweron_events.fold.questions import (
     answered,
     approval_escalated,

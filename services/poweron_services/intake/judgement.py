@@ -10,7 +10,7 @@ from typing import Any, Final, get_args
 from pydantic import JsonValue
 
 from poweron_events.actor import Actor
-from poweron_events.catalog import ActionSpec, meaningless
+from poweron_events.catalog import REFERENCES, ActionSpec, meaningless
 from poweron_events.codec import InvalidRequest, ReceivedRequest, is_uuid
 from poweron_events.codes import RefusalCode
 from poweron_events.event import NANO
@@ -284,6 +284,10 @@ def check_change(request: RequestApproval, approval: OpenQuestion, specs: Mappin
     if spec is None:
         said = f"The parameters cannot be checked: the process that answers does not know {approval.action}."
         raise Refusal("parameter_invalid", said)
+    for name in sorted(REFERENCES):
+        if changed.get(name) != approval.parameters.get(name):
+            said = f"{name} cannot be changed: the selection of the action says what it reads. Deny the action instead."
+            raise Refusal("parameter_invalid", said)
     if changed == approval.parameters:
         raise Refusal("parameter_invalid", "The parameters are the same as before.")
     try:

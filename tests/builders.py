@@ -147,6 +147,7 @@ POLICY = Policy(
             approvers=2,
             from_=("risk",),
             not_requester=True,
+            expires="1d",
             escalate=Escalation(after="1h", to=("heads",)),
         ),
         Rule(actions=("*",), decision="allow"),

@@ -59,12 +59,13 @@ def approvals(
                     return False
                 return not mine or entry.terms.objection(you, "approve") is None
 
-            entries = filter(wanted, await reader.approvals(connections.pool, limit=limit))
+            read_most = ALL if mine or overdue else limit  # what is filtered out must not count
+            entries = [*filter(wanted, await reader.approvals(connections.pool, limit=read_most))][:limit]
             waiting = [
                 (entry, [] if as_json else await reader.documents(connections.pool, entry.workflow_id))
                 for entry in entries
             ]
-            return waiting, [*filter(wanted, await reader.budget_questions(connections.pool, limit=limit))]
+            return waiting, [*filter(wanted, await reader.budget_questions(connections.pool, limit=read_most))]
 
     pending, questions = run_work(read())
     for entry, documents in pending:
@@ -222,6 +223,7 @@ def deny(
     _decide(workflow, _Decided("deny", reason, NOTHING), as_json=as_json)
 
 
+ALL: Final = 2**31 - 1  # rows
 MEMBERS: Final = 8  # of a group that are shown
 
 

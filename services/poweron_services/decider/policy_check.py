@@ -17,6 +17,7 @@ def problems(policy: Policy) -> Iterator[str]:
     yield from _unknown(policy, "apply", policy.apply)
     if policy.limits.grants:
         yield from _unknown(policy, "limits.grants.from", policy.limits.grants.from_)
+        yield from _without_people(policy, "limits.grants.from", policy.limits.grants.from_)
     for number, rule in enumerate(policy.rules, start=1):
         yield from _of_rule(policy, number, rule)
         yield from _never_applies(policy.rules[: number - 1], number, rule)
@@ -52,6 +53,7 @@ def _of_rule(policy: Policy, number: int, rule: Rule) -> Iterator[str]:
     if (escalate := rule.escalate) is None:
         return
     yield from _unknown(policy, f"rule {number}: escalate.to", escalate.to)
+    yield from _without_people(policy, f"rule {number}: escalate.to", escalate.to)
     if not rule.from_:
         yield f"Rule {number} lets anyone approve, so it has no one to escalate to."
     if rule.expires and milliseconds(rule.expires) <= milliseconds(escalate.after):
@@ -71,6 +73,11 @@ def _unknown(policy: Policy, place: str, names: Collection[GroupName]) -> Iterat
         if name not in policy.groups:
             known = ", ".join(sorted(policy.groups)) or "none"
             yield f"{place}: there is no group {name!r}; there are {known}."
+
+
+def _without_people(policy: Policy, place: str, names: Collection[GroupName]) -> Iterator[str]:
+    if names and all(name in policy.groups for name in names) and not _people(policy, names):
+        yield f"{place}: the groups list no actor that counts without verification, and no door verifies actors yet."
 
 
 def _people(policy: Policy, names: Collection[GroupName]) -> int:

@@ -28,7 +28,7 @@ from poweron_services.cli.query_commands import bring_rows_on, with_rows
 from poweron_services.cli.verb_commands import print_results
 from poweron_services.client.connect import Connections
 from poweron_services.client.follow import Callbacks
-from poweron_services.client.policy_request import APPLIES_ALREADY, PolicyOutcome, apply_policy, current_policy
+from poweron_services.client.policy_request import APPLIES_ALREADY, PolicyOutcome, apply_policy
 from poweron_services.client.verbs import MAX_WORKFLOWS, Instruction
 from poweron_services.decider.policy_check import problems
 from poweron_services.settings.config import Settings
@@ -110,6 +110,10 @@ def policy_check(file: File, as_json: AsJson = False) -> None:
 def policy_apply(
     file: File,
     reason: Annotated[str, typer.Option(metavar="WHY", help="The reason, which is recorded in the log.")] = "",
+    replacing: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="NUMBER", help="Refuse it unless this is the number of the current policy."),
+    ] = None,
     also_open: Annotated[
         bool, typer.Option("--also-open", help="Apply it also to rounds that are open now, an event in each.")
     ] = False,
@@ -128,7 +132,7 @@ def policy_apply(
     written = read_policy(file)
     if wrong := list(problems(written)):
         stop(" ".join(wrong), FAILED)
-    outcome = run_work(_apply(settings, written, reason), lambda: INTERRUPTED)
+    outcome = run_work(_apply(settings, written, reason, replacing), lambda: INTERRUPTED)
     applies = outcome.number is not None or outcome.code == APPLIES_ALREADY
     if as_json:
         print_json({"number": outcome.number, "code": outcome.code, "detail": outcome.detail})
@@ -145,9 +149,15 @@ def policy_apply(
 INTERRUPTED: Final = "Stopped waiting; what was sent remains in the log. `poweron policy log` shows the outcome."
 
 
-async def _apply(settings: Settings, written: Policy, reason: str) -> PolicyOutcome:
+async def _apply(settings: Settings, written: Policy, reason: str, replacing: int | None) -> PolicyOutcome:
     async with open_connections(settings, tell) as connections:
         await bring_rows_on(connections)
+        previous = None
+        if replacing is not None:
+            entries = await reader.policies(connections.pool, limit=1, number=replacing)
+            if not entries:
+                stop(f"There is no policy {replacing}.", FAILED)
+            previous = entries[0].sha256
         return await apply_policy(
             connections,
             written,
@@ -155,7 +165,7 @@ async def _apply(settings: Settings, written: Policy, reason: str) -> PolicyOutc
             actor=settings.acting_through("cli"),
             source=local_identity().source,
             callbacks=Callbacks(untaken=tell_untaken),
-            replacing=await current_policy(connections),
+            previous=previous,
         )
 
 

@@ -31,15 +31,6 @@ class PolicyOutcome:
     """The reason as a sentence."""
 
 
-async def current_policy(connections: Connections) -> AppliedPolicy | None:
-    """Return the newest policy that was applied, as the rows hold it; None if there is none.
-
-    Raises:
-        Unavailable: Postgres cannot be reached.
-    """
-    return (await _newest(connections))[1]
-
-
 async def apply_policy(
     connections: Connections,
     policy: Policy,
@@ -48,7 +39,7 @@ async def apply_policy(
     actor: Actor,
     source: str,
     callbacks: Callbacks,
-    replacing: AppliedPolicy | None = None,
+    previous: str | None = None,
 ) -> PolicyOutcome:
     """Apply a policy to all rounds that are opened from now on.
 
@@ -59,7 +50,7 @@ async def apply_policy(
         actor: on whose behalf.
         source: the CloudEvent source of the request.
         callbacks: called with what happens meanwhile.
-        replacing: the policy that it is meant to replace; it is refused if another one was applied meanwhile.
+        previous: the SHA-256 of the policy that it is meant to replace; it is refused if another one is the current.
 
     Raises:
         NotServed: no process picked up the request in time; it remains in the log.
@@ -67,7 +58,6 @@ async def apply_policy(
         Unavailable: a server cannot be reached.
     """
     start, newest = await _newest(connections)
-    previous = replacing.sha256 if replacing else None
     request = RequestPolicy(policy=policy, previous=previous, reason=reason, actor=actor)
     sent = await send(connections.log, request, source=source, request_id=str(uuid.uuid4()), start=start)
     callbacks.requested(POLICY_ID)

@@ -21,6 +21,7 @@ from poweron_events.request import (
     RequestCancellation,
     RequestIdentity,
     RequestPause,
+    RequestPolicy,
     RequestRefused,
     RequestResume,
     RequestRound,
@@ -32,7 +33,7 @@ from poweron_events.round_events import RoundCancelled, RoundCompleted, RoundFai
 from poweron_events.step_events import ActionCompleted, ActionStarted, EffectClass
 from poweron_events.stream import Request, WorkflowEvent
 
-RequestKind = Literal["workflow", "round", "cancellation", "approval", "budget", "pause", "resume"]
+RequestKind = Literal["workflow", "round", "cancellation", "approval", "budget", "pause", "resume", "policy"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,7 @@ KINDS: Final[Mapping[type[Event], RequestKind]] = {
     RequestBudget: "budget",
     RequestPause: "pause",
     RequestResume: "resume",
+    RequestPolicy: "policy",
 }
 
 

@@ -31,7 +31,7 @@ from poweron_services.experiments.chaos.evidence import (
 )
 from poweron_services.experiments.chaos.fault_injection import FaultInjector
 from poweron_services.experiments.chaos.faults import InjectedFault, RecoveryMonitor, plan_faults
-from poweron_services.experiments.chaos.load import LoadGenerator, resumption
+from poweron_services.experiments.chaos.load import LoadGenerator, approval, resumption
 from poweron_services.experiments.chaos.role_processes import (
     HALVES,
     ROLE_SETS,
@@ -55,7 +55,7 @@ START_DEADLINE: Final = 120.0  # seconds until the first scenario must have ende
 RECOVERY_DEADLINE: Final = 180.0  # seconds from the last fault until all work must have ended
 CHAOS_LOG: Final = "chaos.log"
 STATUS_PERIOD: Final = 0.5  # seconds
-RESUME_PERIOD: Final = 3.0  # seconds
+ATTENDING_PERIOD: Final = 1.0  # seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,14 +144,14 @@ class Experiment:
         async with asyncio.TaskGroup() as group:
             monitoring = group.create_task(self._monitor.run(self._connections.log))
             showing = group.create_task(self._show_status())
-            resuming = group.create_task(self._resume_paused())
+            attending = group.create_task(self._attend())
             await self._inject_faults()
             await self._recover("after the last fault")
             await self._check_halves()
             self._phase = "judging"
             await asyncio.gather(*map(self.environment.role_processes.stop, ROLE_SETS))
             result = await self._result()
-            for task in (monitoring, showing, resuming):
+            for task in (monitoring, showing, attending):
                 task.cancel()
         return result
 
@@ -160,15 +160,18 @@ class Experiment:
             self.callbacks.status(self._status())
             await asyncio.sleep(STATUS_PERIOD)
 
-    async def _resume_paused(self) -> None:
-        """Resume what is paused, as a person would who looks now and then."""
+    async def _attend(self) -> None:
+        """Resume what is paused and approve what waits, as people would who look now and then."""
         for number in count():
-            await asyncio.sleep(RESUME_PERIOD)
+            await asyncio.sleep(ATTENDING_PERIOD)
             for workflow_id in sorted(self._monitor.open):
-                workflow = self._monitor.workflows[workflow_id]
+                workflow, planned = self._monitor.workflows[workflow_id], None
                 if workflow.is_paused:
-                    request_id = f"resume-{number}-{workflow_id}"
-                    await self._load.send(resumption(request_id, workflow_id, workflow.current.number))
+                    planned = resumption(f"resume-{number}-{workflow_id}", workflow_id, workflow.current.number)
+                elif workflow.phase == "approve":
+                    planned = approval(f"approval-{number}-{workflow_id}", workflow)
+                if planned is not None:
+                    await self._load.send(planned)
 
     def _status(self) -> ExperimentStatus:
         return self._observer.status(self._phase, len(self._load.sent))

@@ -1,5 +1,7 @@
 """The load: scenarios requested at a steady rate, some of them twice, again later, out of order, paused or cancelled.
 
+From time to time another policy is applied: by every second one, sending takes the approval of two operators.
+
 A scenario's requests depend only on the seed and its number. A request counts as sent as soon as its first append
 begins; an append whose outcome is unknown is repeated until one is confirmed.
 """
@@ -15,13 +17,20 @@ from typing import Final
 import structlog
 
 from poweron_events import topics
+from poweron_events.actor import Actor
 from poweron_events.codec import encode, encode_request
 from poweron_events.envelope import envelop, rfc3339
+from poweron_events.fold.questions import approval_terms
+from poweron_events.fold.state import Workflow, parameters_sha256, step_place
 from poweron_events.log import EventLog, Message
+from poweron_events.policy import Group, Policy, Rule
 from poweron_events.request import (
+    POLICY_ID,
+    RequestApproval,
     RequestCancellation,
     RequestIdentity,
     RequestPause,
+    RequestPolicy,
     RequestResume,
     RequestRound,
     RequestWorkflow,
@@ -42,6 +51,12 @@ FLOOD: Final = 2_000  # records of one request
 
 TWICE_SHARE, LATE_SHARE, AGAIN_SHARE = 0.15, 0.1, 0.1  # of all scenarios
 FOLLOW_UP_SHARE, CANCELLED_SHARE, PAUSED_SHARE = 0.15, 0.1, 0.1  # of all scenarios
+
+
+OPERATORS: Final = ("ann", "ben", "cleo")
+"""Those who apply policies and approve actions."""
+POLICY_PERIOD: Final = 40  # scenarios from one policy to the next
+SENT_BY_TWO: Final = Rule(actions=("scenario.send",), decision="approve", approvers=2, from_=("operators",))
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +114,38 @@ def plan_requests(seed: int, number: int) -> tuple[PlannedRequest, ...]:
     if rng.random() < PAUSED_SHARE:
         pause = RequestPause(workflow_id=workflow, round=1, reason="An operator checks it first.")
         planned.append(PlannedRequest(f"pause-{number}", workflow, pause, _times(rng, rng.uniform(0, 2))))
+    if number % POLICY_PERIOD == 0:
+        planned.append(policy_change(number // POLICY_PERIOD))
     return tuple(planned)
+
+
+def policy_change(number: int) -> PlannedRequest:
+    """Return a request that applies the next policy."""
+    policy = Policy(
+        name=f"policy {number}",
+        apply=("operators",),
+        groups={"operators": Group(members=OPERATORS)},
+        rules=(SENT_BY_TWO,) if number % 2 else (),
+        otherwise="allow",
+    )
+    request = RequestPolicy(policy=policy, actor=Actor(id=OPERATORS[0]))
+    return PlannedRequest(f"policy-{number}", POLICY_ID, request, (0, 0.5))
+
+
+def approval(request_id: str, workflow: Workflow) -> PlannedRequest | None:
+    """Return a request by which the next operator approves the action that waits; None if none may."""
+    terms, people = approval_terms(workflow), (Actor(id=name) for name in OPERATORS)
+    actor = next((each for each in people if terms.objection(each, "approve") is None), None)
+    if actor is None:
+        return None
+    request = RequestApproval(
+        **step_place(workflow),
+        workflow_id=workflow.id,
+        parameters_sha256=parameters_sha256(workflow),
+        decision="approve",
+        actor=actor,
+    )
+    return PlannedRequest(request_id, workflow.id, request, ())
 
 
 def cancellation(request_id: str, workflow: str, round_: int, times: tuple[float, ...] = ()) -> PlannedRequest:

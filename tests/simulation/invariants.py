@@ -282,8 +282,11 @@ def _possible(request: object, state: Workflow, now_ms: int) -> bool:  # noqa: P
             place = (request.round, request.task, request.attempt, request.step)
             waits = state.phase == "approve" and state.place == place and parameters == parameters_sha256(state)
             in_time = waits and (state.is_paused or now_ms + MOST_SKEW_MS < state.step.approval_due_ms)
-            decision = request.decision if request.changed_parameters is None else "change"
-            return in_time and approval_terms(state).objection(request.actor, decision) is None
+            changed = request.changed_parameters
+            if not in_time or (changed is not None and changed == state.step.parameters.parameters):
+                return False
+            decision = request.decision if changed is None else "change"
+            return approval_terms(state).objection(request.actor, decision) is None
         case RequestPolicy():
             newest, wanted = state.policy, policy_sha256(request.policy)
             return newest is None or (newest.sha256 != wanted and newest.policy.may_apply(request.actor))

@@ -72,6 +72,7 @@ class Upstream:
         self.source = source
         self.asked: dict[str, Asked] = {}
         self.left = 0
+        self._questions = 0
 
     def begin(self, workflows: int) -> None:
         chance = self._chance
@@ -229,6 +230,7 @@ class Upstream:
         chance, place = self._chance, {name: getattr(asked, name) for name in ("round", "task", "attempt", "step")}
         state = self._full.now(id_)
         digest = parameters_sha256(state)
+        self._questions += 1  # new rules may ask about the same parameters again
         by_policy = state.current.policy is not None
         people = chance.one_of([2, 3, 4, 5]) if by_policy else chance.one_of([0, 1, 1, 1, 2])
         for person in range(people):
@@ -241,7 +243,7 @@ class Upstream:
                 actor=Actor(id=chance.one_of(PEOPLE)),
                 changed_parameters={"changed": person} if changes else None,
             )
-            name = "-".join(map(str, [id_[:8], *place.values(), digest[:6], person]))
+            name = "-".join(map(str, [id_[:8], *place.values(), self._questions, person]))
             self._ask(chance.one_of([0.01, 0.1, 0.4, 0.7, 1.2]), f"{name}-approval", request, id_)
         if chance.often(0.1):
             self._forge_approval(

@@ -188,6 +188,24 @@ def test_answers_that_were_given_before_the_rules_changed_are_kept() -> None:
     assert told.workflow.step.approval == "granted"
 
 
+@pytest.mark.parametrize("decision", ["allow", "deny"])
+def test_an_approval_that_new_rules_do_not_require_waits_for_one_more_answer_of_anyone(decision: str) -> None:
+    told = asked().tell(granted("bob"))
+    told.tell(new_rules(told.workflow, 2, POLICY.model_copy(update={"rules": (), "otherwise": decision})))
+    assert told.workflow.phase == "approve"
+    assert verdict(told, granted("mallory")) == "accepted"
+    assert told.workflow.step.approval == "granted"
+
+
+def test_approvals_that_are_enough_under_new_rules_need_one_more_answer_of_their_groups() -> None:
+    told = asked().tell(granted("bob"))
+    easier = POLICY.model_copy(update={"rules": (Rule(actions=("*",), decision="approve", from_=("risk",)),)})
+    told.tell(new_rules(told.workflow, 2, easier))
+    assert verdict(told, granted("mallory")) == "superseded"
+    assert verdict(told, granted("bob")) == "accepted"
+    assert told.workflow.step.approval == "granted"
+
+
 def test_a_round_without_a_policy_gets_one() -> None:
     told = Told().tell(requested(), planned())
     assert verdict(told, new_rules(told.workflow, 1)) == "accepted"

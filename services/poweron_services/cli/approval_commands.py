@@ -2,6 +2,7 @@
 
 import textwrap
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Annotated, Final, NamedTuple
 
 import orjson
@@ -59,12 +60,14 @@ def approvals(
                     return False
                 return not mine or entry.terms.objection(you, "approve") is None
 
-            entries = filter(wanted, await reader.approvals(connections.pool, limit=limit))
+            most = MAX_READ if mine or overdue else limit
+            entries = filter(wanted, await reader.approvals(connections.pool, limit=most))
             waiting = [
                 (entry, [] if as_json else await reader.documents(connections.pool, entry.workflow_id))
-                for entry in entries
+                for entry in islice(entries, limit)
             ]
-            return waiting, [*filter(wanted, await reader.budget_questions(connections.pool, limit=limit))]
+            asking = filter(wanted, await reader.budget_questions(connections.pool, limit=most))
+            return waiting, [*islice(asking, limit)]
 
     pending, questions = run_work(read())
     for entry, documents in pending:
@@ -223,6 +226,7 @@ def deny(
 
 
 MEMBERS: Final = 8  # of a group that are shown
+MAX_READ: Final = 1_000  # entries from which `--mine` and `--overdue` choose
 
 
 class Granted(NamedTuple):

@@ -14,7 +14,7 @@ from poweron_events.codec import dumps, sha256
 from poweron_events.envelope import Cause, Envelope, Recorded, envelop
 from poweron_events.event import CriterionProgress, DocumentRef, FailedCalls, ModelCall
 from poweron_events.fold.evolve import evolve
-from poweron_events.fold.policies import policy_sha256
+from poweron_events.fold.policy_chain import policy_sha256
 from poweron_events.fold.questions import approval_terms, lacks_approval
 from poweron_events.fold.stage_specs import TIMED_PHASES
 from poweron_events.fold.state import (
@@ -147,6 +147,7 @@ POLICY = Policy(
             approvers=2,
             from_=("risk",),
             not_requester=True,
+            expires="1d",
             escalate=Escalation(after="1h", to=("heads",)),
         ),
         Rule(actions=("*",), decision="allow"),

@@ -34,6 +34,7 @@ ALLOWED = {
     ): "release 0.2 wrote the detail below the first line of the reason, and no code",
     ("text/format_wishes.py", "_wishes"): "what the user asks for stands in the user's own sentences",
     ("documents_child/webpage.py", "is_too_deep"): "the parser of web pages tells nesting in words only",
+    ("telemetry/logs.py", "_log_loop_error"): "aiokafka reports a connection that it has closed itself in words only",
     ("embedded/kafka_server.py", "start"): "Kafka tells a taken port in words only",
     ("embedded/server_process.py", "failure"): "servers tell a full disk in words only",
 }

@@ -28,3 +28,8 @@ class Actor(Model):
         """The actor in words, such as `(cli, not verified) ada`: the id, chosen by the sender, cannot hide the rest."""
         kind = "" if self.kind == "person" else f"{self.kind}, "
         return f"({kind}{self.via}, {'verified' if self.verified else 'not verified'}) {self.id}"
+
+
+def actor_of(name: str, source: str) -> Actor:
+    """Return the actor of a request that names none: the requester, or else the service that is its source."""
+    return Actor(id=name) if name else Actor(id=source, kind="service")

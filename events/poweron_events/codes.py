@@ -349,9 +349,11 @@ CODES: Final[dict[str, Explained]] = {
         "The policy of the round does not let this actor answer.", "Let a member of the groups answer that it names."
     ),
     "own_request": Explained(
-        "Whoever requested the round may not approve this action.", "Let another member of the groups answer."
+        "The actor who requested the round may not approve this action.", "Let another member of the groups answer."
     ),
-    "own_proposal": Explained("Whoever changed the parameters may not approve them.", "Let another approver answer."),
+    "own_proposal": Explained(
+        "The actor who changed the parameters may not approve them.", "Let another approver answer."
+    ),
     "answered_already": Explained(
         "This actor has approved it already, and it takes several.", "Let another approver answer."
     ),

@@ -6,26 +6,31 @@ Unless a door verified them, actors are what clients claim (docs/security.md).
 
 import unicodedata
 from collections.abc import Collection, Iterable, Mapping
+from decimal import Decimal
 from typing import Annotated, Final, Literal, NamedTuple
 
 from pydantic import Field
 
 from poweron_events.actor import Actor
-from poweron_events.event import ActionPattern, FreeText, Model, Sha256, TaskType, is_empty, is_none, matches
+from poweron_events.event import NANO, ActionPattern, FreeText, Model, Sha256, TaskType, is_empty, is_none, matches
 
 MAX_RULES: Final = 100
 MAX_GROUPS: Final = 50
 MAX_MEMBERS: Final = 200
 MAX_APPROVERS: Final = 10
-MAX_POLICY: Final = 24_000  # bytes as JSON: every opening under it has to hold its rules
+MAX_POLICY: Final = 16_000  # bytes as JSON: every opening under it has to hold its rules
 
+_LINE: Final = r"^[^\x00-\x1f\x7f]*$"
+_ACTOR_ID: Final = r"^[^\x00-\x1f\x7f]*[^\s\x00-\x1f\x7f][^\x00-\x1f\x7f]*$"
 _GROUP_NAME: Final = r"^[a-z][a-z0-9_-]{0,63}$"
 _US_DOLLARS: Final = r"^[0-9]{1,4}(\.[0-9]{1,9})?$"
-_DURATION: Final = r"^[1-9][0-9]{0,3}[mhd]$"
+_DURATION: Final = r"^[1-9][0-9]{0,3}[smhd]$"
 PATTERNS_IN_WORDS: Final[Mapping[str, str]] = {
     _GROUP_NAME: "must be the name of a group: lower-case letters, digits, `-` and `_`",
+    _LINE: "must be one line without control characters",
+    _ACTOR_ID: "must be a name on one line, without control characters",
     _US_DOLLARS: 'must be an amount in US dollars as text, such as "0.50"',
-    _DURATION: "must be a duration such as 30m, 4h or 7d",
+    _DURATION: "must be a duration such as 30s, 15m, 4h or 7d",
 }
 """What a text that does not match must be."""
 
@@ -34,9 +39,9 @@ UsDollars = Annotated[str, Field(pattern=_US_DOLLARS)]
 """An amount in US dollars as text, such as `0.50`, so that no digit is lost."""
 GroupNames = Annotated[tuple[GroupName, ...], Field(max_length=MAX_GROUPS)]
 Duration = Annotated[str, Field(pattern=_DURATION)]
-"""Minutes, hours or days: `30m`, `4h`, `7d`."""
+"""Seconds, minutes, hours or days: `30s`, `15m`, `4h`, `7d`."""
 
-_UNITS: Final = {"m": 60_000, "h": 3_600_000, "d": 86_400_000}  # milliseconds
+_UNITS: Final = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}  # milliseconds
 
 
 def milliseconds(duration: Duration) -> int:
@@ -45,21 +50,24 @@ def milliseconds(duration: Duration) -> int:
 
 
 def same_id(left: str, right: str) -> bool:
-    """Return whether two ids name the same actor: neither case, spaces nor look-alike widths make another one."""
+    """Return whether two ids name the same actor: case, spaces, widths and invisible characters do not count."""
     return _plain(left) == _plain(right)
 
 
 def _plain(name: str) -> str:
-    return " ".join(unicodedata.normalize("NFKC", name).casefold().split())
+    visible = "".join(character for character in name if unicodedata.category(character) != "Cf")
+    return " ".join(unicodedata.normalize("NFKC", visible).casefold().split())
 
 
 class Group(Model):
     """Actors: those listed, and those with one of the roles, which counts only if a door verified it."""
 
-    members: tuple[Annotated[FreeText, Field(min_length=1, max_length=255, pattern=r"\S")], ...] = Field(
+    members: tuple[Annotated[FreeText, Field(min_length=1, max_length=255, pattern=_ACTOR_ID)], ...] = Field(
         default=(), max_length=MAX_MEMBERS
     )
-    roles: tuple[Annotated[str, Field(min_length=1, max_length=100)], ...] = Field(default=(), max_length=20)
+    roles: tuple[Annotated[str, Field(min_length=1, max_length=100, pattern=_ACTOR_ID)], ...] = Field(
+        default=(), max_length=20
+    )
     verified: bool = False
     """Whether only actors that a door verified belong to it."""
 
@@ -113,7 +121,7 @@ class Grants(Model):
 
 
 class WorkflowLimits(Model):
-    """The most that a workflow may use, whatever its requests say, and whether it asks for more."""
+    """The most that a workflow may use, even if its requests allow more, and whether it asks for more."""
 
     steps: int | None = Field(default=None, ge=1, le=100, exclude_if=is_none)
     """Steps of each attempt at a task."""
@@ -122,11 +130,15 @@ class WorkflowLimits(Model):
     on_budget: Literal["ask", "stop"] = "stop"
     grants: Grants | None = Field(default=None, exclude_if=is_none)
 
+    @property
+    def cost_nano_usd(self) -> int | None:
+        return None if self.cost_usd is None else int(Decimal(self.cost_usd) * NANO)
+
 
 class Policy(Model):
     """A policy as its authors write it. The first rule that matches an action decides."""
 
-    name: FreeText = Field(default="", max_length=100)
+    name: FreeText = Field(default="", max_length=100, pattern=_LINE)
     apply: GroupNames = Field(min_length=1)
     """The groups that may apply the next policy."""
     groups: Groups
@@ -146,7 +158,12 @@ class Policy(Model):
         named |= set(grants.from_ if grants else ())
         groups = {name: self.groups[name] for name in sorted(named)}
         return PolicyTerms(
-            number=number, sha256=sha256, groups=groups, rules=self.rules, otherwise=self.otherwise, grants=grants
+            number=number,
+            sha256=sha256,
+            groups=groups,
+            rules=self.rules,
+            otherwise=self.otherwise,
+            limits=self.limits,
         )
 
 
@@ -159,7 +176,7 @@ class PolicyTerms(Model):
     groups: Groups = {}
     rules: tuple[Rule, ...] = Field(default=(), max_length=MAX_RULES)
     otherwise: Literal["allow", "deny"] = "deny"
-    grants: Grants | None = Field(default=None, exclude_if=is_none)
+    limits: WorkflowLimits = WorkflowLimits()
 
     def rule(self, action: str, task_type: TaskType) -> Rule:
         """Return the rule that decides about an action."""
@@ -207,7 +224,7 @@ class AnswerTerms(Model):
     escalated: bool = False
     approved_by: tuple[Actor, ...] = ()
     proposed_by: Actor | None = None
-    """Who changed the parameters that are to be approved."""
+    """Who changed the parameters that wait for approval."""
 
     @property
     def missing(self) -> int:
@@ -231,6 +248,10 @@ class AnswerTerms(Model):
         if self.not_requester and _is(actor, self.requester):
             return Objection("own_request", f"{actor.id} made the request and may not approve it.")
         return self._repetition(actor) if decision == "approve" else None
+
+    def admits(self, actor: Actor) -> bool:
+        """Return whether an approval that the actor has given counts under these terms."""
+        return self.objection(actor, "change") is None and not _is(actor, self.proposed_by)
 
     def _repetition(self, actor: Actor) -> Objection | None:
         """Return an objection if the actor has approved already, or would approve a proposal of their own."""

@@ -338,6 +338,19 @@ class AgreedTerms(Terms):
     """The rules of the policy under which the round was opened; None if there was no policy."""
 
 
+def own_budgets(opening: AgreedTerms) -> Budgets:
+    """Return the budgets of a round without those that its policy set, for a round under another policy."""
+    budgets, limits = opening.budgets, opening.policy.limits if opening.policy else None
+    if limits is None:
+        return budgets
+    unset: dict[str, None] = {}
+    if budgets.workflow_tokens == limits.tokens:
+        unset["workflow_tokens"] = None
+    if budgets.workflow_cost_nano_usd == limits.cost_nano_usd:
+        unset["workflow_cost_nano_usd"] = None
+    return budgets.model_copy(update=unset)
+
+
 class WorkflowRequested(RoundEvent, AgreedTerms):
     """Intake opened a workflow and its first round."""
 

@@ -295,7 +295,8 @@ def _result_cells(event: ActionCompleted, time_ms: int) -> _Cells:
 def _waiting_cells(workflow: Workflow) -> _Cells:
     """Return who may answer and who has, and until when, after all pauses."""
     step = workflow.step
-    return {
+    unanswered: _Cells = {"approval_by": None, "approval_actor": None}  # the first of several may have approved
+    return (unanswered if step.answer is None else {}) | {
         "approval": step.approval or "asked",
         "approval_due_ms": step.approval_due_ms,
         "approval_terms": json(approval_terms(workflow)),

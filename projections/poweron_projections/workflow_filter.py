@@ -113,7 +113,8 @@ whose rules are not those of the newest policy, or all."""
 _AMONG: Final[dict[Among, str]] = {
     "open": "is_open",
     "paused": "paused_ms IS NOT NULL",
-    "under an older policy": """is_open AND (SELECT COALESCE(max(number), 0) FROM policies) >
+    "under an older policy": """is_open AND phase NOT IN ('closing', 'draining')
+        AND (SELECT COALESCE(max(number), 0) FROM policies) >
         COALESCE((SELECT policy_number FROM rounds WHERE (rounds.workflow_id, rounds.round)
                                                        = (workflows.workflow_id, workflows.round)), 0)""",
     "all": "TRUE",

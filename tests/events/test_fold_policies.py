@@ -8,8 +8,10 @@ from builders import under_policy as under
 from poweron_events.actor import Actor
 from poweron_events.codec import dumps, sha256
 from poweron_events.event import RECORDED
+from poweron_events.fold.policy_chain import policy_sha256
 from poweron_events.fold.questions import approval_terms
 from poweron_events.policy import AnswerTerms, AppliedPolicy, Escalation, Grants, Group, Policy, Rule
+from poweron_events.request import Requester
 from poweron_events.round_events import BudgetGranted
 from poweron_events.stream import WorkflowEvent
 
@@ -49,9 +51,9 @@ def test_each_policy_names_the_one_before_and_its_actor_is_one_whom_that_one_let
     assert told.workflow.policy == AppliedPolicy(2, applied(2).sha256, applied(2).policy)
 
 
-def test_a_policy_with_the_hash_of_another_has_no_effect() -> None:
-    forged = applied(1).model_copy(update={"policy": POLICY.model_copy(update={"otherwise": "allow"})})
-    assert verdict(Policies(), forged) == "superseded"
+def test_the_hash_of_a_policy_never_changes_from_release_to_release() -> None:
+    """Each policy names the one before by it."""
+    assert policy_sha256(POLICY) == "68c0b7626b7cc44b189d2cf5577d44cee7c3201796a53d8c83c1aa46eff2e258"
 
 
 def test_a_policy_under_the_key_of_a_workflow_and_a_workflow_under_theirs_have_no_effect() -> None:
@@ -59,7 +61,7 @@ def test_a_policy_under_the_key_of_a_workflow_and_a_workflow_under_theirs_have_n
     assert verdict(Policies(), requested()) == "superseded"
 
 
-@pytest.mark.parametrize("name", ["CARLA", " carla ", "\uff43arla"])
+@pytest.mark.parametrize("name", ["CARLA", " carla ", "\uff43arla", "car\u200bla"])
 def test_neither_case_nor_spaces_nor_widths_make_another_actor(name: str) -> None:
     first = applied(1)
     second = applied(2, previous=first).model_copy(update={"actor": person(name)})
@@ -185,31 +187,65 @@ def test_rules_of_a_newer_policy_replace_those_of_the_opening_once() -> None:
     assert verdict(told, new_rules(told.workflow, 2)) == "superseded"
 
 
-def test_answers_that_were_given_before_the_rules_changed_are_kept() -> None:
-    told = asked().tell(granted("bob"))
-    easier = POLICY.model_copy(update={"rules": (Rule(actions=("*",), decision="approve", from_=("heads",)),)})
-    told.tell(new_rules(told.workflow, 2, easier))
-    assert (told.workflow.phase, told.workflow.step.escalation_due_ms) == ("approve", 0)
-    assert verdict(told, granted("eve")) == "accepted"
+def under_rules(*rules: Rule) -> Policy:
+    return POLICY.model_copy(update={"rules": rules})
+
+
+ANY_TWO = Rule(actions=("*",), decision="approve", approvers=2)
+TWO_OF_RISK = Rule(actions=("*",), decision="approve", approvers=2, from_=("risk",), not_requester=True)
+ONE_OF_RISK = Rule(actions=("*",), decision="approve", from_=("risk",))
+ONE_OF_HEADS = Rule(actions=("*",), decision="approve", from_=("heads",))
+
+
+def asked_under(rule: Rule) -> Told:
+    return asked(policy=under_rules(rule).terms(1, "ab" * 32))
+
+
+def test_only_answers_that_count_under_the_new_rules_are_kept() -> None:
+    told = asked_under(ANY_TWO).tell(granted("ada"))
+    told.tell(new_rules(told.workflow, 2, under_rules(TWO_OF_RISK)))
+    assert told.workflow.step.approved_by == (), "ada requested it"
+    assert [verdict(told, granted(name)) for name in ("bob", "dora")] == ["accepted", "accepted"]
+    assert [actor.id for actor in told.workflow.step.approved_by] == ["bob", "dora"]
+
+
+def test_an_approval_that_is_not_enough_under_the_new_rules_is_asked_for_again() -> None:
+    told = asked_under(ONE_OF_HEADS).tell(granted("eve"))
     assert told.workflow.step.approval == "granted"
+    told.tell(new_rules(told.workflow, 2, under_rules(TWO_OF_RISK)))
+    assert (told.workflow.phase, told.workflow.step.approval) == ("ready", None)
+    assert verdict(told, At().started()) == "superseded"
+    assert verdict(told, At().approval_requested()) == "accepted"
+
+
+def test_answers_that_are_enough_under_the_new_rules_approve_at_once() -> None:
+    told = asked().tell(granted("bob"))
+    told.tell(new_rules(told.workflow, 2, under_rules(ONE_OF_RISK)))
+    assert (told.workflow.phase, told.workflow.step.approval) == ("ready", "granted")
+    assert verdict(told, At().started()) == "accepted"
 
 
 @pytest.mark.parametrize("decision", ["allow", "deny"])
-def test_an_approval_that_new_rules_do_not_require_waits_for_one_more_answer_of_anyone(decision: str) -> None:
+def test_an_approval_that_the_new_rules_do_not_need_is_left_to_the_executor(decision: str) -> None:
     told = asked().tell(granted("bob"))
-    told.tell(new_rules(told.workflow, 2, POLICY.model_copy(update={"rules": (), "otherwise": decision})))
-    assert told.workflow.phase == "approve"
-    assert verdict(told, granted("mallory")) == "accepted"
-    assert told.workflow.step.approval == "granted"
-
-
-def test_approvals_that_are_enough_under_new_rules_need_one_more_answer_of_their_groups() -> None:
-    told = asked().tell(granted("bob"))
-    easier = POLICY.model_copy(update={"rules": (Rule(actions=("*",), decision="approve", from_=("risk",)),)})
-    told.tell(new_rules(told.workflow, 2, easier))
+    told.tell(new_rules(told.workflow, 2, under_rules(Rule(actions=("*",), decision=decision))))
+    assert (told.workflow.phase, told.workflow.step.approval) == ("ready", None)
     assert verdict(told, granted("mallory")) == "superseded"
-    assert verdict(told, granted("bob")) == "accepted"
-    assert told.workflow.step.approval == "granted"
+
+
+def test_an_escalation_begins_again_with_the_new_rules() -> None:
+    told = asked().tell(At().escalated())
+    told.tell(new_rules(told.workflow, 2))
+    assert verdict(told, granted("eve")) == "superseded"
+    assert verdict(told, At().escalated(to=("everyone",))) == "superseded", "those groups are not asked"
+    assert verdict(told, At().escalated()) == "accepted"
+
+
+def test_whoever_requested_a_round_of_an_older_release_may_not_approve_it_either() -> None:
+    at = At()
+    told = Told().tell(requested(requester=Requester(name="ada")), planned())
+    told.tell(new_rules(told.workflow, 1), at.selected(), at.parameters(), at.approval_requested())
+    assert [verdict(told, granted(name)) for name in ("Ada", "bob")] == ["superseded", "accepted"]
 
 
 def test_a_round_without_a_policy_gets_one() -> None:

@@ -3,6 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Callable
 
+from simulation.authority import Authority
 from simulation.ledger import Ledger
 
 from poweron_events.codec import Undecodable, read_record
@@ -11,7 +12,7 @@ from poweron_events.fold import evolve as rules
 from poweron_events.fold.evolve import answers_head
 from poweron_events.fold.state import Verdict, Workflow
 from poweron_events.log import Record
-from poweron_events.request import RequestRefused, RoundRequested, WorkflowRequested
+from poweron_events.request import PolicyApplied, RequestRefused, RoundRequested, WorkflowRequested
 from poweron_events.step_events import ActionStarted
 
 MOST_IN_VAIN = 1  # answers of one role to one state; after three the fold lets nobody act
@@ -29,6 +30,7 @@ class FullFold:
         self.history: dict[str, list[tuple[int, Workflow]]] = defaultdict(list)
         self.opened: dict[str, list[str]] = defaultdict(list)
         self.ledger = Ledger(flag)
+        self.authority = Authority(flag, self._see)
         self._in_vain: Counter[tuple[str, str, str]] = Counter()
         self._flag = flag
 
@@ -60,10 +62,14 @@ class FullFold:
     def _accepted(self, recorded: Recorded, workflow: Workflow) -> None:
         event = recorded.envelope.event
         self.ledger.take(recorded, workflow)
+        self.authority.take(recorded)
         if isinstance(event, WorkflowRequested | RoundRequested):
             self.opened[event.request.id].append(f"{workflow.id} round {event.round}")
         if workflow.round is not None and workflow.place[3] > workflow.current.opening.max_steps:
             self._flag("STEP_LIMIT", workflow.id, workflow.place)
+
+    def _see(self, what: str) -> None:
+        self.ledger.seen[what] += 1
 
     def now(self, id_: str) -> Workflow:
         history = self.history.get(id_)
@@ -92,7 +98,8 @@ class FullFold:
         """What a reader made of a record; None: it holds no such workflow, and the record had no effect."""
         place = (recorded.partition, recorded.offset)
         expected = self.verdicts[place]
-        harmless = verdict is None and expected != "accepted"
+        policy = isinstance(recorded.envelope.event, PolicyApplied)  # roles do not follow the policies
+        harmless = verdict is None and (expected != "accepted" or policy)
         told = type(recorded.envelope.event).__name__
         if verdict != expected and not harmless:
             self._flag("READERS_DISAGREE", place, told, "reader", verdict, "full fold", expected)
@@ -106,6 +113,17 @@ def gist(workflow: Workflow) -> tuple[object, ...]:
     """What two folds of a workflow have to agree upon."""
     task = workflow.round.task if workflow.round and workflow.is_open else None
     starts = tuple((start.claim, start.due_ms) for start in task.step.starts) if task else ()
-    counts = (task.actions, task.retries, task.used) if task else ()
+    counts = (task.actions, task.retries, task.used, task.step.approved_by, task.step.escalated) if task else ()
+    policy = workflow.round.policy.number if workflow.round and workflow.round.policy else None
     ending = workflow.round.ending if workflow.round else None
-    return (workflow.phase, workflow.head, workflow.openings, workflow.place, workflow.frozen, ending, starts, counts)
+    return (
+        workflow.phase,
+        workflow.head,
+        workflow.openings,
+        workflow.place,
+        workflow.frozen,
+        ending,
+        starts,
+        counts,
+        policy,
+    )

@@ -15,7 +15,8 @@ STEP_LIMIT            a step beyond the limit of its round
 CANCELLATION_IGNORED  an effect in a round whose cancellation had been sent before the process could look for it
 BEGUN_WHILE_PAUSED    an action or a call that began although its process had read that the round is paused
 TIME_IN_PAUSE         a round whose time was over although, without its pauses, it had time left
-UNAPPROVED            an effect that a person had to approve, and had not
+UNAPPROVED            an effect that people had to approve, and had not, or that the policy denies
+WRONG_APPROVER        an answer, a grant or a policy counted although its actor may not give it, or gave it before
 OVER_BUDGET           a model was called though the events before had used up a budget of tokens
 OVERSPENT             models were sent more than a budget of tokens holds, answered or not, by all processes together
 REJECTED_TOO_OFTEN    a third answer to one stage at one place was rejected
@@ -43,15 +44,19 @@ from simulation.wire import EVENTS
 
 from poweron_events.envelope import Recorded
 from poweron_events.fold.costs import used_by
+from poweron_events.fold.policy_chain import policy_sha256
+from poweron_events.fold.questions import approval_terms, budget_terms
 from poweron_events.fold.state import PAUSED, Workflow, parameters_sha256
 from poweron_events.request import (
     RequestApproval,
     RequestBudget,
     RequestCancellation,
     RequestPause,
+    RequestPolicy,
     RequestRefused,
     RequestResume,
     RequestRound,
+    RequestRules,
     RequestWorkflow,
     RoundPaused,
     RoundRequested,
@@ -266,7 +271,8 @@ def _possible(request: object, state: Workflow, now_ms: int) -> bool:  # noqa: P
             place = (request.round, request.task, request.attempt, request.step)
             asked = state.current.question if state.asks_for_budget and state.place == place else None
             in_time = asked is not None and (state.is_paused or now_ms + MOST_SKEW_MS < asked.due_ms)
-            return in_time and asked.number == number
+            objection = in_time and budget_terms(state).objection(request.actor, request.decision)
+            return in_time and asked.number == number and objection is None
         case RequestPause(round=number):
             goes_on = state.is_open and state.phase not in ("closing", "draining") and not state.is_paused
             return goes_on and len(state.openings) == number
@@ -275,7 +281,14 @@ def _possible(request: object, state: Workflow, now_ms: int) -> bool:  # noqa: P
         case RequestApproval(parameters_sha256=parameters):
             place = (request.round, request.task, request.attempt, request.step)
             waits = state.phase == "approve" and state.place == place and parameters == parameters_sha256(state)
-            return waits and (state.is_paused or now_ms + MOST_SKEW_MS < state.step.approval_due_ms)
+            in_time = waits and (state.is_paused or now_ms + MOST_SKEW_MS < state.step.approval_due_ms)
+            decision = request.decision if request.changed_parameters is None else "change"
+            return in_time and approval_terms(state).objection(request.actor, decision) is None
+        case RequestPolicy():
+            newest, wanted = state.policy, policy_sha256(request.policy)
+            return newest is None or (newest.sha256 != wanted and newest.policy.may_apply(request.actor))
+        case RequestRules():
+            return False  # that depends on the policies, too
     raise TypeError(request)
 
 

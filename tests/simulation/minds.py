@@ -117,7 +117,7 @@ class Effect:
 
     @property
     def spec(self) -> ActionSpec:
-        return ActionSpec.of(self.name, Nothing, CLASSES[self.name], LIMIT_MS)
+        return ActionSpec.of(self.name, Parameters, CLASSES[self.name], LIMIT_MS)
 
     async def __call__(self, order: Order) -> Done:
         chance = self.chance
@@ -132,8 +132,10 @@ class Effect:
         return Done(ActionResult(success=True, documents=(document("a.md", "42", "text/markdown"),)))
 
 
-class Nothing(Model):
-    """The parameters of an action that needs none."""
+class Parameters(Model):
+    """The parameters of an action that needs none; people who approve it may add one."""
+
+    changed: int | None = None
 
 
 class Shelf:

@@ -6,9 +6,10 @@ Each takes away one law. They are planted in the process that runs the worlds, b
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from poweron_events import policy
 from poweron_events.envelope import Recorded, slot
 from poweron_events.fold import evolve as rules
-from poweron_events.fold import partial, pauses, state
+from poweron_events.fold import partial, pauses, questions, state
 from poweron_events.fold.evolve import superseded
 from poweron_events.fold.state import Verdict, Workflow
 from poweron_events.round_events import StageFailed
@@ -191,6 +192,27 @@ def time_in_pause() -> None:
     pauses.waited = lambda workflow, *_, **__: workflow
 
 
+def requester_approves() -> None:
+    """Whoever requested a round may approve its actions, although the policy does not let them."""
+    objection = policy.AnswerTerms.objection
+
+    def planted(terms: policy.AnswerTerms, actor: Any, decision: Any) -> Any:
+        return objection(terms.model_copy(update={"not_requester": False}), actor, decision)
+
+    policy.AnswerTerms.objection = planted
+
+
+def approves_twice() -> None:
+    """Two approvals by one actor count as two."""
+    policy.AnswerTerms._repetition = lambda *_: None
+
+
+def rule_of_the_process() -> None:
+    """Who has to approve follows from the settings of a process, not from the rules that the round carries."""
+    approval.lacks_approval = rules.lacks_approval = lambda _: False
+    questions.rule = lambda _: None
+
+
 BUGS: Mapping[str, Callable[[], None]] = {
     "last wins": last_wins,
     "effect ahead": effect_ahead,
@@ -208,4 +230,7 @@ BUGS: Mapping[str, Callable[[], None]] = {
     "called in pause": called_in_pause,
     "time in pause": time_in_pause,
     "granted twice": granted_twice,
+    "requester approves": requester_approves,
+    "approves twice": approves_twice,
+    "rule of the process": rule_of_the_process,
 }

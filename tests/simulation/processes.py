@@ -149,6 +149,7 @@ class Process:
             default_language=None,
             max_open=self._chance.one_of(MOST_OPEN),
             approve=self._approval.patterns,
+            specs={name: Effect(name, self._effect, self._chance).spec for name in CLASSES},
         )
 
     def _worker(self, roles: frozenset[str]) -> Worker:

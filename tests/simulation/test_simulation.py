@@ -69,9 +69,16 @@ SEEN = {
     "approval expired",
     "budget denied",
     "budget expired",
+    "approval escalated",
     "budget granted",
+    "budget granted under a policy",
     "budget used up",
     "earlier document named",
+    "four eyes",
+    "one approval",
+    "parameters changed",
+    "policy applied",
+    "rules changed",
 }
 
 
@@ -125,6 +132,9 @@ def test_a_seed_replays_exactly() -> None:
         pytest.param("called in pause", {"BEGUN_WHILE_PAUSED"}, marks=pytest.mark.soak),
         ("time in pause", {"TIME_IN_PAUSE"}),
         ("granted twice", {"OVERSPENT", "OVER_BUDGET"}),
+        ("requester approves", {"WRONG_APPROVER"}),
+        ("approves twice", {"WRONG_APPROVER"}),
+        ("rule of the process", {"UNAPPROVED", "WRONG_APPROVER"}),
     ],
 )
 def test_a_planted_bug_is_found(bug: str, law: set[str]) -> None:

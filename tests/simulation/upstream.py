@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from simulation.authority import MAY_APPLY, PEOPLE, POLICIES, REQUESTERS
 from simulation.clock import VirtualLoop
 from simulation.faults import Chance
 from simulation.full_fold import FullFold
@@ -11,22 +12,27 @@ from simulation.postgres import Postgres
 from simulation.wire import EVENTS, REQUESTS, SimulatedLog
 
 from builders import requested
+from poweron_events.actor import Actor
 from poweron_events.codec import encode, encode_request
 from poweron_events.envelope import envelop
-from poweron_events.fold.state import Workflow
+from poweron_events.fold.state import Workflow, parameters_sha256
 from poweron_events.request import (
+    POLICY_ID,
     Budgets,
     RequestApproval,
     RequestBudget,
     RequestCancellation,
+    RequestIdentity,
     RequestPause,
+    RequestPolicy,
     RequestResume,
     RequestRound,
+    RequestRules,
     RequestWorkflow,
     workflow_id,
 )
 from poweron_events.round_events import BudgetRequested
-from poweron_events.step_events import ActionStarted, ApprovalRequested
+from poweron_events.step_events import ActionStarted, ApprovalGranted, ApprovalRequested, ParametersChanged
 from poweron_events.stream import Request
 from poweron_projections.workflows import WORKFLOWS
 
@@ -86,6 +92,21 @@ class Upstream:
                     self._watch(name, after)
         if chance.often(0.1):
             self._cancel(chance.between(0, 1), "nobody", 1)
+        if chance.often(0.4):
+            self._govern(workflows)
+
+    def _govern(self, workflows: int) -> None:
+        """Somebody applies a policy before the first workflows, some another one later, also to open rounds."""
+        chance, moment = self._chance, 0.0
+        for number in range(chance.one_of([1, 1, 2, 3])):
+            policy = POLICIES[chance.one_of([*POLICIES])]
+            who = chance.one_of([MAY_APPLY, MAY_APPLY, "mallory"])
+            self._ask(moment, f"policy{number}", RequestPolicy(policy=policy, actor=Actor(id=who)), POLICY_ID)
+            moment += chance.between(0.05, 0.6)
+            for name in range(workflows) if chance.often(0.5) else ():
+                id_ = workflow_id(self.source, f"w{name}-new")
+                request = RequestRules(workflow_id=id_, round=1, actor=Actor(id=chance.one_of([MAY_APPLY, "mallory"])))
+                self._ask(moment + chance.between(0, 0.1), f"w{name}-rules{number}", request, id_)
 
     def _forge(self, delay: float, id_: str, name: str) -> None:
         """Somebody who may write events opens a workflow that a request is to open; what it marks is his to say."""
@@ -123,6 +144,7 @@ class Upstream:
             ),
             "on_budget": chance.one_of(["stop", "ask"]),
             "workflow_mode": chance.one_of(["React", "React", "React", "Actionplan"]),
+            "actor": Actor(id=chance.one_of(REQUESTERS)),
         }
 
     def _watch(self, name: str, after: int) -> None:
@@ -171,7 +193,8 @@ class Upstream:
         for person in range(chance.one_of([0, 1, 1, 1, 2])):
             decision = chance.one_of(["approve", "approve", "deny"])
             tokens = chance.one_of([500, 2_000]) if decision == "approve" else 0
-            request = RequestBudget(**place, workflow_id=id_, decision=decision, tokens=tokens)
+            actor = Actor(id=chance.one_of(["eve", "eve", "ada"]))
+            request = RequestBudget(**place, workflow_id=id_, decision=decision, tokens=tokens, actor=actor)
             name = "-".join(map(str, [id_[:8], *place.values(), person]))
             self._ask(chance.one_of([0.01, 0.1, 0.4, 0.7]), f"{name}-budget", request, id_)
 
@@ -201,18 +224,47 @@ class Upstream:
 
         self._loop.later(delay, look, 0)
 
-    def judge(self, id_: str, asked: ApprovalRequested) -> None:
-        """People who are asked whether an action may run: nobody answers, one does, or two who need not agree."""
+    def judge(self, id_: str, asked: ApprovalRequested | ParametersChanged) -> None:
+        """People who are asked whether an action may run: nobody answers, one does, or several who need not agree."""
         chance, place = self._chance, {name: getattr(asked, name) for name in ("round", "task", "attempt", "step")}
-        for person in range(chance.one_of([0, 1, 1, 1, 2])):
+        state = self._full.now(id_)
+        digest = parameters_sha256(state)
+        by_policy = state.current.policy is not None
+        people = chance.one_of([2, 3, 4, 5]) if by_policy else chance.one_of([0, 1, 1, 1, 2])
+        for person in range(people):
+            changes = isinstance(asked, ApprovalRequested) and chance.often(0.1)
             request = RequestApproval(
                 **place,
                 workflow_id=id_,
-                parameters_sha256=chance.one_of([*[asked.parameters_sha256] * 5, OTHER_PARAMETERS]),
-                decision=chance.one_of(["approve", "approve", "deny"]),
+                parameters_sha256=chance.one_of([*[digest] * 5, OTHER_PARAMETERS]),
+                decision="approve" if changes else chance.one_of(["approve"] * (5 if by_policy else 2) + ["deny"]),
+                actor=Actor(id=chance.one_of(PEOPLE)),
+                changed_parameters={"changed": person} if changes else None,
             )
-            name = "-".join(map(str, [id_[:8], *place.values(), person]))
-            self._ask(chance.one_of([0.01, 0.1, 0.4, 0.7]), f"{name}-approval", request, id_)
+            name = "-".join(map(str, [id_[:8], *place.values(), digest[:6], person]))
+            self._ask(chance.one_of([0.01, 0.1, 0.4, 0.7, 1.2]), f"{name}-approval", request, id_)
+        if chance.often(0.1):
+            self._forge_approval(
+                id_,
+                ApprovalGranted(
+                    **place,
+                    parameters_sha256=digest,
+                    actor=Actor(id="mallory"),
+                    request=RequestIdentity(source=FORGER, id=digest[:6]),
+                ),
+            )
+
+    def _forge_approval(self, id_: str, approval: ApprovalGranted) -> None:
+        """Somebody who may write events approves, past intake and under a name of his own."""
+
+        def land() -> None:
+            self.left -= 1
+            self._chance.struck["approval forged"] += 1
+            envelope = envelop(approval, workflow_id=id_, source=FORGER, time=TIME)
+            self._log.write(EVENTS, id_.encode(), encode(envelope))
+
+        self.left += 1
+        self._loop.later(self._chance.between(0, 0.1), land)
 
     def _ask(self, delay: float, request_id: str, request: Request, key: str) -> None:
         value = encode_request(request, source=self.source, request_id=request_id, time=TIME)

@@ -33,7 +33,7 @@ from poweron_events import codec
 from poweron_events.fold.partial import PartialFold
 from poweron_events.log import Record
 from poweron_events.round_events import BudgetRequested
-from poweron_events.step_events import ActionStarted, ApprovalRequested
+from poweron_events.step_events import ActionStarted, ApprovalRequested, ParametersChanged
 from poweron_projections import rows
 from poweron_projections.requests import REQUESTS
 from poweron_services.decider.approval import NEVER, Approval, marks
@@ -158,6 +158,8 @@ class World:
         self.note("landed", place, envelope.workflow_id[:8], *told, recorded.sha256[:8])
         if isinstance(envelope.event, ApprovalRequested) and self.full.verdicts[place] == "accepted":
             self.upstream.judge(envelope.workflow_id, envelope.event)
+        if isinstance(envelope.event, ParametersChanged) and self.full.verdicts[place] == "accepted":
+            self.upstream.judge(envelope.workflow_id, envelope.event)
         if isinstance(envelope.event, BudgetRequested) and self.full.verdicts[place] == "accepted":
             self.upstream.grant(envelope.workflow_id, envelope.event)
         if isinstance(envelope.event, ActionStarted) and self.full.verdicts[place] == "accepted":
@@ -176,6 +178,8 @@ class World:
             self.flag("CANCELLATION_IGNORED", process.name, workflow, action)
         if marks(self.approval.patterns, action) and key not in self.full.ledger.approved:
             self.flag("UNAPPROVED", process.name, workflow, action)
+        if not self.full.authority.may_run(workflow, key, action):
+            self.flag("UNAPPROVED", process.name, workflow, action, "by the policy")
 
     def _begins(self, process: Process, workflow: str) -> None:
         """An action begins, or a call that nobody reserved; one that was reserved before a pause may still be made."""

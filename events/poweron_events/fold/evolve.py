@@ -16,7 +16,7 @@ from poweron_events.event import CATALOGUE, RECORDED, StepEvent, TaskEvent
 from poweron_events.fold.costs import charges, reserve
 from poweron_events.fold.history import message, with_message
 from poweron_events.fold.pauses import paused, resumed, resumption
-from poweron_events.fold.policies import policy_applied
+from poweron_events.fold.policy_chain import policy_applied
 from poweron_events.fold.questions import (
     answered,
     approval_escalated,
@@ -117,7 +117,10 @@ WITHOUT_TURN: Final = (
     RulesChanged,
     PolicyApplied,
 )
-"""After these events the workflow still waits for the same event, with the same head."""
+"""After these events the workflow still waits for the same event, with the same head.
+
+New rules for an action that is about to begin are the exception: its executor has to look again.
+"""
 TIME_IS_OVER: Final = "The time for this round is over."
 
 
@@ -129,7 +132,7 @@ def evolve(workflow: Workflow, recorded: Recorded) -> tuple[Workflow, Verdict]:
     after = _judge(workflow, recorded, event)
     if after is None:
         return superseded(workflow, recorded), "superseded"
-    if type(event) in WITHOUT_TURN and not (isinstance(event, RulesChanged) and workflow.phase == "approve"):
+    if type(event) in WITHOUT_TURN and not (isinstance(event, RulesChanged) and workflow.phase in ("ready", "approve")):
         return after._replace(seq=workflow.seq + 1, last=recorded.offset), "accepted"
     return _remember(workflow, recorded, event, after), "accepted"
 

@@ -4,6 +4,7 @@ Whose answer counts follows from the rules that the round carries (`policy.Answe
 counts, as it did before there were policies.
 """
 
+from poweron_events.actor import Actor, actor_of
 from poweron_events.envelope import Recorded
 from poweron_events.fold.pauses import postponed, suspended, waited_for_person
 from poweron_events.fold.state import (
@@ -32,7 +33,7 @@ def approval_terms(workflow: Workflow) -> AnswerTerms:
     """Return who may approve the action of the current step, and who has."""
     step, policy, about = workflow.step, workflow.current.policy, rule(workflow)
     terms = AnswerTerms(
-        requester=workflow.current.opening.actor,
+        requester=_requester(workflow),
         escalated=step.escalated,
         approved_by=step.approved_by,
         proposed_by=step.proposed_by,
@@ -49,12 +50,20 @@ def approval_terms(workflow: Workflow) -> AnswerTerms:
     )
 
 
+def _requester(workflow: Workflow) -> Actor:
+    """Return who requested the round; openings of releases before 0.4 name a requester or only a source."""
+    opening = workflow.current.opening
+    if opening.actor is not None:
+        return opening.actor
+    return actor_of(opening.requester.name, opening.request.source)
+
+
 def budget_terms(workflow: Workflow) -> AnswerTerms:
     """Return who may grant a larger budget."""
-    policy, requester = workflow.current.policy, workflow.current.opening.actor
-    if policy is None or policy.grants is None:
+    policy, requester = workflow.current.policy, _requester(workflow)
+    grants = policy.limits.grants if policy else None
+    if policy is None or grants is None:
         return AnswerTerms(requester=requester)
-    grants = policy.grants
     return AnswerTerms(groups=policy.named(grants.from_), not_requester=grants.not_requester, requester=requester)
 
 
@@ -75,8 +84,9 @@ def approval_requested(workflow: Workflow, recorded: Recorded, event: ApprovalRe
 
 
 def _with_escalation(step: Step, about: Rule | None, from_ms: int) -> Step:
-    escalate = about.escalate if about and about.decision == "approve" and not step.escalated else None
-    return step._replace(escalation_due_ms=from_ms + milliseconds(escalate.after) if escalate else 0)
+    escalate = about.escalate if about and about.decision == "approve" else None
+    due_ms = from_ms + milliseconds(escalate.after) if escalate else 0
+    return step._replace(escalation_due_ms=due_ms if due_ms < step.approval_due_ms else 0)
 
 
 Answer = ApprovalGranted | ApprovalDenied | ParametersChanged | BudgetGranted | BudgetDenied
@@ -119,7 +129,7 @@ def approval_escalated(workflow: Workflow, recorded: Recorded, event: ApprovalEs
     if workflow.phase != "approve" or workflow.is_paused or not _names_parameters(workflow, event):
         return None
     step = workflow.step
-    if not step.escalation_due_ms:
+    if not step.escalation_due_ms or set(event.to) != set(approval_terms(workflow).escalation):
         return None
     return _asked_on(workflow, recorded, step._replace(escalated=True, escalation_due_ms=0))
 
@@ -139,15 +149,32 @@ def _parameters_changed(workflow: Workflow, recorded: Recorded, event: Parameter
 
 
 def rules_changed(workflow: Workflow, recorded: Recorded, event: RulesChanged) -> Workflow | None:
-    """Give an open round the rules of a newer policy; the answers that a pending approval has got are kept."""
+    """Give an open round the rules of a newer policy, which judge its pending approval and what was approved, too."""
     round_, phase = workflow.current, workflow.phase
     if phase in ("closing", "draining") or (round_.policy and round_.policy.number >= event.policy.number):
         return None
     changed = workflow._replace(round=round_._replace(policy=event.policy))
-    if phase != "approve":
+    if phase not in ("ready", "approve") or workflow.step.approval in (None, "denied"):
         return changed
-    changed = _asked_on(changed, recorded, changed.step)
-    return with_step(changed, _with_escalation(changed.step, rule(changed), recorded.time_ms))
+    if phase == "approve":
+        changed = _asked_on(changed, recorded, changed.step)
+    return _judged_again(changed, recorded)
+
+
+def _judged_again(workflow: Workflow, recorded: Recorded) -> Workflow:
+    """Keep the approvals that count under the new rules. Without a rule that needs any, the executor decides again."""
+    step, about, terms = workflow.step, rule(workflow), approval_terms(workflow)
+    kept = tuple(actor for actor in step.approved_by if terms.model_copy(update={"escalated": False}).admits(actor))
+    unasked = step._replace(approval=None, answer=None, approved_by=(), escalated=False, escalation_due_ms=0)
+    if about is None or about.decision != "approve":
+        return with_step(workflow, step if step.approval == "granted" else unasked, "ready")
+    if len(kept) >= about.approvers:
+        return with_step(workflow, step._replace(approval="granted", approved_by=kept, escalation_due_ms=0), "ready")
+    if workflow.phase == "ready":
+        return with_step(workflow, unasked)
+    return with_step(
+        workflow, _with_escalation(step._replace(approved_by=kept, escalated=False), about, recorded.time_ms)
+    )
 
 
 def _asked_on(workflow: Workflow, recorded: Recorded, step: Step) -> Workflow:

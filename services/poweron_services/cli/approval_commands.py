@@ -2,7 +2,6 @@
 
 import textwrap
 from collections.abc import Iterator, Sequence
-from itertools import islice
 from typing import Annotated, Final, NamedTuple
 
 import orjson
@@ -60,14 +59,13 @@ def approvals(
                     return False
                 return not mine or entry.terms.objection(you, "approve") is None
 
-            most = MAX_READ if mine or overdue else limit
-            entries = filter(wanted, await reader.approvals(connections.pool, limit=most))
+            read_most = ALL if mine or overdue else limit  # what is filtered out must not count
+            entries = [*filter(wanted, await reader.approvals(connections.pool, limit=read_most))][:limit]
             waiting = [
                 (entry, [] if as_json else await reader.documents(connections.pool, entry.workflow_id))
-                for entry in islice(entries, limit)
+                for entry in entries
             ]
-            asking = filter(wanted, await reader.budget_questions(connections.pool, limit=most))
-            return waiting, [*islice(asking, limit)]
+            return waiting, [*filter(wanted, await reader.budget_questions(connections.pool, limit=read_most))]
 
     pending, questions = run_work(read())
     for entry, documents in pending:
@@ -225,8 +223,8 @@ def deny(
     _decide(workflow, _Decided("deny", reason, NOTHING), as_json=as_json)
 
 
+ALL: Final = 2**31 - 1  # rows
 MEMBERS: Final = 8  # of a group that are shown
-MAX_READ: Final = 1_000  # entries from which `--mine` and `--overdue` choose
 
 
 class Granted(NamedTuple):

@@ -136,10 +136,10 @@ def _lines(event: WorkflowEvent, workflow: Workflow) -> Iterator[Line]:  # noqa:
             yield "refused", event.detail
         case CancellationRequested():
             yield "cancelling", event.reason or "A user asked for it."
-        case BudgetRequested() | BudgetGranted() | BudgetDenied() | RoundPaused() | RoundResumed() | RulesChanged():
+        case BudgetRequested() | BudgetGranted() | BudgetDenied() | RoundPaused() | RoundResumed():
             yield _of_round(event)
-        case PolicyApplied():
-            yield "policy", f"number {event.number} {_by_actor(event)}"
+        case RulesChanged() | PolicyApplied():
+            yield "policy", _policy(event)
         case DocumentErased():
             yield "erased", f"{counted(len(event.documents), 'document')}: {event.reason}"
         case CallReserved():
@@ -156,16 +156,8 @@ def _lines(event: WorkflowEvent, workflow: Workflow) -> Iterator[Line]:  # noqa:
             yield "parameters", _parameters(event)
         case ApprovalRequested():
             yield "approval", waiting(event.action)
-        case ApprovalGranted():
-            yield "approved", _approved(event, workflow)
-        case ApprovalEscalated():
-            yield "escalated", f"{' and '.join(event.to)} may answer, too"
-        case ParametersChanged():
-            yield "changed", f"the parameters {_by_actor(event)}"
-        case ApprovalDenied(request=None):
-            yield "denied", event.reason
-        case ApprovalDenied():
-            yield "denied", _by(event)
+        case ApprovalGranted() | ApprovalDenied() | ApprovalEscalated() | ParametersChanged():
+            yield _answer(event, workflow)
         case ActionStarted() if workflow.step.approval == "denied" or event.claim == RECORDED:
             return  # a claim precedes every result in the log, even if the action does not run (E-08)
         case ActionStarted():
@@ -236,10 +228,8 @@ def tell_untaken(asked: AskedFor) -> None:
     tell(f"{not_taken_yet(asked)} {advice.untaken(asked)}")
 
 
-def _of_round(
-    event: BudgetRequested | BudgetGranted | BudgetDenied | RoundPaused | RoundResumed | RulesChanged,
-) -> Line:
-    """Return the line of a question for a larger budget, of its answer, of a pause or its end, or of new rules."""
+def _of_round(event: BudgetRequested | BudgetGranted | BudgetDenied | RoundPaused | RoundResumed) -> Line:
+    """Return the line of a question for a larger budget, of its answer, of a pause or of its end."""
     match event:
         case BudgetRequested():
             return "budget", event.reason
@@ -251,8 +241,6 @@ def _of_round(
             return "paused", _by_actor(event)
         case RoundResumed():
             return "resumed", _by_actor(event)
-        case RulesChanged():
-            return "policy", f"number {event.policy.number} applies from here on, {_by_actor(event)}"
 
 
 def _granted(event: BudgetGranted) -> str:
@@ -262,9 +250,26 @@ def _granted(event: BudgetGranted) -> str:
     return f"{' and '.join(filter(None, (tokens, money)))} by {event.actor.id if event.actor else 'a user'}{because}"
 
 
-def _approved(event: ApprovalGranted, workflow: Workflow) -> str:
-    missing = approval_terms(workflow).missing if workflow.phase == "approve" else 0
-    return _by(event) + (f"; {missing} more must approve" if missing else "")
+def _policy(event: RulesChanged | PolicyApplied) -> str:
+    if isinstance(event, PolicyApplied):
+        return f"number {event.number} {_by_actor(event)}"
+    return f"number {event.policy.number} applies from here on, {_by_actor(event)}"
+
+
+def _answer(
+    event: ApprovalGranted | ApprovalDenied | ApprovalEscalated | ParametersChanged, workflow: Workflow
+) -> Line:
+    """Return the line of what people say to an approval, or of its escalation or expiry."""
+    match event:
+        case ApprovalGranted():
+            missing = approval_terms(workflow).missing if workflow.phase == "approve" else 0
+            return "approved", _by(event) + (f"; {missing} more must approve" if missing else "")
+        case ApprovalDenied():
+            return "denied", event.reason if event.request is None else _by(event)
+        case ApprovalEscalated():
+            return "escalated", f"{' and '.join(event.to)} may answer, too"
+        case ParametersChanged():
+            return "changed", f"the parameters {_by_actor(event)}"
 
 
 def _by_actor(event: RoundPaused | RoundResumed | RulesChanged | PolicyApplied | ParametersChanged) -> str:

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from poweron_events.catalog import CATALOG, meaningless
-from poweron_events.fold.policies import policy_sha256
+from poweron_events.fold.policy_chain import policy_sha256
 from poweron_events.policy import Group, GroupName, Policy, Rule
 from poweron_projections import reader
 from poweron_projections.entries import PolicyEntry
@@ -27,13 +27,13 @@ from poweron_services.cli.query_commands import bring_rows_on, with_rows
 from poweron_services.cli.verb_commands import print_results
 from poweron_services.client.connect import Connections
 from poweron_services.client.follow import Callbacks
-from poweron_services.client.policies import APPLIES_ALREADY, PolicyOutcome, apply_policy, current_policy
+from poweron_services.client.policy_request import APPLIES_ALREADY, PolicyOutcome, apply_policy, current_policy
 from poweron_services.client.verbs import MAX_WORKFLOWS, Instruction
 from poweron_services.decider.policy_check import form_problems, problems
 from poweron_services.settings.config import Settings
 from poweron_services.standalone import local_identity, open_connections
 
-policy = command_group("Show, check and apply the policy: what is allowed, and who approves it.")
+policy = command_group("Show, check and apply the policy.")
 
 MAX_FILE: Final = 200_000  # bytes
 MARKS: Final = {"allow": "allowed", "deny": "denied"}
@@ -123,10 +123,10 @@ def policy_apply(
     Exit 0 applied, 1 refused, 2 wrong usage, 130 stopped by Ctrl-C, 143 by SIGTERM.
     """
     check_reason(reason)
+    settings = load_settings()
     written = read_policy(file)
     if wrong := list(problems(written)):
         stop(" ".join(wrong), FAILED)
-    settings = load_settings()
     outcome = run_work(_apply(settings, written, reason), lambda: INTERRUPTED)
     applies = outcome.number is not None or outcome.code == APPLIES_ALREADY
     if as_json:

@@ -18,8 +18,10 @@ from poweron_events.codec import Undecodable, read_record
 from poweron_events.errors import LogLost
 from poweron_events.event import PREFIX, READING
 from poweron_events.fold.evolve import evolve
+from poweron_events.fold.objections import why_superseded
 from poweron_events.fold.state import Workflow
 from poweron_events.log import Record
+from poweron_events.request import RequestRefused
 from poweron_projections import reader
 from poweron_projections.entries import ApprovalEntry, DeadLetterEntry, EventEntry, HistoryEntry, WorkflowSummary
 from poweron_projections.verify import catch_up
@@ -35,7 +37,7 @@ from poweron_services.client.client_errors import UnknownWorkflow
 from poweron_services.client.connect import Connections
 from poweron_services.client.follow import HINT_AFTER
 from poweron_services.client.source_check import CheckedQuote, CitedDocument, Source, check_sources
-from poweron_services.client.workflow_snapshot import verified_records
+from poweron_services.client.workflow_snapshot import recorded_history, verified_records
 from poweron_services.connectors.document_reader import UnreadableDocument, extract
 from poweron_services.connectors.text_recognition import TextRecognition
 from poweron_services.standalone import open_connections
@@ -186,30 +188,45 @@ def _shown_references(entry: HistoryEntry) -> Iterator[str]:
 def events(workflow: WorkflowId, as_json: AsJson = False) -> None:
     """Show every event of a workflow, oldest first.
 
-    Each has its verdict: accepted, or superseded if another event came first.
+    Each has its verdict: accepted, or superseded if another event came first. Refusals and answers of people without
+    effect say why.
     """
     check_id(workflow)
 
     async def show(connections: Connections) -> None:
-        await verified_records(connections, workflow)
+        whys = _whys(await recorded_history(connections, workflow))
         last = -1
         while page := await reader.events(connections.pool, workflow, after_seq=last, limit=PAGE):
             for event in page:
-                _print_event(event, as_json=as_json)
+                _print_event(event, whys.get(event.seq), as_json=as_json)
             last = page[-1].seq
 
     with_rows(show)
 
 
-def _print_event(event: EventEntry, *, as_json: bool) -> None:
+def _whys(history: Sequence[Heard]) -> dict[int, str]:
+    """Return why requests were refused, and why answers of people had no effect, by the `seq` of the record."""
+    whys, before = dict[int, str](), Workflow("")
+    for seq, heard in enumerate(history):
+        if isinstance(heard.event, RequestRefused):
+            whys[seq] = heard.event.detail
+        elif heard.verdict == "superseded" and (why := why_superseded(before, heard.event)) is not None:
+            whys[seq] = why
+        before = heard.workflow
+    return whys
+
+
+def _print_event(event: EventEntry, why: str | None, *, as_json: bool) -> None:
     if as_json:
-        print_json(event.model_dump(mode="json", by_alias=True, include=EVENT))
+        print_json(event.model_dump(mode="json", by_alias=True, include=EVENT) | ({"why": why} if why else {}))
         return
     line = Text(f"{event.seq:>4}  {event.time[11:23]}  {event.partition:>2}/{event.offset:<6}", style="dim")
     line.append(f"{one_line(event.type).removeprefix(PREFIX):<28}", style="bold")
     line.append(event.verdict, style="green" if event.verdict == "accepted" else "yellow")
     if (actor := _actor(event)) is not None:
         line.append(f"  by {one_line(actor.described)}")
+    if why is not None:
+        line.append(f"  {one_line(why)}", style="italic")
     stdout.print(line)
 
 

@@ -68,7 +68,7 @@ def answer_to(
 ) -> RequestApproval:
     """Build the answer to exactly what was shown: it names the step and the hash of its parameters.
 
-    `changed_parameters` proposes all parameters anew, for others to approve.
+    `changed_parameters` are all parameters as the approver proposes them, for others to approve.
     """
     place = {name: getattr(entry, name) for name in ("round", "task", "attempt", "step")}
     return RequestApproval(

@@ -21,6 +21,7 @@ from poweron_events.request import (
     RoundRequested,
     Terms,
     WorkflowRequested,
+    own_budgets,
     workflow_id,
 )
 from poweron_events.round_events import TasksPlanned
@@ -160,7 +161,7 @@ async def _request(
 ) -> OpeningRequest:
     """Return the request that opened the round; the last one has the changes of the wish."""
     terms: dict[str, Any] = {name: getattr(opening, name) for name in Terms.model_fields}
-    terms["actor"] = connections.settings.acting_through("cli")
+    terms |= {"actor": connections.settings.acting_through("cli"), "budgets": own_budgets(opening)}
     if opening is plan.openings[-1]:
         changes = {"prompt": wish.prompt, "max_steps": wish.max_steps}
         terms |= {name: value for name, value in changes.items() if value is not None}

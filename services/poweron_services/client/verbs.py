@@ -23,6 +23,7 @@ from poweron_events.request import (
     StoredDocument,
     Terms,
     WorkflowRequested,
+    own_budgets,
     workflow_id,
 )
 from poweron_projections import reader
@@ -139,7 +140,7 @@ async def _restart(connections: Connections, instruction: Instruction, id_: str,
     if opening.user_language_detected:
         terms["user_language"] = None  # it is detected again
     request = RequestWorkflow(
-        **terms | {"actor": instruction.actor},
+        **terms | {"actor": instruction.actor, "budgets": own_budgets(opening)},
         workflow_mode=opening.workflow_mode,
         documents=tuple([await copied(connections, id_, new_id, document) for document in opening.documents]),
         restarted_from=id_,

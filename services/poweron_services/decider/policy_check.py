@@ -94,7 +94,13 @@ def _of_rule(policy: Policy, number: int, rule: Rule) -> Iterator[str]:
 
 
 def _of_escalation(policy: Policy, number: int, rule: Rule, escalate: Escalation) -> Iterator[str]:
-    yield from _unknown(policy, f"Rule {number}: `escalate.to`", escalate.to)
+    unknown = list(_unknown(policy, f"Rule {number}: `escalate.to`", escalate.to))
+    yield from unknown
+    if not unknown and not _people(policy, escalate.to):
+        yield (
+            f"Rule {number} would escalate to no one: no group in `escalate.to` has a member who counts without "
+            "verification; list members in a group without `verified`."
+        )
     if not rule.from_:
         yield (
             f"Rule {number} lets anyone approve, so it has no one to escalate to; name groups in `from`, or remove "

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, assert_never
+from typing import Literal, NamedTuple, assert_never
 
 from pydantic import JsonValue
 
@@ -10,7 +10,8 @@ from poweron_events.envelope import Cause, envelop, event_id
 from poweron_events.event import RECORDED
 from poweron_events.fold.evolve import WITHOUT_TURN
 from poweron_events.fold.partial import expected
-from poweron_events.fold.state import Opening, Place, Round, Workflow
+from poweron_events.fold.questions import approval_terms
+from poweron_events.fold.state import Opening, Place, Round, Workflow, parameters_sha256
 from poweron_events.request import (
     CancellationRequested,
     DocumentErased,
@@ -98,7 +99,7 @@ class Original:
     events: Sequence[AcceptedEvent]
     _positions: dict[str, int] = field(init=False)
     _results: list[Result] = field(init=False)
-    _answers: dict[Place, AcceptedEvent] = field(init=False)
+    _answers: list[AcceptedEvent] = field(init=False)
 
     def __post_init__(self) -> None:
         """Index the events by the ids that they have in the fork."""
@@ -108,8 +109,7 @@ class Original:
             for number, event in enumerate(self.events)
         }
         self._results = _results(self.events)
-        answers = (event for event in self.events if isinstance(event.event, ApprovalGranted | ApprovalDenied))
-        self._answers = {place_of(event.event): event for event in answers}
+        self._answers = [each for each in self.events if isinstance(each.event, ApprovalGranted | ApprovalDenied)]
 
     def next_event(self, workflow: Workflow) -> AcceptedEvent | None:
         """Return the event to take over next; None after the last one, or once the fork differs from the original."""
@@ -135,8 +135,16 @@ class Original:
         return next(iter((*here, *elsewhere)), None)
 
     def answer(self, workflow: Workflow) -> AcceptedEvent | None:
-        """Return the user's answer on the action at the same place."""
-        return self._answers.get(workflow.place)
+        """Return the first answer about the same parameters at the same place that counts here; None if none does."""
+        terms, wanted = approval_terms(workflow), parameters_sha256(workflow)
+        for each in self._answers:
+            event = each.event
+            assert isinstance(event, ApprovalGranted | ApprovalDenied)
+            decision: Literal["approve", "deny"] = "approve" if isinstance(event, ApprovalGranted) else "deny"
+            is_about_this = place_of(event) == workflow.place and event.parameters_sha256 == wanted
+            if is_about_this and terms.objection(event.actor, decision) is None:
+                return each
+        return None
 
     def _position(self, workflow: Workflow) -> int | None:
         """Return the fork's position in the original workflow."""
@@ -166,7 +174,11 @@ class Original:
         assert opening_position is not None  # the event at `position` comes after it
         head = Cause(event_id(workflow.id, opening), "")
         copy: Workflow | None = Workflow(
-            workflow.id, "plan", workflow.openings, Round(opening.round, opening, workflow.current.opened_ms), head
+            workflow.id,
+            "plan",
+            workflow.openings,
+            Round(opening.round, opening, workflow.current.opened_ms, policy=opening.policy),
+            head,
         )
         for event in self.events[opening_position + 1 : position]:
             copy = copy and _after(copy, event.event)
@@ -175,8 +187,9 @@ class Original:
         return _after(copy, self.events[position].event) is not None
 
     def _never_ended(self, event: WorkflowEvent) -> bool:
-        """Return whether the event starts an action whose end is unknown."""
-        return isinstance(event, ActionStarted) and all(result.place != place_of(event) for result in self._results)
+        """Return whether the event lets an action begin whose end is unknown: for another run, people answer again."""
+        begins = isinstance(event, ActionStarted | ApprovalGranted | ParametersChanged)
+        return begins and all(result.place != place_of(event) for result in self._results)
 
 
 def forked_from(workflow: Workflow) -> ForkedFrom | None:
@@ -205,7 +218,7 @@ def _results(events: Sequence[AcceptedEvent]) -> list[Result]:
         match event:
             case ActionSelected():
                 actions[place_of(event)] = event.action
-            case ParametersSet():
+            case ParametersSet() | ParametersChanged():
                 parameters[place_of(event)] = event.parameters
             case ActionCompleted():
                 place = place_of(event)
@@ -230,7 +243,6 @@ def _results(events: Sequence[AcceptedEvent]) -> list[Result]:
                 | ApprovalGranted()
                 | ApprovalDenied()
                 | ApprovalEscalated()
-                | ParametersChanged()
                 | ActionStarted()
                 | ObservationRecorded()
                 | RefinementDecided()

@@ -16,7 +16,13 @@ from poweron_events.round_events import (
     TaskReviewed,
     TasksPlanned,
 )
-from poweron_events.step_events import ActionCompleted, ActionSelected, ParametersSet, RefinementDecided
+from poweron_events.step_events import (
+    ActionCompleted,
+    ActionSelected,
+    ParametersChanged,
+    ParametersSet,
+    RefinementDecided,
+)
 from poweron_events.stream import WorkflowEvent
 from poweron_services.fork.original import place_of
 
@@ -113,6 +119,7 @@ _COMPARISONS: Final[Sequence[tuple[type[WorkflowEvent], What, Callable[[Any], An
     (TasksPlanned, "length", lambda event: {"tasks": len(event.tasks)}),
     (ActionSelected, "action", lambda event: event.action),
     (ParametersSet, "parameters", lambda event: event.parameters),
+    (ParametersChanged, "parameters", lambda event: event.parameters),
     (ActionCompleted, "outcome", lambda event: event.outcome),
     (RefinementDecided, "decision", lambda event: event.decision),
     (TaskReviewed, "decision", lambda event: event.status),

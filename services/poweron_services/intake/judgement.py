@@ -4,16 +4,14 @@ No clock and no await: the caller provides what the rows say.
 """
 
 from collections.abc import Collection, Mapping
-from decimal import Decimal
 from typing import Any, Final, get_args
 
 from pydantic import JsonValue
 
-from poweron_events.actor import Actor
-from poweron_events.catalog import ActionSpec, meaningless
+from poweron_events.actor import Actor, actor_of
+from poweron_events.catalog import REFERENCES, ActionSpec, meaningless
 from poweron_events.codec import InvalidRequest, ReceivedRequest, is_uuid
 from poweron_events.codes import RefusalCode
-from poweron_events.event import NANO
 from poweron_events.fold.partial import Stub
 from poweron_events.fold.state import Opening
 from poweron_events.policy import AppliedPolicy
@@ -42,6 +40,7 @@ from poweron_events.request import (
     RulesChanged,
     Terms,
     WorkflowRequested,
+    own_budgets,
     workflow_id,
 )
 from poweron_events.round_events import BudgetDenied, BudgetGranted
@@ -272,24 +271,29 @@ def approval_refusal(
     return None if objection is None else Refusal(objection.code, objection.sentence)
 
 
-def check_change(request: RequestApproval, approval: OpenQuestion, specs: Mapping[str, ActionSpec]) -> None:
-    """Refuse other parameters that the action does not accept, or that are the same."""
+def checked_change(
+    request: RequestApproval, approval: OpenQuestion, specs: Mapping[str, ActionSpec]
+) -> Mapping[str, JsonValue]:
+    """Return the parameters as the action would get them; refuse those it does not accept, or that are the same."""
     from poweron_services.decider.schema_check import Unfit, check_values  # noqa: PLC0415 - clients do not need it
 
-    changed, spec = request.changed_parameters, specs.get(approval.action)
-    if changed is None:
-        return
+    changed, spec = request.changed_parameters or {}, specs.get(approval.action)
     if request.decision == "deny":
         raise Refusal("invalid_request", "The request cannot be used: a denial changes no parameters.")
     if spec is None:
         said = f"The parameters cannot be checked: the process that answers does not know {approval.action}."
         raise Refusal("parameter_invalid", said)
-    if changed == approval.parameters:
-        raise Refusal("parameter_invalid", "The parameters are the same as before.")
+    for name in sorted(REFERENCES):
+        if changed.get(name) != approval.parameters.get(name):
+            said = f"{name} cannot be changed: the selection of the action says what it reads. Deny the action instead."
+            raise Refusal("parameter_invalid", said)
     try:
-        check_values(changed, spec, defaults={})
+        checked = check_values(changed, spec, defaults={})
     except Unfit as error:
         raise Refusal("parameter_invalid", str(error)) from error
+    if checked == approval.parameters:
+        raise Refusal("parameter_invalid", "The parameters are the same as before.")
+    return checked
 
 
 def changed_parameters(
@@ -332,9 +336,7 @@ def claimed_actor(request: Request | Terms, identity: RequestIdentity) -> Actor:
     if request.actor is not None:
         return request.actor.model_copy(update={"verified": False})
     requester: Requester | None = getattr(request, "requester", None)
-    if requester is not None and requester.name:
-        return Actor(id=requester.name)
-    return Actor(id=identity.source, kind="service")
+    return actor_of(requester.name if requester else "", identity.source)
 
 
 def terms(
@@ -354,7 +356,7 @@ def terms(
     """
     result: dict[str, Any] = {name: getattr(request, name) for name in Terms.model_fields}
     if before is not None:
-        result["budgets"] = before.budgets.of_next_round(request.budgets)
+        result["budgets"] = own_budgets(before).of_next_round(request.budgets)
     result["actor"] = claimed_actor(request, identity)
     result["allowed_methods"] = lists.joined_allowed(request.allowed_methods)
     result["denied_methods"] = _denied(lists.joined_denied(request.denied_methods))
@@ -365,10 +367,9 @@ def terms(
 def _under(policy: AppliedPolicy, terms: Mapping[str, Any]) -> dict[str, Any]:
     """Return the terms that the policy changes: its rules, and limits where they are narrower."""
     limits, budgets = policy.policy.limits, terms["budgets"]
-    cost = None if limits.cost_usd is None else int(Decimal(limits.cost_usd) * NANO)
     narrower = {
         "workflow_tokens": _least(budgets.workflow_tokens, limits.tokens),
-        "workflow_cost_nano_usd": _least(budgets.workflow_cost_nano_usd, cost),
+        "workflow_cost_nano_usd": _least(budgets.workflow_cost_nano_usd, limits.cost_nano_usd),
     }
     return {
         "laws": LAWS,

@@ -3,7 +3,7 @@
 No clock and no await, as in `judgement`.
 """
 
-from poweron_events.fold.policies import policy_sha256
+from poweron_events.fold.policy_chain import policy_sha256
 from poweron_events.policy import AppliedPolicy
 from poweron_events.request import PolicyApplied, RequestIdentity, RequestPolicy, RequestRules, RulesChanged
 from poweron_services.decider.policy_check import problems

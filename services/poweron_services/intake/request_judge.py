@@ -51,6 +51,7 @@ from poweron_events.round_events import BudgetDenied, BudgetGranted
 from poweron_events.step_events import ApprovalDenied, ApprovalGranted, ParametersChanged
 from poweron_services.decider.approval import EVERYTHING, ActionLists
 from poweron_services.decider.references import labelled_documents
+from poweron_services.decider.rules import price_unknown
 from poweron_services.decider.size_limits import fitting, fitting_text
 from poweron_services.decider.web_addresses import known_addresses
 from poweron_services.intake import judgement, policy_judgement
@@ -178,12 +179,14 @@ class RequestJudge:
             raise refusal
         if request.changed_parameters is None or approval is None:
             return judgement.approval_answer(identity, request)
-        judgement.check_change(request, approval, self.specs)
-        return judgement.changed_parameters(identity, request, request.changed_parameters)
+        parameters = judgement.checked_change(request, approval, self.specs)
+        return judgement.changed_parameters(identity, request, parameters)
 
     async def _apply_policy(self, identity: RequestIdentity, request: RequestPolicy) -> PolicyApplied:
         current = await self.reads.policy()
         policy_judgement.check_policy(request, identity, current)
+        if request.policy.limits.cost_usd is not None and self.unpriced:
+            raise judgement.Refusal("price_unknown", f"limits.costUsd: {price_unknown(self.unpriced)}")
         return policy_judgement.applied_policy(identity, request, current)
 
     async def _change_rules(self, identity: RequestIdentity, request: RequestRules) -> RulesChanged:

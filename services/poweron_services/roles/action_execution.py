@@ -44,6 +44,7 @@ from poweron_services.decider.web_addresses import (
     check_addresses,
     is_known,
     selected_texts,
+    texts_of,
     unknown_address,
 )
 from poweron_services.models.call import Called, Caller
@@ -311,12 +312,15 @@ class Execution:
         return await self._with_web(workflow, order) if selection.action in WEB else order
 
     async def _check_places(self, workflow: Workflow) -> None:
-        """Refuse addresses and paths that a model invented, even if they passed when the parameters were set."""
+        """Refuse addresses and paths that a model invented, even if they passed when the parameters were set.
+
+        Parameters that people changed and approved may name others.
+        """
         selection, parameters = workflow.step.selection, workflow.step.parameters
         assert selection is not None
         assert parameters is not None
         spec = self.actions[selection.action].spec
-        if not names_places(parameters.parameters, spec):
+        if workflow.step.proposed_by is not None or not names_places(parameters.parameters, spec):
             return
         check = partial(PlaceCheck(self.content, self.configured_places).given, parameters.parameters, spec, workflow)
         async with content_time_limit():
@@ -334,6 +338,8 @@ class Execution:
         async with content_time_limit():
             find = partial(addresses_known, workflow, self.content)
             known = await retry_content(workflow.id, find)
+        if workflow.step.proposed_by is not None:
+            known |= {address for text in texts_of(parameters.parameters) for address in addresses_in(text)}
         check_addresses(selected_texts(selection), known)
         if self.web is None:
             return replace(order, known_addresses=known)

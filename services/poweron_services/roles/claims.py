@@ -20,8 +20,9 @@ class Assignment:
     end: int
     """The end of the partition when it was assigned."""
     is_ours: Callable[[], bool]
-    may_begin: Callable[[Workflow], Awaitable[bool]]
-    """Waits until all records present at the call are folded; returns False if the assignment was lost meanwhile.
+    may_begin: Callable[[Workflow], Awaitable[Workflow | None]]
+    """Waits until all records present at the call are folded; returns the workflow as it is then, or None if the
+    assignment was lost meanwhile.
 
     Before an action that must not run twice, it also waits until no request to stop the workflow is unanswered.
     """

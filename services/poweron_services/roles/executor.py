@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
+from poweron_events.fold.questions import lacks_approval
 from poweron_events.fold.state import PAUSED, Start, Workflow, with_step
 from poweron_events.step_events import MAX_TRIES, ActionCompleted, Outcome, ParametersSet
 from poweron_events.stream import WorkflowEvent
@@ -76,17 +77,22 @@ class Executor:
         return [expired(workflow)] if await assignment.wait_until(workflow.step.approval_due_ms) else []
 
     async def _begin(self, workflow: Workflow, claim: Claim, assignment: Assignment) -> Sequence[WorkflowEvent]:
-        """Run the action under a claim that was read back as accepted, which uses up its token."""
+        """Run the action under a claim that was read back as accepted, which uses up its token.
+
+        The rules are those of the moment at which it begins: a newer policy may have come since the claim.
+        """
         if workflow.is_paused:
             self.forget(workflow.id)
             return [without_result(workflow, "not_begun", "The round was paused before the action began.", PAUSED)]
-        is_valid = await assignment.may_begin(workflow) and self._claims.get(workflow.id) is claim
-        if not is_valid or self._execution.now_ms() >= workflow.step.starts[-1].due_ms:
+        current = await assignment.may_begin(workflow)
+        is_valid = current is not None and self._claims.get(workflow.id) is claim
+        if current is None or not is_valid or self._execution.now_ms() >= workflow.step.starts[-1].due_ms:
             self.forget(workflow.id)
             message = "The worker lost its claim before the action began."
             return [without_result(workflow, "not_begun", message, "claim_lost")]
+        policy = current.current.policy if current.round else None
         with self._claims.begun(claim):
-            return await self._execution.run(workflow)
+            return await self._execution.run(workflow._replace(round=workflow.current._replace(policy=policy)))
 
     async def _other_claim(self, workflow: Workflow, assignment: Assignment) -> Sequence[WorkflowEvent]:
         """Handle an action started by another process, started here before a restart, or being stopped."""
@@ -101,7 +107,8 @@ class Executor:
         held_before = start.cause.offset is not None and start.cause.offset < assignment.end
         if not await assignment.wait_until(0 if retriable and held_before else start.due_ms):
             return []
-        if retriable and workflow.phase == "started" and _tries(workflow) < MAX_TRIES:
+        may_claim = workflow.phase == "started" and not lacks_approval(workflow)  # new rules may need an approval
+        if retriable and may_claim and _tries(workflow) < MAX_TRIES:
             return await self._claim(workflow, len(workflow.step.starts) + 1, assignment.is_ours)
         if retriable:
             message = "The worker stopped before the action ended."

@@ -332,12 +332,12 @@ class Worker:
         return events
 
     def _assignment(self, partition: Partition) -> Assignment:
-        async def may_begin(workflow: Workflow) -> bool:
+        async def may_begin(workflow: Workflow) -> Workflow | None:
             assert self._follower is not None
             await partition.reach(self._follower.end(partition.number))  # the end seen now: under load, more follow
             if workflow.step.starts[-1].effect_class == "at_most_once":
                 await self._until_nothing_stops(partition, workflow)
-            return partition.ours
+            return partition.fold.workflows.get(workflow.id, workflow) if partition.ours else None
 
         async def wait_until(due_ms: int) -> bool:
             with suppress(TimeoutError):

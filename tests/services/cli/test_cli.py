@@ -38,6 +38,7 @@ COMMANDS = [
         "approve",
         "deny",
         "approvals",
+        "policy",
         "workflows",
         "history",
         "events",

@@ -41,11 +41,11 @@ def test_a_round_may_use_what_both_the_request_and_the_settings_allow(asked: Any
     assert joined == ({} if allowed is None else {"lookup": allowed})
 
 
-def test_an_action_that_the_rules_of_the_round_deny_does_not_run_even_if_it_was_approved() -> None:
+def test_an_action_that_the_new_rules_of_the_round_deny_does_not_run_even_if_it_was_approved() -> None:
     at = At()
     told = Told().tell(requested(**under_policy()), planned(), at.selected(), at.parameters(), at.approval_requested())
+    told.tell(*(at.approval_granted(f"by-{name}", actor=person(name)) for name in ("bob", "dora")))
     told.tell(new_rules(told.workflow, 2, POLICY.model_copy(update={"rules": (), "otherwise": "deny"})))
-    told.tell(at.approval_granted(actor=person("mallory")))
     assert (told.workflow.phase, told.workflow.step.approval) == ("ready", "granted")
     with pytest.raises(NotAllowed, match=r"'document\.extract' is not an action of this task, which may use none"):
         check_action("document.extract", told.workflow, CATALOG)

@@ -366,7 +366,7 @@ async def test_calls_at_the_same_time_share_what_is_left() -> None:
         At().parameters(parameters={}),
     )
     for _ in ("claimed", "run"):
-        events: Any = await executor(told.workflow, Assignment(0, lambda: True, _at_once, _at_once))
+        events: Any = await executor(told.workflow, Assignment(0, lambda: True, _unchanged, _at_once))
         told.tell(*events)
     assert events[0].notes == ("2 answers",)
     assert len(model.took) == 2
@@ -376,3 +376,7 @@ async def test_calls_at_the_same_time_share_what_is_left() -> None:
 
 async def _at_once(*_: object) -> bool:
     return True
+
+
+async def _unchanged(workflow: Workflow) -> Workflow:
+    return workflow

@@ -12,7 +12,7 @@ from poweron_events.catalog import CATALOG
 from poweron_events.content import ContentStore
 from poweron_events.errors import Refused
 from poweron_events.fold.history import render
-from poweron_events.fold.state import Used
+from poweron_events.fold.state import Used, Workflow
 from poweron_services import telemetry
 from poweron_services.actions.action import Done, Order
 from poweron_services.decider.size_limits import MAX_CALLS, fitting_calls
@@ -159,7 +159,7 @@ async def test_an_action_that_the_model_would_not_answer_fails_with_that_reason_
     executor = Executor(execution, worker="w1", concurrency=1)
     told = Told().tell(requested(), planned(), At().selected(action="test.pure"), At().parameters(parameters={}))
     for _ in ("claimed", "run"):
-        events: Any = await executor(told.workflow, Assignment(0, lambda: True, _at_once, _at_once))
+        events: Any = await executor(told.workflow, Assignment(0, lambda: True, _unchanged, _at_once))
         told.tell(*events)
     assert (events[0].success, events[0].error) == (False, "The model would not answer.")
     assert events[0].code == "answer_refused"
@@ -168,3 +168,7 @@ async def test_an_action_that_the_model_would_not_answer_fails_with_that_reason_
 
 async def _at_once(*_: object) -> bool:
     return True
+
+
+async def _unchanged(workflow: Workflow) -> Workflow:
+    return workflow

@@ -8,10 +8,12 @@ import pytest
 from doubles import Away, Counting, script
 from structlog.testing import capture_logs
 
-from builders import At, Told, cancellation, document, planned, requested
+from builders import POLICY, At, Told, cancellation, document, new_rules, planned, requested
 from poweron_events import codec
 from poweron_events.content import ContentStore
 from poweron_events.errors import Refused, Unavailable
+from poweron_events.fold.state import Workflow
+from poweron_events.policy import Policy, PolicyTerms, Rule
 from poweron_events.step_events import ActionResult
 from poweron_services.actions.action import Done, Failed, Order
 from poweron_services.actions.action import document as written
@@ -62,13 +64,18 @@ class Stand:
 
     def __init__(self, end: int = 0, *, ours: bool = True, in_time: bool = True) -> None:
         self.waited: list[int] = []
+        self.policy: PolicyTerms | None = None  # that applies when an action may begin, if another than at its claim
         self._end, self._ours, self._in_time = end, ours, in_time
 
     def __call__(self) -> Assignment:
         return Assignment(self._end, lambda: self._ours, self._may_begin, self._wait_until)
 
-    async def _may_begin(self, _: Any) -> bool:
-        return self._ours
+    async def _may_begin(self, workflow: Workflow) -> Workflow | None:
+        if not self._ours:
+            return None
+        return (
+            workflow if self.policy is None else workflow._replace(round=workflow.current._replace(policy=self.policy))
+        )
 
     async def _wait_until(self, due_ms: int) -> bool:
         self.waited.append(due_ms)
@@ -393,3 +400,32 @@ async def test_a_result_too_large_for_its_event_is_cut_and_says_so() -> None:
     assert completed.notes[0] == f"{301 - len(completed.documents)} more documents are named in 'documents.json' only."
     assert (await content.get(told.id, completed.documents[-1].content)).count(b"documentId") == 300
     assert told.workflow.phase == "refine"
+
+
+# --- policies
+
+
+def terms(number: int, *rules: Rule) -> PolicyTerms:
+    return Policy(apply=("admins",), groups={}, rules=rules, otherwise="allow").terms(number, "ab" * 32)
+
+
+async def test_an_action_begins_under_the_rules_of_that_moment_not_of_its_claim() -> None:
+    action = Counting("test.pure")
+    one, told, stand = executor(action), ready(), Stand()
+    told.tell(*await one(told.workflow, stand()))
+    stand.policy = terms(2, Rule(actions=("test",), decision="deny"))
+    (completed, *_) = await one(told.workflow, stand())
+    assert (completed.outcome, completed.code, action.runs) == ("denied", "action_not_allowed", [])
+
+
+async def test_what_new_rules_want_approved_is_not_tried_again_unapproved() -> None:
+    """No one can be asked about an action that may have run: the step ends, and the loop goes on."""
+    action = Counting("test.pure")
+    one, told = executor(action), ready()
+    told.tell(*await one(told.workflow, Stand()()))
+    told.tell(new_rules(told.workflow, 1, POLICY.model_copy(update={"rules": ()})))
+    assert told.verdicts[-1] == "accepted"
+    approve = terms(2, Rule(actions=("test",), decision="approve"))
+    told.workflow = told.workflow._replace(round=told.workflow.current._replace(policy=approve))
+    (completed,) = await executor(Counting("test.pure"))(told.workflow, Stand(end=99)())
+    assert (completed.outcome, completed.code) == ("crashed", "worker_stopped")

@@ -12,8 +12,8 @@ import pytest
 import structlog
 from aiokafka.conn import create_conn
 from aiokafka.errors import KafkaConnectionError
-from servers import Pair
 
+from poweron_events.log.kafka_settings import KafkaSettings
 from poweron_services import telemetry
 from poweron_services.telemetry import logs
 from poweron_services.telemetry.logs import A_SECOND, MESSAGES, Thinned
@@ -139,14 +139,13 @@ async def test_a_task_that_nobody_waits_for_is_logged_with_a_code(
 
 
 async def test_a_connection_that_a_cancelled_client_leaves_open_is_no_error(
-    pair: Pair, capsys: pytest.CaptureFixture[str]
+    kafka: KafkaSettings, capsys: pytest.CaptureFixture[str]
 ) -> None:
     telemetry.configure("info")
-    host, _, port = pair.kafka.rpartition(":")
+    host, _, port = kafka.bootstrap.rpartition(":")
     connection = await create_conn(host, int(port))
-    del connection
     with pytest.warns(ResourceWarning):
-        gc.collect()
+        del connection
     (line,) = map(json.loads, capsys.readouterr().err.splitlines())
     assert (line["event"], line["level"]) == ("connection_lost", "info")
 

@@ -38,9 +38,8 @@ FreeText = Annotated[str, Field(json_schema_extra={"freeText": True})]
 ActionName = Annotated[str, Field(pattern=r"^[a-z][A-Za-z0-9_-]*\.[A-Za-z][A-Za-z0-9_-]*$", max_length=100)]
 """`method.name`, an open set on the wire: actions may come from outside this package."""
 
-ActionPattern = Annotated[
-    str, Field(max_length=100, pattern=r"^(\*|[A-Za-z][A-Za-z0-9_-]*(\.(\*|[A-Za-z][A-Za-z0-9_-]*))?)$")
-]
+ACTION_PATTERN: Final = r"^(\*|[A-Za-z][A-Za-z0-9_-]*(\.(\*|[A-Za-z][A-Za-z0-9_-]*))?)$"
+ActionPattern = Annotated[str, Field(max_length=100, pattern=ACTION_PATTERN)]
 """`method.name`, `method.*` or `method`, and `*` for every action."""
 
 

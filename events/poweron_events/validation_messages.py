@@ -6,6 +6,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from poweron_events.event import ACTION_PATTERN
 from poweron_events.policy import PATTERNS_IN_WORDS
 
 MAX_REASON = 2_000  # characters
@@ -14,18 +15,31 @@ MAX_PROBLEMS = 5  # reported for one error
 Said = Callable[[Mapping[str, Any]], str]
 """Says what is wrong with a field, given the field's limits."""
 
+_WORDS_OF_PATTERNS: Final[Mapping[str, str]] = {
+    **PATTERNS_IN_WORDS,
+    ACTION_PATTERN: "must be an action (`web.search`), a method (`web` or `web.*`) or `*` for every action",
+    r"\S": "must not consist of spaces alone",
+}
 
-def explain(error: ValidationError | RecursionError) -> str:
+
+def problem_in_words(problem: ErrorDetails) -> str:
+    """Describe one problem of a validation error, and where it is."""
+    place = problem["loc"]
+    return worded(place, problem["type"], problem.get("ctx", {})) or f"{named(place)}: {problem['msg']}"
+
+
+def explain(error: ValidationError | RecursionError, describe: Callable[[ErrorDetails], str] = problem_in_words) -> str:
     """Describe a validation error in one sentence that a sender can act on."""
     if isinstance(error, RecursionError):
         return "the data is nested too deeply"
-    problems = error.errors(include_url=False, include_input=False)[:MAX_PROBLEMS]
-    return "; ".join(map(_problem, problems))[:MAX_REASON]
+    problems = _without_consequences(error.errors(include_url=False, include_input=False))[:MAX_PROBLEMS]
+    return "; ".join(map(describe, problems))[:MAX_REASON]
 
 
-def _problem(problem: ErrorDetails) -> str:
-    place = problem["loc"]
-    return worded(place, problem["type"], problem.get("ctx", {})) or f"{named(place)}: {problem['msg']}"
+def _without_consequences(problems: Sequence[ErrorDetails]) -> list[ErrorDetails]:
+    """Leave out that a list is too short if entries of it are wrong: pydantic does not count those."""
+    wrong = {problem["loc"][:length] for problem in problems for length in range(len(problem["loc"]))}
+    return [problem for problem in problems if problem["type"] != "too_short" or problem["loc"] not in wrong]
 
 
 def named(place: Sequence[int | str]) -> str:
@@ -58,7 +72,7 @@ def _says(words: str) -> Said:
 
 _PLAINLY: Final[Mapping[str, Said]] = {
     "missing": _says("is missing"),
-    "string_pattern_mismatch": lambda limits: PATTERNS_IN_WORDS.get(limits["pattern"], ""),
+    "string_pattern_mismatch": lambda limits: _WORDS_OF_PATTERNS.get(limits["pattern"], ""),
     "extra_forbidden": _says("is not a known field"),
     "string_unicode": _says("must be a text in UTF-8, which some of its bytes are not"),
     "string_type": _says("must be a text"),

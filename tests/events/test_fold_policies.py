@@ -117,6 +117,12 @@ def test_an_approval_that_waits_too_long_goes_to_further_groups_once() -> None:
     assert told.workflow.step.approval == "granted"
 
 
+def test_an_expiry_has_no_actor_and_counts_when_it_is_written_since_the_fold_has_no_clock() -> None:
+    told = asked()
+    assert verdict(told, At().approval_denied()) == "accepted"
+    assert told.workflow.step.approval == "denied"
+
+
 @pytest.mark.req("E-08")
 def test_changed_parameters_are_approved_by_others_than_their_proposer() -> None:
     told = asked().tell(granted("bob"))

@@ -163,7 +163,7 @@ REFUSED = {
     "no data": ({"data": None}, "data must be an object"),
     "data that is no object": ({"data": [1]}, "data must be an object"),
     "no prompt": ({"data": {}}, "prompt is missing"),
-    "an empty prompt": ({"data": {"prompt": "  "}}, "prompt: String should match pattern"),
+    "an empty prompt": ({"data": {"prompt": "  "}}, "prompt must not consist of spaces alone"),
     "a long prompt": ({"data": {"prompt": "x" * 20_001}}, "prompt must have at most 20000"),
     "a field that we do not know": ({"data": {"prompt": "?", "mood": 1}}, "mood is not a known field"),
     "a Python name": ({"data": {"prompt": "?", "max_steps": 3}}, "max_steps is not a known field"),

@@ -1,11 +1,11 @@
 """`poweron policy`: show, check and apply the policy that says which actions are allowed and who approves them."""
 
+import json
 import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-import orjson
 import typer
 from pydantic import ValidationError
 from rich.table import Table
@@ -14,7 +14,6 @@ from rich.text import Text
 from poweron_events.catalog import CATALOG, meaningless
 from poweron_events.fold.policy_chain import policy_sha256
 from poweron_events.policy import Group, GroupName, Policy, Rule
-from poweron_events.validation_messages import explain
 from poweron_projections import reader
 from poweron_projections.entries import PolicyEntry
 from poweron_projections.workflow_filter import matching
@@ -30,7 +29,7 @@ from poweron_services.client.connect import Connections
 from poweron_services.client.follow import Callbacks
 from poweron_services.client.policy_request import APPLIES_ALREADY, PolicyOutcome, apply_policy
 from poweron_services.client.verbs import MAX_WORKFLOWS, Instruction
-from poweron_services.decider.policy_check import problems
+from poweron_services.decider.policy_check import form_problems, problems
 from poweron_services.settings.config import Settings
 from poweron_services.standalone import local_identity, open_connections
 
@@ -189,14 +188,32 @@ def read_policy(file: Path) -> Policy:
     if len(data) > MAX_FILE:
         stop(f"{file} takes {len(data):,} bytes; a policy may take {MAX_FILE:,}.", FAILED)
     try:
-        read = _as_text(tomllib.loads(data.decode()) if file.suffix == ".toml" else orjson.loads(data))
-        return Policy.model_validate_json(orjson.dumps(read), strict=True)
+        return Policy.model_validate_json(json.dumps(_as_text(_parse(file, data)), default=str), strict=True)
+    except (ValidationError, RecursionError) as error:
+        stop(f"{file} is not a policy: {form_problems(error)}.", FAILED)
+
+
+def _parse(file: Path, data: bytes) -> Any:
+    """Parse TOML or JSON; ends with a sentence if it is neither, or if a name occurs twice at one place."""
+    is_toml = file.suffix.lower() == ".toml"
+    try:
+        text = data.decode("utf-8-sig")
+        return tomllib.loads(text) if is_toml else json.loads(text, object_pairs_hook=_without_repetition)
     except UnicodeDecodeError:
         stop(f"{file} is not UTF-8.", FAILED)
-    except (tomllib.TOMLDecodeError, orjson.JSONDecodeError) as error:
-        stop(f"{file} is not {'TOML' if file.suffix == '.toml' else 'JSON'}: {error}.", FAILED)
-    except (ValidationError, RecursionError) as error:
-        stop(f"{file} is not a policy: {explain(error)}.", FAILED)
+    except ValueError as error:
+        hint = "" if is_toml or file.suffix.lower() == ".json" else " The name of a TOML file ends in .toml."
+        stop(f"{file} is not valid {'TOML' if is_toml else 'JSON'}: {str(error).removesuffix('.')}.{hint}", FAILED)
+
+
+def _without_repetition(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the object; a name that is given twice would silently replace what was given first."""
+    result = dict[str, Any]()
+    for name, value in pairs:
+        if name in result:
+            raise ValueError(f"{name!r} is given twice")
+        result[name] = value
+    return result
 
 
 def _as_text(read: Any) -> Any:

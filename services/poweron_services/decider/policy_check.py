@@ -1,70 +1,137 @@
-"""What is wrong with a policy of the right form: unknown groups, rules that never apply, no way to replace it."""
+"""What is wrong with a policy: its form, unknown groups, rules that never apply, no one who could replace it."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
 from poweron_events.codec import dumps
-from poweron_events.policy import MAX_POLICY, Group, GroupName, Policy, Rule, milliseconds, same_id
+from poweron_events.event import Model
+from poweron_events.policy import (
+    MAX_POLICY,
+    Escalation,
+    Grants,
+    Group,
+    GroupName,
+    Policy,
+    Rule,
+    WorkflowLimits,
+    milliseconds,
+    same_id,
+)
+from poweron_events.validation_messages import explain, problem_in_words, worded
 from poweron_services.decider.approval import is_within
 
 _ONLY_FOR_APPROVALS: Final = ("approvers", "from_", "not_requester", "expires", "escalate")
+_DONE: Final = {"allow": "allows", "deny": "denies"}
 
 
 def problems(policy: Policy) -> Iterator[str]:
     """Yield a sentence for each problem; a policy with any of them is not applied."""
     for name, group in policy.groups.items():
         yield from _of_group(name, group)
-    yield from _unknown(policy, "apply", policy.apply)
-    if policy.limits.grants:
-        yield from _unknown(policy, "limits.grants.from", policy.limits.grants.from_)
-        yield from _without_people(policy, "limits.grants.from", policy.limits.grants.from_)
+    yield from _of_apply(policy)
+    yield from _of_grants(policy)
     for number, rule in enumerate(policy.rules, start=1):
         yield from _of_rule(policy, number, rule)
         yield from _never_applies(policy.rules[: number - 1], number, rule)
-    if not _people(policy, policy.apply):
-        yield (
-            "No one could apply the next policy: the groups in `apply` list no actor that counts without verification, "
-            "and no door verifies actors yet."
-        )
     size = len(dumps(policy.model_dump(mode="json", by_alias=True)))
     if size > MAX_POLICY:
-        yield f"The policy takes {size:,} bytes as JSON; rounds carry its rules, so it may take {MAX_POLICY:,}."
+        yield (
+            f"The policy takes {size:,} bytes as JSON; it may take {MAX_POLICY:,}, because each round carries its "
+            "rules, so list fewer members or rules."
+        )
 
 
 def _of_group(name: GroupName, group: Group) -> Iterator[str]:
     if not group.members and not group.roles:
-        yield f"Group {name!r} has neither members nor roles."
+        yield f"Group {name!r} has neither members nor roles; list at least one."
     for place, member in enumerate(group.members):
         if any(same_id(member, other) for other in group.members[:place]):
-            yield f"Group {name!r} lists {member!r} twice."
+            yield f"Group {name!r} lists {member!r} twice, since case and extra spaces do not count; remove one."
+
+
+def _of_apply(policy: Policy) -> Iterator[str]:
+    unknown = list(_unknown(policy, "`apply`", policy.apply))
+    yield from unknown
+    if not unknown and not _people(policy, policy.apply):
+        yield (
+            "No one could apply the next policy: no group in `apply` has a member who counts without verification, "
+            "and no door verifies actors yet; list members in a group without `verified`."
+        )
+
+
+def _of_grants(policy: Policy) -> Iterator[str]:
+    grants = policy.limits.grants
+    if grants is None or not grants.from_:
+        return
+    unknown = list(_unknown(policy, "`limits.grants.from`", grants.from_))
+    yield from unknown
+    if not unknown and not _people(policy, grants.from_):
+        yield (
+            "No one could grant a larger budget: no group in `limits.grants.from` has a member who counts without "
+            "verification; list members in a group without `verified`."
+        )
 
 
 def _of_rule(policy: Policy, number: int, rule: Rule) -> Iterator[str]:
     if rule.decision != "approve":
-        for field in _ONLY_FOR_APPROVALS:
-            if field in rule.model_fields_set and getattr(rule, field) != Rule.model_fields[field].default:
-                alias = Rule.model_fields[field].alias or field
-                yield f"Rule {number} does not ask for approvals ({rule.decision}), so `{alias}` means nothing in it."
+        yield from _means_nothing(number, rule, _DONE[rule.decision])
         return
-    yield from _unknown(policy, f"rule {number}: from", rule.from_)
+    unknown = list(_unknown(policy, f"Rule {number}: `from`", rule.from_))
+    yield from unknown
     people = _people(policy, rule.from_)
-    if rule.from_ and people < rule.approvers:
-        yield f"Rule {number} needs {rule.approvers} approvers, but its groups have {people} that count."
-    if (escalate := rule.escalate) is None:
-        return
-    yield from _unknown(policy, f"rule {number}: escalate.to", escalate.to)
-    yield from _without_people(policy, f"rule {number}: escalate.to", escalate.to)
+    if rule.from_ and not unknown and people < rule.approvers:
+        needs = "1 approval" if rule.approvers == 1 else f"{rule.approvers} approvals"
+        count = {0: "no member counts", 1: "only 1 member counts"}.get(people, f"only {people} members count")
+        yield (
+            f"Rule {number} needs {needs}, but of the groups in `from` {count} without verification; list more, or "
+            "require fewer in `approvers`."
+        )
+    if rule.escalate is not None:
+        yield from _of_escalation(policy, number, rule, rule.escalate)
+
+
+def _of_escalation(policy: Policy, number: int, rule: Rule, escalate: Escalation) -> Iterator[str]:
+    unknown = list(_unknown(policy, f"Rule {number}: `escalate.to`", escalate.to))
+    yield from unknown
+    if not unknown and not _people(policy, escalate.to):
+        yield (
+            f"Rule {number} would escalate to no one: no group in `escalate.to` has a member who counts without "
+            "verification; list members in a group without `verified`."
+        )
     if not rule.from_:
-        yield f"Rule {number} lets anyone approve, so it has no one to escalate to."
+        yield (
+            f"Rule {number} lets anyone approve, so it has no one to escalate to; name groups in `from`, or remove "
+            "`escalate`."
+        )
     if rule.expires and milliseconds(rule.expires) <= milliseconds(escalate.after):
-        yield f"Rule {number} escalates after {escalate.after}, but its approvals expire after {rule.expires}."
+        yield (
+            f"Rule {number} escalates after {escalate.after}, but its approvals expire after {rule.expires}; "
+            "lengthen `expires`, or shorten `escalate.after`."
+        )
+
+
+def _means_nothing(number: int, rule: Rule, decides: str) -> Iterator[str]:
+    """Yield a sentence for each field that only a rule which asks for approvals can have."""
+    for field in _ONLY_FOR_APPROVALS:
+        if getattr(rule, field) != Rule.model_fields[field].default:
+            alias = Rule.model_fields[field].alias or field
+            yield (
+                f"Rule {number} {decides} its actions without approvals, so `{alias}` means nothing in it; remove it, "
+                "or decide 'approve'."
+            )
 
 
 def _never_applies(earlier: Sequence[Rule], number: int, rule: Rule) -> Iterator[str]:
     for before, other in enumerate(earlier, start=1):
         covers_types = not other.task_types or (rule.task_types and {*rule.task_types} <= {*other.task_types})
         if covers_types and all(is_within(pattern, other.actions) for pattern in rule.actions):
-            yield f"Rule {number} can never apply: rule {before} comes first and matches all its actions."
+            yield (
+                f"Rule {number} can never apply: rule {before} comes first and matches all its actions; move it "
+                f"before rule {before}, or remove it."
+            )
             return
 
 
@@ -72,19 +139,118 @@ def _unknown(policy: Policy, place: str, names: Collection[GroupName]) -> Iterat
     for name in names:
         if name not in policy.groups:
             known = ", ".join(sorted(policy.groups)) or "none"
-            yield f"{place}: there is no group {name!r}; there are {known}."
-
-
-def _without_people(policy: Policy, place: str, names: Collection[GroupName]) -> Iterator[str]:
-    if names and all(name in policy.groups for name in names) and not _people(policy, names):
-        yield f"{place}: the groups list no actor that counts without verification, and no door verifies actors yet."
+            yield f"{place} names the group {name!r}, which `groups` does not define; it defines {known}."
 
 
 def _people(policy: Policy, names: Collection[GroupName]) -> int:
     """Count the different actors that are members without verification."""
-    found = list[str]()
+    people = list[str]()
     for name in names:
         group = policy.groups.get(name, Group())
         members = () if group.verified else group.members
-        found += [member for member in members if not any(same_id(member, other) for other in found)]
-    return len(found)
+        people += [member for member in members if not any(same_id(member, other) for other in people)]
+    return len(people)
+
+
+Place = tuple[int | str, ...]
+"""Where in a policy something is, as pydantic counts: from 0."""
+
+_REQUIRED: Final[Mapping[str, str]] = {
+    "apply": "name the groups that may apply the next policy",
+    "groups": "list the members of each group that the policy names",
+    "actions": 'list patterns of actions, such as ["web.*"]',
+    "decision": "write 'allow', 'deny' or 'approve'",
+    "after": 'write a duration, such as "4h"',
+    "to": "name the groups that may answer, too",
+}
+_EXAMPLES: Final[Mapping[str, str]] = {
+    "apply": ', such as ["owners"]',
+    "from": ', such as ["risk"]',
+    "to": ', such as ["heads"]',
+    "actions": ', such as ["web.*"]',
+    "taskTypes": ', such as ["report"]',
+    "members": ', such as ["ada"]',
+    "roles": ', such as ["auditor"]',
+    "rules": ": in TOML, begin each rule with `[[rules]]`",
+    "expires": ' such as "7d"',
+    "after": ' such as "4h"',
+}
+_WRONG_KINDS: Final = {"string_type", "tuple_type", "list_type"}
+
+
+def form_problems(error: ValidationError | RecursionError) -> str:
+    """Describe what is wrong with the form of a policy in one sentence that its author can act on."""
+    return explain(error, _form_problem)
+
+
+def _form_problem(problem: ErrorDetails) -> str:
+    place, kind = problem["loc"], problem["type"]
+    field = str(place[-1]) if place else ""
+    words = _of_kind(kind, place, field) or _OF_FIELDS.get(field)
+    if words is not None:
+        return f"{_in_words(place)} {words}"
+    words = worded((_in_words(place),), kind, problem.get("ctx", {})) or problem_in_words(problem)
+    return words + (_EXAMPLES.get(field, "") if kind in _WRONG_KINDS else "")
+
+
+_OF_FIELDS: Final[Mapping[str, str]] = {
+    "[key]": "must be lower-case letters, digits, `-` and `_`, beginning with a letter",
+    "costUsd": 'must be an amount from 0 to 9999.999999999 US dollars, such as "0.50"',
+}
+"""What these must be, regardless of what is wrong with them."""
+
+
+def _of_kind(kind: str, place: Place, field: str) -> str | None:
+    match kind:
+        case "json_invalid":
+            return "is nested too deeply, or a text in it is not Unicode"
+        case "missing":
+            return f"is missing: {_REQUIRED[field]}"
+        case "extra_forbidden":
+            return f"is not a known field: there are {_fields(place[:-1])}"
+        case "model_type" | "dict_type":
+            fields = _fields(place)
+            return "must be a table (in JSON, an object)" + (f" with {fields}" if fields else "")
+        case _:
+            return None
+
+
+def _in_words(place: Place) -> str:
+    """Return where something is, as `problems` counts: from 1."""
+    match place:
+        case ():
+            return "the policy"
+        case ("groups", str(name), "[key]"):
+            return f"the name of group {name!r}"
+        case ("groups", str(name), *rest):
+            return " of ".join([*_inner(rest), f"group {name!r}"])
+        case ("rules", int(index), *rest):
+            return " of ".join([*_inner(rest), f"rule {index + 1}"])
+        case _:
+            return " of ".join(_inner(place))
+
+
+def _inner(rest: Sequence[int | str]) -> Iterator[str]:
+    yield from (f"entry {part + 1}" for part in rest if isinstance(part, int))
+    fields = [part for part in rest if isinstance(part, str)]
+    if fields:
+        yield f"`{'.'.join(fields)}`"
+
+
+def _fields(place: Place) -> str:
+    """Return the names of the fields that there may be at this place."""
+    model: type[Model] | None = None
+    match place:
+        case ():
+            model = Policy
+        case ("groups", str()):
+            model = Group
+        case ("rules", int()):
+            model = Rule
+        case ("rules", int(), "escalate"):
+            model = Escalation
+        case ("limits",):
+            model = WorkflowLimits
+        case ("limits", "grants"):
+            model = Grants
+    return ", ".join(field.alias or name for name, field in model.model_fields.items()) if model else ""

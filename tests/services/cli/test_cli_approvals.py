@@ -1,16 +1,23 @@
 """What the command line shows of an action that waits for a person, without any server."""
 
 import io
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 from rich.console import Console
+from typer.testing import CliRunner
 
 from builders import Told, document
+from poweron_events.policy import AnswerTerms, Group
+from poweron_projections import reader
 from poweron_projections.entries import ApprovalEntry, DocumentEntry, WorkflowSummary
-from poweron_services.cli import query_commands
+from poweron_services.cli import approval_commands, query_commands
 from poweron_services.cli.approval_commands import shown
+from poweron_services.cli.main import app
 from poweron_services.cli.query_commands import print_workflow
+from poweron_services.settings.config import Settings
 
 HOSTILE = "a\x1b[2J\x9b\u202egnp.exe"
 HARMLESS = r"a\x1b[2J\x9b\u202egnp.exe"
@@ -45,6 +52,43 @@ def test_what_is_decided_about_is_shown_with_what_was_asked_for_and_how_long_it_
         '    "query": "roof"',
         "  }",
     ]
+
+
+class Waiting:
+    """Rows in which others' approvals wait for longer than ada's."""
+
+    settings = Settings(actor="ada", _env_file=None)
+    pool = None
+
+    def __init__(self, others: int) -> None:
+        theirs = AnswerTerms(groups={"risk": Group(members=("bob",))})
+        hers = AnswerTerms(groups={"risk": Group(members=("Ada",))}, escalated=True)
+        self.entries = [*[asked(terms=theirs)] * others, *[asked(terms=hers, action="web.crawl")] * 3]
+
+    @asynccontextmanager
+    async def opened(self, *_: object) -> AsyncGenerator["Waiting", None]:
+        yield self
+
+    async def approvals(self, _: object, *, limit: int) -> list[ApprovalEntry]:
+        return self.entries[:limit]
+
+
+async def nothing(*_: object, **__: object) -> list[object]:
+    return []
+
+
+@pytest.mark.parametrize("choice", ["--mine", "--overdue"])
+def test_what_waits_for_you_is_shown_even_if_more_waits_for_others(
+    choice: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = Waiting(others=60)
+    monkeypatch.setattr(approval_commands, "open_connections", rows.opened)
+    monkeypatch.setattr(approval_commands, "bring_rows_on", nothing)
+    monkeypatch.setattr(reader, "approvals", rows.approvals)
+    monkeypatch.setattr(reader, "budget_questions", nothing)
+    monkeypatch.setattr(reader, "documents", nothing)
+    shown_lines = CliRunner().invoke(app, ["approvals", choice, "--limit", "2"]).stdout.splitlines()
+    assert [line for line in shown_lines if line.startswith("Workflow ")] == [f"Workflow {WORKFLOW}: web.crawl"] * 2
 
 
 def entry(name: str, label: str) -> DocumentEntry:

@@ -7,12 +7,13 @@ from doubles import Counting, World, script
 from intake_world import Rows, committed, events, request, running
 from pydantic import ValidationError
 
-from builders import At, Told, planned, requested
+from builders import POLICY, At, Told, new_rules, person, planned, requested, under_policy
+from poweron_events.catalog import CATALOG
 from poweron_events.log.memory import MemoryLog
 from poweron_events.request import WorkflowRequested, workflow_id
 from poweron_events.step_events import ActionCompleted
 from poweron_services.decider.approval import EVERYTHING, ActionLists
-from poweron_services.decider.validation import NotAllowed
+from poweron_services.decider.validation import NotAllowed, check_action
 from poweron_services.settings.config import Settings
 
 pytestmark = [pytest.mark.req("X-01")]
@@ -38,6 +39,16 @@ def test_a_round_may_use_what_both_the_request_and_the_settings_allow(asked: Any
     lists = EVERYTHING if set_ is None else ActionLists({"lookup": set_})
     joined = lists.joined_allowed({} if asked is None else {"lookup": asked})
     assert joined == ({} if allowed is None else {"lookup": allowed})
+
+
+def test_an_action_that_the_new_rules_of_the_round_deny_does_not_run_even_if_it_was_approved() -> None:
+    at = At()
+    told = Told().tell(requested(**under_policy()), planned(), at.selected(), at.parameters(), at.approval_requested())
+    told.tell(*(at.approval_granted(f"by-{name}", actor=person(name)) for name in ("bob", "dora")))
+    told.tell(new_rules(told.workflow, 2, POLICY.model_copy(update={"rules": (), "otherwise": "deny"})))
+    assert (told.workflow.phase, told.workflow.step.approval) == ("ready", "granted")
+    with pytest.raises(NotAllowed, match=r"'document\.extract' is not an action of this task, which may use none"):
+        check_action("document.extract", told.workflow, CATALOG)
 
 
 def test_what_either_denies_is_denied() -> None:

@@ -31,7 +31,7 @@ pytestmark = [pytest.mark.system]
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 ESTIMATE = EXAMPLES / "estimate.pdf"
 TOTAL = "1,980.84"
-EVENT = {"seq", "type", "verdict", "partition", "offset", "time", "id", "causationid", "data"}
+EVENT = {"seq", "type", "verdict", "partition", "offset", "time", "id", "source", "causationid", "data"}
 ENTRY = {"seq", "round", "task", "attempt", "step", "kind", "action", "status", "success", "message", "summary"} | {
     *(
         "prompt",

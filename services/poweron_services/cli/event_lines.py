@@ -13,6 +13,7 @@ from poweron_events.event import NANO, RECORDED
 from poweron_events.fold.costs import model_calls
 from poweron_events.fold.questions import approval_terms
 from poweron_events.fold.state import Workflow
+from poweron_events.instance_events import InstanceEnded, InstanceStarted
 from poweron_events.request import (
     CancellationRequested,
     DocumentErased,
@@ -140,6 +141,10 @@ def _lines(event: WorkflowEvent, workflow: Workflow) -> Iterator[Line]:  # noqa:
             yield _of_round(event)
         case PolicyApplied():
             yield "policy", f"number {event.number} {_by_actor(event)}"
+        case InstanceStarted():
+            yield "process", f"{event.instance} started with release {event.release}"
+        case InstanceEnded():
+            yield "process", f"{event.instance} ended"
         case DocumentErased():
             yield "erased", f"{counted(len(event.documents), 'document')}: {event.reason}"
         case CallReserved():

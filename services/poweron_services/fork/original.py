@@ -11,6 +11,7 @@ from poweron_events.event import RECORDED
 from poweron_events.fold.evolve import WITHOUT_TURN
 from poweron_events.fold.partial import expected
 from poweron_events.fold.state import Opening, Place, Round, Workflow
+from poweron_events.instance_events import InstanceEnded, InstanceStarted
 from poweron_events.request import (
     CancellationRequested,
     DocumentErased,
@@ -219,6 +220,8 @@ def _results(events: Sequence[AcceptedEvent]) -> list[Result]:
                 | RoundResumed()
                 | RulesChanged()
                 | PolicyApplied()
+                | InstanceStarted()
+                | InstanceEnded()
                 | RequestRefused()
                 | DocumentErased()
                 | CallReserved()

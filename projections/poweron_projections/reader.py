@@ -60,13 +60,14 @@ SELECT workflows.*, first.prompt, latest.mode, latest.max_steps, latest.message,
          FROM rounds
         WHERE rounds.workflow_id = workflows.workflow_id
   ) used ON TRUE
+ WHERE workflows.status <> 'no_workflow'
 """
 _NEWEST: Final = f"{_WORKFLOWS} ORDER BY workflows.opened_ms DESC, workflows.workflow_id DESC LIMIT $1"
 _OLDER: Final = f"""{_WORKFLOWS}
- WHERE (workflows.opened_ms, workflows.workflow_id) < ($2, $3::uuid)
+   AND (workflows.opened_ms, workflows.workflow_id) < ($2, $3::uuid)
  ORDER BY workflows.opened_ms DESC, workflows.workflow_id DESC LIMIT $1
 """
-_ONE: Final = f"{_WORKFLOWS} WHERE workflows.workflow_id = $1::uuid"
+_ONE: Final = f"{_WORKFLOWS} AND workflows.workflow_id = $1::uuid"
 _ROUNDS: Final = "SELECT * FROM rounds WHERE workflow_id = $1::uuid ORDER BY round"
 _TASKS: Final = "SELECT * FROM tasks WHERE workflow_id = $1::uuid ORDER BY round, task"
 _STEPS: Final = "SELECT * FROM steps WHERE workflow_id = $1::uuid ORDER BY round, task, attempt, step"
@@ -447,7 +448,7 @@ SELECT workflow_id::text, seq, compressed FROM records
 _HAS_ROWS: Final = "SELECT to_regclass('workflows') IS NOT NULL"
 _RECENT: Final = """
 SELECT recent.workflow_id::text, found.name
-  FROM (SELECT workflow_id FROM workflows ORDER BY opened_ms DESC NULLS LAST LIMIT 20) AS recent
+  FROM (SELECT workflow_id FROM workflows WHERE round > 0 ORDER BY opened_ms DESC NULLS LAST LIMIT 20) AS recent
  CROSS JOIN LATERAL (
            (SELECT content AS name FROM documents WHERE documents.workflow_id = recent.workflow_id LIMIT 1)
            UNION ALL

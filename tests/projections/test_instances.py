@@ -8,10 +8,11 @@ from builders import INSTANCE, Process, Told, instance_ended, instance_started, 
 from poweron_events import topics
 from poweron_events.log import Record
 from poweron_events.log.memory import MemoryLog
-from poweron_projections import reader
-from poweron_projections.connection import Pool
+from poweron_projections import bi, reader
+from poweron_projections.connection import Pool, acquire, schema_of
 from poweron_projections.rebuild import rebuild
 from poweron_projections.verify import catch_up, verify
+from poweron_projections.workflow_filter import matching
 
 EVENTS = topics.EVENTS.name
 
@@ -79,6 +80,23 @@ async def test_the_processes_of_a_time_are_those_that_had_started_and_not_ended(
     assert await names(1_000) == ["host-1-a"]
     assert await names(2_000) == ["host-1-a", "host-2-b"]
     assert await names(3_000) == ["host-2-b"]
+
+
+async def test_processes_and_policies_are_no_workflows(log: MemoryLog, pool: Pool) -> None:
+    told = Process().tell(instance_started())
+    put(log, told, 1_000)
+    put(log, two_policies(), 10, 20)
+    await catch_up(log, pool)
+    put(log, told.tell(instance_ended()), 2_000)
+    await catch_up(log, pool)
+    assert await reader.workflows(pool) == []
+    assert await reader.workflow(pool, told.id) is None
+    assert (await matching(pool, [], limit=10)).count == 0
+    async with acquire(pool) as connection:
+        assert await connection.fetchval("SELECT count(*) FROM workflow_overview") == 0
+        schema = bi.schema_beside(await schema_of(connection))
+        assert await connection.fetchval(f"SELECT count(*) FROM {schema}.workflows") == 0
+    assert (await verify(log, pool)).differences == []
 
 
 @pytest.mark.parametrize(("time_ms", "number"), [(9, None), (10, 1), (19, 1), (20, 2)])

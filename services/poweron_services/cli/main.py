@@ -31,6 +31,7 @@ COMMANDS: Final = {
     "deny": _Command("approval_commands", "Deny the pending action, or a larger budget."),
     "approvals": _Command("approval_commands", "Show pending approvals."),
     "policy": _Command("policy_commands", "Show, check and apply the policy: what is allowed, and who approves it."),
+    "permissions": _Command("permissions_command", "Show what was allowed when, and which processes could do it."),
     "workflows": _Command("query_commands", "List workflows, newest first."),
     "history": _Command("query_commands", "Show a workflow's history, newest first."),
     "events": _Command("query_commands", "Show every event of a workflow, oldest first."),

@@ -30,7 +30,7 @@ COMMANDS: Final = {
     "approve": _Command("approval_commands", "Approve the pending action, or grant a larger budget."),
     "deny": _Command("approval_commands", "Deny the pending action, or a larger budget."),
     "approvals": _Command("approval_commands", "Show pending approvals."),
-    "policy": _Command("policy_commands", "Show, check and apply the policy: what is allowed, and who approves it."),
+    "policy": _Command("policy_commands", "Show, check and apply the policy: what is allowed, and by whom."),
     "permissions": _Command("permissions_command", "Show what was allowed when, and which processes could do it."),
     "workflows": _Command("query_commands", "List workflows, newest first."),
     "history": _Command("query_commands", "Show a workflow's history, newest first."),

@@ -1,6 +1,6 @@
 """`poweron permissions`: what was allowed at a time, by which policy and settings, and which processes could do it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final
 
@@ -108,8 +108,8 @@ def _as_json(
 
 
 def _shown(time_ms: int, policy: PolicyEntry | None, found: Sequence[Permission], actor: str | None) -> Text:
-    when = "now" if time_ms == LATEST else f"at {utc(reader.time(time_ms))} (UTC)"
-    title = f"Permissions {when}, for rounds that are opened then"
+    when = f"at {utc(reader.time(time_ms))} (UTC), for rounds that were opened then"
+    title = f"Permissions {'now, for rounds that are opened now' if time_ms == LATEST else when}"
     lines = [_of_policy(policy), *(line for each in found for line in _lines(policy, each, actor))]
     if not found:
         lines.append("No process of that time offered such an action; name one in full to see what the policy says.")
@@ -172,7 +172,7 @@ def _process(entry: InstanceEntry) -> Text:
         f"  started:   {utc(entry.started)} (UTC)",
         f"  ended:     {f'{utc(entry.ended)} (UTC)' if entry.ended else 'no end is recorded: it runs, or was killed'}",
         *_block("settings", (f"{name}={value}" for name, value in record.settings.items())),
-        *_block("models", (f"{stage}: {', '.join(names)}" for stage, names in record.models.items())),
+        *_block("models", _models(record.models)),
         *_block("prices", (f"{price.model}: {price.prompt}, {price.answer}" for price in record.prices)),
         *_block("allowed", (f"{kind}: {', '.join(names) or 'nothing'}" for kind, names in record.allowed.items())),
         *_block("denied", record.denied),
@@ -185,6 +185,14 @@ def _process(entry: InstanceEntry) -> Text:
 def _block(name: str, values: Iterator[str] | Sequence[str]) -> Iterator[str]:
     shown = [one_line(value) for value in values]
     yield from (f"  {f'{name}:' if number == 0 else '':<10} {value}" for number, value in enumerate(shown))
+
+
+def _models(models: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """Yield the models with the stages that ask them."""
+    stages = dict[str, list[str]]()
+    for stage, names in sorted(models.items()):
+        stages.setdefault(", ".join(names), []).append(stage)
+    yield from (f"{names} for {', '.join(asking)}" for names, asking in stages.items())
 
 
 def _actions(entry: InstanceEntry) -> Iterator[str]:

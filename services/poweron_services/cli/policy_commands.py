@@ -34,7 +34,7 @@ from poweron_services.decider.policy_check import problems
 from poweron_services.settings.config import Settings
 from poweron_services.standalone import local_identity, open_connections
 
-policy = command_group("Show, check and apply the policy: what is allowed, and who approves it.")
+policy = command_group("Show, check and apply the policy: what is allowed, and by whom.")
 
 MAX_FILE: Final = 200_000  # bytes
 MARKS: Final = {"allow": "allowed", "deny": "denied"}

@@ -26,7 +26,7 @@ from poweron_events.fold.state import (
     result_label,
     step_place,
 )
-from poweron_events.instance_events import InstanceEnded, InstanceStarted, OfferedAction, instance_id
+from poweron_events.instance_events import InstanceEnded, InstanceStarted
 from poweron_events.log import Message
 from poweron_events.policy import Escalation, Group, Policy, Rule
 from poweron_events.request import (
@@ -171,26 +171,6 @@ def applied(number: int = 1, policy: Policy = POLICY, previous: PolicyApplied | 
         actor=person("carla"),
         request=identity(f"policy-{number}"),
     )
-
-
-INSTANCE = "host-7-1a2b3c4d"
-
-
-def instance_started(instance: str = INSTANCE, **fields: Any) -> InstanceStarted:
-    """A process that runs everything and offers to read documents."""
-    given = {
-        "release": "0.4.0",
-        "roles": ("executor", "planner"),
-        "settings": {"POWERON_DENY": "web.crawl"},
-        "models": {"plan": ("builtin",)},
-        "actions": (OfferedAction(action="document.extract", effect_class="pure"),),
-        "denied": ("web.crawl",),
-    }
-    return InstanceStarted(instance=instance, **{**given, **fields})
-
-
-def instance_ended(instance: str = INSTANCE) -> InstanceEnded:
-    return InstanceEnded(instance=instance)
 
 
 def under_policy(number: int = 1, requester: str = "ada") -> dict[str, Any]:
@@ -385,15 +365,6 @@ def two_policies() -> Told:
     return Policies().tell(applied(1), applied(2, previous=applied(1)))
 
 
-class Process(Told):
-    """The story of a process, under its key."""
-
-    def __init__(self, instance: str = INSTANCE) -> None:
-        super().__init__()
-        self.id = instance_id(instance)
-        self.workflow = Workflow(self.id)
-
-
 def typical(request_id: str = "1", steps: int = 2) -> Told:
     """A workflow of one task, from its request to its answer."""
     told = Told(request_id).tell(requested(request_id), planned())
@@ -402,11 +373,12 @@ def typical(request_id: str = "1", steps: int = 2) -> Told:
     return told.tell(reviewed(), completed())
 
 
+UNCAUSED = CallReserved | RoundPaused | RoundResumed | RulesChanged | PolicyApplied | InstanceStarted | InstanceEnded
+
+
 def honest_cause(workflow: Workflow, event: WorkflowEvent) -> Cause | None:
     """What an honest role would name as its cause: the head, or the start that the completion ends; nothing for a reservation or a pause."""
-    if isinstance(event, CallReserved | RoundPaused | RoundResumed | RulesChanged | PolicyApplied):
-        return None
-    if isinstance(event, InstanceStarted | InstanceEnded):
+    if isinstance(event, UNCAUSED):
         return None
     task = workflow.round.task if workflow.round else None
     if isinstance(event, ActionCompleted) and task is not None and task.step.starts:

@@ -17,7 +17,7 @@ from poweron_events.log import Record
 from poweron_events.request import POLICY_ID
 from poweron_projections import offsets
 from poweron_projections.connection import Connection, Found, Pool, acquire, cells, snapshot
-from poweron_projections.instances import instance_state
+from poweron_projections.instance_rows import instance_state
 from poweron_projections.policies import applied_policy
 from poweron_projections.projection import Batch, View, advance, judge
 from poweron_projections.records import decompress

@@ -21,7 +21,7 @@ from poweron_events.fold.state import ChatMessage, Verdict, Workflow, quick_repl
 from poweron_events.log import Record
 from poweron_events.round_events import TaskReviewed
 from poweron_projections.documents import DOCUMENTS, document_rows
-from poweron_projections.instances import INSTANCES, instance_rows
+from poweron_projections.instance_rows import INSTANCES, instance_rows
 from poweron_projections.messages import MESSAGES, message_row
 from poweron_projections.policies import POLICIES, policy_rows
 from poweron_projections.records import RECORDS, RecordRow, compressed_rows, judged_row, undecodable_row

@@ -3,7 +3,7 @@
 from typing import Final
 
 from poweron_projections.documents import DOCUMENTS
-from poweron_projections.instances import INSTANCES
+from poweron_projections.instance_rows import INSTANCES
 from poweron_projections.messages import MESSAGES
 from poweron_projections.offsets import OFFSETS
 from poweron_projections.policies import POLICIES

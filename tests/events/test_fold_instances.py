@@ -1,6 +1,8 @@
 """A process starts once and ends at most once, under a key of its own."""
 
-from builders import INSTANCE, Process, Told, instance_ended, instance_started, requested
+from process_records import INSTANCE, Process, instance_ended, instance_started
+
+from builders import Told, requested
 from poweron_events.fold.state import Instance
 from poweron_events.instance_events import instance_of
 from poweron_events.stream import WorkflowEvent

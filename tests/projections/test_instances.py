@@ -3,8 +3,9 @@
 from typing import Any
 
 import pytest
+from process_records import INSTANCE, Process, instance_ended, instance_started
 
-from builders import INSTANCE, Process, Told, instance_ended, instance_started, requested, two_policies
+from builders import Told, requested, two_policies
 from poweron_events import topics
 from poweron_events.log import Record
 from poweron_events.log.memory import MemoryLog

@@ -7,23 +7,11 @@ from importlib import resources
 from typing import Any
 
 import pytest
+from process_records import Process, instance_ended, instance_started
 from tables import contents
 from zstandard import ZstdCompressor
 
-from builders import (
-    Process,
-    Told,
-    completed,
-    follow_up,
-    instance_ended,
-    instance_started,
-    planned,
-    requested,
-    reviewed,
-    step,
-    two_policies,
-    typical,
-)
+from builders import Told, completed, follow_up, planned, requested, reviewed, step, two_policies, typical
 from poweron_events import topics
 from poweron_events.log.memory import MemoryLog
 from poweron_projections import migrations, shadow

@@ -19,7 +19,7 @@ from simulation.wire import SimulatedLog
 from poweron_events import topics
 from poweron_projections import bootstrap, offsets, reader, request_answers, rows
 from poweron_projections.connection import acquire
-from poweron_projections.instances import INSTANCES
+from poweron_projections.instance_rows import INSTANCES
 from poweron_projections.messages import MESSAGES
 from poweron_projections.offsets import OFFSETS
 from poweron_projections.policies import POLICIES

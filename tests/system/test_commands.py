@@ -101,9 +101,7 @@ async def test_ask_answers_and_every_command_shows_what_came_of_it(shell: Shell,
 
     verified = await shell("verify", "--json")
     (found,) = verified.lines
-    assert (verified.code, found["events"], found["differences"]) == (0, len(events) + 2, []), (
-        "a process started and ended"
-    )
+    assert (verified.code, found["events"], found["differences"]) == (0, len(events) + 2, [])  # and of its process
     assert found["content"]["faults"] == []
     status = (await shell("status", "--json")).lines[0]
     assert set(status) == {"kafka", "postgres", "home", "log", "content"}

@@ -139,12 +139,8 @@ def _lines(event: WorkflowEvent, workflow: Workflow) -> Iterator[Line]:  # noqa:
             yield "cancelling", event.reason or "A user asked for it."
         case BudgetRequested() | BudgetGranted() | BudgetDenied() | RoundPaused() | RoundResumed() | RulesChanged():
             yield _of_round(event)
-        case PolicyApplied():
-            yield "policy", f"number {event.number} {_by_actor(event)}"
-        case InstanceStarted():
-            yield "process", f"{event.instance} started with release {event.release}"
-        case InstanceEnded():
-            yield "process", f"{event.instance} ended"
+        case PolicyApplied() | InstanceStarted() | InstanceEnded():
+            yield _without_workflow(event)
         case DocumentErased():
             yield "erased", f"{counted(len(event.documents), 'document')}: {event.reason}"
         case CallReserved():
@@ -161,16 +157,8 @@ def _lines(event: WorkflowEvent, workflow: Workflow) -> Iterator[Line]:  # noqa:
             yield "parameters", _parameters(event)
         case ApprovalRequested():
             yield "approval", waiting(event.action)
-        case ApprovalGranted():
-            yield "approved", _approved(event, workflow)
-        case ApprovalEscalated():
-            yield "escalated", f"{' and '.join(event.to)} may answer, too"
-        case ParametersChanged():
-            yield "changed", f"the parameters {_by_actor(event)}"
-        case ApprovalDenied(request=None):
-            yield "denied", event.reason
-        case ApprovalDenied():
-            yield "denied", _by(event)
+        case ApprovalGranted() | ApprovalDenied() | ApprovalEscalated() | ParametersChanged():
+            yield _of_approval(event, workflow)
         case ActionStarted() if workflow.step.approval == "denied" or event.claim == RECORDED:
             return  # a claim precedes every result in the log, even if the action does not run (E-08)
         case ActionStarted():
@@ -258,6 +246,31 @@ def _of_round(
             return "resumed", _by_actor(event)
         case RulesChanged():
             return "policy", f"number {event.policy.number} applies from here on, {_by_actor(event)}"
+
+
+def _without_workflow(event: PolicyApplied | InstanceStarted | InstanceEnded) -> Line:
+    match event:
+        case PolicyApplied():
+            return "policy", f"number {event.number} {_by_actor(event)}"
+        case InstanceStarted():
+            return "process", f"{event.instance} started with release {event.release}"
+        case InstanceEnded():
+            return "process", f"{event.instance} ended"
+
+
+def _of_approval(
+    event: ApprovalGranted | ApprovalDenied | ApprovalEscalated | ParametersChanged, workflow: Workflow
+) -> Line:
+    """Return the line of an answer to an approval, or of what changes who answers it and to what."""
+    match event:
+        case ApprovalGranted():
+            return "approved", _approved(event, workflow)
+        case ApprovalEscalated():
+            return "escalated", f"{' and '.join(event.to)} may answer, too"
+        case ParametersChanged():
+            return "changed", f"the parameters {_by_actor(event)}"
+        case ApprovalDenied():
+            return "denied", event.reason if event.request is None else _by(event)
 
 
 def _granted(event: BudgetGranted) -> str:

@@ -23,7 +23,7 @@ from poweron_services.client.permissions import MayApprove, Permission
 from poweron_services.client.permissions import permissions as permissions_of
 from poweron_services.settings.setting_types import action_patterns
 
-LATEST: Final = 2**53  # ms: the rows as they are now, whatever the clocks of the servers say
+LATEST: Final = 2**53  # ms, later than any record: the rows as they are now, although clocks differ
 SHOWN: Final = 5  # processes in a line; `--json` lists all
 
 

@@ -3,8 +3,9 @@
 from typing import Any
 
 import pytest
+from process_records import instance_started
 
-from builders import POLICY, applied, instance_started, person
+from builders import POLICY, applied, person
 from poweron_events.actor import Actor
 from poweron_events.instance_events import OfferedAction
 from poweron_events.policy import Policy, Rule

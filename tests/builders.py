@@ -26,6 +26,7 @@ from poweron_events.fold.state import (
     result_label,
     step_place,
 )
+from poweron_events.instance_events import InstanceEnded, InstanceStarted
 from poweron_events.log import Message
 from poweron_events.policy import Escalation, Group, Policy, Rule
 from poweron_events.request import (
@@ -373,9 +374,12 @@ def typical(request_id: str = "1", steps: int = 2) -> Told:
     return told.tell(reviewed(), completed())
 
 
+UNCAUSED = CallReserved | RoundPaused | RoundResumed | RulesChanged | PolicyApplied | InstanceStarted | InstanceEnded
+
+
 def honest_cause(workflow: Workflow, event: WorkflowEvent) -> Cause | None:
     """What an honest role would name as its cause: the head, or the start that the completion ends; nothing for a reservation or a pause."""
-    if isinstance(event, CallReserved | RoundPaused | RoundResumed | RulesChanged | PolicyApplied):
+    if isinstance(event, UNCAUSED):
         return None
     task = workflow.round.task if workflow.round else None
     if isinstance(event, ActionCompleted) and task is not None and task.step.starts:

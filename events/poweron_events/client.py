@@ -11,6 +11,7 @@ from poweron_events.codec import Undecodable, encode_request, read_record
 from poweron_events.envelope import Recorded, rfc3339
 from poweron_events.fold.evolve import evolve
 from poweron_events.fold.state import Verdict, Workflow
+from poweron_events.instance_events import InstanceEnded, InstanceStarted
 from poweron_events.log import EventLog, Message
 from poweron_events.request import (
     CancellationRequested,
@@ -209,6 +210,8 @@ def _answers(heard: Heard, identity: RequestIdentity, mine: int | None, *, taken
             | RoundRequested()
             | CancellationRequested()
             | DocumentErased()
+            | InstanceStarted()
+            | InstanceEnded()
             | CallReserved()
             | TasksPlanned()
             | ActionsPlanned()

@@ -3,7 +3,7 @@
 import hashlib
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from poweron_events.event import CATALOGUE, Event, Role
 from poweron_events.request import NAMESPACE, RequestIdentity
@@ -92,9 +92,13 @@ def _uuid5(name: str) -> str:
     return f"{digest[:8]}-{digest[8:12]}-5{digest[13:16]}-{variant}{digest[17:20]}-{digest[20:32]}"
 
 
-def source(role: Role, instance: str) -> str:
+Writer = Role | Literal["process"]
+"""A role, or the process that plays it."""
+
+
+def source(writer: Writer, instance: str) -> str:
     """Return `/poweron/<role>/<instance>`: the writer of an event."""
-    return f"/poweron/{role}/{instance}"
+    return f"/poweron/{writer}/{instance}"
 
 
 def rfc3339(moment: datetime) -> str:

@@ -3,6 +3,7 @@
 from typing import Final, get_args
 
 from poweron_events.event import Event
+from poweron_events.instance_events import InstanceEnded, InstanceStarted
 from poweron_events.request import (
     CancellationRequested,
     DocumentErased,
@@ -62,6 +63,8 @@ WorkflowEvent = (
     | RoundResumed
     | RulesChanged
     | PolicyApplied
+    | InstanceStarted
+    | InstanceEnded
     | RequestRefused
     | DocumentErased
     | CallReserved

@@ -4,7 +4,7 @@ No fold state is stored. `records` keeps every byte, so the state of an open wor
 records since the opening of that round; for any other workflow a stub is enough.
 """
 
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,11 +12,12 @@ from poweron_events import topics
 from poweron_events.codec import read_record
 from poweron_events.envelope import Recorded
 from poweron_events.fold.partial import Stub
-from poweron_events.fold.state import Phase, Workflow
+from poweron_events.fold.state import Instance, Phase, Workflow
 from poweron_events.log import Record
 from poweron_events.request import POLICY_ID
 from poweron_projections import offsets
 from poweron_projections.connection import Connection, Found, Pool, acquire, cells, snapshot
+from poweron_projections.instance_rows import instance_state
 from poweron_projections.policies import applied_policy
 from poweron_projections.projection import Batch, View, advance, judge
 from poweron_projections.records import decompress
@@ -47,6 +48,7 @@ SELECT rounds.opening_seq,
 
 
 _NEWEST_POLICY: Final = "SELECT number, sha256, policy FROM policies ORDER BY number DESC LIMIT 1"
+_INSTANCES: Final = "SELECT * FROM instances WHERE workflow_id = ANY($1::uuid[])"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +102,11 @@ async def views(connection: Connection, workflow_ids: Collection[str]) -> dict[s
     return {view.workflow.id: view async for view in _views(connection, found)}
 
 
-async def _views(connection: Connection, found: Iterable[Found]) -> AsyncIterator[View]:
+async def _views(connection: Connection, found: Sequence[Found]) -> AsyncIterator[View]:
     opened = dict[str, View]()
+    instances = await _instances(connection, [str(stub["workflow_id"]) for stub in found if not stub["openings"]])
     for stub in found:
-        view = await _with_policy(connection, _view(stub))
+        view = await _with_policy(connection, _view(stub, instances.get(str(stub["workflow_id"]))))
         if stub["is_open"]:
             opened[view.workflow.id] = view
         else:
@@ -135,6 +138,12 @@ async def _with_policy(connection: Connection, view: View) -> View:
     return view._replace(workflow=view.workflow._replace(policy=applied_policy(row)))
 
 
+async def _instances(connection: Connection, workflow_ids: Sequence[str]) -> Mapping[str, Instance]:
+    """Return the processes among keys that opened no workflow: each ends at most once."""
+    found = await connection.fetch(_INSTANCES, list(workflow_ids)) if workflow_ids else ()
+    return {str(row["workflow_id"]): instance_state(row) for row in found}
+
+
 def _before_open_round(view: View, opening_seq: int) -> View:
     openings = view.workflow.openings[:-1]
     phase: Phase = "ended" if openings else "none"
@@ -157,7 +166,7 @@ def _stub(found: Found) -> Stub:
     )
 
 
-def _view(found: Found) -> View:
+def _view(found: Found, instance: Instance | None) -> View:
     """Return a workflow as its stub describes it, which is complete unless the workflow is open."""
     row = WorkflowRow(**cells(found, WorkflowRow._fields))
     row = row._replace(workflow_id=str(row.workflow_id))
@@ -169,5 +178,6 @@ def _view(found: Found) -> View:
         frozen=row.frozen,
         seq=row.seq,
         last=row.last_offset,
+        instance=instance,
     )
     return View(workflow, row)

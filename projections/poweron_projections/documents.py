@@ -5,6 +5,7 @@ from typing import NamedTuple, assert_never
 from poweron_events.envelope import Recorded
 from poweron_events.event import DocumentRef
 from poweron_events.fold.state import Workflow, request_label
+from poweron_events.instance_events import InstanceEnded, InstanceStarted
 from poweron_events.request import (
     CancellationRequested,
     DocumentErased,
@@ -91,6 +92,8 @@ def document_rows(recorded: Recorded, after: Workflow) -> list[DocumentRow]:
             | RoundResumed()
             | RulesChanged()
             | PolicyApplied()
+            | InstanceStarted()
+            | InstanceEnded()
             | RequestRefused()
             | DocumentErased()
             | CallReserved()

@@ -6,6 +6,7 @@ from pydantic import Field, JsonValue
 
 from poweron_events.actor import Actor
 from poweron_events.event import DocumentRef, Model, UnreadDocument
+from poweron_events.instance_events import InstanceStarted
 from poweron_events.policy import ANYONE, AnswerTerms, Policy
 
 WorkflowStatus = Literal["running", "paused", "completed", "failed", "cancelled", "never_opened"]
@@ -169,6 +170,16 @@ class PolicyEntry(Model):
     time: str
 
 
+class InstanceEntry(Model):
+    """A process: what it recorded when it started, and when it ended."""
+
+    instance: str
+    record: InstanceStarted
+    started: str
+    ended: str | None
+    """None if it is running, or was killed."""
+
+
 class HistoryEntry(Model):
     """One message of the history."""
 
@@ -213,6 +224,8 @@ class EventEntry(Model):
     offset: int
     time: str
     id: str
+    source: str
+    """The role and the process that wrote it: `/poweron/<role>/<instance>`."""
     causationid: str | None
     sha256: str
     data: JsonValue

@@ -191,7 +191,7 @@ SELECT workflow_id, workflows.opened_ms, rounds.prompt,
   LEFT JOIN held USING (partition, log_offset, sha256)
   JOIN workflows USING (workflow_id)
   LEFT JOIN rounds USING (workflow_id)
- WHERE rounds.round IS NULL OR rounds.round = 1
+ WHERE (rounds.round IS NULL OR rounds.round = 1) AND workflows.status <> 'no_workflow'
  GROUP BY workflow_id, workflows.opened_ms, rounds.prompt
 HAVING count(*) > count(held.partition)
  ORDER BY workflows.opened_ms DESC

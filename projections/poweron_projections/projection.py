@@ -21,6 +21,7 @@ from poweron_events.fold.state import ChatMessage, Verdict, Workflow, quick_repl
 from poweron_events.log import Record
 from poweron_events.round_events import TaskReviewed
 from poweron_projections.documents import DOCUMENTS, document_rows
+from poweron_projections.instance_rows import INSTANCES, instance_rows
 from poweron_projections.messages import MESSAGES, message_row
 from poweron_projections.policies import POLICIES, policy_rows
 from poweron_projections.records import RECORDS, RecordRow, compressed_rows, judged_row, undecodable_row
@@ -151,6 +152,7 @@ def project(judged: Sequence[Judged], batch: Batch) -> None:
     accepted = [one for one in judged if one.verdict == "accepted"]
     batch.put(REQUESTS, [row for one in accepted for row in request_rows(one.recorded, one.before.seq)])
     batch.put(POLICIES, [row for one in accepted for row in policy_rows(one.recorded, one.before.seq)])
+    batch.put(INSTANCES, [row for one in accepted for row in instance_rows(one.recorded, one.after)])
     in_round = [one for one in accepted if one.changes_round]
     batch.messages.update(((one.after.id, said.seq), said) for one in in_round if (said := one.message) is not None)
     batch.put(DOCUMENTS, [row for one in in_round for row in document_rows(one.recorded, one.after)])

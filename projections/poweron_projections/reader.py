@@ -16,6 +16,7 @@ from poweron_events.errors import Refused
 from poweron_events.event import READING, Model
 from poweron_events.fold.history import item_reference, list_reference
 from poweron_events.fold.state import ChatMessage, Opening, Verdict
+from poweron_events.instance_events import instance_id
 from poweron_events.log import Record
 from poweron_events.request import Spent
 from poweron_events.round_events import TaskReviewed
@@ -27,6 +28,7 @@ from poweron_projections.entries import (
     DocumentEntry,
     EventEntry,
     HistoryEntry,
+    InstanceEntry,
     PolicyEntry,
     RoundSummary,
     StepEntry,
@@ -58,13 +60,14 @@ SELECT workflows.*, first.prompt, latest.mode, latest.max_steps, latest.message,
          FROM rounds
         WHERE rounds.workflow_id = workflows.workflow_id
   ) used ON TRUE
+ WHERE workflows.status <> 'no_workflow'
 """
 _NEWEST: Final = f"{_WORKFLOWS} ORDER BY workflows.opened_ms DESC, workflows.workflow_id DESC LIMIT $1"
 _OLDER: Final = f"""{_WORKFLOWS}
- WHERE (workflows.opened_ms, workflows.workflow_id) < ($2, $3::uuid)
+   AND (workflows.opened_ms, workflows.workflow_id) < ($2, $3::uuid)
  ORDER BY workflows.opened_ms DESC, workflows.workflow_id DESC LIMIT $1
 """
-_ONE: Final = f"{_WORKFLOWS} WHERE workflows.workflow_id = $1::uuid"
+_ONE: Final = f"{_WORKFLOWS} AND workflows.workflow_id = $1::uuid"
 _ROUNDS: Final = "SELECT * FROM rounds WHERE workflow_id = $1::uuid ORDER BY round"
 _TASKS: Final = "SELECT * FROM tasks WHERE workflow_id = $1::uuid ORDER BY round, task"
 _STEPS: Final = "SELECT * FROM steps WHERE workflow_id = $1::uuid ORDER BY round, task, attempt, step"
@@ -128,6 +131,11 @@ SELECT workflows.workflow_id, round, task, attempt, step, budget_question AS que
 _POLICIES: Final = """
 SELECT * FROM policies WHERE $2::integer IS NULL OR number = $2 ORDER BY number DESC LIMIT $1
 """
+_POLICY_AT: Final = "SELECT * FROM policies WHERE time_ms <= $1 ORDER BY number DESC LIMIT 1"
+_INSTANCES_AT: Final = """
+SELECT * FROM instances WHERE started_ms <= $1 AND (ended_ms IS NULL OR ended_ms > $1) ORDER BY started_ms, instance
+"""
+_INSTANCE: Final = "SELECT * FROM instances WHERE workflow_id = $1::uuid"
 _DEAD_LETTERS: Final = "SELECT * FROM dead_letters ORDER BY time_ms DESC, topic, partition, log_offset DESC LIMIT $1"
 
 _LAST_SEQ: Final = 2**31 - 1
@@ -280,6 +288,22 @@ async def policies(pool: Pool, *, limit: int = PAGE, number: int | None = None) 
     return [_entry(PolicyEntry, row, time=time(row["time_ms"])) for row in found]
 
 
+async def policy_at(pool: Pool, time_ms: int) -> PolicyEntry | None:
+    """Return the policy under which a round was opened at this time; None if none was applied yet."""
+    found = await _fetch(pool, _POLICY_AT, time_ms)
+    return next((_entry(PolicyEntry, row, time=time(row["time_ms"])) for row in found), None)
+
+
+async def instances_at(pool: Pool, time_ms: int) -> list[InstanceEntry]:
+    """Return the processes that had started by this time and not ended; one that was killed has no end."""
+    return [_instance(row) for row in await _fetch(pool, _INSTANCES_AT, time_ms)]
+
+
+async def instance(pool: Pool, name: str) -> InstanceEntry | None:
+    """Return what a process recorded about itself; None if there is none of this name."""
+    return next(map(_instance, await _fetch(pool, _INSTANCE, instance_id(name))), None)
+
+
 async def budget_questions(pool: Pool, workflow_id: str | None = None, *, limit: int = PAGE) -> list[BudgetEntry]:
     """Return the rounds that ask for a larger budget, of one workflow or of all; those that expire first come first."""
     return [
@@ -335,6 +359,11 @@ def _round(row: Found) -> RoundSummary:
     return _entry(RoundSummary, row, workflow_mode=row["mode"], duration_ms=duration_ms, opened=time(row["opened_ms"]))
 
 
+def _instance(row: Found) -> InstanceEntry:
+    ended = row["ended_ms"]
+    return _entry(InstanceEntry, row, started=time(row["started_ms"]), ended=None if ended is None else time(ended))
+
+
 def stored_record(row: Found | Mapping[str, Any]) -> StoredRecord:
     """Return a row of `records` with its bytes."""
     given = {name: row[name] for name in ("seq", "verdict", "partition", "time_ms", "sha256")}
@@ -367,16 +396,17 @@ def _references(row: Found) -> tuple[str, ...]:
 
 
 def _event(row: Found) -> EventEntry:
-    causation = row["causation_id"]
+    causation, attributes = row["causation_id"], orjson.loads(decompress(row["compressed"]))
     return _entry(
         EventEntry,
         row,
         offset=row["log_offset"],
         time=time(row["time_ms"]),
         id=str(row["event_id"]),
+        source=attributes["source"],
         causationid=None if causation is None else str(causation),
         sha256=row["sha256"].hex(),
-        data=orjson.loads(decompress(row["compressed"]))["data"],
+        data=attributes["data"],
     )
 
 
@@ -418,7 +448,7 @@ SELECT workflow_id::text, seq, compressed FROM records
 _HAS_ROWS: Final = "SELECT to_regclass('workflows') IS NOT NULL"
 _RECENT: Final = """
 SELECT recent.workflow_id::text, found.name
-  FROM (SELECT workflow_id FROM workflows ORDER BY opened_ms DESC NULLS LAST LIMIT 20) AS recent
+  FROM (SELECT workflow_id FROM workflows WHERE round > 0 ORDER BY opened_ms DESC NULLS LAST LIMIT 20) AS recent
  CROSS JOIN LATERAL (
            (SELECT content AS name FROM documents WHERE documents.workflow_id = recent.workflow_id LIMIT 1)
            UNION ALL

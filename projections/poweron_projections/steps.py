@@ -10,6 +10,7 @@ from poweron_events.fold.costs import reported
 from poweron_events.fold.questions import approval_terms
 from poweron_events.fold.stage_specs import AFTER_STEPS
 from poweron_events.fold.state import Used, Workflow, gives_up
+from poweron_events.instance_events import InstanceEnded, InstanceStarted
 from poweron_events.request import (
     CancellationRequested,
     DocumentErased,
@@ -255,6 +256,8 @@ def _cells(recorded: Recorded) -> _Cells:  # noqa: PLR0911 - one case per event
             | RoundResumed()
             | RulesChanged()
             | PolicyApplied()
+            | InstanceStarted()
+            | InstanceEnded()
             | RequestRefused()
             | DocumentErased()
             | CallReserved()

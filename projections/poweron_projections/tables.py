@@ -3,6 +3,7 @@
 from typing import Final
 
 from poweron_projections.documents import DOCUMENTS
+from poweron_projections.instance_rows import INSTANCES
 from poweron_projections.messages import MESSAGES
 from poweron_projections.offsets import OFFSETS
 from poweron_projections.policies import POLICIES
@@ -26,6 +27,7 @@ PROJECTED: Final[tuple[Table, ...]] = (
     REQUESTS,
     DEAD_LETTERS,
     POLICIES,
+    INSTANCES,
 )
 
 ALL: Final[tuple[Table, ...]] = (OFFSETS, *PROJECTED)

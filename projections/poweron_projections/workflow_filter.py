@@ -117,7 +117,7 @@ _AMONG: Final[dict[Among, str]] = {
         AND (SELECT COALESCE(max(number), 0) FROM policies) >
         COALESCE((SELECT policy_number FROM rounds WHERE (rounds.workflow_id, rounds.round)
                                                        = (workflows.workflow_id, workflows.round)), 0)""",
-    "all": "TRUE",
+    "all": "status <> 'no_workflow'",
 }
 
 

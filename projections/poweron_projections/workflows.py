@@ -1,6 +1,6 @@
 """Workflows and their rounds as rows."""
 
-from typing import NamedTuple, TypedDict
+from typing import Final, NamedTuple, TypedDict
 
 from poweron_events.envelope import Recorded
 from poweron_events.fold.questions import budget_terms
@@ -69,6 +69,8 @@ class RoundRow(NamedTuple):
     ended_ms: int | None
 
 
+NO_WORKFLOW: Final = "no_workflow"
+"""The status of the keys of policies and processes, which no list of workflows shows."""
 WORKFLOWS = Table("workflows", WorkflowRow, key=("workflow_id",), keeps="newest")
 ROUNDS = Table("rounds", RoundRow, key=("workflow_id", "round"), keeps="newest")
 
@@ -76,7 +78,8 @@ ROUNDS = Table("rounds", RoundRow, key=("workflow_id", "round"), keeps="newest")
 def workflow_row(row: WorkflowRow | None, newest: Recorded, after: Workflow) -> WorkflowRow:
     """Return the row of the workflow after its newest record, of any verdict; `row` is its previous row."""
     if row is not None and after.round is None:  # only the count of its records can have changed
-        return row._replace(seq=after.seq, last_offset=after.last, updated_ms=newest.time_ms)
+        status = _status(after) if row.round == 0 else row.status
+        return row._replace(status=status, seq=after.seq, last_offset=after.last, updated_ms=newest.time_ms)
     round_number, task, attempt, step = after.place
     return WorkflowRow(
         workflow_id=after.id,
@@ -182,7 +185,9 @@ def _opened_ms(row: WorkflowRow | None, newest: Recorded, after: Workflow) -> in
 def _status(workflow: Workflow) -> str:
     if workflow.is_open:
         return "paused" if workflow.is_paused else "running"
-    if workflow.round is None or workflow.round.ending is None:
+    if workflow.round is None:
+        return "never_opened" if workflow.policy is None and workflow.instance is None else NO_WORKFLOW
+    if workflow.round.ending is None:
         return "never_opened"
     return workflow.round.ending
 

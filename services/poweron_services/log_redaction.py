@@ -1,4 +1,4 @@
-"""Hides the secrets in the settings from everything that a process logs, from its start."""
+"""Hides the secrets in the settings from everything that a process logs, from its start, and in its own record."""
 
 import os
 from collections.abc import Iterator
@@ -19,7 +19,12 @@ def hide_configured_secrets(settings: Settings) -> None:
 
     An unusable file of connections or tool servers adds no secrets here; the code that needs it reports what is wrong.
     """
-    telemetry.hide_secrets(SecretRedaction([*own_secrets(settings), *_of_connections(settings), *_of_tools(settings)]))
+    telemetry.hide_secrets(configured_secrets(settings))
+
+
+def configured_secrets(settings: Settings) -> SecretRedaction:
+    """Return what replaces all secrets of the settings, of connections and of tool servers."""
+    return SecretRedaction([*own_secrets(settings), *_of_connections(settings), *_of_tools(settings)])
 
 
 def own_secrets(settings: Settings) -> Iterator[str]:

@@ -26,6 +26,7 @@ from poweron_services.action_resources import OpenedActions, opened_actions
 from poweron_services.actions.registry import OpenActions, actions
 from poweron_services.client.connect import Connections
 from poweron_services.fork.forks import Forks
+from poweron_services.instance_record import recorded, started_event
 from poweron_services.intake.request_intake import Intake
 from poweron_services.models.call import Caller, FallbackModel, StagedModel
 from poweron_services.models.chat_model import ChatModel
@@ -163,7 +164,8 @@ async def serve(
     ):
         started()
         process = _Process(connections, instance, spans)
-        await _until_lost(connections.log, _services(process, frozenset(roles), model, work))
+        async with recorded(connections.log, started_event(instance, roles, connections.settings, work), now_ms):
+            await _until_lost(connections.log, _services(process, frozenset(roles), model, work))
 
 
 async def keep_serving(connections: Connections, roles: Collection[str], model: ChatModel) -> None:

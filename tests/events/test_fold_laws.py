@@ -26,12 +26,23 @@ from poweron_events.request import (
     WorkflowRequested,
     workflow_id,
 )
-from poweron_events.round_events import RoundEnd
-from poweron_events.step_events import ActionCompleted, ActionSelected, ActionStarted, CallReserved, SelectionRejected
+from poweron_events.round_events import BudgetDenied, BudgetGranted, RoundEnd
+from poweron_events.step_events import (
+    ActionCompleted,
+    ActionSelected,
+    ActionStarted,
+    ApprovalDenied,
+    ApprovalGranted,
+    CallReserved,
+    ParametersChanged,
+    SelectionRejected,
+)
 
 WORKFLOW = workflow_id(SOURCE, "0")
 WITHOUT_EFFECT = RequestRefused | DocumentErased
 PAUSES = RoundPaused | RoundResumed
+ANSWERS = ApprovalGranted | ApprovalDenied | ParametersChanged | BudgetGranted | BudgetDenied
+"""These name their question by its number or its parameters, not as their cause."""
 UNCAUSED = WorkflowRequested | RoundRequested | CancellationRequested | CallReserved | PAUSES | WITHOUT_EFFECT
 
 
@@ -95,8 +106,7 @@ def test_what_is_accepted_answers_something_accepted_before(partition: Partition
         if entry.verdict != "accepted":
             continue
         if envelope.cause is not None and not isinstance(event, UNCAUSED) and hasattr(event, "task"):
-            answer = type(event).__name__ in ("ApprovalGranted", "ApprovalDenied", "ParametersChanged")
-            assert answer or (envelope.cause.id, envelope.cause.sha256) in before
+            assert isinstance(event, ANSWERS) or (envelope.cause.id, envelope.cause.sha256) in before
         before.add((envelope.id, entry.recorded.sha256))
 
 

@@ -200,6 +200,7 @@ async def test_events_come_oldest_first_with_verdict_cause_and_payload(log: Memo
         "offset",
         "time",
         "id",
+        "source",
         "causationid",
         "sha256",
         "data",

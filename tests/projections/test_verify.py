@@ -7,6 +7,7 @@ from importlib import resources
 from typing import Any
 
 import pytest
+from process_records import Process, instance_ended, instance_started
 from tables import contents
 from zstandard import ZstdCompressor
 
@@ -37,6 +38,7 @@ CELLS = {
     "requests": ("answer", "'refused'"),
     "dead_letters": ("reason", "'no reason'"),
     "policies": ("name", "'another'"),
+    "instances": ("ended_ms", "1"),
 }
 """A column of each table and what is planted in it."""
 
@@ -51,7 +53,9 @@ async def filled(log: MemoryLog, pool: Pool) -> None:
         requested("2"), planned(), *step(1), reviewed(), completed(), follow_up(2, "3"), planned(1, 2)
     )
     open_.tell(*step(1, round_number=2)[:-1])
-    for told in (typical("1"), open_, two_policies()):
+    ended = Process("host-1-a").tell(instance_started("host-1-a"), instance_ended("host-1-a"))
+    killed = Process("host-2-b").tell(instance_started("host-2-b"))
+    for told in (typical("1"), open_, two_policies(), ended, killed):
         await log.append(EVENTS, told.messages)
         log.write(EVENTS, told.id.encode(), b"no event")
     await catch_up(log, pool)
@@ -76,7 +80,7 @@ def test_a_cell_is_planted_in_every_table() -> None:
 @pytest.mark.usefixtures("filled")
 async def test_rows_that_the_projector_made_have_no_difference(log: MemoryLog, pool: Pool) -> None:
     found = await verify(log, pool)
-    assert (found.events, found.differences) == (16 + 17 + 2 + 3, [])
+    assert (found.events, found.differences) == (16 + 17 + 2 + 2 + 1 + 5, [])
 
 
 @pytest.mark.req("E-01")

@@ -19,6 +19,7 @@ from simulation.wire import SimulatedLog
 from poweron_events import topics
 from poweron_projections import bootstrap, offsets, reader, request_answers, rows
 from poweron_projections.connection import acquire
+from poweron_projections.instance_rows import INSTANCES
 from poweron_projections.messages import MESSAGES
 from poweron_projections.offsets import OFFSETS
 from poweron_projections.policies import POLICIES
@@ -354,6 +355,10 @@ def _newest_policy(tables: Kept) -> list[Found]:
     return [] if newest is None else [_found(POLICIES, newest)]
 
 
+def _instances(tables: Kept, ids: Sequence[str]) -> list[Found]:
+    return [_found(INSTANCES, row) for row in tables[INSTANCES.name].values() if row.workflow_id in ids]
+
+
 def _one(tables: Kept, workflow_id: str) -> list[Found]:
     row = tables[WORKFLOWS.name].get(workflow_id)
     if row is None:
@@ -408,6 +413,7 @@ _QUERIES: Mapping[str, Callable[..., list[Any]]] = {
     request_answers._OPEN_ROUND: _open_round,
     request_answers._POLICY_AFTER: _policy_after,
     bootstrap._NEWEST_POLICY: _newest_policy,
+    bootstrap._INSTANCES: _instances,
     reader._ONE: _one,
     reader._HISTORY: _history,
     reader._OPENING: _opening,

@@ -31,7 +31,7 @@ pytestmark = [pytest.mark.system]
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 ESTIMATE = EXAMPLES / "estimate.pdf"
 TOTAL = "1,980.84"
-EVENT = {"seq", "type", "verdict", "partition", "offset", "time", "id", "causationid", "data"}
+EVENT = {"seq", "type", "verdict", "partition", "offset", "time", "id", "source", "causationid", "data"}
 ENTRY = {"seq", "round", "task", "attempt", "step", "kind", "action", "status", "success", "message", "summary"} | {
     *(
         "prompt",
@@ -101,7 +101,7 @@ async def test_ask_answers_and_every_command_shows_what_came_of_it(shell: Shell,
 
     verified = await shell("verify", "--json")
     (found,) = verified.lines
-    assert (verified.code, found["events"], found["differences"]) == (0, len(events), [])
+    assert (verified.code, found["events"], found["differences"]) == (0, len(events) + 2, [])  # and of its process
     assert found["content"]["faults"] == []
     status = (await shell("status", "--json")).lines[0]
     assert set(status) == {"kafka", "postgres", "home", "log", "content"}

@@ -4,6 +4,7 @@ from typing import Final
 
 from poweron_events.actor import Actor
 from poweron_events.event import CriterionProgress, DocumentRef, Event, FailedCalls, ModelCall, UnreadDocument
+from poweron_events.instance_events import InstanceEnded, InstanceStarted, OfferedAction, TokenPrice
 from poweron_events.policy import Group, Policy, Rule
 from poweron_events.request import (
     CancellationRequested,
@@ -198,6 +199,21 @@ EXAMPLES: Final[tuple[Event, ...]] = (
         actor=_CARLA,
         request=RequestIdentity(source=SOURCE, id="4718"),
     ),
+    InstanceStarted(
+        instance="host-7-1a2b3c4d",
+        release="0.4.0",
+        roles=("executor", "planner"),
+        settings={"POWERON_DENY": "web.crawl", "POWERON_MODEL": "openai:gpt-5"},
+        models={"plan": ("openai:gpt-5",), "select": ("openai:gpt-5",)},
+        prices=(TokenPrice(model="openai:gpt-5", prompt="1.25", answer="10", listed=True),),
+        actions=(
+            OfferedAction(action="document.extract", effect_class="pure"),
+            OfferedAction(action="mail.send", effect_class="at_most_once", tool_sha256=SHA256, approve=True),
+        ),
+        allowed={"lookup": ("ai.*", "document.*", "web.*", "mail.*")},
+        denied=("web.crawl",),
+    ),
+    InstanceEnded(instance="host-7-1a2b3c4d"),
     RequestRefused(
         request=RequestIdentity(source=SOURCE, id="4714"),
         reason="round_open",

@@ -5,7 +5,7 @@ A key is the field's wire name, or `Model.field` where the name means something 
 
 from typing import Final
 
-from poweron_events.event import Role
+from poweron_events.envelope import Writer
 
 _DEADLINE: Final = (
     "The round ends after this time, in ms from its opening; the wait for a person's approval does not count."
@@ -314,6 +314,28 @@ MEANINGS: Final[dict[str, str]] = {
     "WorkflowLimits.tokens": "The maximum number of tokens of the workflow; not written if there is no limit.",
     "costUsd": "The maximum cost of the workflow, in US dollars; not written if there is no limit.",
     "grants": "Who may grant a larger budget; not written if anyone may.",
+    # processes
+    "instance": "The name of the process since this start, with which the `source` of all its events ends.",
+    "release": "The version of PowerOn that it runs.",
+    "InstanceStarted.roles": "The roles that it plays.",
+    "settings": "The settings that were set, by variable, without secrets and cut to 1,000 characters; all others have "
+    "the default of the release.",
+    "settingsLeftOut": "The number of settings that the event has no room for; not written if 0.",
+    "models": "The models of each stage, in the order in which they are asked.",
+    "prices": "The known prices of these models.",
+    "InstanceStarted.actions": "The actions that it offers.",
+    "actionsLeftOut": "The number of actions that the event has no room for; not written if 0.",
+    "allowed": "The actions that tasks may use, as patterns by type of task; a type that is not listed may use all.",
+    "denied": "The actions that no task may use, as patterns.",
+    "InstanceStarted.approve": "The actions that a person has to approve by its settings, as patterns.",
+    "OfferedAction.action": "Its name.",
+    "OfferedAction.approve": "Whether a person has to approve it in this process without any policy; not written if "
+    "not.",
+    "TokenPrice.model": "The model, as the settings name it.",
+    "TokenPrice.prompt": "US dollars per million tokens of a prompt; the lowest, if it depends on the length.",
+    "TokenPrice.answer": "US dollars per million tokens of an answer; the lowest, if it depends on the length.",
+    "listed": "Whether it is from the list of prices in the release, not from the settings; not written if not.",
+    "InstanceEnded.reason": "Why it ended: `stopped` in good order. A process that is killed writes no end.",
     "topic": "The topic of the record.",
     "partition": "Its partition.",
     "offset": "Its offset.",
@@ -330,7 +352,7 @@ MEANINGS: Final[dict[str, str]] = {
     "total": "The total number of units; null if it is not known yet.",
 }
 
-AUTHORS: Final[dict[str, tuple[Role, ...]]] = {
+AUTHORS: Final[dict[str, tuple[Writer, ...]]] = {
     "WorkflowRequested": ("intake",),
     "RoundRequested": ("intake",),
     "CancellationRequested": ("intake",),
@@ -341,6 +363,8 @@ AUTHORS: Final[dict[str, tuple[Role, ...]]] = {
     "RoundResumed": ("intake",),
     "RulesChanged": ("intake",),
     "PolicyApplied": ("intake",),
+    "InstanceStarted": ("process",),
+    "InstanceEnded": ("process",),
     "RequestRefused": ("intake",),
     "DocumentErased": ("intake",),
     "CallReserved": ("planner", "selector", "parameterizer", "executor", "refiner", "reviewer"),
@@ -367,7 +391,7 @@ AUTHORS: Final[dict[str, tuple[Role, ...]]] = {
     "RoundFailed": ("reviewer",),
     "RoundCancelled": ("reviewer",),
 }
-"""The roles that write each event."""
+"""The roles that write each event; a process itself writes when it starts and ends."""
 
 
 def meaning(model: str, field: str) -> str:

@@ -34,6 +34,7 @@ PowerOn writes unreadable records to `{topics.DEAD_LETTERS.name}`, with the reas
 A record's value is a CloudEvent 1.0 in structured mode.
 Its JSON is canonical (sorted keys, no spaces, UTF-8), because hashes are computed over its bytes.
 `subject`, `correlationid` and the record's key are the workflow id.
+Policies and processes belong to no workflow: all policies have one key, and each process has one.
 `id` is uuid5 of `{NAMESPACE}` and `workflow id|round|task|attempt|step|type|try`: the same work has the same id.
 Parts that an event does not have are 0.
 An event with a `request` has that request's `source|id` instead of the try.
@@ -159,7 +160,7 @@ def _example_record(example: Event) -> bytes:
     if example.TYPE in REQUESTS:
         return encode_request(example, source=SOURCE, request_id="4711", time=TIME)  # type: ignore[arg-type] # request
     author = AUTHORS[type(example).__name__][0]
-    cause = None if author == "intake" else Cause("01900000-0000-5000-8000-000000000001", SHA256, 41)
+    cause = None if author in ("intake", "process") else Cause("01900000-0000-5000-8000-000000000001", SHA256, 41)
     envelope = envelop(
         example,  # type: ignore[arg-type] # every example that is no request is an event
         workflow_id=WORKFLOW,

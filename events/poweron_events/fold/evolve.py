@@ -15,6 +15,7 @@ from poweron_events.envelope import Recorded
 from poweron_events.event import CATALOGUE, RECORDED, StepEvent, TaskEvent
 from poweron_events.fold.costs import charges, reserve
 from poweron_events.fold.history import message, with_message
+from poweron_events.fold.instances import instance_ended, instance_started
 from poweron_events.fold.pauses import paused, resumed, resumption
 from poweron_events.fold.policy_chain import policy_applied
 from poweron_events.fold.questions import (
@@ -44,6 +45,7 @@ from poweron_events.fold.state import (
     with_step,
     with_task,
 )
+from poweron_events.instance_events import InstanceEnded, InstanceStarted
 from poweron_events.request import (
     LAWS,
     POLICY_ID,
@@ -116,6 +118,8 @@ WITHOUT_TURN: Final = (
     RoundResumed,
     RulesChanged,
     PolicyApplied,
+    InstanceStarted,
+    InstanceEnded,
 )
 """After these events the workflow still waits for the same event, with the same head.
 
@@ -163,7 +167,7 @@ def _remember(before: Workflow, recorded: Recorded, event: WorkflowEvent, after:
     )
 
 
-def _judge(workflow: Workflow, recorded: Recorded, event: WorkflowEvent) -> Workflow | None:
+def _judge(workflow: Workflow, recorded: Recorded, event: WorkflowEvent) -> Workflow | None:  # noqa: PLR0911 - one case per event
     """Return the workflow after an accepted event; None if the event is superseded."""
     match event:
         case TaskEvent():  # most events: they are compared with one class instead of several
@@ -172,6 +176,10 @@ def _judge(workflow: Workflow, recorded: Recorded, event: WorkflowEvent) -> Work
             return workflow
         case PolicyApplied():
             return policy_applied(workflow, event)
+        case InstanceStarted():
+            return instance_started(workflow, recorded, event)
+        case InstanceEnded():
+            return instance_ended(workflow, recorded, event)
         case WorkflowRequested():
             opens = workflow.phase == "none" and event.round == 1 and workflow.id != POLICY_ID
             return _open(workflow, recorded, event) if opens else None

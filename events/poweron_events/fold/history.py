@@ -10,6 +10,7 @@ from poweron_events.codes import FOR_PEOPLE
 from poweron_events.envelope import Recorded
 from poweron_events.event import FreeText
 from poweron_events.fold.state import ChatMessage, MessageKind, MessageStatus, Workflow, request_label
+from poweron_events.instance_events import InstanceEnded, InstanceStarted
 from poweron_events.request import (
     CancellationRequested,
     DocumentErased,
@@ -84,6 +85,8 @@ def message(before: Workflow, recorded: Recorded, after: Workflow) -> ChatMessag
             | RoundResumed()
             | RulesChanged()
             | PolicyApplied()
+            | InstanceStarted()
+            | InstanceEnded()
             | RequestRefused()
             | DocumentErased()
             | CallReserved()

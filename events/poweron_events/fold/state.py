@@ -23,6 +23,7 @@ from poweron_events.event import (
     StepEvent,
     UnreadDocument,
 )
+from poweron_events.instance_events import InstanceStarted
 from poweron_events.policy import AppliedPolicy, PolicyTerms, Rule
 from poweron_events.request import RequestIdentity, RoundRequested, WorkflowRequested
 from poweron_events.round_events import AnswerRejected, PlannedAction, TaskPlan, Totals
@@ -322,6 +323,14 @@ class Round(NamedTuple):
         return self.opened_ms + self.opening.deadline_ms + self.waited_ms
 
 
+class Instance(NamedTuple):
+    """A process that has started, and when it ended (broker times); None if it is running, or was killed."""
+
+    started: InstanceStarted
+    started_ms: int
+    ended_ms: int | None = None
+
+
 @quick_replace
 class Workflow(NamedTuple):
     """The state of a workflow after its events so far. `openings` holds the offset of each round's opening."""
@@ -339,6 +348,8 @@ class Workflow(NamedTuple):
     last: int = -1
     policy: AppliedPolicy | None = None
     """The newest policy, under the key of the policies; other keys have none."""
+    instance: Instance | None = None
+    """The process, under the key of an instance; other keys have none."""
 
     @property
     def is_open(self) -> bool:

@@ -24,7 +24,8 @@ SELECT workflows.workflow_id, -- The workflow's id.
               SUM(output_tokens) AS output_tokens, SUM(cost_nano_usd) AS cost_nano_usd
          FROM rounds
         GROUP BY workflow_id
-  ) used USING (workflow_id);
+  ) used USING (workflow_id)
+ WHERE workflows.status <> 'no_workflow';
 
 -- One row for each round: one message of a user and its outcome.
 CREATE VIEW {bi}.rounds AS

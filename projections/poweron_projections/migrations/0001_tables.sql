@@ -280,3 +280,14 @@ CREATE TABLE policies (
     time_ms     bigint  NOT NULL,
     PRIMARY KEY (workflow_id, number)
 );
+
+CREATE TABLE instances (
+    workflow_id uuid   NOT NULL,
+    instance    text   NOT NULL,
+    release     text   NOT NULL,
+    roles       jsonb  NOT NULL,
+    record      jsonb  NOT NULL,
+    started_ms  bigint NOT NULL,
+    ended_ms    bigint,
+    PRIMARY KEY (workflow_id)
+);

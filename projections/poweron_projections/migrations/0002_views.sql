@@ -21,7 +21,8 @@ SELECT workflows.workflow_id,
        SELECT SUM(steps) AS steps, SUM(input_tokens + output_tokens) AS tokens, SUM(cost_nano_usd) AS cost_nano_usd
          FROM rounds
         WHERE rounds.workflow_id = workflows.workflow_id
-  ) used ON TRUE;
+  ) used ON TRUE
+ WHERE workflows.status <> 'no_workflow';
 
 -- What waits for a person, with everything that is decided about.
 CREATE VIEW approvals AS

@@ -34,6 +34,7 @@ _TYPES: Final = {
 _MARKS: Final = """
 SELECT to_timestamp(opened_ms / 86400000 * 86400)::date AS day, COUNT(*) || '/' || SUM(seq) AS mark
   FROM workflows
+ WHERE status <> 'no_workflow'
  GROUP BY 1
 UNION ALL
 SELECT to_timestamp(time_ms / 86400000 * 86400)::date, 'dead ' || COUNT(*) FROM dead_letters GROUP BY 1

@@ -13,6 +13,7 @@ from poweron_events.event import NANO, RECORDED
 from poweron_events.fold.costs import model_calls
 from poweron_events.fold.questions import approval_terms
 from poweron_events.fold.state import Workflow
+from poweron_events.instance_events import InstanceEnded, InstanceStarted
 from poweron_events.request import (
     CancellationRequested,
     DocumentErased,
@@ -138,8 +139,10 @@ def _lines(event: WorkflowEvent, workflow: Workflow) -> Iterator[Line]:  # noqa:
             yield "cancelling", event.reason or "A user asked for it."
         case BudgetRequested() | BudgetGranted() | BudgetDenied() | RoundPaused() | RoundResumed():
             yield _of_round(event)
-        case RulesChanged() | PolicyApplied():
-            yield "policy", _policy(event)
+        case RulesChanged():
+            yield "policy", f"number {event.policy.number} applies from here on, {_by_actor(event)}"
+        case PolicyApplied() | InstanceStarted() | InstanceEnded():
+            yield _without_workflow(event)
         case DocumentErased():
             yield "erased", f"{counted(len(event.documents), 'document')}: {event.reason}"
         case CallReserved():
@@ -243,17 +246,21 @@ def _of_round(event: BudgetRequested | BudgetGranted | BudgetDenied | RoundPause
             return "resumed", _by_actor(event)
 
 
+def _without_workflow(event: PolicyApplied | InstanceStarted | InstanceEnded) -> Line:
+    match event:
+        case PolicyApplied():
+            return "policy", f"number {event.number} {_by_actor(event)}"
+        case InstanceStarted():
+            return "process", f"{event.instance} started with release {event.release}"
+        case InstanceEnded():
+            return "process", f"{event.instance} ended"
+
+
 def _granted(event: BudgetGranted) -> str:
     money = f"${event.cost_nano_usd / NANO:g}" if event.cost_nano_usd else ""
     tokens = f"{event.tokens:,} more token{'' if event.tokens == 1 else 's'}" if event.tokens else ""
     because = f": {event.reason}" if event.reason else ""
     return f"{' and '.join(filter(None, (tokens, money)))} by {event.actor.id if event.actor else 'a user'}{because}"
-
-
-def _policy(event: RulesChanged | PolicyApplied) -> str:
-    if isinstance(event, PolicyApplied):
-        return f"number {event.number} {_by_actor(event)}"
-    return f"number {event.policy.number} applies from here on, {_by_actor(event)}"
 
 
 def _answer(

@@ -33,7 +33,7 @@ from poweron_services.decider.policy_check import form_problems, problems
 from poweron_services.settings.config import Settings
 from poweron_services.standalone import local_identity, open_connections
 
-policy = command_group("Show, check and apply the policy.")
+policy = command_group("Show, check and apply the policy: what is allowed, and by whom.")
 
 MAX_FILE: Final = 200_000  # bytes
 MARKS: Final = {"allow": "allowed", "deny": "denied"}
@@ -256,9 +256,13 @@ def shown(entry: PolicyEntry) -> Text:
 def rule_in_words(written: Policy, rule: Rule) -> str:
     """Say what a rule decides about which actions."""
     kinds = f" in tasks of type {', '.join(rule.task_types)}" if rule.task_types else ""
-    about = f"{', '.join(rule.actions)}{kinds}: "
+    return f"{', '.join(rule.actions)}{kinds}: {decision_in_words(written, rule)}"
+
+
+def decision_in_words(written: Policy, rule: Rule) -> str:
+    """Say what a rule decides."""
     if rule.decision != "approve":
-        return about + MARKS[rule.decision]
+        return MARKS[rule.decision]
     people = _named(written, rule.from_) if rule.from_ else "anyone"
     words = [f"{counted(rule.approvers, 'approval')} by {people}"]
     if rule.not_requester:
@@ -267,7 +271,7 @@ def rule_in_words(written: Policy, rule: Rule) -> str:
         words.append(f"within {rule.expires}")
     if rule.escalate:
         words.append(f"after {rule.escalate.after} also by {_named(written, rule.escalate.to)}")
-    return about + ", ".join(words)
+    return ", ".join(words)
 
 
 def _limits(written: Policy) -> Iterator[str]:

@@ -44,7 +44,7 @@ from poweron_services.standalone import open_connections
 
 PAGE = 500  # records fetched at a time
 WIDE = 110  # columns of a terminal with room for the year of a workflow as well as its prompt
-EVENT = {"seq", "type", "verdict", "partition", "offset", "time", "id", "causationid", "data"}
+EVENT = {"seq", "type", "verdict", "partition", "offset", "time", "id", "source", "causationid", "data"}
 
 Before = Annotated[
     int | None,
@@ -359,6 +359,7 @@ def _print_now(record: Heard) -> None:
             "offset": recorded.offset,
             "time": reader.time(recorded.time_ms),
             "id": envelope.id,
+            "source": envelope.source,
             "causationid": envelope.cause.id if envelope.cause else None,
             "data": envelope.event.model_dump(mode="json", by_alias=True) if envelope.event else None,
         }

@@ -136,15 +136,18 @@ class ActionLists:
         Raises:
             NotAllowed: the task may not use it.
         """
-        task_type = workflow.task.plan.task_type
+        reason = self.objection(action, workflow.task.plan.task_type)
+        if reason is not None:
+            raise NotAllowed(f"{action!r} is not an action of this task.", code="action_not_allowed", detail=reason)
+
+    def objection(self, action: str, task_type: TaskType) -> str | None:
+        """Return why a task of this type may not use the action; None if it may."""
         allowed = self.allowed.get(task_type)
         if matches(action, self.denied):
-            reason = f"The settings deny it; denied are {', '.join(self.denied)}."
-        elif allowed is not None and not matches(action, allowed):
-            reason = f"By the settings a task of type {task_type} may use {', '.join(allowed) or 'nothing'}."
-        else:
-            return
-        raise NotAllowed(f"{action!r} is not an action of this task.", code="action_not_allowed", detail=reason)
+            return f"The settings deny it; denied are {', '.join(self.denied)}."
+        if allowed is not None and not matches(action, allowed):
+            return f"By the settings a task of type {task_type} may use {', '.join(allowed) or 'nothing'}."
+        return None
 
     def joined_allowed(self, request: Mapping[TaskType, Patterns]) -> dict[TaskType, Patterns]:
         """What both a request and these lists allow, by type of task; a type that neither limits is left out."""

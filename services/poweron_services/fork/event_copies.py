@@ -10,6 +10,7 @@ from poweron_events.content import ContentStore
 from poweron_events.content_references import content_fields
 from poweron_events.errors import MissingContent
 from poweron_events.event import RECORDED, DocumentRef, Model, ModelCall
+from poweron_events.instance_events import InstanceEnded, InstanceStarted
 from poweron_events.request import (
     CancellationRequested,
     DocumentErased,
@@ -112,6 +113,8 @@ class Copying:
                 | RoundResumed()
                 | RulesChanged()
                 | PolicyApplied()
+                | InstanceStarted()
+                | InstanceEnded()
                 | RequestRefused()
                 | DocumentErased()
                 | CallReserved()

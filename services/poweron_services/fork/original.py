@@ -12,6 +12,7 @@ from poweron_events.fold.evolve import WITHOUT_TURN
 from poweron_events.fold.partial import expected
 from poweron_events.fold.questions import approval_terms
 from poweron_events.fold.state import Opening, Place, Round, Workflow, parameters_sha256
+from poweron_events.instance_events import InstanceEnded, InstanceStarted
 from poweron_events.request import (
     CancellationRequested,
     DocumentErased,
@@ -232,6 +233,8 @@ def _results(events: Sequence[AcceptedEvent]) -> list[Result]:
                 | RoundResumed()
                 | RulesChanged()
                 | PolicyApplied()
+                | InstanceStarted()
+                | InstanceEnded()
                 | RequestRefused()
                 | DocumentErased()
                 | CallReserved()

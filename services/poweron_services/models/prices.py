@@ -14,6 +14,7 @@ from genai_prices.types import ModelInfo, ModelPrice, TieredPrices
 from genai_prices.types import Provider as ListedProvider
 
 from poweron_events.event import MAX_NANO_USD, NANO
+from poweron_events.instance_events import TokenPrice
 from poweron_services.settings.config import PLACE_VARIABLES, Provider, ProviderSettings, Settings
 
 MILLION: Final = 1_000_000
@@ -103,6 +104,30 @@ def price_of(provider: Provider, name: str, settings: Settings, known: ProviderS
     if (price := settings.prices.get(f"{provider}:{name}")) is not None:
         return SetPrice(*price)
     return next(filter(None, (_listed_price(listing) for listing in _listings(provider, name, known))), None)
+
+
+def token_prices(settings: Settings, known: ProviderSettings) -> tuple[TokenPrice, ...]:
+    """Return the known prices of the models in use, as a process records them."""
+    models = [(model, *model.partition(":")[::2]) for model in settings.provided_models]
+    prices = [(model, price_of(cast("Provider", provider), name, settings, known)) for model, provider, name in models]
+    return tuple(token_price for model, price in prices if (token_price := _token_price(model, price)) is not None)
+
+
+def _token_price(model: str, price: Price | None) -> TokenPrice | None:
+    match price:
+        case SetPrice():
+            return TokenPrice(model=model, prompt=_dollars(price.prompt), answer=_dollars(price.answer))
+        case ListedPrice():
+            now = price.model.get_prices(datetime.now(UTC))
+            prompt, answer = _dollars(_rate(now.input_mtok, 0)), _dollars(_rate(now.output_mtok, 0))
+            return TokenPrice(model=model, prompt=prompt, answer=answer, listed=True)
+        case _:
+            return None
+
+
+def _dollars(amount: Decimal) -> str:
+    """Return an amount as text without an exponent or zeros at its end."""
+    return f"{amount.normalize():f}"
 
 
 def listed_window(provider: Provider, name: str, known: ProviderSettings) -> int | None:

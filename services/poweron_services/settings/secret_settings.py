@@ -44,6 +44,21 @@ def secret_variables(settings: type[BaseSettings]) -> dict[str, str]:
     return {name: _variable(settings, name, field) for name, field in fields if _is_secret(field)}
 
 
+def set_values(settings: BaseSettings) -> dict[str, str]:
+    """Return the settings that were set, by their variables, as text; without those that hold a secret."""
+    kind = type(settings)
+    values = {
+        _variable(kind, name, field): getattr(settings, name)
+        for name, field in kind.model_fields.items()
+        if name in settings.model_fields_set and not _is_secret(field)
+    }
+    return {variable: _as_text(value) for variable, value in values.items() if value is not None}
+
+
+def _as_text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 class _SecretFiles(PydanticBaseSettingsSource):
     def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
         variable = _variable(self.settings_cls, field_name, field)

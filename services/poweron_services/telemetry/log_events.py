@@ -95,6 +95,11 @@ LOG_EVENTS: Final[dict[str, LogEvent]] = {
     "fault_retried": LogEvent(
         "debug", "`poweron chaos` injects a fault again because another fault interfered.", _NOTHING
     ),
+    "instance_not_recorded": LogEvent(
+        "info, warning",
+        "The log did not take the record of this process: its settings, actions and lists at its start.",
+        "Nothing if servers are starting: PowerOn retries. Otherwise fix the cause in `error`.",
+    ),
     "iteration_ended": LogEvent("info", "A step of a task ended, with decision, tokens, cost and duration.", _NOTHING),
     "kafka_unavailable": LogEvent(
         "warning",

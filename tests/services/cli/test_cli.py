@@ -38,7 +38,7 @@ COMMANDS = [
         "approve",
         "deny",
         "approvals",
-        "policy",
+        *("policy", "permissions"),
         "workflows",
         "history",
         "events",
@@ -72,6 +72,15 @@ def _settled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 WRONG = {
+    "permissions at no time": (
+        ["permissions", "--at", "yesterday"],
+        "--at: 'yesterday' is no time; write it like 2026-11-21T09:30:00Z or 2026-11-21.",
+    ),
+    "permissions of no pattern": (["permissions", "--action", "web:*"], "--action: 'web:*' is no pattern"),
+    "permissions of no actor": (
+        ["permissions", "--actor", ""],
+        "--actor: the name of an actor has 1 to 255 characters.",
+    ),
     "an empty prompt": (["ask", ""], "The prompt is empty."),
     "a blank prompt": (["ask", " \n\t "], "The prompt is empty."),
     "a long prompt": (["ask", "x" * 20_001], "The prompt has 20,001 characters; at most 20,000 are allowed."),

@@ -26,7 +26,7 @@ OPEN_ANSWER_TIME: Final = 3_600.0  # seconds: no call is answered while open wor
 PERIOD: Final = 0.2  # seconds between two queries of the number of open workflows
 ROLES_OF_ONE: Final = tuple(role for role in ROLES if role != "projector")
 SENT_AT_ONCE: Final = 50  # requests
-_OPEN: Final = "SELECT count(*) FROM workflows"
+_OPEN: Final = "SELECT count(*) FROM workflows WHERE round > 0"
 
 
 @dataclass(frozen=True, slots=True)

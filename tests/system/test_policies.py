@@ -140,7 +140,6 @@ async def test_a_policy_follows_the_newest_one_and_comes_from_those_who_may_appl
             processes.replace(["all"])
             frozen = await office("carla", "policy", "apply", policy(tmp_path, FROZEN), "--also-open", "--json")
             assert (frozen.code, frozen.lines[0]["number"], frozen.lines[1]["status"]) == (0, 2, "applied")
-            assert await office.answer("bob", id_) == ("approved", None)
             await followed.ended()
         log = (await office("ada", "policy", "log", "--json")).lines
     assert counted(tmp_path, "count") == 0
@@ -158,6 +157,51 @@ async def test_a_policy_follows_the_newest_one_and_comes_from_those_who_may_appl
         ("applied", "accepted"),
     ]
     assert (await verify(connections.log, connections.pool)).differences == []
+
+
+async def test_an_auditor_answers_five_questions_with_commands_alone_after_the_policy_changed_twice(
+    shell: Shell, connections: Connections, environment: dict[str, str], tmp_path: Path
+) -> None:
+    prepared(environment, tmp_path, "count")
+    office = Office(shell)
+    with serving(environment, tmp_path, ["all"]):
+        await office("carla", "policy", "apply", policy(tmp_path, FOUR_EYES), "--reason", "Two see more.")
+        request = RequestWorkflow(prompt="Count.", actor=person("ada"))
+        followed = Followed(connections.log, await send_request(connections, request))
+        async with beside(followed.follow()):
+            id_ = followed.workflow.id
+            await until(lambda: followed.workflow.phase == "approve", "the action waits")
+            for name in ("ada", "bob", "dora"):
+                await office.answer(name, id_)
+            await followed.ended()
+        for text in (FROZEN, FOUR_EYES.replace("approvers = 2\n", "")):
+            assert (await office("carla", "policy", "apply", policy(tmp_path, text))).code == 0
+
+    events = (await office("eve", "events", id_, "--json")).lines
+    of = {name: [event for event in events if event["type"] == f"poweron.{name}.v1"] for name in NAMES}
+    (opening,), (started,) = of["workflow.requested"], of["action.started"]
+    asked = ("permissions", "--at", opening["time"], "--action", "lying.count", "--actor", "ada", "--json")
+    (then,) = (await office("eve", *asked)).lines
+    (permission,) = then["permissions"]
+    # What was it permitted to do, and which process could do it? Who granted that?
+    assert (permission["decision"], then["policy"]["number"]) == ("approval", opening["data"]["policy"]["number"])
+    assert then["policy"]["sha256"] == opening["data"]["policy"]["sha256"]
+    assert [started["source"].rpartition("/")[2]] == permission["processes"]
+    assert (then["policy"]["actor"]["id"], then["policy"]["reason"]) == ("carla", "Two see more.")
+    # Who approved, and could the requester approve her own request? What was refused?
+    assert [event["data"]["actor"]["id"] for event in of["approval.granted"]] == ["bob", "dora"]
+    assert (permission["actor"]["may"], permission["actor"]["notOwnRequests"]) == (True, True)
+    (refused,) = of["request.refused"]
+    assert (refused["data"]["actor"]["id"], refused["data"]["code"]) == ("ada", "own_request")
+    assert refused["why"] == "ada made the request and may not approve it."
+    # The commands say what the events say.
+    assert [event.actor.id for event in followed.of("ApprovalGranted")] == ["bob", "dora"]
+    assert [event.code for event in followed.of("RequestRefused")] == ["own_request"]
+    (now,) = (await office("eve", "permissions", "--action", "lying.count", "--json")).lines
+    assert now["policy"]["number"] == 3
+
+
+NAMES = ("workflow.requested", "action.started", "approval.granted", "request.refused")
 
 
 def _forged(folder: Path) -> PolicyApplied:

@@ -108,8 +108,10 @@ def _as_json(
 
 
 def _shown(time_ms: int, policy: PolicyEntry | None, found: Sequence[Permission], actor: str | None) -> Text:
-    when = f"at {utc(reader.time(time_ms))} (UTC), for rounds that were opened then"
-    title = f"Permissions {'now, for rounds that are opened now' if time_ms == LATEST else when}"
+    when = "now, for rounds that are opened now"
+    if time_ms != LATEST:
+        when = f"at {utc(reader.time(time_ms))} (UTC), for rounds that were opened then"
+    title = f"Permissions {when}"
     lines = [_of_policy(policy), *(line for each in found for line in _lines(policy, each, actor))]
     if not found:
         lines.append("No process of that time offered such an action; name one in full to see what the policy says.")

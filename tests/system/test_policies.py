@@ -132,7 +132,6 @@ async def test_a_policy_follows_the_newest_one_and_comes_from_those_who_may_appl
         request = RequestWorkflow(prompt="Count.", actor=person("ada"))
         followed = Followed(connections.log, await send_request(connections, request))
         async with beside(followed.follow()):
-            id_ = followed.workflow.id
             await until(lambda: followed.workflow.phase == "approve", "the action waits")
             refused = await office("mallory", "policy", "apply", policy(tmp_path, FROZEN), "--json")
             assert (refused.code, refused.lines[0]["code"]) == (1, "not_permitted")

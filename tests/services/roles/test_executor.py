@@ -8,11 +8,12 @@ import pytest
 from doubles import Away, Counting, script
 from structlog.testing import capture_logs
 
-from builders import POLICY, At, Told, cancellation, document, new_rules, planned, requested
+from builders import POLICY, At, Told, cancellation, document, new_rules, person, planned, requested
 from poweron_events import codec
+from poweron_events.catalog import CATALOG
 from poweron_events.content import ContentStore
 from poweron_events.errors import Refused, Unavailable
-from poweron_events.fold.state import Workflow
+from poweron_events.fold.state import Workflow, with_step
 from poweron_events.policy import Policy, PolicyTerms, Rule
 from poweron_events.step_events import ActionResult
 from poweron_services.actions.action import Done, Failed, Order
@@ -429,3 +430,23 @@ async def test_what_new_rules_want_approved_is_not_tried_again_unapproved() -> N
     told.workflow = told.workflow._replace(round=told.workflow.current._replace(policy=approve))
     (completed,) = await executor(Counting("test.pure"))(told.workflow, Stand(end=99)())
     assert (completed.outcome, completed.code) == ("crashed", "worker_stopped")
+
+
+@pytest.mark.req("S4")
+async def test_people_who_change_parameters_may_name_an_address_that_no_document_names() -> None:
+    class Scraping(Counting):
+        spec = CATALOG["web.scrape"]
+
+    at, url = At(), "https://made-up.example/list"
+    told = Told().tell(
+        requested(), planned(), at.selected(action="web.scrape"), at.parameters(parameters={"query": url})
+    )
+    (claimed,) = await (one := executor(Scraping()))(told.workflow, Stand()())
+    (completed, *_) = await one(told.tell(claimed).workflow, Stand()())
+    assert completed.code == "address_unknown"
+    by_people = with_step(told.workflow, told.workflow.step._replace(proposed_by=person("bob")))
+    told.tell(completed)
+    (claimed,) = await (one := executor(Scraping()))(by_people._replace(phase="ready"), Stand()())
+    claim = by_people.step.starts[-1]._replace(claim=claimed.claim)
+    (completed, *_) = await one(with_step(by_people, by_people.step._replace(starts=(claim,))), Stand()())
+    assert completed.code is None

@@ -6,6 +6,7 @@ Permissions as of a date are answered from these records (docs/decisions/0089-a-
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Collection
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from importlib.metadata import version
 from typing import Final
 
@@ -38,6 +39,7 @@ log = structlog.get_logger()
 
 START_WITHIN: Final = 1.0  # seconds that the roles wait for the record of the start
 END_WITHIN: Final = 0.5  # seconds for the record of the end, so that the process ends in time
+TRIES_TO_PROJECT: Final = 10  # of a process that only projects to record its start, within some 20 seconds
 MOST: Final = MAX_EVENT - 2_000  # bytes of the payload; the rest is for the envelope
 
 
@@ -113,7 +115,7 @@ async def recorded(
     the log does not take at once is not recorded.
     """
     record = _Record(event_log, started.instance, now_ms)
-    starting = asyncio.create_task(retry(lambda: record.append(started), failed=_not_recorded))
+    starting = asyncio.create_task(retry(lambda: record.append(started), failed=partial(_not_recorded, started)))
     retrieve_error(starting)
     try:
         await asyncio.wait({starting}, timeout=START_WITHIN)
@@ -129,7 +131,11 @@ async def recorded(
             await cancel_task(starting, END_WITHIN)
 
 
-def _not_recorded(failure: Failure) -> None:
+def _not_recorded(started: InstanceStarted, failure: Failure) -> None:
+    """Log the first failure; give up if the process only projects, since it may have no right to append events."""
+    if started.roles == ("projector",) and failure.tries >= TRIES_TO_PROJECT:
+        log.warning("instance_not_recorded", error=str(failure.error))
+        raise failure.error
     if failure.tries == 1:
         log.info("instance_not_recorded", error=str(failure.error))
 

@@ -144,8 +144,10 @@ class Reluctant(MemoryLog):
         super().__init__()
         self.error = error
         self.taken = asyncio.Event()
+        self.tries = 0
 
     async def append(self, topic: str, messages: Sequence[Message]) -> Sequence[int]:
+        self.tries += 1
         if isinstance(self.error, TimeoutError):
             await asyncio.Event().wait()
         if self.error is not None:
@@ -167,6 +169,17 @@ async def test_a_log_that_does_not_take_the_record_delays_neither_start_nor_end(
     async with asyncio.timeout(5), recorded(log, STARTED, lambda: 0):
         pass
     assert await events(log) == []
+
+
+@pytest.mark.usefixtures("soon")
+async def test_a_process_that_only_projects_does_not_ask_for_ever_for_a_right_that_it_may_not_have(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(instance_record, "TRIES_TO_PROJECT", 2)
+    log = Reluctant(Unavailable("no right to append"))
+    async with asyncio.timeout(5), recorded(log, STARTED.model_copy(update={"roles": ("projector",)}), lambda: 0):
+        await asyncio.sleep(0.2)
+        assert log.tries == 2
 
 
 @pytest.mark.usefixtures("soon")

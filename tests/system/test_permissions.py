@@ -36,9 +36,15 @@ async def test_a_process_is_recorded_and_what_was_allowed_follows_from_policies_
         assert (process["ended"], process["record"]["denied"]) == (None, ["document.*"])
         assert process["record"]["settings"]["POWERON_DENY"] == "document.*"
         assert "POWERON_POSTGRES" not in process["record"]["settings"]
+        shown = (await shell("permissions", "--at", first["time"])).out
+        assert shown.startswith(f"Permissions at {first['time'][:19].replace('T', ' ')} (UTC), for rounds that were")
         shown = (await shell("permissions", "--actor", "carla")).out
         assert "\nweb.crawl: denied (rule 1)\n" in shown
         assert f"\nai.process: allowed (otherwise)\n    can be executed by {process['instance']}\n" in shown
+
+        told = (await shell("permissions", "--instance", process["instance"])).out
+        assert told.startswith(f"Process {process['instance']}\n  release: ")
+        assert "  denied:    document.*\n" in told
 
         await stopped(processes, "all")
         (ended,) = (await shell("permissions", "--instance", process["instance"], "--json")).lines

@@ -108,10 +108,9 @@ def _as_json(
 
 
 def _shown(time_ms: int, policy: PolicyEntry | None, found: Sequence[Permission], actor: str | None) -> Text:
-    when = "now, for rounds that are opened now"
+    title = "Permissions now, for rounds that are opened now"
     if time_ms != LATEST:
-        when = f"at {utc(reader.time(time_ms))} (UTC), for rounds that were opened then"
-    title = f"Permissions {when}"
+        title = f"Permissions at {utc(reader.time(time_ms))} (UTC), for rounds that were opened then"
     lines = [_of_policy(policy), *(line for each in found for line in _lines(policy, each, actor))]
     if not found:
         lines.append("No process of that time offered such an action; name one in full to see what the policy says.")

@@ -346,23 +346,24 @@ CODES: Final[dict[str, Explained]] = {
     ),
     "approval_overdue": Explained("The approval has expired.", "Ask again and answer in time."),
     "not_an_approver": Explained(
-        "The policy of the round does not let this actor answer.", "Let a member of the groups answer that it names."
+        "The policy of the round does not let this actor answer.", "Let a member of the groups that it names answer."
     ),
     "own_request": Explained(
-        "The actor who requested the round may not approve this action.", "Let another member of the groups answer."
+        "The actor who requested the round may not approve this.", "Let someone else who may approve it answer."
     ),
     "own_proposal": Explained(
         "The actor who changed the parameters may not approve them.", "Let another approver answer."
     ),
     "answered_already": Explained(
-        "This actor has approved it already, and it takes several.", "Let another approver answer."
+        "This actor has approved it already, and more people have to.", "Let another approver answer."
     ),
     # --- why a policy was not applied
     "policy_invalid": Explained("The policy contradicts itself, or no one could replace it.", "Correct the policy."),
     "policy_changed": Explained(
-        "Another policy was applied since this one was written.", "Compare it with the current one and apply it again."
+        "The current policy is not the one that this was meant to replace.",
+        "Compare it with the current one and apply it again.",
     ),
-    "policy_applies_already": Explained("The round already has the rules of this policy.", _NOTHING),
+    "policy_applies_already": Explained("The policy applies already.", _NOTHING),
     "no_policy": Explained("No policy was applied yet.", "Apply one."),
     "not_permitted": Explained(
         "The current policy does not let this actor apply a policy.", "Let a member of the groups in `apply` do it."

@@ -38,7 +38,7 @@ class OfferedAction(Model):
     tool_sha256: Sha256 | None = Field(default=None, exclude_if=is_none)
     """SHA-256 of the server's description of its tool; None if it is no tool of a server."""
     approve: bool = Field(default=False, exclude_if=is_empty)
-    """Whether a person has to approve it by the settings or the nature of this process, without any policy."""
+    """Whether a person has to approve it because of the settings or its tool server, even without a policy."""
 
 
 class TokenPrice(Model):
@@ -52,7 +52,7 @@ class TokenPrice(Model):
 
 
 class InstanceStarted(Event):
-    """A process begins to play its roles, and may do this."""
+    """A process began to play its roles; this is what it may do."""
 
     instance: InstanceName
     release: Annotated[str, Field(max_length=100)]
@@ -77,7 +77,7 @@ class InstanceStarted(Event):
 
 
 class InstanceEnded(Event):
-    """The process stopped playing its roles, in good order."""
+    """The process stopped cleanly."""
 
     instance: InstanceName
     reason: Literal["stopped"] = "stopped"

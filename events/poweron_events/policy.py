@@ -60,7 +60,7 @@ def _plain(name: str) -> str:
 
 
 class Group(Model):
-    """Actors: those listed, and those with one of the roles, which counts only if a door verified it."""
+    """Actors: the members, and the holders of the roles; a role counts only if a door verified the actor."""
 
     members: tuple[Annotated[FreeText, Field(min_length=1, max_length=255, pattern=_ACTOR_ID)], ...] = Field(
         default=(), max_length=MAX_MEMBERS
@@ -88,7 +88,7 @@ def are_in(actor: Actor, groups: Iterable[Group]) -> bool:
 
 
 class Escalation(Model):
-    """Who may answer, too, if an approval has waited for so long."""
+    """The groups that may answer, too, once an approval has waited for this time."""
 
     after: Duration
     to: GroupNames = Field(min_length=1)
@@ -103,7 +103,7 @@ class Rule(Model):
     approvers: int = Field(default=1, ge=1, le=MAX_APPROVERS, exclude_if=lambda number: number == 1)
     """How many people have to approve."""
     from_: GroupNames = Field(default=(), alias="from", exclude_if=is_empty)
-    """The groups that may approve; anyone if there are none."""
+    """The groups that may approve, deny or propose other parameters; anyone if there are none."""
     not_requester: bool = Field(default=False, exclude_if=is_empty)
     """Whether the actor who requested the round may not approve."""
     expires: Duration | None = Field(default=None, exclude_if=is_none)
@@ -156,7 +156,7 @@ class Policy(Model):
         grants = self.limits.grants
         named = {name for rule in self.rules for name in (*rule.from_, *(rule.escalate.to if rule.escalate else ()))}
         named |= set(grants.from_ if grants else ())
-        groups = {name: self.groups[name] for name in sorted(named)}
+        groups = {name: self.groups.get(name, Group()) for name in sorted(named)}
         return PolicyTerms(
             number=number,
             sha256=sha256,
@@ -168,7 +168,7 @@ class Policy(Model):
 
 
 class PolicyTerms(Model):
-    """The rules that a round carries: those of the policy that applied when it was opened, or was changed to later."""
+    """The rules that a round carries, from the policy at its opening or from a newer one applied to it later."""
 
     number: int = Field(ge=1, le=2**31 - 1)
     """The number of the policy, counted from 1."""
@@ -246,7 +246,7 @@ class AnswerTerms(Model):
         if restriction is not None or decision == "deny" or actor is None:
             return restriction
         if self.not_requester and _is(actor, self.requester):
-            return Objection("own_request", f"{actor.id} made the request and may not approve it.")
+            return Objection("own_request", f"{actor.id} requested the round, so someone else has to approve.")
         return self._repetition(actor) if decision == "approve" else None
 
     def admits(self, actor: Actor) -> bool:
@@ -258,7 +258,7 @@ class AnswerTerms(Model):
         if _is(actor, self.proposed_by):
             return Objection("own_proposal", f"{actor.id} proposed these parameters; others have to approve them.")
         if self.missing and any(_is(actor, earlier) for earlier in self.approved_by):
-            return Objection("answered_already", f"{actor.id} has approved already; others have to, too.")
+            return Objection("answered_already", f"{actor.id} has approved already; someone else has to approve, too.")
         return None
 
     def _restriction(self, actor: Actor | None) -> Objection | None:
@@ -269,7 +269,7 @@ class AnswerTerms(Model):
         if not self.groups or are_in(actor, self.answerers.values()):
             return None
         names = " or ".join(self.answerers)
-        return Objection("not_an_approver", f"{actor.id} may not answer this; it takes a member of {names}.")
+        return Objection("not_an_approver", f"{actor.id} may not answer this; only members of {names} may.")
 
 
 ANYONE: Final = AnswerTerms()

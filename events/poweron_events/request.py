@@ -47,7 +47,7 @@ LAWS = 3
 """
 
 WITHOUT_POLICY = 2
-"""The transition rules of a round that is opened under no policy, which releases before policies know, too."""
+"""The transition rules of a round that is opened without a policy; releases before 0.4 know them, too."""
 
 POLICY_ID: Final = str(uuid.uuid5(NAMESPACE, "policy"))
 """The key of the policies in the log, where other events have the id of their workflow."""
@@ -225,7 +225,7 @@ class RequestCancellation(Event):
 
 
 class RequestApproval(StepEvent):
-    """A person approves or denies the action of a waiting step, with exactly these parameters."""
+    """A person approves or denies the action of a waiting step with exactly these parameters, or proposes others."""
 
     workflow_id: str = Field(max_length=64)
     parameters_sha256: Sha256
@@ -234,7 +234,7 @@ class RequestApproval(StepEvent):
     requester: Requester = Requester()
     actor: Actor | None = Field(default=None, exclude_if=is_none)
     changed_parameters: JsonValues | None = Field(default=None, exclude_if=is_none)
-    """All parameters as the approver would have them, for others to approve; None to approve them as they are."""
+    """All parameters as the approver proposes them, for others to approve; None to propose nothing."""
 
 
 class RequestBudget(StageEvent):
@@ -273,7 +273,7 @@ class RequestPolicy(Event):
     workflow_id: str = Field(default=POLICY_ID, pattern=f"^{POLICY_ID}$")
     policy: Policy
     previous: Sha256 | None = Field(default=None, exclude_if=is_none)
-    """The policy that the sender wants to replace; another one that was applied meanwhile is not replaced."""
+    """SHA-256 of the policy to replace; refused if another one is current. None to replace any policy."""
     reason: FreeText = Field(default="", max_length=MAX_REASON)
     actor: Actor | None = Field(default=None, exclude_if=is_none)
 
@@ -407,7 +407,7 @@ class PolicyApplied(Event):
     sha256: Sha256
     """SHA-256 of the policy as canonical JSON."""
     previous: Sha256 | None = None
-    """The policy that it replaces; None for the first one, which anyone may apply who can write to the topic."""
+    """SHA-256 of the policy that it replaces; None for the first one, which anyone may apply."""
     reason: FreeText = ""
     actor: Actor
     request: RequestIdentity

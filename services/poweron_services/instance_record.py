@@ -39,7 +39,7 @@ log = structlog.get_logger()
 
 START_WITHIN: Final = 1.0  # seconds that the roles wait for the record of the start
 END_WITHIN: Final = 0.5  # seconds for the record of the end, so that the process ends in time
-TRIES_TO_PROJECT: Final = 10  # of a process that only projects to record its start, within some 20 seconds
+TRIES_TO_PROJECT: Final = 10  # attempts to record the start of a process that only projects, in about 20 s
 MOST: Final = MAX_EVENT - 2_000  # bytes of the payload; the rest is for the envelope
 
 
@@ -87,7 +87,7 @@ def _offered(work: OpenedActions) -> list[OfferedAction]:
 
 
 def fitting(started: InstanceStarted, most: int = MOST) -> InstanceStarted:
-    """Return the event with as many actions as it has room for; without settings, if it has room for no action."""
+    """Return the event with as many actions as fit into `most` bytes, without settings if it is still too large."""
     too_much = _size(started) - most
     if too_much <= 0:
         return started
@@ -141,7 +141,7 @@ def _not_recorded(started: InstanceStarted, failure: Failure) -> None:
 
 
 class _Record:
-    """The key of a process in the log."""
+    """Appends the events of a process under its key in the log."""
 
     def __init__(self, event_log: EventLog, instance: str, now_ms: Callable[[], int]) -> None:
         self._log = event_log

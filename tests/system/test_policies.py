@@ -192,7 +192,7 @@ async def test_an_auditor_answers_five_questions_with_commands_alone_after_the_p
     assert (permission["actor"]["may"], permission["actor"]["notOwnRequests"]) == (True, True)
     (refused,) = of["request.refused"]
     assert (refused["data"]["actor"]["id"], refused["data"]["code"]) == ("ada", "own_request")
-    assert refused["why"] == "ada made the request and may not approve it."
+    assert refused["why"] == "ada requested the round, so someone else has to approve."
     # The commands say what the events say.
     assert [event.actor.id for event in followed.of("ApprovalGranted")] == ["bob", "dora"]
     assert [event.code for event in followed.of("RequestRefused")] == ["own_request"]

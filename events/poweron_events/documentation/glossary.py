@@ -335,7 +335,7 @@ MEANINGS: Final[dict[str, str]] = {
     "TokenPrice.prompt": "US dollars per million tokens of a prompt; the lowest, if it depends on the length.",
     "TokenPrice.answer": "US dollars per million tokens of an answer; the lowest, if it depends on the length.",
     "listed": "Whether it is from the list of prices in the release, not from the settings; not written if not.",
-    "InstanceEnded.reason": "Why it ended: `stopped` in good order. A process that is killed writes no end.",
+    "InstanceEnded.reason": "Why it ended: `stopped` cleanly. A process that is killed writes no end.",
     "topic": "The topic of the record.",
     "partition": "Its partition.",
     "offset": "Its offset.",

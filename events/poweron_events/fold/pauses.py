@@ -55,7 +55,7 @@ def suspended(pause: Pause, from_ms: int, now_ms: int) -> int:
 
 
 def waited_for_person(workflow: Workflow, now_ms: int) -> Workflow:
-    """Add the time since the question, up to a pause, which `_resumed` adds."""
+    """Add the time from the question to the answer, or to the start of a pause; `resumed` adds the pause itself."""
     pause = workflow.current.pause
     until_ms = now_ms if pause is None else min(now_ms, pause.since_ms)
     return waited(workflow, max(0, until_ms - workflow.head_ms))

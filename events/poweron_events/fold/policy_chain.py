@@ -12,7 +12,7 @@ def policy_sha256(policy: Policy) -> str:
 
 
 def policy_applied(workflow: Workflow, event: PolicyApplied) -> Workflow | None:
-    """Accept the policy that follows the newest, which must let its actor apply it; anyone may apply the first.
+    """Accept a policy if it follows the newest one and that one lets its actor apply it; anyone may apply the first.
 
     Intake computes the hash. It is not checked here, since a newer release may add fields that this one does not read.
     """

@@ -1,7 +1,7 @@
 """Questions to people: whether an action may run with its parameters, and whether a round gets a larger budget.
 
-Whose answer counts follows from the rules that the round carries (`policy.AnswerTerms`). Without a policy every answer
-counts, as it did before there were policies.
+Whose answer counts follows from the rules that the round carries (`policy.AnswerTerms`). Without a policy anyone may
+answer, but no one may approve parameters that they changed.
 """
 
 from poweron_events.actor import Actor, actor_of
@@ -74,7 +74,7 @@ def lacks_approval(workflow: Workflow) -> bool:
 
 
 def approval_requested(workflow: Workflow, recorded: Recorded, event: ApprovalRequested) -> Workflow | None:
-    """Wait for people; how long, the rule says, if it does."""
+    """Wait for people, for the time that the rule sets or else the event; None if it is out of turn."""
     if workflow.phase != "ready" or workflow.step.approval is not None or not _names_parameters(workflow, event):
         return None
     about = rule(workflow)
@@ -149,7 +149,7 @@ def _parameters_changed(workflow: Workflow, recorded: Recorded, event: Parameter
 
 
 def rules_changed(workflow: Workflow, recorded: Recorded, event: RulesChanged) -> Workflow | None:
-    """Give an open round the rules of a newer policy, which judge its pending approval and what was approved, too."""
+    """Give an open round the rules of a newer policy, also for approvals that are pending or given."""
     round_, phase = workflow.current, workflow.phase
     if phase in ("closing", "draining") or (round_.policy and round_.policy.number >= event.policy.number):
         return None

@@ -39,7 +39,9 @@ from poweron_services.standalone import local_identity, open_connections
 @sentences()
 def approvals(
     mine: Annotated[bool, typer.Option("--mine", help="Only what you may answer, and have not yet.")] = False,
-    overdue: Annotated[bool, typer.Option("--overdue", help="Only what waits longer than its policy wants.")] = False,
+    overdue: Annotated[
+        bool, typer.Option("--overdue", help="Only what was escalated because it waited too long.")
+    ] = False,
     limit: Limit = 50,
     as_json: AsJson = False,
 ) -> None:
@@ -65,7 +67,7 @@ def approvals(
                 (entry, [] if as_json else await reader.documents(connections.pool, entry.workflow_id))
                 for entry in entries
             ]
-            return waiting, [*filter(wanted, await reader.budget_questions(connections.pool, limit=read_most))]
+            return waiting, [*filter(wanted, await reader.budget_questions(connections.pool, limit=read_most))][:limit]
 
     pending, questions = run_work(read())
     for entry, documents in pending:
@@ -87,7 +89,7 @@ def approvals(
 
 
 def is_overdue(entry: ApprovalEntry | BudgetEntry) -> bool:
-    """Return whether it went to further groups, because no one answered in time."""
+    """Return whether further groups may answer, because too few people approved in time."""
     return entry.terms.escalated
 
 
@@ -202,7 +204,8 @@ def approve(
     task, the round and the workflow. A policy may let only some people approve, and may need several of them.
     Requires a process that serves: `poweron serve`, or the `poweron ask` that opened the workflow.
 
-    Exit 0 approved, 1 not approved, 2 wrong usage, 130 stopped by Ctrl-C, 143 by SIGTERM.
+    Exit 0 your answer counts, although more people may have to approve; 1 it was refused, 2 wrong usage, 130 stopped by
+    Ctrl-C, 143 by SIGTERM.
     """
     granted = Granted(tokens, round(cost * NANO))
     _decide(workflow, _Decided("approve", reason, granted, tuple(changes or ())), as_json=as_json)

@@ -41,7 +41,9 @@ def permissions(
     ] = "*",
     instance: Annotated[
         str | None,
-        typer.Option("--instance", metavar="NAME", help="Show what this process recorded; the `source` of an event."),
+        typer.Option(
+            "--instance", metavar="NAME", help="Show what this process recorded, by its name or an event's `source`."
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -75,7 +77,7 @@ def _time_ms(at: str | None) -> int:
         moment = datetime.fromisoformat(at.strip())
         return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1_000)
     except (ValueError, OverflowError):
-        stop(f"--at: {at!r} is no time; write it like 2026-11-21T09:30:00Z or 2026-11-21.", USAGE)
+        stop(f"--at: {at!r} is not a time; write it like 2026-11-21T09:30:00Z or 2026-11-21.", USAGE)
 
 
 def _patterns(pattern: str) -> tuple[str, ...]:
@@ -139,7 +141,7 @@ def _lines(policy: PolicyEntry | None, permission: Permission, actor: str | None
 
 def _decision(policy: PolicyEntry | None, permission: Permission) -> str:
     if permission.by == "settings":
-        return "denied by settings" if permission.decision == "denied" else "1 approval by anyone, by settings"
+        return "denied by settings" if permission.decision == "denied" else "1 approval by anyone (settings)"
     if policy is None:
         return "allowed"
     rules, number = policy.policy.rules, permission.rule
@@ -172,7 +174,7 @@ def _process(entry: InstanceEntry) -> Text:
         f"  roles:     {', '.join(record.roles)}",
         f"  started:   {utc(entry.started)} (UTC)",
         f"  ended:     {f'{utc(entry.ended)} (UTC)' if entry.ended else 'no end is recorded: it runs, or was killed'}",
-        *_block("settings", (f"{name}={value}" for name, value in record.settings.items())),
+        *_block("settings", _settings(entry)),
         *_block("models", _models(record.models)),
         *_block("prices", (f"{price.model}: {price.prompt}, {price.answer}" for price in record.prices)),
         *_block("allowed", (f"{kind}: {', '.join(names) or 'nothing'}" for kind, names in record.allowed.items())),
@@ -188,6 +190,12 @@ def _block(name: str, values: Iterator[str] | Sequence[str]) -> Iterator[str]:
     yield from (f"  {f'{name}:' if number == 0 else '':<10} {value}" for number, value in enumerate(shown))
 
 
+def _settings(entry: InstanceEntry) -> Iterator[str]:
+    yield from (f"{name}={value}" for name, value in entry.record.settings.items())
+    if entry.record.settings_left_out:
+        yield f"{entry.record.settings_left_out:,} for which the record had no room"
+
+
 def _models(models: Mapping[str, Sequence[str]]) -> Iterator[str]:
     """Yield the models with the stages that ask them."""
     stages = dict[str, list[str]]()
@@ -199,6 +207,6 @@ def _models(models: Mapping[str, Sequence[str]]) -> Iterator[str]:
 def _actions(entry: InstanceEntry) -> Iterator[str]:
     for offer in entry.record.actions:
         tool = f", tool {offer.tool_sha256[:12]}" if offer.tool_sha256 else ""
-        yield f"{offer.action}: {offer.effect_class}{tool}{', asks first' if offer.approve else ''}"
+        yield f"{offer.action}: {offer.effect_class}{tool}{', needs an approval' if offer.approve else ''}"
     if entry.record.actions_left_out:
         yield f"and {entry.record.actions_left_out:,} more, for which the record had no room"

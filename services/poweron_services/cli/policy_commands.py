@@ -124,7 +124,7 @@ def policy_apply(
     continue to hold in every process: a policy only narrows them.
     Requires a process that serves: `poweron serve`.
 
-    Exit 0 applied, 1 refused, 2 wrong usage, 130 stopped by Ctrl-C, 143 by SIGTERM.
+    Exit 0 applied, 1 refused or an open round was missed, 2 wrong usage, 130 stopped by Ctrl-C, 143 by SIGTERM.
     """
     check_reason(reason)
     settings = load_settings()
@@ -136,7 +136,7 @@ def policy_apply(
     if as_json:
         print_json({"number": outcome.number, "code": outcome.code, "detail": outcome.detail})
     elif outcome.number is None:
-        stdout.print(f"Nothing was applied. {printable(outcome.detail)}", soft_wrap=True)
+        stdout.print(f"No new policy was applied. {printable(outcome.detail)}", soft_wrap=True)
     else:
         stdout.print(f"Policy {outcome.number} applies to all rounds that are opened from now on.")
     failed = not (applies if also_open else outcome.number is not None)
@@ -186,7 +186,7 @@ def read_policy(file: Path) -> Policy:
     except OSError as error:
         stop(f"{file} cannot be read: {error.strerror or error}.", USAGE)
     if len(data) > MAX_FILE:
-        stop(f"{file} takes {len(data):,} bytes; a policy may take {MAX_FILE:,}.", FAILED)
+        stop(f"{file} takes {len(data):,} bytes; the file of a policy may take {MAX_FILE:,}.", FAILED)
     try:
         return Policy.model_validate_json(json.dumps(_as_text(_parse(file, data)), default=str), strict=True)
     except (ValidationError, RecursionError) as error:
@@ -286,7 +286,7 @@ def _limits(written: Policy) -> Iterator[str]:
     if limits.on_budget == "ask":
         by = _named(written, limits.grants.from_) if limits.grants and limits.grants.from_ else "anyone"
         but = ", not by the requester" if limits.grants and limits.grants.not_requester else ""
-        yield f"  a round without budget asks; more may be granted by {by}{but}"
+        yield f"  a round whose budget has no room asks for more; it may be granted by {by}{but}"
 
 
 def _named(written: Policy, names: Sequence[GroupName]) -> str:

@@ -45,7 +45,7 @@ class Permission(Model):
     """The groups that could approve; empty if anyone could."""
     not_requester: bool = False
     actor: MayApprove | None = None
-    """Whether the actor in question could have approved; None if no actor is, or no approval was needed."""
+    """Whether the actor in question could have approved; None if none was named, or no approval needed."""
     processes: tuple[str, ...] = ()
     """The processes that could have executed it."""
 
@@ -133,7 +133,7 @@ def _denies(record: InstanceStarted, action: str, task_type: TaskType) -> bool:
 
 
 def _is_marked(records: Collection[InstanceStarted], action: str) -> bool:
-    """Return whether one of the processes needs an approval: then a person may have been asked."""
+    """Return whether one of the processes marks the action: then a person may have been asked to approve it."""
     offers = (offer for record in records for offer in record.actions if offer.action == action)
     return any(marks(record.approve, action) for record in records) or any(offer.approve for offer in offers)
 

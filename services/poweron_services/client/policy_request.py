@@ -50,11 +50,11 @@ async def apply_policy(
         actor: on whose behalf.
         source: the CloudEvent source of the request.
         callbacks: called with what happens meanwhile.
-        previous: the SHA-256 of the policy that it is meant to replace; it is refused if another one is the current.
+        previous: the SHA-256 of the policy to replace; the request is refused if another is current; None for any.
 
     Raises:
         NotServed: no process picked up the request in time; it remains in the log.
-        RowsBehind: the policy was applied, but the rows do not show it yet.
+        RowsBehind: the policy was applied or refused, but the rows do not show it yet.
         Unavailable: a server cannot be reached.
     """
     start, newest = await _newest(connections)

@@ -119,8 +119,8 @@ def _means_nothing(number: int, rule: Rule, decides: str) -> Iterator[str]:
         if getattr(rule, field) != Rule.model_fields[field].default:
             alias = Rule.model_fields[field].alias or field
             yield (
-                f"Rule {number} {decides} its actions without approvals, so `{alias}` means nothing in it; remove it, "
-                "or decide 'approve'."
+                f"Rule {number} {decides} its actions, so no one approves them and `{alias}` has no effect; remove it, "
+                "or set `decision` to 'approve'."
             )
 
 

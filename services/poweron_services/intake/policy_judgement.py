@@ -12,14 +12,12 @@ from poweron_services.intake.judgement import Refusal, claimed_actor, round_is_o
 
 
 def check_policy(request: RequestPolicy, identity: RequestIdentity, current: AppliedPolicy | None) -> None:
-    """Refuse a policy that contradicts itself, replaces another one than was meant, or comes from someone else."""
+    """Refuse a policy that is invalid or current already, replaces the wrong one, or whose actor may not apply it."""
     if (wrong := next(problems(request.policy), None)) is not None:
         raise Refusal("policy_invalid", wrong)
     if request.previous is not None and (current is None or request.previous != current.sha256):
-        now = f"number {current.number}, {current.sha256[:12]}…" if current else "none"
-        raise Refusal(
-            "policy_changed", f"The policy was to replace {request.previous[:12]}…; the current one is {now}."
-        )
+        now = f"the current one is number {current.number}, {current.sha256[:12]}…" if current else "there is none yet"
+        raise Refusal("policy_changed", f"The policy was meant to replace {request.previous[:12]}…, but {now}.")
     if current is not None and policy_sha256(request.policy) == current.sha256:
         raise Refusal("policy_applies_already", f"This policy applies already, as number {current.number}.")
     _check_permission(request, identity, current)
@@ -31,7 +29,7 @@ def _check_permission(
     actor = claimed_actor(request, identity)
     if current is not None and not current.policy.may_apply(actor):
         by = " or ".join(current.policy.apply)
-        said = f"{actor.id} may not apply a policy; policy {current.number} lets members of {by} do it."
+        said = f"{actor.id} may not apply a policy; policy {current.number} lets only members of {by} do that."
         raise Refusal("not_permitted", said)
 
 
@@ -51,7 +49,7 @@ def applied_policy(identity: RequestIdentity, request: RequestPolicy, current: A
 def changed_rules(
     identity: RequestIdentity, request: RequestRules, round_: RoundState | None, current: AppliedPolicy | None
 ) -> RulesChanged:
-    """The rules of the current policy for an open round, as an event; refuse them if it has them already."""
+    """Return the rules of the current policy for an open round, as an event, or refuse the request."""
     if round_ is None or round_.closing:
         raise round_is_over(request)
     if current is None:

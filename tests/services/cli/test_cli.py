@@ -74,7 +74,7 @@ def _settled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 WRONG = {
     "permissions at no time": (
         ["permissions", "--at", "yesterday"],
-        "--at: 'yesterday' is no time; write it like 2026-11-21T09:30:00Z or 2026-11-21.",
+        "--at: 'yesterday' is not a time; write it like 2026-11-21T09:30:00Z or 2026-11-21.",
     ),
     "permissions of no pattern": (["permissions", "--action", "web:*"], "--action: 'web:*' is no pattern"),
     "permissions of no actor": (

@@ -49,7 +49,7 @@ def test_the_policy_says_how_many_of_whom_have_to_approve() -> None:
         (ADA, MayApprove(may=True, not_own_requests=True)),
         (
             person("eve"),
-            MayApprove(may=False, reason="eve may not answer this; it takes a member of risk."),
+            MayApprove(may=False, reason="eve may not answer this; only members of risk may."),
         ),
     ],
 )

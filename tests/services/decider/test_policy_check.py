@@ -44,7 +44,7 @@ FILES = [
     ("policy.toml", 'apply = ["owners"\n', "FILE is not valid TOML: …"),
     ("policy.toml", f'{HEAD}name = "a"\nname = "b"', "FILE is not valid TOML: …"),
     ("policy.toml", b'name = "B\xfcro"\n', "FILE is not UTF-8."),
-    ("policy.toml", "#" * 200_001, "FILE takes 200,001 bytes; a policy may take 200,000."),
+    ("policy.toml", "#" * 200_001, "FILE takes 200,001 bytes; the file of a policy may take 200,000."),
     ("policy.json", "", "FILE is not valid JSON: …"),
     ("policy.json", "{'apply': []}", "FILE is not valid JSON: …"),
     ("policy.json", '{"apply": ["owners"], "apply": ["risk"]}', "FILE is not valid JSON: 'apply' is given twice."),
@@ -174,7 +174,7 @@ def test_a_mistake_in_the_form_is_one_sentence(name: str, text: str, sentence: s
 NO_ONE = "list members in a group without `verified`."
 UNKNOWN = "which `groups` does not define; it defines heads, owners, risk."
 NEXT = "No one could apply the next policy: no group in `apply` has a member who counts without verification, and no door verifies actors yet; "
-NOTHING = "means nothing in it; remove it, or decide 'approve'."
+NOTHING = "has no effect; remove it, or set `decision` to 'approve'."
 CONTENTS = [
     (HEAD.replace('["owners"]', '["admins"]'), f"`apply` names the group 'admins', {UNKNOWN}"),
     (f"{HEAD}groups.owners.verified = true", f"{NEXT}{NO_ONE}"),
@@ -193,11 +193,11 @@ CONTENTS = [
     (f'{APPROVAL}escalate = {{ after = "4h", to = ["heads"] }}', "Rule 1 lets anyone approve, so it has no one to escalate to; name groups in `from`, or remove `escalate`."),
     (f'{APPROVAL}from = ["risk"]\nexpires = "4h"\nescalate = {{ after = "1d", to = ["heads"] }}', "Rule 1 escalates after 1d, but its approvals expire after 4h; lengthen `expires`, or shorten `escalate.after`."),
     (f'{APPROVAL}from = ["risk"]\nexpires = "60m"\nescalate = {{ after = "1h", to = ["heads"] }}', "Rule 1 escalates after 1h, but its approvals expire after 60m; lengthen `expires`, or shorten `escalate.after`."),
-    (f'{RULE}actions = ["web"]\ndecision = "deny"\nfrom = ["risk"]', f"Rule 1 denies its actions without approvals, so `from` {NOTHING}"),
-    (f'{RULE}actions = ["web"]\ndecision = "allow"\napprovers = 2', f"Rule 1 allows its actions without approvals, so `approvers` {NOTHING}"),
-    (f'{RULE}actions = ["web"]\ndecision = "allow"\nnotRequester = true', f"Rule 1 allows its actions without approvals, so `notRequester` {NOTHING}"),
-    (f'{RULE}actions = ["web"]\ndecision = "allow"\nexpires = "4h"', f"Rule 1 allows its actions without approvals, so `expires` {NOTHING}"),
-    (f'{RULE}actions = ["web"]\ndecision = "deny"\nescalate = {{ after = "4h", to = ["heads"] }}', f"Rule 1 denies its actions without approvals, so `escalate` {NOTHING}"),
+    (f'{RULE}actions = ["web"]\ndecision = "deny"\nfrom = ["risk"]', f"Rule 1 denies its actions, so no one approves them and `from` {NOTHING}"),
+    (f'{RULE}actions = ["web"]\ndecision = "allow"\napprovers = 2', f"Rule 1 allows its actions, so no one approves them and `approvers` {NOTHING}"),
+    (f'{RULE}actions = ["web"]\ndecision = "allow"\nnotRequester = true', f"Rule 1 allows its actions, so no one approves them and `notRequester` {NOTHING}"),
+    (f'{RULE}actions = ["web"]\ndecision = "allow"\nexpires = "4h"', f"Rule 1 allows its actions, so no one approves them and `expires` {NOTHING}"),
+    (f'{RULE}actions = ["web"]\ndecision = "deny"\nescalate = {{ after = "4h", to = ["heads"] }}', f"Rule 1 denies its actions, so no one approves them and `escalate` {NOTHING}"),
     (f'{RULE}actions = ["*"]\ndecision = "allow"\n[[rules]]\nactions = ["web.search"]\ndecision = "deny"', "Rule 2 can never apply: rule 1 comes first and matches all its actions; move it before rule 1, or remove it."),
     (f'{RULE}actions = ["web"]\ntaskTypes = ["report", "lookup"]\ndecision = "allow"\n[[rules]]\nactions = ["web.*"]\ntaskTypes = ["report"]\ndecision = "deny"', "Rule 2 can never apply: rule 1 comes first and matches all its actions; move it before rule 1, or remove it."),
     (HEAD + "".join(f"groups.g{n}.members = {[f'person-{n}-{m:04}' for m in range(200)]}\n" for n in range(8)), "The policy takes 26,252 bytes as JSON; it may take 16,000, because each round carries its rules, so list fewer members or rules."),

@@ -110,11 +110,11 @@ SELECT seq, verdict, partition, log_offset, time_ms, sha256, compressed
   FROM records WHERE workflow_id = $1::uuid AND seq > $2 ORDER BY seq LIMIT $3
 """
 _IDS: Final = """
-SELECT DISTINCT workflow_id FROM records
- WHERE workflow_id IS NOT NULL AND ($1::uuid IS NULL OR workflow_id > $1)
+SELECT workflow_id FROM workflows
+ WHERE status <> 'no_workflow' AND ($1::uuid IS NULL OR workflow_id > $1)
  ORDER BY workflow_id LIMIT $2
 """
-_COUNT_IDS: Final = "SELECT COUNT(DISTINCT workflow_id) AS count FROM records"
+_COUNT_IDS: Final = "SELECT COUNT(*) AS count FROM workflows WHERE status <> 'no_workflow'"
 _DOCUMENTS: Final = "SELECT * FROM documents WHERE workflow_id = $1::uuid ORDER BY seq, position"
 _USAGE: Final = "SELECT * FROM usage WHERE workflow_id = $1::uuid ORDER BY seq, position"
 _APPROVALS: Final = """

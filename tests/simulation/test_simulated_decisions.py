@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import pytest
 import replays
-from simulation.minds import CLASSES, LIMIT_MS, Mind, Nothing, Shelf
+from simulation.minds import CLASSES, LIMIT_MS, Mind, Parameters, Shelf
 from simulation.world import World
 from structlog.testing import capture_logs
 
@@ -26,7 +26,7 @@ from poweron_services.replay.replay_processes import replay
 pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
 
 WORLDS = 70
-SPECS = {name: ActionSpec.of(name, Nothing, effect, LIMIT_MS) for name, effect in CLASSES.items()}
+SPECS = {name: ActionSpec.of(name, Parameters, effect, LIMIT_MS) for name, effect in CLASSES.items()}
 
 
 class ShelfContent(ContentStore):

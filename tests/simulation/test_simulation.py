@@ -16,6 +16,7 @@ FOUND_WITHIN = 200  # seeds
 REPLAYED = [*range(5), 77]
 FAULTS = {
     "append doubled",
+    "approval forged",
     "append late",
     "append lost",
     "append posthumous",

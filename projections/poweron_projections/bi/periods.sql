@@ -243,8 +243,8 @@ SELECT to_timestamp((approval_ms / {ms}) * {seconds}) AS {period}, -- The beginn
        action, -- The action that needs them.
        COUNT(*) AS asked, -- The number of requested approvals.
        COUNT(*) FILTER (WHERE approval = 'granted') AS granted, -- Granted approvals.
-       COUNT(*) FILTER (WHERE approval = 'denied' AND approval_answered_ms < approval_due_ms) AS denied, -- Approvals that a person denied.
-       COUNT(*) FILTER (WHERE approval = 'denied' AND approval_answered_ms >= approval_due_ms) AS expired, -- Approvals that no one answered in time.
+       COUNT(*) FILTER (WHERE approval = 'denied' AND (approval_by IS NOT NULL OR approval_answered_ms < approval_due_ms)) AS denied, -- Approvals that a person denied.
+       COUNT(*) FILTER (WHERE approval = 'denied' AND approval_by IS NULL AND approval_answered_ms >= approval_due_ms) AS expired, -- Approvals that no one answered in time.
        COUNT(*) FILTER (WHERE approval = 'asked' AND status = 'running') AS waiting, -- Approvals that are waiting now.
        COUNT(*) FILTER (WHERE approval = 'asked' AND status <> 'running') AS withdrawn, -- Approvals whose round ended first.
        (percentile_cont(ARRAY[0.5, 0.95, 0.99]) WITHIN GROUP (ORDER BY approval_answered_ms - approval_ms))[1] AS p50_ms, -- The median time to the answer in milliseconds.

@@ -36,7 +36,8 @@ CREATE TABLE told AS
 SELECT *, kind = 'action.completed' AND data.outcome = 'not_begun' AND COALESCE(data.code = 'paused', FALSE) AS gave_up
   FROM log
  WHERE verdict = 'accepted'
-   AND kind NOT IN ('request.refused', 'document.erased', 'call.reserved', 'round.paused', 'round.resumed');
+   AND kind NOT IN ('request.refused', 'document.erased', 'call.reserved', 'round.paused', 'round.resumed',
+                    'rules.changed', 'policy.applied', 'instance.started', 'instance.ended');
 
 -- Each pause, and what ended it: a resumption, a cancellation or the end of its round.
 CREATE TABLE pauses AS
@@ -320,7 +321,9 @@ SELECT records.workflow AS workflow_id, COALESCE(latest.status, 'never_opened') 
        COALESCE(used.output_tokens, 0) AS output_tokens, COALESCE(used.cost_usd, 0) AS cost_usd,
        COALESCE(first.opened_ms, heard) AS opened_at, newest AS updated_at
   FROM (
-       SELECT workflow, min_by(time_ms, seq) AS heard, max_by(time_ms, seq) AS newest FROM log GROUP BY ALL
+       SELECT workflow, min_by(time_ms, seq) AS heard, max_by(time_ms, seq) AS newest FROM log
+        WHERE workflow NOT IN (SELECT workflow FROM log WHERE kind IN ('policy.applied', 'instance.started'))
+        GROUP BY ALL
   ) AS records
   LEFT JOIN (SELECT * FROM openings WHERE round = 1) AS first USING (workflow)
   LEFT JOIN (

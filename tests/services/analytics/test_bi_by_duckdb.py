@@ -18,6 +18,7 @@ from builders import Told
 from poweron_events import topics
 from poweron_events.log import Record
 from poweron_events.log.memory import MemoryLog
+from poweron_events.request import POLICY_ID
 from poweron_projections import bi
 from poweron_projections.connection import Pool, acquire, connect
 from poweron_projections.rebuild import rebuild
@@ -52,9 +53,14 @@ async def test_every_view_says_what_duckdb_counts_in_wandering_workflows(pool: P
     ids=lambda workflows: f"{workflows} workflows",
 )
 def worlds(request: pytest.FixtureRequest) -> list[LoggedRecord]:
-    """The logs of so many worlds that there are that many workflows; a world has a loop of its own."""
+    """The logs of so many worlds that there are that many workflows; a world has a loop of its own.
+
+    Worlds with policies are left out: DuckDB does not count whose approvals are enough.
+    """
     records, workflows = list[LoggedRecord](), set[bytes]()
     for log in simulated(count()):
+        if any(record.key == POLICY_ID.encode() for record in log):
+            continue
         records += log
         workflows |= {record.key for record in log}
         if len(workflows) >= request.param:

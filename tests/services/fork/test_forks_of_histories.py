@@ -103,7 +103,7 @@ async def _asked(world: World, id_: str, seed: int) -> AsyncGenerator[str, None]
 
 async def _ends(world: World, fork: str, rests: Collection[Phase] = ("ended", "approve")) -> None:
     """The fork ends or waits for a person, and no role answers in vain."""
-    workflow = await world.until(fork, lambda fork: fork.phase in rests or fork.stuck)
+    workflow = await world.until(fork, lambda fork: fork.phase in rests or fork.asks_for_budget or fork.stuck)
     assert not workflow.stuck, (workflow.phase, world.names(fork), world.names(fork, "superseded"))
     workflow = Workflow(fork)
     for recorded, _ in world.records(fork):

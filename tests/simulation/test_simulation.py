@@ -132,9 +132,9 @@ def test_a_seed_replays_exactly() -> None:
         ("pause unseen", {"BEGUN_WHILE_PAUSED"}),
         pytest.param("called in pause", {"BEGUN_WHILE_PAUSED"}, marks=pytest.mark.soak),
         ("time in pause", {"TIME_IN_PAUSE"}),
-        ("granted twice", {"OVERSPENT", "OVER_BUDGET"}),
+        pytest.param("granted twice", {"OVERSPENT", "OVER_BUDGET"}, marks=pytest.mark.soak),
         ("requester approves", {"WRONG_APPROVER"}),
-        ("approves twice", {"WRONG_APPROVER"}),
+        pytest.param("approves twice", {"WRONG_APPROVER"}, marks=pytest.mark.soak),
         ("rule of the process", {"UNAPPROVED", "WRONG_APPROVER"}),
     ],
 )

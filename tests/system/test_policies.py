@@ -122,6 +122,7 @@ async def test_two_people_approve_and_nothing_that_is_killed_or_forged_in_betwee
     assert (await verify(connections.log, connections.pool)).differences == []
 
 
+@pytest.mark.soak
 async def test_a_policy_follows_the_newest_one_and_comes_from_those_who_may_apply_it(
     shell: Shell, connections: Connections, environment: dict[str, str], tmp_path: Path
 ) -> None:

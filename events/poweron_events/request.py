@@ -249,22 +249,21 @@ class RequestBudget(StageEvent):
     actor: Actor | None = Field(default=None, exclude_if=is_none)
 
 
-class RequestPause(Event):
+class _OpenRoundRequest(Event):
+    """What a sender asks about an open round, on whose behalf and why."""
+
+    workflow_id: str = Field(max_length=64)
+    round: Number
+    reason: FreeText = Field(default="", max_length=MAX_REASON)
+    actor: Actor | None = Field(default=None, exclude_if=is_none)
+
+
+class RequestPause(_OpenRoundRequest):
     """A sender asks for a round to be paused: what runs is finished, and nothing new begins."""
 
-    workflow_id: str = Field(max_length=64)
-    round: Number
-    reason: FreeText = Field(default="", max_length=MAX_REASON)
-    actor: Actor | None = Field(default=None, exclude_if=is_none)
 
-
-class RequestResume(Event):
+class RequestResume(_OpenRoundRequest):
     """A sender asks for a paused round to go on."""
-
-    workflow_id: str = Field(max_length=64)
-    round: Number
-    reason: FreeText = Field(default="", max_length=MAX_REASON)
-    actor: Actor | None = Field(default=None, exclude_if=is_none)
 
 
 class RequestPolicy(Event):
@@ -278,13 +277,8 @@ class RequestPolicy(Event):
     actor: Actor | None = Field(default=None, exclude_if=is_none)
 
 
-class RequestRules(Event):
+class RequestRules(_OpenRoundRequest):
     """A sender asks for the current policy to be applied to a round that is already open."""
-
-    workflow_id: str = Field(max_length=64)
-    round: Number
-    reason: FreeText = Field(default="", max_length=MAX_REASON)
-    actor: Actor | None = Field(default=None, exclude_if=is_none)
 
 
 # --- what intake writes to `poweron.events` --------------------------------------------------------

@@ -151,8 +151,9 @@ def project(judged: Sequence[Judged], batch: Batch) -> None:
     batch.put(USAGE, [row for one in judged for row in usage_rows(one.recorded, one.before.seq, one.verdict)])
     accepted = [one for one in judged if one.verdict == "accepted"]
     batch.put(REQUESTS, [row for one in accepted for row in request_rows(one.recorded, one.before.seq)])
-    batch.put(POLICIES, [row for one in accepted for row in policy_rows(one.recorded, one.before.seq)])
-    batch.put(INSTANCES, [row for one in accepted for row in instance_rows(one.recorded, one.after)])
+    without_round = [one for one in accepted if one.after.round is None]
+    batch.put(POLICIES, [row for one in without_round for row in policy_rows(one.recorded, one.before.seq)])
+    batch.put(INSTANCES, [row for one in without_round for row in instance_rows(one.recorded, one.after)])
     in_round = [one for one in accepted if one.changes_round]
     batch.messages.update(((one.after.id, said.seq), said) for one in in_round if (said := one.message) is not None)
     batch.put(DOCUMENTS, [row for one in in_round for row in document_rows(one.recorded, one.after)])

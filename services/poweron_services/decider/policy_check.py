@@ -53,26 +53,30 @@ def _of_group(name: GroupName, group: Group) -> Iterator[str]:
 
 
 def _of_apply(policy: Policy) -> Iterator[str]:
-    unknown = list(_unknown(policy, "`apply`", policy.apply))
-    yield from unknown
-    if not unknown and not _people(policy, policy.apply):
-        yield (
-            "No one could apply the next policy: no group in `apply` has a member who counts without verification, "
-            "and no door verifies actors yet; list members in a group without `verified`."
-        )
+    without_people = (
+        "No one could apply the next policy: no group in `apply` has a member who counts without verification, "
+        "and no door verifies actors yet; list members in a group without `verified`."
+    )
+    yield from _without_people(policy, "`apply`", policy.apply, without_people)
 
 
 def _of_grants(policy: Policy) -> Iterator[str]:
     grants = policy.limits.grants
     if grants is None or not grants.from_:
         return
-    unknown = list(_unknown(policy, "`limits.grants.from`", grants.from_))
+    without_people = (
+        "No one could grant a larger budget: no group in `limits.grants.from` has a member who counts without "
+        "verification; list members in a group without `verified`."
+    )
+    yield from _without_people(policy, "`limits.grants.from`", grants.from_, without_people)
+
+
+def _without_people(policy: Policy, place: str, names: Collection[GroupName], sentence: str) -> Iterator[str]:
+    """Yield the groups at this place that are unknown or, if none is, the sentence if no member of them counts."""
+    unknown = list(_unknown(policy, place, names))
     yield from unknown
-    if not unknown and not _people(policy, grants.from_):
-        yield (
-            "No one could grant a larger budget: no group in `limits.grants.from` has a member who counts without "
-            "verification; list members in a group without `verified`."
-        )
+    if not unknown and not _people(policy, names):
+        yield sentence
 
 
 def _of_rule(policy: Policy, number: int, rule: Rule) -> Iterator[str]:
@@ -94,13 +98,11 @@ def _of_rule(policy: Policy, number: int, rule: Rule) -> Iterator[str]:
 
 
 def _of_escalation(policy: Policy, number: int, rule: Rule, escalate: Escalation) -> Iterator[str]:
-    unknown = list(_unknown(policy, f"Rule {number}: `escalate.to`", escalate.to))
-    yield from unknown
-    if not unknown and not _people(policy, escalate.to):
-        yield (
-            f"Rule {number} would escalate to no one: no group in `escalate.to` has a member who counts without "
-            "verification; list members in a group without `verified`."
-        )
+    without_people = (
+        f"Rule {number} would escalate to no one: no group in `escalate.to` has a member who counts without "
+        "verification; list members in a group without `verified`."
+    )
+    yield from _without_people(policy, f"Rule {number}: `escalate.to`", escalate.to, without_people)
     if not rule.from_:
         yield (
             f"Rule {number} lets anyone approve, so it has no one to escalate to; name groups in `from`, or remove "

@@ -72,7 +72,7 @@ class Executor:
     async def _wait_for_people(self, workflow: Workflow, assignment: Assignment) -> Sequence[WorkflowEvent]:
         """Wait, for days if necessary; let further groups answer after a time, and deny the action in the end."""
         escalation_ms = workflow.step.escalation_due_ms
-        if escalation_ms and escalation_ms < workflow.step.approval_due_ms:
+        if escalation_ms:  # always before the expiry
             return [escalated(workflow)] if await assignment.wait_until(escalation_ms) else []
         return [expired(workflow)] if await assignment.wait_until(workflow.step.approval_due_ms) else []
 

@@ -12,8 +12,8 @@ from pydantic import Field
 Code = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=64)]
 """A code on the wire: lower-case words joined by underscores."""
 
-BudgetCode = Literal["token_budget", "cost_budget", "time_budget", "step_budget", "retry_budget"]
-"""The budget that is used up: one of the task, the round or the workflow."""
+BudgetCode = Literal["token_budget", "cost_budget", "time_budget", "step_budget", "retry_budget", "daily_limit"]
+"""The budget that is used up: one of the task, the round or the workflow, or the quota of an actor or a source."""
 
 GuardCode = Literal[BudgetCode, "cancelled", "deadline", "criteria_met", "no_improvement", "step_limit", "retry_limit"]
 """Why the rules in code stop the loop."""
@@ -52,6 +52,7 @@ RefusalCode = Literal[
     "request_too_large",
     "round_ended",
     "round_open",
+    "too_many_waiting",
     "unknown_connection",
     "unknown_workflow",
 ]
@@ -148,6 +149,10 @@ CODES: Final[dict[str, Explained]] = {
     "time_budget": Explained("The time budget of a task is used up.", _LARGER_BUDGET),
     "step_budget": Explained("The workflow's step budget is used up.", _LARGER_BUDGET),
     "retry_budget": Explained("The workflow's retry budget is used up.", _LARGER_BUDGET),
+    "daily_limit": Explained(
+        "The policy's limit of a day for this actor or source is used up, or too small for the next call.",
+        "Ask again the next day (UTC), or have the limit raised.",
+    ),
     "fork_needs_live": Explained(
         "A fork reached an action for which the forked workflow has no result, and may not run it.",
         "Fork again and allow it to run actions.",
@@ -356,6 +361,10 @@ CODES: Final[dict[str, Explained]] = {
     ),
     "answered_already": Explained(
         "This actor has approved it already, and more people have to.", "Let another approver answer."
+    ),
+    "too_many_waiting": Explained(
+        "A limit of the policy for this actor or source is reached, and too many requests wait already.",
+        "Ask again later; the detail says when.",
     ),
     # --- why a policy was not applied
     "policy_invalid": Explained("The policy contradicts itself, or no one could replace it.", "Correct the policy."),

@@ -18,6 +18,7 @@ MAX_RULES: Final = 100
 MAX_GROUPS: Final = 50
 MAX_MEMBERS: Final = 200
 MAX_APPROVERS: Final = 10
+MAX_QUOTAS: Final = 50
 MAX_POLICY: Final = 16_000  # bytes as JSON: every opening under it has to hold its rules
 
 _LINE: Final = r"^[^\x00-\x1f\x7f]*$"
@@ -50,11 +51,12 @@ def milliseconds(duration: Duration) -> int:
 
 
 def same_id(left: str, right: str) -> bool:
-    """Return whether two ids name the same actor: case, spaces, widths and invisible characters do not count."""
-    return _plain(left) == _plain(right)
+    """Return whether two ids name the same actor."""
+    return plain_id(left) == plain_id(right)
 
 
-def _plain(name: str) -> str:
+def plain_id(name: str) -> str:
+    """Return what all ids of an actor have in common: case, spaces, widths and invisible characters do not count."""
     visible = "".join(character for character in name if unicodedata.category(character) != "Cf")
     return " ".join(unicodedata.normalize("NFKC", visible).casefold().split())
 
@@ -132,7 +134,62 @@ class WorkflowLimits(Model):
 
     @property
     def cost_nano_usd(self) -> int | None:
-        return None if self.cost_usd is None else int(Decimal(self.cost_usd) * NANO)
+        return _nano_usd(self.cost_usd)
+
+
+def _nano_usd(amount: UsDollars | None) -> int | None:
+    return None if amount is None else int(Decimal(amount) * NANO)
+
+
+class Quota(Model):
+    """The most that an actor or a source may use with all its workflows together. Days are those of UTC."""
+
+    starts_per_day: int | None = Field(default=None, ge=1, le=2**31 - 1, exclude_if=is_none)
+    """Rounds that are opened."""
+    open_workflows: int | None = Field(default=None, ge=1, le=2**31 - 1, exclude_if=is_none)
+    """Workflows with an open round that is not paused and does not wait for a person."""
+    tokens_per_day: int | None = Field(default=None, ge=1, le=2**53, exclude_if=is_none)
+    cost_usd_per_day: UsDollars | None = Field(default=None, exclude_if=is_none)
+
+    @property
+    def cost_nano_usd_per_day(self) -> int | None:
+        return _nano_usd(self.cost_usd_per_day)
+
+    @property
+    def limits_calls(self) -> bool:
+        """Whether it limits tokens or money, and so each call of a model."""
+        return self.tokens_per_day is not None or self.cost_usd_per_day is not None
+
+    @property
+    def limits_nothing(self) -> bool:
+        return not self.limits_calls and self.starts_per_day is None and self.open_workflows is None
+
+
+class ActorQuota(Quota):
+    """The quota of each member of these groups; without groups, of each actor."""
+
+    groups: GroupNames = Field(default=(), exclude_if=is_empty)
+
+
+class SourceQuota(Quota):
+    """The quota and the weight of each of these sources of requests; without sources, of each source."""
+
+    sources: tuple[Annotated[str, Field(min_length=1, max_length=255, pattern=_LINE)], ...] = Field(
+        default=(), max_length=100, exclude_if=is_empty
+    )
+    """CloudEvent sources; a `*` at the end stands for any rest."""
+    weight: int = Field(default=1, ge=1, le=100, exclude_if=lambda number: number == 1)
+    """How many turns a source takes for each turn of a source with weight 1, while several wait."""
+
+    def covers(self, source: str) -> bool:
+        """Return whether this is the quota of the source, unless an earlier one is."""
+        return not self.sources or any(
+            source.startswith(name[:-1]) if name.endswith("*") else source == name for name in self.sources
+        )
+
+
+PerActor = Annotated[tuple[ActorQuota, ...], Field(max_length=MAX_QUOTAS)]
+PerSource = Annotated[tuple[SourceQuota, ...], Field(max_length=MAX_QUOTAS)]
 
 
 class Policy(Model):
@@ -146,16 +203,34 @@ class Policy(Model):
     otherwise: Literal["allow", "deny"] = "deny"
     """What applies to actions that no rule matches."""
     limits: WorkflowLimits = WorkflowLimits()
+    per_actor: PerActor = Field(default=(), exclude_if=is_empty)
+    """The first that covers an actor is the quota of that actor."""
+    per_source: PerSource = Field(default=(), exclude_if=is_empty)
+    """The first that covers a source is the quota of that source."""
 
     def may_apply(self, actor: Actor) -> bool:
         """Return whether the actor may apply the policy that follows this one."""
         return are_in(actor, (self.groups.get(name, Group()) for name in self.apply))
+
+    @property
+    def limited_in_money(self) -> str | None:
+        """The first field that limits money, which needs prices; None if there is none."""
+        if self.limits.cost_usd is not None:
+            return "limits.costUsd"
+        places = (("perActor", self.per_actor), ("perSource", self.per_source))
+        limited = (name for name, quotas in places for quota in quotas if quota.cost_usd_per_day is not None)
+        return next((f"{name}.costUsdPerDay" for name in limited), None)
+
+    def source_quota(self, source: str) -> SourceQuota:
+        """Return the quota of a source; it limits nothing if none covers the source."""
+        return _source_quota(self.per_source, source)
 
     def terms(self, number: int, sha256: str) -> "PolicyTerms":
         """Return what a round under this policy carries."""
         grants = self.limits.grants
         named = {name for rule in self.rules for name in (*rule.from_, *(rule.escalate.to if rule.escalate else ()))}
         named |= set(grants.from_ if grants else ())
+        named |= {name for quota in self.per_actor for name in quota.groups}
         groups = {name: self.groups.get(name, Group()) for name in sorted(named)}
         return PolicyTerms(
             number=number,
@@ -164,6 +239,8 @@ class Policy(Model):
             rules=self.rules,
             otherwise=self.otherwise,
             limits=self.limits,
+            per_actor=self.per_actor,
+            per_source=self.per_source,
         )
 
 
@@ -177,6 +254,8 @@ class PolicyTerms(Model):
     rules: tuple[Rule, ...] = Field(default=(), max_length=MAX_RULES)
     otherwise: Literal["allow", "deny"] = "deny"
     limits: WorkflowLimits = WorkflowLimits()
+    per_actor: PerActor = Field(default=(), exclude_if=is_empty)
+    per_source: PerSource = Field(default=(), exclude_if=is_empty)
 
     def rule(self, action: str, task_type: TaskType) -> Rule:
         """Return the rule that decides about an action."""
@@ -186,6 +265,21 @@ class PolicyTerms(Model):
     def named(self, names: Collection[GroupName]) -> dict[GroupName, Group]:
         """Return the groups of these names."""
         return {name: self.groups.get(name, Group()) for name in names}
+
+    def actor_quota(self, actor: Actor) -> ActorQuota:
+        """Return the quota of an actor; it limits nothing if none covers the actor."""
+        covering = (
+            quota for quota in self.per_actor if not quota.groups or are_in(actor, self.named(quota.groups).values())
+        )
+        return next(covering, ActorQuota())
+
+    def source_quota(self, source: str) -> SourceQuota:
+        """Return the quota of a source; it limits nothing if none covers the source."""
+        return _source_quota(self.per_source, source)
+
+
+def _source_quota(quotas: Iterable[SourceQuota], source: str) -> SourceQuota:
+    return next((quota for quota in quotas if quota.covers(source)), SourceQuota())
 
 
 class AppliedPolicy(NamedTuple):

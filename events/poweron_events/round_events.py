@@ -144,14 +144,17 @@ class BudgetRequested(StageEvent):
 
 
 class BudgetGranted(StageEvent):
-    """A person granted more: every limit of tokens or money of the task, the round and the workflow rises by that."""
+    """A person granted more: every limit of tokens or money of the task, the round and the workflow rises by that.
+
+    Without a request, no one answered: the limit of a day was reached, and the next day has begun.
+    """
 
     question: Number
     tokens: Tokens = 0
     cost_nano_usd: NanoUsd = 0
     reason: FreeText = ""
     actor: Actor | None = Field(default=None, exclude_if=is_none)
-    request: RequestIdentity
+    request: RequestIdentity | None = None
 
 
 class BudgetDenied(StageEvent):

@@ -4,17 +4,19 @@ Their Protocols are in `intake.intake_ports`, `runtime.partitions` and `fork.for
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from poweron_events.errors import Refused, Unavailable
+from poweron_events.fold.day_use import DayUse, RequestKey, RoundKey
 from poweron_events.fold.partial import Stub
 from poweron_events.fold.state import ChatMessage, Opening
 from poweron_events.policy import AppliedPolicy
 from poweron_events.request import Spent
 from poweron_projections import bootstrap, reader, request_answers
 from poweron_projections.connection import Pool
+from poweron_projections.day_use import read_day_use
 from poweron_services.fork.original import AcceptedEvent, accepted
 
 QUERY_TIMEOUT = 10.0  # seconds
@@ -47,6 +49,12 @@ class PostgresPorts:
     async def count_open(self, most: int) -> int:
         async with _within(QUERY_TIMEOUT):
             return await request_answers.count_open(self.pool, most)
+
+    async def day_use(
+        self, since_ms: int, *, rounds: Collection[RoundKey] = (), requests: Collection[RequestKey] = ()
+    ) -> DayUse:
+        async with _within(QUERY_TIMEOUT):
+            return await read_day_use(self.pool, since_ms, rounds=rounds, requests=requests)
 
     async def answered(self, source: str, request_id: str) -> bool:
         async with _within(QUERY_TIMEOUT):

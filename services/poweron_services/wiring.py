@@ -43,6 +43,7 @@ from poweron_services.roles.progress_sender import ProgressSender
 from poweron_services.roles.refiner import Refiner
 from poweron_services.roles.reviewer import Reviewer
 from poweron_services.roles.selector import Selector
+from poweron_services.runtime.daily_use import DailyUse
 from poweron_services.runtime.stages import StageFunction
 from poweron_services.runtime.worker import Worker
 from poweron_services.settings.config import Provider, ProviderSettings, Settings
@@ -301,8 +302,9 @@ def _worker(
     process: _Process, roles: frozenset[str], model: ChatModel, work: OpenedActions, progress: ProgressSender
 ) -> Worker:
     connections = process.connections
-    caller = Caller(model, connections.content, unpriced_models(connections.settings))
     ports = PostgresPorts(connections.pool)
+    daily_use = DailyUse(ports, now_ms)
+    caller = Caller(model, connections.content, unpriced_models(connections.settings), daily_use)
     forks = Forks(ports, connections.content, work.specs)
     execution = Execution(
         actions=work.actions,

@@ -18,6 +18,7 @@ from poweron_events.content import ContentStore
 from poweron_events.dead_letter import DeadLetter, read_dead_letter
 from poweron_events.envelope import envelop
 from poweron_events.errors import Unavailable
+from poweron_events.fold.day_use import DayUse, RequestKey, Use
 from poweron_events.fold.partial import Stub
 from poweron_events.fold.state import ChatMessage, Opening
 from poweron_events.log import Message, Record
@@ -53,6 +54,9 @@ class Rows:
         self.history: list[ChatMessage] = []  # newest first
         self.forgotten = 0  # looks at the history that rows answer which are being made anew
         self.opened: Opening = requested()
+        self.before_today = 0  # openings
+        self.over: set[str] = set()  # the requests whose workflows have ended
+        self.used: list[tuple[str, str, Use]] = []  # by actor and source, beside what was opened
         self.hashes: dict[tuple[str, int], str] = {}
 
     async def positions(self) -> Mapping[int, int]:
@@ -77,6 +81,15 @@ class Rows:
     async def count_open(self, most: int) -> int:
         opened = [each for each in await events(self._log) if isinstance(each, WorkflowRequested)]
         return min(len(opened) - self.ended, most)
+
+    async def day_use(self, since_ms: int, *, requests: Collection[RequestKey] = ()) -> DayUse:
+        opened = [each for each in await accepted(self._log) if isinstance(each, WorkflowRequested)]
+        answered = {(each.request.source, each.request.id) for each in opened}
+        starts = [(each.actor.id, each.request.source, Use(starts=1)) for each in opened[self.before_today :]]
+        running = [
+            (each.actor.id, each.request.source, Use(open=1)) for each in opened if each.request.id not in self.over
+        ]
+        return DayUse.of(since_ms, [*starts, *running, *self.used], answered=answered & set(requests))
 
     async def approval(self, workflow_id: str, place: tuple[int, int, int, int]) -> StepApproval | None:
         if self.asked and any(isinstance(event, ApprovalGranted) for event in await events(self._log)):
@@ -120,6 +133,7 @@ async def running(
     unpriced: Collection[str] = (),
     lists: ActionLists = EVERYTHING,
     connections: Collection[str] = (),
+    now_ms: Callable[[], int] = lambda: 0,
 ) -> AsyncGenerator[list[Any], None]:
     """Intake at work, and what it logs."""
     intake = Intake(
@@ -127,7 +141,7 @@ async def running(
         queries=rows,
         content=ContentStore.at("memory:///"),
         instance="1",
-        now_ms=lambda: 0,
+        now_ms=now_ms,
         actions=CATALOG,
         default_language=default_language,
         max_open=max_open,

@@ -215,6 +215,8 @@ def _budget_answered(workflow: Workflow, recorded: Recorded, event: BudgetGrante
     if event.request is None and workflow.is_paused:
         return None  # its time does not run out during a pause
     granted = isinstance(event, BudgetGranted)
+    if isinstance(event, BudgetGranted) and event.request is None and not _begins_day(question, event):
+        return None
     if event.request is not None and budget_terms(workflow).objection(event.actor, "approve" if granted else "deny"):
         return None
     if isinstance(event, BudgetGranted):
@@ -223,3 +225,8 @@ def _budget_answered(workflow: Workflow, recorded: Recorded, event: BudgetGrante
     else:
         answered = round_._replace(question=None, budget_denied=True)
     return waited_for_person(workflow._replace(round=answered), recorded.time_ms)
+
+
+def _begins_day(question: BudgetQuestion, event: BudgetGranted) -> bool:
+    """Return whether the event only says that a day has ended, after which its limit applies to the next one."""
+    return question.code == "daily_limit" and not event.tokens and not event.cost_nano_usd

@@ -92,6 +92,8 @@ CREATE TABLE rounds (
     PRIMARY KEY (workflow_id, round)
 ) WITH (fillfactor = 70);
 
+CREATE INDEX rounds_opened ON rounds USING brin (opened_ms);
+
 CREATE TABLE tasks (
     workflow_id       uuid    NOT NULL,
     round             integer NOT NULL,
@@ -238,6 +240,8 @@ CREATE TABLE usage (
     usage_estimated     boolean NOT NULL,
     PRIMARY KEY (workflow_id, seq, position)
 );
+
+CREATE INDEX usage_time ON usage USING brin (time_ms);
 
 CREATE TABLE requests (
     source      text    NOT NULL,

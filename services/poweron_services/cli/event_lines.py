@@ -257,6 +257,8 @@ def _without_workflow(event: PolicyApplied | InstanceStarted | InstanceEnded) ->
 
 
 def _granted(event: BudgetGranted) -> str:
+    if event.request is None:
+        return event.reason
     money = f"${event.cost_nano_usd / NANO:g}" if event.cost_nano_usd else ""
     tokens = f"{event.tokens:,} more token{'' if event.tokens == 1 else 's'}" if event.tokens else ""
     because = f": {event.reason}" if event.reason else ""

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from poweron_events.catalog import CATALOG, meaningless
 from poweron_events.fold.policy_chain import policy_sha256
-from poweron_events.policy import Group, GroupName, Policy, Rule
+from poweron_events.policy import Group, GroupName, Policy, Quota, Rule
 from poweron_projections import reader
 from poweron_projections.entries import PolicyEntry
 from poweron_projections.workflow_filter import matching
@@ -36,6 +36,7 @@ from poweron_services.standalone import local_identity, open_connections
 policy = command_group("Show, check and apply the policy: what is allowed, and by whom.")
 
 MAX_FILE: Final = 200_000  # bytes
+AMOUNTS: Final = ("costUsd", "cost_usd", "costUsdPerDay", "cost_usd_per_day")
 MARKS: Final = {"allow": "allowed", "deny": "denied"}
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="The policy, as TOML (.toml) or JSON.")]
@@ -218,13 +219,18 @@ def _without_repetition(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 
 def _as_text(read: Any) -> Any:
     """Return the file's content with an amount of US dollars that is written as a number as text."""
-    limits = read.get("limits") if isinstance(read, dict) else None
-    if not isinstance(limits, dict):
+    if not isinstance(read, dict):
         return read
-    for key in ("costUsd", "cost_usd"):
-        if isinstance(limits.get(key), int | float) and not isinstance(limits[key], bool):
-            limits[key] = f"{limits[key]:.9f}".rstrip("0").rstrip(".")
+    quotas = [quota for name in ("perActor", "per_actor", "perSource", "per_source") for quota in _list(read.get(name))]
+    for limits in (read.get("limits"), *quotas):
+        for key in AMOUNTS if isinstance(limits, dict) else ():
+            if isinstance(limits.get(key), int | float) and not isinstance(limits[key], bool):
+                limits[key] = f"{limits[key]:.9f}".rstrip("0").rstrip(".")
     return read
+
+
+def _list(read: Any) -> list[Any]:
+    return read if isinstance(read, list) else []
 
 
 def _notes(written: Policy) -> Iterator[str]:
@@ -249,6 +255,7 @@ def shown(entry: PolicyEntry) -> Text:
         *(f"  {number:>3}  {rule_in_words(written, rule)}" for number, rule in enumerate(written.rules, start=1)),
         f"       otherwise: {MARKS[written.otherwise]}",
         *_limits(written),
+        *_quotas(written),
     ]
     return Text(f"{title}\n", style="bold").append("\n".join(lines), "not bold")
 
@@ -287,6 +294,26 @@ def _limits(written: Policy) -> Iterator[str]:
         by = _named(written, limits.grants.from_) if limits.grants and limits.grants.from_ else "anyone"
         but = ", not by the requester" if limits.grants and limits.grants.not_requester else ""
         yield f"  a round whose budget has no room asks for more; it may be granted by {by}{but}"
+
+
+def _quotas(written: Policy) -> Iterator[str]:
+    for of_actors in written.per_actor:
+        which = f" in {_named(written, of_actors.groups)}" if of_actors.groups else ""
+        yield f"  each actor{which}: {_amounts(of_actors)}"
+    for of_sources in written.per_source:
+        which = f" {' or '.join(map(one_line, of_sources.sources))}" if of_sources.sources else ""
+        turns = "" if of_sources.weight == 1 else f"takes {of_sources.weight} turns at a time"
+        yield f"  each source{which}: {'; '.join(filter(None, (_amounts(of_sources), turns)))}"
+
+
+def _amounts(quota: Quota) -> str:
+    amounts = [
+        counted(quota.open_workflows, "open workflow") if quota.open_workflows else "",
+        counted(quota.starts_per_day, "round") + " a day" if quota.starts_per_day else "",
+        counted(quota.tokens_per_day, "token") + " a day" if quota.tokens_per_day else "",
+        f"${quota.cost_usd_per_day} a day" if quota.cost_usd_per_day else "",
+    ]
+    return "" if quota.limits_nothing else f"at most {', '.join(filter(None, amounts))}"
 
 
 def _named(written: Policy, names: Sequence[GroupName]) -> str:

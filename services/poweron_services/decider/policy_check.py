@@ -10,12 +10,14 @@ from poweron_events.codec import dumps
 from poweron_events.event import Model
 from poweron_events.policy import (
     MAX_POLICY,
+    ActorQuota,
     Escalation,
     Grants,
     Group,
     GroupName,
     Policy,
     Rule,
+    SourceQuota,
     WorkflowLimits,
     milliseconds,
     same_id,
@@ -24,6 +26,7 @@ from poweron_events.validation_messages import explain, problem_in_words, worded
 from poweron_services.decider.approval import is_within
 
 _ONLY_FOR_APPROVALS: Final = ("approvers", "from_", "not_requester", "expires", "escalate")
+_LIMITS: Final = "`startsPerDay`, `openWorkflows`, `tokensPerDay` or `costUsdPerDay`"
 _DONE: Final = {"allow": "allows", "deny": "denies"}
 
 
@@ -36,6 +39,10 @@ def problems(policy: Policy) -> Iterator[str]:
     for number, rule in enumerate(policy.rules, start=1):
         yield from _of_rule(policy, number, rule)
         yield from _never_applies(policy.rules[: number - 1], number, rule)
+    for number, of_actors in enumerate(policy.per_actor, start=1):
+        yield from _of_actor_quota(policy, number, of_actors)
+    for number, of_sources in enumerate(policy.per_source, start=1):
+        yield from _of_source_quota(policy, number, of_sources)
     size = len(dumps(policy.model_dump(mode="json", by_alias=True)))
     if size > MAX_POLICY:
         yield (
@@ -137,6 +144,36 @@ def _never_applies(earlier: Sequence[Rule], number: int, rule: Rule) -> Iterator
             return
 
 
+def _of_actor_quota(policy: Policy, number: int, quota: ActorQuota) -> Iterator[str]:
+    place = f"`perActor` {number}"
+    yield from _unknown(policy, f"{place}: `groups`", quota.groups)
+    if quota.limits_nothing:
+        yield f"{place} limits nothing; set {_LIMITS}, or remove it."
+    for before, other in enumerate(policy.per_actor[: number - 1], start=1):
+        if not other.groups or (quota.groups and {*quota.groups} <= {*other.groups}):
+            yield _covered("perActor", number, before, "its actors")
+            return
+
+
+def _of_source_quota(policy: Policy, number: int, quota: SourceQuota) -> Iterator[str]:
+    if quota.limits_nothing and quota.weight == 1:
+        yield f"`perSource` {number} limits nothing; set {_LIMITS} or `weight`, or remove it."
+    for source in quota.sources:
+        if "*" in source[:-1]:
+            yield f"`perSource` {number}: {source!r} has a `*` that is not at the end; name the source up to it."
+    for before, other in enumerate(policy.per_source[: number - 1], start=1):
+        if not other.sources or (quota.sources and all(map(other.covers, quota.sources))):
+            yield _covered("perSource", number, before, "its sources")
+            return
+
+
+def _covered(field: str, number: int, before: int, what: str) -> str:
+    return (
+        f"`{field}` {number} can never apply: `{field}` {before} comes first and covers all {what}; move it before "
+        f"`{field}` {before}, or remove it."
+    )
+
+
 def _unknown(policy: Policy, place: str, names: Collection[GroupName]) -> Iterator[str]:
     for name in names:
         if name not in policy.groups:
@@ -174,6 +211,9 @@ _EXAMPLES: Final[Mapping[str, str]] = {
     "members": ', such as ["ada"]',
     "roles": ', such as ["auditor"]',
     "rules": ": in TOML, begin each rule with `[[rules]]`",
+    "perActor": ": in TOML, begin each quota with `[[perActor]]`",
+    "perSource": ": in TOML, begin each quota with `[[perSource]]`",
+    "sources": ', such as ["https://portal.example/*"]',
     "expires": ' such as "7d"',
     "after": ' such as "4h"',
 }
@@ -197,6 +237,7 @@ def _form_problem(problem: ErrorDetails) -> str:
 
 _OF_FIELDS: Final[Mapping[str, str]] = {
     "[key]": "must be lower-case letters, digits, `-` and `_`, beginning with a letter",
+    "costUsdPerDay": 'must be an amount from 0 to 9999.999999999 US dollars, such as "0.50"',
     "costUsd": 'must be an amount from 0 to 9999.999999999 US dollars, such as "0.50"',
 }
 """What these must be, regardless of what is wrong with them."""
@@ -228,6 +269,8 @@ def _in_words(place: Place) -> str:
             return " of ".join([*_inner(rest), f"group {name!r}"])
         case ("rules", int(index), *rest):
             return " of ".join([*_inner(rest), f"rule {index + 1}"])
+        case ("perActor" | "perSource" as field, int(index), *rest):
+            return " of ".join([*_inner(rest), f"`{field}` {index + 1}"])
         case _:
             return " of ".join(_inner(place))
 
@@ -249,6 +292,10 @@ def _fields(place: Place) -> str:
             model = Group
         case ("rules", int()):
             model = Rule
+        case ("perActor", int()):
+            model = ActorQuota
+        case ("perSource", int()):
+            model = SourceQuota
         case ("rules", int(), "escalate"):
             model = Escalation
         case ("limits",):

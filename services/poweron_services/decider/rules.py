@@ -16,10 +16,10 @@ from poweron_events.fold.evolve import TIME_IS_OVER
 from poweron_events.fold.stage_specs import TIMED_PHASES
 from poweron_events.fold.state import Grant, Used, Workflow, step_place
 from poweron_events.request import RoundRequested, Spent
-from poweron_events.round_events import BudgetDenied, BudgetRequested, Stage
+from poweron_events.round_events import BudgetDenied, BudgetGranted, BudgetRequested, Stage
 from poweron_events.step_events import Observation
 
-Whose = Literal["task", "round", "workflow"]
+Whose = Literal["task", "round", "workflow", "day"]
 
 QUESTION_EXPIRES_MS: Final = 7 * 86_400_000  # how long a round waits for a larger budget
 CANCELLED: Final = "The round was cancelled."
@@ -92,7 +92,7 @@ class BudgetNeeded(PowerOnError):
 
 def needed(workflow: Workflow, error: BudgetUsedUp) -> BudgetUsedUp | BudgetNeeded:
     """Return the error to raise: a stage may ask for more tokens or money, unless some were denied in this round."""
-    asks = asks_for_more(workflow) and error.stop.code in ("token_budget", "cost_budget")
+    asks = asks_for_more(workflow) and error.stop.code in ("token_budget", "cost_budget", "daily_limit")
     return BudgetNeeded(error.stop) if asks else error
 
 
@@ -102,8 +102,8 @@ def asks_for_more(workflow: Workflow) -> bool:
     return round_.opening.on_budget == "ask" and not round_.budget_denied and workflow.phase in TIMED_PHASES
 
 
-def budget_request(workflow: Workflow, stop: Stop) -> BudgetRequested:
-    """The question for a larger budget."""
+def budget_request(workflow: Workflow, stop: Stop, expires_ms: int = QUESTION_EXPIRES_MS) -> BudgetRequested:
+    """The question for a larger budget; one for more than the limit of a day expires with the day."""
     return BudgetRequested(
         **step_place(workflow),
         question=len(workflow.current.grants) + 1,
@@ -111,14 +111,16 @@ def budget_request(workflow: Workflow, stop: Stop) -> BudgetRequested:
         code=stop.code,
         reason=stop.sentence,
         totals=workflow.current.totals,
-        expires_ms=QUESTION_EXPIRES_MS,
+        expires_ms=expires_ms,
     )
 
 
-def budget_expired(workflow: Workflow) -> BudgetDenied:
-    """The denial of a larger budget that was not answered in time."""
+def budget_expired(workflow: Workflow) -> BudgetGranted | BudgetDenied:
+    """The denial of a larger budget that was not answered in time; if it was for a day, the next one has begun."""
     question = workflow.current.question
     assert question is not None
+    if question.code == "daily_limit":
+        return BudgetGranted(**step_place(workflow), question=question.number, reason="The next day has begun.")
     return BudgetDenied(**step_place(workflow), question=question.number, reason="It was not answered in time.")
 
 
@@ -132,6 +134,11 @@ class Budget(NamedTuple):
     said: Callable[[int], str]
     unreported: int = 0
     """How much of `used` was reserved for calls that were never reported."""
+    counts: Literal["tokens", "nano_usd"] = "tokens"
+    name: str = ""
+    """How sentences name a limit of a day; empty for the others."""
+    note: str = ""
+    """A sentence that follows them."""
 
     @property
     def is_used_up(self) -> bool:
@@ -155,9 +162,9 @@ class Budget(NamedTuple):
             return most
         minimum = takes(min(most, USEFUL_ANSWER))
         if minimum > self.left:
-            left = f"The {self.whose}'s budget of {self.said(self.limit or 0)} leaves {self.said(max(0, self.left))}"
+            left = f"{self._named} leaves {self.said(max(0, self.left))}"
             sentence = f"{left}, and the next call may take {self.said(minimum)}."
-            raise BudgetUsedUp(Stop(self.code, sentence + self._interrupted))
+            raise BudgetUsedUp(Stop(self.code, sentence + self._remarks))
         return bisect_right(range(most), self.left, key=takes) - 1
 
     @property
@@ -165,16 +172,21 @@ class Budget(NamedTuple):
         assert self.limit is not None
         if self.limit == 0:
             return Stop(self.code, f"Nothing may be used: the {self.whose}'s budget is {self.said(0)}.")
-        message = f"The {self.whose}'s budget of {self.said(self.limit)} is used up: {self.said(self.used)}."
-        return Stop(self.code, message + self._interrupted)
+        return Stop(self.code, f"{self._named} is used up: {self.said(self.used)}." + self._remarks)
 
     @property
-    def _interrupted(self) -> str:
-        """A sentence about what was reserved for interrupted calls; empty if there were none."""
+    def _named(self) -> str:
+        limit = self.said(self.limit or 0)
+        return f"{self.name} of {limit}" if self.name else f"The {self.whose}'s budget of {limit}"
+
+    @property
+    def _remarks(self) -> str:
+        """A sentence about what was reserved for interrupted calls, if there were any, and the note."""
+        note = f" {self.note}" if self.note else ""
         if not self.unreported:
-            return ""
+            return note
         most = self.said(self.unreported)
-        return f" It counts {most} for interrupted calls: what they used is unknown, so their maximum counts."
+        return f" It counts {most} for interrupted calls: what they used is unknown, so their maximum counts.{note}"
 
 
 def used_up(workflow: Workflow, calls: Sequence[AnyCall] = (), *, for_a_step: bool = False) -> Stop | None:
@@ -248,7 +260,7 @@ class Allowance:
 
     @property
     def limits_money(self) -> bool:
-        return any(budget.code == "cost_budget" for budget in self.budgets)
+        return any(budget.counts == "nano_usd" for budget in self.budgets)
 
     def longest_answer(self, prompt: int, most: int, cost: Cost) -> int:
         """How many tokens the answer may have, at most `most`, for a prompt of up to `prompt` tokens.
@@ -256,13 +268,13 @@ class Allowance:
         Raises:
             BudgetUsedUp: a budget has no room for the prompt and a short answer; the sentence names it and the amounts.
         """
-        takes = {"token_budget": lambda answer: prompt + answer, "cost_budget": lambda answer: cost(prompt, answer)}
-        return min([budget.longest_answer(takes[budget.code], most) for budget in self.budgets], default=most)
+        takes = {"tokens": lambda answer: prompt + answer, "nano_usd": lambda answer: cost(prompt, answer)}
+        return min([budget.longest_answer(takes[budget.counts], most) for budget in self.budgets], default=most)
 
     def take(self, used: Used) -> None:
         """Subtract this usage from what is left."""
-        took = {"token_budget": used.tokens, "cost_budget": used.cost_nano_usd}
-        self.budgets = tuple(budget._replace(used=budget.used + took[budget.code]) for budget in self.budgets)
+        took = {"tokens": used.tokens, "nano_usd": used.cost_nano_usd}
+        self.budgets = tuple(budget._replace(used=budget.used + took[budget.counts]) for budget in self.budgets)
 
     def take_unknown(self, most: Used) -> None:
         """Count the most that a failed request with unreported usage can have used."""
@@ -270,11 +282,18 @@ class Allowance:
         self.take(most)
 
 
-def allowance(workflow: Workflow, calls: Sequence[AnyCall] = ()) -> Allowance | None:
-    """What the next call may use, after `calls` that no event records yet; None if no budget limits it."""
-    if not _is_limited(workflow):
-        return None
-    budgets = [budget for budget in (*_tokens(workflow, calls), *_money(workflow, calls)) if budget.limit is not None]
+def allowance(
+    workflow: Workflow, calls: Sequence[AnyCall] = (), day_budgets: Sequence[Budget] = ()
+) -> Allowance | None:
+    """What the next call may use, after `calls` that no event records yet; None if no budget limits it.
+
+    Raises:
+        BudgetUsedUp: one of the budgets of the day is used up.
+    """
+    if (stop := next((budget.stop for budget in day_budgets if budget.is_used_up), None)) is not None:
+        raise needed(workflow, BudgetUsedUp(stop))
+    own = (*_tokens(workflow, calls), *_money(workflow, calls)) if _is_limited(workflow) else ()
+    budgets = [budget for budget in (*own, *day_budgets) if budget.limit is not None]
     return Allowance(tuple(budgets)) if budgets else None
 
 
@@ -302,32 +321,40 @@ def _is_limited(workflow: Workflow) -> bool:
 
 
 def _tokens(workflow: Workflow, calls: Sequence[AnyCall]) -> Iterator[Budget]:
-    budgets, round_, task = workflow.current.opening.budgets, _spent(workflow, calls), _spent_by_task(workflow, calls)
+    budgets, round_, task = (
+        workflow.current.opening.budgets,
+        spent_in_round(workflow, calls),
+        _spent_by_task(workflow, calls),
+    )
     used = (_before_this_round(workflow) + round_).tokens
-    in_round, in_task = (granted.tokens for granted in _granted(workflow))
+    in_round, in_task = (granted.tokens for granted in granted_so_far(workflow))
     round_reserved, task_reserved = _open_reserves(workflow, calls)
     for whose, spent, limit, reserved in (
         ("workflow", used, _raised(budgets.workflow_tokens, in_round), round_reserved),
         ("round", round_.tokens, _raised(budgets.round_tokens, in_round), round_reserved),
         ("task", task.tokens, _raised(budgets.task_tokens, in_task), task_reserved),
     ):
-        yield Budget("token_budget", cast("Whose", whose), spent, limit, _tokens_in_words, reserved.tokens)
+        yield Budget("token_budget", cast("Whose", whose), spent, limit, tokens_in_words, reserved.tokens)
 
 
 def _money(workflow: Workflow, calls: Sequence[AnyCall]) -> Iterator[Budget]:
-    budgets, round_, task = workflow.current.opening.budgets, _spent(workflow, calls), _spent_by_task(workflow, calls)
+    budgets, round_, task = (
+        workflow.current.opening.budgets,
+        spent_in_round(workflow, calls),
+        _spent_by_task(workflow, calls),
+    )
     used = (_before_this_round(workflow) + round_).cost_nano_usd
-    in_round, in_task = (granted.cost_nano_usd for granted in _granted(workflow))
+    in_round, in_task = (granted.cost_nano_usd for granted in granted_so_far(workflow))
     round_reserved, task_reserved = (usage.cost_nano_usd for usage in _open_reserves(workflow, calls))
     for whose, spent, limit, reserved in (
         ("workflow", used, _raised(budgets.workflow_cost_nano_usd, in_round), round_reserved),
         ("round", round_.cost_nano_usd, _raised(budgets.round_cost_nano_usd, in_round), round_reserved),
         ("task", task.cost_nano_usd, _raised(budgets.task_cost_nano_usd, in_task), task_reserved),
     ):
-        yield Budget("cost_budget", cast("Whose", whose), spent, limit, _dollars, reserved)
+        yield Budget("cost_budget", cast("Whose", whose), spent, limit, dollars, reserved, "nano_usd")
 
 
-def _granted(workflow: Workflow) -> tuple[Grant, Grant]:
+def granted_so_far(workflow: Workflow) -> tuple[Grant, Grant]:
     """Return what was granted in this round, and of that in the current task."""
     grants, task = workflow.current.grants, workflow.place[1]
     of_task = [grant for grant in grants if grant.place[1] == task]
@@ -356,7 +383,7 @@ def _steps(workflow: Workflow) -> Budget:
     return Budget("step_budget", "workflow", used, budgets.workflow_steps, _steps_in_words)
 
 
-def _spent(workflow: Workflow, calls: Sequence[AnyCall]) -> Used:
+def spent_in_round(workflow: Workflow, calls: Sequence[AnyCall]) -> Used:
     """What this round used."""
     totals = workflow.current.totals
     used = Used(totals.input_tokens, totals.output_tokens, totals.cost_nano_usd)
@@ -389,7 +416,7 @@ def _open_reserves(workflow: Workflow, calls: Sequence[AnyCall]) -> tuple[Used, 
     )
 
 
-def _tokens_in_words(count: int) -> str:
+def tokens_in_words(count: int) -> str:
     return f"{count:,} token{'' if count == 1 else 's'}"
 
 
@@ -401,7 +428,7 @@ def _retries_in_words(count: int) -> str:
     return f"{count} {'retry' if count == 1 else 'retries'}"
 
 
-def _dollars(nano_usd: int) -> str:
+def dollars(nano_usd: int) -> str:
     return f"${nano_usd / 10**9:.6f}".rstrip("0").rstrip(".")
 
 

@@ -1,59 +1,17 @@
-"""Reads of the rows that are never older than the rows that this process relied on before.
-
-`OpenLimit` lets openings wait while the limit of open workflows is reached (docs/decisions/0008).
-"""
+"""Reads of the rows that are never older than the rows that this process relied on before."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import Generic, TypeVar
 
 from poweron_events import topics
-from poweron_events.codec import ReceivedRequest
 from poweron_events.errors import Unavailable
 from poweron_events.fold.partial import Stub
 from poweron_events.log import EventLog
 from poweron_events.policy import AppliedPolicy
 from poweron_events.request import POLICY_ID
-from poweron_events.task_cancellation import retrieve_error
-from poweron_services.fair_slots import SenderTurns
 from poweron_services.intake.intake_ports import IntakeQueries
-
-QUERY_PERIOD = 0.02  # seconds between two queries while a caller waits for the rows to change
-
+from poweron_services.shared_query import SharedQuery
 
 REACH_TIMEOUT = 10.0  # seconds until a request waits for its next try, and the log says so
-
-
-Seen = TypeVar("Seen")
-
-
-class SharedQuery(Generic[Seen]):
-    """A query of the rows, shared by all callers that ask at the same time."""
-
-    def __init__(self, ask: Callable[[], Awaitable[Seen]]) -> None:
-        self._ask = ask
-        self._next: asyncio.Task[Seen] | None = None
-        self._asked = 0.0
-
-    async def __call__(self) -> Seen:
-        """Return what the rows say, read after the call."""
-        if self._next is None:
-            self._next = asyncio.create_task(self._query())
-            retrieve_error(self._next)  # callers get it themselves, but all of them may be gone
-        return await asyncio.shield(self._next)
-
-    async def until(self, holds: Callable[[Seen], bool]) -> Seen:
-        """Query the rows until the condition holds, and return what they say."""
-        while not holds(rows := await self()):
-            pass
-        return rows
-
-    async def _query(self) -> Seen:
-        """Delay the query, so that callers that ask meanwhile can share it."""
-        await asyncio.sleep(self._asked + QUERY_PERIOD - asyncio.get_running_loop().time())
-        self._next, self._asked = None, asyncio.get_running_loop().time()
-        return await self._ask()
 
 
 class ConsistentReads:
@@ -83,7 +41,18 @@ class ConsistentReads:
         Raises:
             Unavailable: the offset is not reached within `REACH_TIMEOUT`.
         """
-        partition = self._partition(workflow)
+        await self._reach(self._partition(workflow), offset)
+
+    async def reach_all_ends(self) -> None:
+        """Wait until the projector has passed everything that is in the log now.
+
+        Raises:
+            Unavailable: it does not within `REACH_TIMEOUT`.
+        """
+        for partition, end in (await self._log.ends(topics.EVENTS.name)).items():
+            await self._reach(partition, end)
+
+    async def _reach(self, partition: int, offset: int) -> None:
         try:
             async with asyncio.timeout(REACH_TIMEOUT):
                 await self._positions.until(lambda positions: positions.get(partition, 0) >= offset)
@@ -124,53 +93,13 @@ class ConsistentReads:
             self._policy = newer
         return self._policy
 
+    def weight(self, source: str) -> int:
+        """Return how many turns a source takes at a time, by the newest policy that was read."""
+        return self._policy.policy.source_quota(source).weight if self._policy else 1
+
     def _partition(self, workflow: str) -> int:
         return self._log.partition_of(topics.EVENTS.name, workflow.encode())
 
 
 def _rebuilt(projected: int) -> Unavailable:
     return Unavailable(f"Postgres was rebuilt and has come to {projected} only; it was further before")
-
-
-NextCancellation = Callable[[], Awaitable[ReceivedRequest | None]]
-"""Finds the first unanswered cancellation that arrived while an opening waits; None if there is none."""
-
-
-async def no_cancellation() -> ReceivedRequest | None:
-    """Return None, for a request that opens nothing."""
-    return None
-
-
-@dataclass(slots=True)
-class _Capacity:
-    """How many more workflows may be opened, according to one query of the rows."""
-
-    free: int
-
-
-class OpenLimit:
-    """Allow at most `max_open` workflows with an open round that does not wait for a person."""
-
-    def __init__(self, queries: IntakeQueries, max_open: int) -> None:
-        self._queries = queries
-        self._max_open = max_open
-        self._capacity = SharedQuery(self._read_capacity)
-        self._waiting = SenderTurns[asyncio.Event]()
-
-    async def admit(self, sender: str, next_cancellation: NextCancellation) -> None:
-        """Wait while the limit is reached, unless the opening is cancelled; senders take turns."""
-        admitted = asyncio.Event()
-        self._waiting.add(sender, admitted)
-        try:
-            while not admitted.is_set() and await next_cancellation() is None:
-                self._let_in(await self._capacity())
-        finally:
-            self._waiting.remove(sender, admitted)  # an opening that no longer waits must not take a turn
-
-    def _let_in(self, capacity: _Capacity) -> None:
-        while capacity.free > 0 and (admitted := self._waiting.next()) is not None:
-            capacity.free -= 1
-            admitted.set()
-
-    async def _read_capacity(self) -> _Capacity:
-        return _Capacity(self._max_open - await self._queries.count_open(self._max_open))

@@ -1,11 +1,12 @@
 """The queries that intake sends to Postgres."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Literal, Protocol
 
 from pydantic import JsonValue
 
 from poweron_events.actor import Actor
+from poweron_events.fold.day_use import DayUse, RequestKey
 from poweron_events.fold.partial import Stub
 from poweron_events.fold.state import ChatMessage, Opening
 from poweron_events.policy import AnswerTerms, AppliedPolicy
@@ -103,3 +104,6 @@ class IntakeQueries(Protocol):
 
     async def count_open(self, most: int) -> int:
         """The number of open workflows that neither wait for a person nor are paused, counted up to `most`."""
+
+    async def day_use(self, since_ms: int, *, requests: Collection[RequestKey] = ()) -> DayUse:
+        """What was used since the beginning of a day, in ms since 1970, and which of these requests are answered."""

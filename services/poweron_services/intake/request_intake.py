@@ -32,9 +32,10 @@ from poweron_events.request import (
 from poweron_events.stream import Request
 from poweron_services import telemetry
 from poweron_services.decider.approval import EVERYTHING, ActionLists
-from poweron_services.intake.consistent_reads import ConsistentReads, OpenLimit
+from poweron_services.intake.consistent_reads import ConsistentReads
 from poweron_services.intake.intake_ports import IntakeQueries
 from poweron_services.intake.judgement import IntakeEvent, Refusal, target, target_of_invalid
+from poweron_services.intake.opening_limits import OpenLimit, QuotaLimit, Waiting
 from poweron_services.intake.request_judge import RequestJudge
 from poweron_services.intake.request_queue import HeldRequest, RequestQueue
 from poweron_services.intake.settlement import Judge, Settlement
@@ -70,11 +71,12 @@ class Intake:
         spans: telemetry.Sink | None = None,
     ) -> None:
         self._log = event_log
-        reads = ConsistentReads(event_log, queries)
+        self._reads = reads = ConsistentReads(event_log, queries)
         self._judge = RequestJudge(
             queries=queries,
             reads=reads,
             open_limit=OpenLimit(queries, max_open),
+            quota_limit=QuotaLimit(reads, queries, now_ms),
             content=content,
             now_ms=now_ms,
             actions=actions,
@@ -89,8 +91,13 @@ class Intake:
 
     async def run(self) -> None:
         """Answer requests until cancelled."""
-        in_turn = RequestQueue(self._log, topics.INTAKE_GROUP, _waits_its_turn, self._answer, self._dead_letter)
-        urgent = RequestQueue(self._log, topics.URGENT_INTAKE_GROUP, _is_urgent, self._answer_at_once, self._give_up)
+        weight = self._reads.weight
+        in_turn = RequestQueue(
+            self._log, topics.INTAKE_GROUP, _waits_its_turn, self._answer, self._dead_letter, weight=weight
+        )
+        urgent = RequestQueue(
+            self._log, topics.URGENT_INTAKE_GROUP, _is_urgent, self._answer_at_once, self._give_up, weight=weight
+        )
         async with asyncio.TaskGroup() as group:
             group.create_task(in_turn.run())
             group.create_task(urgent.run())
@@ -107,10 +114,14 @@ class Intake:
             telemetry.bind_request(record.time_ms, received)
             is_new = is_new and _needs_no_rows(received.request)
             next_cancellation = partial(self._next_cancellation, target(received), held)
-            judge = partial(self._judge.judge, target(received), received, next_cancellation)
-            await self._settlement.settle(
-                target(received), received.identity, judge, is_new=is_new, next_cancellation=next_cancellation
-            )
+            waiting = Waiting(next_cancellation, held.step_aside, record.size)
+            judge = partial(self._judge.judge, target(received), received, waiting)
+            try:
+                await self._settlement.settle(
+                    target(received), received.identity, judge, is_new=is_new, next_cancellation=next_cancellation
+                )
+            finally:
+                self._judge.settle(received.identity)
 
     async def _next_cancellation(self, workflow: str, held: HeldRequest) -> ReceivedRequest | None:
         """Return the first unanswered cancellation that arrived while the request waits, or None if there is none."""

@@ -20,6 +20,7 @@ from poweron_events.event import DocumentRef
 from poweron_events.fold.history import render
 from poweron_events.fold.partial import Stub
 from poweron_events.fold.state import ChatMessage, Opening, is_request_label
+from poweron_events.policy import AppliedPolicy
 from poweron_events.request import (
     MAX_DOCUMENTS,
     CancellationRequested,
@@ -55,9 +56,10 @@ from poweron_services.decider.rules import price_unknown
 from poweron_services.decider.size_limits import fitting, fitting_text
 from poweron_services.decider.web_addresses import known_addresses
 from poweron_services.intake import judgement, policy_judgement
-from poweron_services.intake.consistent_reads import ConsistentReads, NextCancellation, OpenLimit, no_cancellation
+from poweron_services.intake.consistent_reads import ConsistentReads
 from poweron_services.intake.intake_ports import IntakeQueries
 from poweron_services.intake.judgement import IntakeEvent, Refusal
+from poweron_services.intake.opening_limits import AT_ONCE, OpenLimit, QuotaLimit, Waiting
 
 UNKNOWN_TYPE = "application/octet-stream"
 
@@ -72,6 +74,7 @@ class RequestJudge:
     queries: IntakeQueries
     reads: ConsistentReads
     open_limit: OpenLimit
+    quota_limit: QuotaLimit
     content: ContentStore
     now_ms: Callable[[], int]
     actions: Collection[str]
@@ -82,25 +85,21 @@ class RequestJudge:
     lists: ActionLists = EVERYTHING
     connections: Collection[str] = ()
 
-    async def judge(
-        self, workflow: str, received: ReceivedRequest, next_cancellation: NextCancellation = no_cancellation
-    ) -> IntakeEvent:
+    async def judge(self, workflow: str, received: ReceivedRequest, waiting: Waiting = AT_ONCE) -> IntakeEvent:
         """Return the answer to the request; a refusal is an event, too. A cancelled opening is not held back."""
         try:
-            return await self._judge(workflow, received, next_cancellation)
+            return await self._judge(workflow, received, waiting)
         except Refusal as refusal:
             return refusal.event(received.identity, judgement.claimed_actor(received.request, received.identity))
 
-    async def _judge(
-        self, workflow: str, received: ReceivedRequest, next_cancellation: NextCancellation
-    ) -> IntakeEvent:
+    async def _judge(self, workflow: str, received: ReceivedRequest, waiting: Waiting) -> IntakeEvent:
         request, identity = received.request, received.identity
         judgement.check(request, self.actions, self.connections)
         match request:
             case RequestWorkflow():
-                event: IntakeEvent = await self._open(workflow, identity, request, next_cancellation)
+                event: IntakeEvent = await self._open(workflow, identity, request, waiting)
             case RequestRound():
-                event = await self._open_round(workflow, identity, request, next_cancellation)
+                event = await self._open_round(workflow, identity, request, waiting)
             case RequestApproval():
                 event = await self._approve(identity, request)
             case RequestPause() | RequestResume():
@@ -129,12 +128,12 @@ class RequestJudge:
         return judgement.cancellation(identity, request)
 
     async def _open(
-        self, workflow: str, identity: RequestIdentity, request: RequestWorkflow, next_cancellation: NextCancellation
+        self, workflow: str, identity: RequestIdentity, request: RequestWorkflow, waiting: Waiting
     ) -> WorkflowRequested:
         await self._check_fork(request)
         if request.restarted_from is not None:
             await self._known(judgement.checked_id(request.restarted_from))
-        await self.open_limit.admit(identity.source, next_cancellation)
+        policy = await self._admit(request, identity, waiting)
         return WorkflowRequested(
             round=1,
             forked_from=request.forked_from,
@@ -142,17 +141,17 @@ class RequestJudge:
             workflow_mode=request.workflow_mode,
             documents=await store_documents(self.content, workflow, 1, request.documents),
             request=identity,
-            **await self._terms(request, identity),
+            **self._terms(request, identity, policy),
         )
 
     async def _open_round(
-        self, workflow: str, identity: RequestIdentity, request: RequestRound, next_cancellation: NextCancellation
+        self, workflow: str, identity: RequestIdentity, request: RequestRound, waiting: Waiting
     ) -> RoundRequested:
         stub = await self._known(workflow)
         judgement.check_round(request, stub)
         last = len(stub.openings)
         await self._check_fork(request)
-        await self.open_limit.admit(identity.source, next_cancellation)
+        policy = await self._admit(request, identity, waiting)
         return RoundRequested(
             round=last + 1,
             forked_from=request.forked_from,
@@ -160,8 +159,27 @@ class RequestJudge:
             documents=await store_documents(self.content, workflow, last + 1, request.documents),
             request=identity,
             earlier=await self._earlier(workflow, last),
-            **await self._terms(request, identity, await self.queries.opening(workflow, last)),
+            **self._terms(request, identity, policy, await self.queries.opening(workflow, last)),
         )
+
+    async def _admit(
+        self, request: RequestWorkflow | RequestRound, identity: RequestIdentity, waiting: Waiting
+    ) -> AppliedPolicy | None:
+        """Wait until the round may be opened, and return the policy that applies then."""
+        actor, weight = judgement.claimed_actor(request, identity), self.reads.weight(identity.source)
+        while True:
+            await self.open_limit.admit(identity, weight, waiting.next_cancellation)
+            policy = await self.reads.policy()
+            if await self.quota_limit.admits(identity, actor, policy):
+                return policy
+            self.open_limit.settle(identity)  # others may take its place while it waits
+            if not await self.quota_limit.wait(identity, actor, waiting):
+                return policy
+
+    def settle(self, identity: RequestIdentity) -> None:
+        """Record that the rows hold the answer to a request, or that it is tried again."""
+        self.open_limit.settle(identity)
+        self.quota_limit.settle(identity)
 
     async def _check_fork(self, request: RequestWorkflow | RequestRound) -> None:
         if (fork := request.forked_from) is None:
@@ -185,8 +203,8 @@ class RequestJudge:
     async def _apply_policy(self, identity: RequestIdentity, request: RequestPolicy) -> PolicyApplied:
         current = await self.reads.policy()
         policy_judgement.check_policy(request, identity, current)
-        if request.policy.limits.cost_usd is not None and self.unpriced:
-            raise judgement.Refusal("price_unknown", f"limits.costUsd: {price_unknown(self.unpriced)}")
+        if (field := request.policy.limited_in_money) is not None and self.unpriced:
+            raise judgement.Refusal("price_unknown", f"{field}: {price_unknown(self.unpriced)}")
         return policy_judgement.applied_policy(identity, request, current)
 
     async def _change_rules(self, identity: RequestIdentity, request: RequestRules) -> RulesChanged:
@@ -221,7 +239,9 @@ class RequestJudge:
         spent = await self.queries.spent(workflow, last_round)
         return await summarise_rounds(last_round, messages, spent, partial(self.content.put, workflow))
 
-    async def _terms(self, request: Terms, identity: RequestIdentity, before: Opening | None = None) -> dict[str, Any]:
+    def _terms(
+        self, request: Terms, identity: RequestIdentity, policy: AppliedPolicy | None, before: Opening | None = None
+    ) -> dict[str, Any]:
         terms = judgement.terms(
             request,
             identity,
@@ -229,7 +249,7 @@ class RequestJudge:
             marks=self.marks,
             default_language=self.default_language,
             lists=self.lists,
-            policy=await self.reads.policy(),
+            policy=policy,
         )
         judgement.check_prices(terms["budgets"], self.unpriced)
         return terms

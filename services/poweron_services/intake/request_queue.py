@@ -65,6 +65,16 @@ class HeldRequest:
     places: list[tuple[PendingOffsets, int]]
     behind: "deque[HeldRequest]" = field(default_factory=deque)
     """While the request is in hand: the later requests about its workflow, in order of arrival."""
+    aside: "set[HeldRequest]" = field(default_factory=set)
+    """The requests in hand that wait for something that others need not wait for, so that these are handled meanwhile.
+    """
+
+    def step_aside(self, aside: bool) -> None:
+        """Let the requests behind this one pass, or not any longer."""
+        if aside:
+            self.aside.add(self)
+        else:
+            self.aside.discard(self)
 
     @property
     def wanted(self) -> bool:
@@ -80,7 +90,8 @@ class HeldRequest:
 class HeldRequests:
     """The requests that were read and are not answered yet."""
 
-    def __init__(self) -> None:
+    def __init__(self, weight: Callable[[str], int]) -> None:
+        self._weight = weight
         self._held: dict[RequestAddress, HeldRequest] = {}
         self._of_workflow: dict[str, deque[HeldRequest]] = {}  # requests behind the one that is next or in hand
         self._turns = SenderTurns[HeldRequest]()
@@ -110,7 +121,7 @@ class HeldRequests:
             self._of_workflow[address.workflow_id].append(held)
         else:
             self._of_workflow[address.workflow_id] = held.behind
-            self._turns.add(address.source, held)
+            self._add_turn(held)
 
     def next(self) -> HeldRequest | None:
         """Return the request whose turn it is, or None if all that are held wait for an earlier one."""
@@ -131,15 +142,19 @@ class HeldRequests:
         if behind:
             following = behind.popleft()
             following.behind = behind
-            self._turns.add(following.address.source, following)
+            self._add_turn(following)
         else:
             del self._of_workflow[held.address.workflow_id]
+
+    def _add_turn(self, held: HeldRequest) -> None:
+        self._turns.add(held.address.source, held, self._weight(held.address.source))
 
 
 class RequestQueue:
     """Pass each request that `concerns` accepts to `handle` until that returns, or to `give_up` if it would fail again.
 
-    `handle` also receives whether the request is new; if not, another process may have answered it before.
+    `handle` also receives whether the request is new; if not, another process may have answered it before. `weight`
+    returns how many turns a sender takes at a time.
     """
 
     def __init__(
@@ -149,6 +164,8 @@ class RequestQueue:
         concerns: Callable[[Record], bool],
         handle: Callable[[HeldRequest, bool], Awaitable[None]],
         give_up: Callable[[Record, str], Awaitable[None]],
+        *,
+        weight: Callable[[str], int] = lambda _: 1,
     ) -> None:
         self._log = event_log
         self._group = group
@@ -157,8 +174,9 @@ class RequestQueue:
         self._give_up = give_up
         self._partitions: dict[int, PendingOffsets] = {}
         self._unbegun: frozenset[int] = frozenset()
-        self._held = HeldRequests()
-        self._pending = 0
+        self._held = HeldRequests(weight)
+        self._in_hand = 0
+        self._aside: set[HeldRequest] = set()
         self._tasks = BackgroundTasks()
         self._committing: asyncio.Task[None] | None = None
         self._commit_at = 0.0
@@ -215,13 +233,15 @@ class RequestQueue:
             partition.pass_by(record.offset)
 
     def _hand_out(self) -> None:
-        while self._pending < MAX_PENDING and (held := self._held.next()) is not None:
-            self._pending += 1
+        while self._in_hand - len(self._aside) < MAX_PENDING and (held := self._held.next()) is not None:
+            self._in_hand += 1
+            held.aside = self._aside
             self._tasks.spawn(self._settle(held))
 
     async def _settle(self, held: HeldRequest) -> None:
         await self._until_done(held)
-        self._pending -= 1
+        self._in_hand -= 1
+        held.step_aside(False)  # noqa: FBT003 - a callback
         self._held.done(held)
         self._hand_out()
 

@@ -8,7 +8,7 @@ import asyncio
 import hashlib
 import secrets
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Generic
@@ -24,7 +24,7 @@ from poweron_events.fold.stage_specs import PromptStage
 from poweron_events.fold.state import MAX_REFUSALS, Used, Workflow, rejections
 from poweron_events.retry import Backoff, Failure, retry
 from poweron_services import telemetry
-from poweron_services.decider.rules import BudgetUsedUp, allowance, check_budget, needed, price_unknown
+from poweron_services.decider.rules import Budget, BudgetUsedUp, allowance, check_budget, needed, price_unknown
 from poweron_services.models.answers import Answer, Unacceptable, read
 from poweron_services.models.call_reservations import may_begin
 from poweron_services.models.chat_model import ChatModel, Completion, TooLong, UnreadableAnswer
@@ -164,14 +164,39 @@ class Decided(Generic[Answer]):
     call: ModelCall
 
 
+DayBudgets = Callable[[Sequence[AnyCall]], Sequence[Budget]]
+"""Returns what the quotas of a workflow's actor and source leave after these calls, which no event records yet."""
+ReadDayBudgets = Callable[[Workflow], Awaitable[DayBudgets]]
+"""Reads what was used today; raises Unavailable while Postgres does not answer."""
+
+
+def no_day_budgets(_: Sequence[AnyCall]) -> Sequence[Budget]:
+    """Return no budgets, for a workflow without quotas."""
+    return ()
+
+
 class Caller:
     """Calls a model on behalf of workflows, within their budgets."""
 
-    def __init__(self, model: ChatModel, content: ContentStore, unpriced: Sequence[str] = ()) -> None:
-        """Create a caller; `unpriced` are the models in use without a price, which a budget of money needs."""
+    def __init__(
+        self,
+        model: ChatModel,
+        content: ContentStore,
+        unpriced: Sequence[str] = (),
+        day_budgets: ReadDayBudgets | None = None,
+    ) -> None:
+        """Create a caller.
+
+        Args:
+            model: the model.
+            content: where prompts and answers are stored.
+            unpriced: the models in use without a price, which a budget of money needs.
+            day_budgets: reads what the quotas of a workflow's actor and source leave; without it they limit no call.
+        """
         self._model = model
         self._content = content
         self._unpriced = unpriced
+        self._day_budgets = day_budgets
         self._secret = secrets.token_bytes(16)
 
     async def call(self, workflow: Workflow, prompt: Prompt, calls: Sequence[ModelCall] = ()) -> Called:
@@ -187,15 +212,17 @@ class Caller:
             BudgetNeeded: the same, in a round that asks for more.
             GivenUp: the time limit of the current work leaves no room for another try.
             Refused: as `ChatModel.complete` does; or there is a budget of money and a model has no price.
+            Unavailable: what was used today is unknown, because Postgres does not answer.
         """
+        day = await self._day_budgets(workflow) if self._day_budgets is not None else no_day_budgets
         rejection_count = len(rejections(workflow)) // MAX_REFUSALS
         fenced_prompt = replace(
             prompt, fence=self._fence(workflow), passed_over=max(prompt.passed_over, rejection_count)
         )
-        prompt = self._within_budget(workflow, fenced_prompt, calls)
+        prompt = self._within_budget(workflow, fenced_prompt, calls, day)
         with telemetry.model_call(prompt.stage, prompt.template.name) as span:
             try:
-                reply = await self._call(workflow, prompt, calls)
+                reply = await self._call(workflow, prompt, calls, day)
             except BudgetUsedUp as error:
                 raise needed(workflow, error) from None
             span.answered(reply.call)
@@ -207,19 +234,19 @@ class Caller:
         """Return the delimiter of the workflow's prompts."""
         return hashlib.blake2b(workflow.id.encode(), key=self._secret, digest_size=8).hexdigest()
 
-    def _within_budget(self, workflow: Workflow, prompt: Prompt, calls: Sequence[ModelCall]) -> Prompt:
+    def _within_budget(self, workflow: Workflow, prompt: Prompt, calls: Sequence[ModelCall], day: DayBudgets) -> Prompt:
         """Attach to the prompt what the budgets leave for its call, or for another try of it."""
         all_calls: Sequence[AnyCall] = (*calls, *failed_calls())
         check_budget(workflow, all_calls)
-        left = allowance(workflow, all_calls)
+        left = allowance(workflow, all_calls, day(all_calls))
         if left is None:
             return prompt
         if left.limits_money and self._unpriced:
             raise Refused(price_unknown(self._unpriced), code="price_unknown")
         return replace(prompt, allowance=left)
 
-    async def _call(self, workflow: Workflow, prompt: Prompt, calls: Sequence[ModelCall]) -> Called:
-        call_tries, completion = await self._complete(workflow, prompt, calls)
+    async def _call(self, workflow: Workflow, prompt: Prompt, calls: Sequence[ModelCall], day: DayBudgets) -> Called:
+        call_tries, completion = await self._complete(workflow, prompt, calls, day)
         prompt_bytes = bytes(call_tries.prompt.render()) if completion.sent is None else completion.sent
         answer = writable(completion.text)
         call = partial(
@@ -270,7 +297,7 @@ class Caller:
         return call(prompt_ref=prompt_ref, answer_ref=answer_ref)
 
     async def _complete(
-        self, workflow: Workflow, prompt: Prompt, calls: Sequence[ModelCall]
+        self, workflow: Workflow, prompt: Prompt, calls: Sequence[ModelCall], day: DayBudgets
     ) -> tuple[CallTries, Completion]:
         """Return the model's answer to the prompt, or to as much of it as the model takes; every try counts.
 
@@ -283,7 +310,7 @@ class Caller:
                 self._model,
                 prompt,
                 workflow.id,
-                affordable=lambda candidate: self._within_budget(workflow, candidate, calls),
+                affordable=lambda candidate: self._within_budget(workflow, candidate, calls, day),
             )
             try:
                 completion = await call_tries.answered()
@@ -293,7 +320,7 @@ class Caller:
                     shorter = replace(call_tries.prompt, share=1, passed_over=call_tries.prompt.passed_over + 1)
                 if shorter is None:
                     raise TooLong(f"{error} {prompt.if_too_long}") from error
-                tries, prompt = tries + call_tries.tries, self._within_budget(workflow, shorter, calls)
+                tries, prompt = tries + call_tries.tries, self._within_budget(workflow, shorter, calls, day)
             else:
                 before = tries + call_tries.tries - 1
                 return call_tries, replace(completion, tries=completion.tries + before) if before else completion

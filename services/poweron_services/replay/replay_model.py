@@ -13,9 +13,9 @@ from poweron_events.codes import FOR_PEOPLE, BudgetCode
 from poweron_events.errors import PowerOnError, Refused
 from poweron_events.event import Event, FailedCalls, ModelCall
 from poweron_events.fold.costs import failed_calls
-from poweron_events.round_events import RoundCompleted, StageFailed
+from poweron_events.round_events import BudgetRequested, RoundCompleted, StageFailed
 from poweron_events.stream import WorkflowEvent
-from poweron_services.decider.rules import BudgetUsedUp, Stop
+from poweron_services.decider.rules import QUESTION_EXPIRES_MS, BudgetUsedUp, Stop
 from poweron_services.models.chat_model import Completion, FinishReason
 from poweron_services.models.prompts import Prompt
 from poweron_services.models.time_limit import AnswersLost, LostAnswer, current_limit
@@ -78,6 +78,14 @@ class StoredAnswers:
             return CheckedPrompt("differs", "A model was asked then, and would not be asked now.")
         return next((check for check in self.prompts if check.sameness != "same"), (*self.prompts, NO_PROMPT)[0])
 
+    @property
+    def expires_ms(self) -> int:
+        """How long a question for a larger budget waits: to the end of the day if it is about the limit of a day."""
+        event = self.event
+        if isinstance(event, BudgetRequested) and event.code == "daily_limit":
+            return event.expires_ms
+        return QUESTION_EXPIRES_MS
+
     def _check(self, prompt: Prompt, stored: StoredCall) -> CheckedPrompt:
         if stored.prompt is None:
             return CheckedPrompt("inconclusive", NOT_KEPT if stored.call.prompt_ref is None else ERASED)
@@ -88,7 +96,7 @@ class StoredAnswers:
         event, code = self.event, getattr(self.event, "code", None)
         reason = event.error if isinstance(event, StageFailed) else getattr(event, "reason", "")
         if code in get_args(BudgetCode):
-            if prompt.allowance is not None:
+            if prompt.allowance is not None or code == "daily_limit":  # what others used that day is not known here
                 return BudgetUsedUp(Stop(cast("BudgetCode", code), reason))
         elif isinstance(event, StageFailed):
             return PowerOnError(reason, code=event.code)

@@ -16,7 +16,8 @@ from poweron_events.retry import Backoff, Failure, retry
 from poweron_events.round_events import Stage, StageFailed
 from poweron_events.stream import WorkflowEvent
 from poweron_services import telemetry
-from poweron_services.decider.rules import BudgetNeeded, budget_request
+from poweron_services.decider.quotas import next_day_ms
+from poweron_services.decider.rules import QUESTION_EXPIRES_MS, BudgetNeeded, budget_request
 from poweron_services.decider.size_limits import fitting_calls
 from poweron_services.models.call_reservations import may_begin
 from poweron_services.models.time_limit import AnswersLost, GivenUp, TimeLimit
@@ -110,12 +111,17 @@ class _Stage:
         except Unavailable:
             raise
         except BudgetNeeded as error:
-            return [budget_request(self.workflow, error.stop)]
+            return [budget_request(self.workflow, error.stop, self._expires_ms(error))]
         except PowerOnError as error:
             return [self._end(error)]
         except Exception:
             log.exception("stage_error", workflow_id=self.workflow.id, stage=self.workflow.phase)
             return [self._end(PowerOnError("An unexpected error; the log of the service has it."))]
+
+    def _expires_ms(self, error: BudgetNeeded) -> int:
+        """Return how long the round waits for more; the limit of a day applies to the next one after it."""
+        is_daily = error.stop.code == "daily_limit"
+        return next_day_ms(self.now_ms()) - self.now_ms() if is_daily else QUESTION_EXPIRES_MS
 
     def _handle_failure(self, failure: Failure) -> None:
         trouble = failure.error

@@ -28,7 +28,7 @@ from poweron_events.stream import WorkflowEvent
 from poweron_services import telemetry
 from poweron_services.background_tasks import BackgroundTasks
 from poweron_services.decider.rules import budget_expired
-from poweron_services.fair_slots import FairSlots, current_sender
+from poweron_services.fair_slots import FairSlots, current_sender, current_weight
 from poweron_services.models.call_reservations import bind_reserve
 from poweron_services.roles.claims import Assignment
 from poweron_services.roles.executor import Executor
@@ -283,7 +283,9 @@ class Worker:
             log.error("work_retried", exc_info=failure.error, workflow_id=workflow.id, role=role)
             work.thinking = True
 
-        current_sender.set(workflow.current.opening.request.source)
+        sender, policy = workflow.current.opening.request.source, workflow.current.policy
+        current_sender.set(sender)
+        current_weight.set(policy.source_quota(sender).weight if policy else 1)
         try:
             if work.earlier is None or not await in_flight_already(work, workflow):
                 await retry(partial(self._act, work, workflow, role), failed=failed, on=Exception)

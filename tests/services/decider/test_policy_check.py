@@ -63,7 +63,7 @@ def test_a_file_that_cannot_be_read_says_why(name: str, text: str | bytes, sente
     assert parser or said == sentence
 
 
-AT_ALL = "must be a table (in JSON, an object) with name, apply, groups, rules, otherwise, limits"
+AT_ALL = "must be a table (in JSON, an object) with name, apply, groups, rules, otherwise, limits, perActor, perSource"
 IN_GROUP = "members, roles, verified"
 IN_RULE = "actions, taskTypes, decision, approvers, from, notRequester, expires, escalate"
 IN_LIMITS = "steps, tokens, costUsd, onBudget, grants"
@@ -85,7 +85,7 @@ IN_JSON = [
     ('{"apply": ["owners"], "groups": {"owners": ["carla"]}}', f"group 'owners' must be a table (in JSON, an object) with {IN_GROUP}"),
 ]  # fmt: skip
 AT_THE_TOP = [
-    ('default = "deny"', "`default` is not a known field: there are name, apply, groups, rules, otherwise, limits"),
+    ('default = "deny"', "`default` is not a known field: there are name, apply, groups, rules, otherwise, limits, perActor, perSource"),
     ("name = 7", "`name` must be a text"),
     ('name = "Bank\\nof today"', "`name` must be one line without control characters"),
     ('groups.audit.members = ["dora\\u0007"]', "entry 1 of `members` of group 'audit' must be a name on one line, without control characters"),

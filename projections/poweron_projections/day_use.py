@@ -1,0 +1,88 @@
+"""What actors and sources have used since the beginning of a day, over all their workflows, according to the rows."""
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any, Final
+
+from poweron_events.fold.day_use import DayUse, RequestKey, RoundKey, Use
+from poweron_events.fold.state import Used
+from poweron_projections.connection import Found, Pool, snapshot
+
+_USED: Final = """
+SELECT rounds.actor->>'id' AS actor, rounds.request_source AS source,
+       sum(usage.input_tokens)::bigint AS input_tokens, sum(usage.output_tokens)::bigint AS output_tokens,
+       sum(usage.cost_nano_usd)::bigint AS cost_nano_usd
+  FROM usage JOIN rounds USING (workflow_id, round)
+ WHERE usage.time_ms >= $1
+ GROUP BY 1, 2
+"""
+
+_STARTED: Final = """
+SELECT actor->>'id' AS actor, request_source AS source, count(*) AS starts
+  FROM rounds
+ WHERE opened_ms >= $1
+ GROUP BY 1, 2
+"""
+
+_OPEN: Final = """
+SELECT rounds.actor->>'id' AS actor, rounds.request_source AS source, count(*) AS open
+  FROM workflows JOIN rounds USING (workflow_id, round)
+ WHERE is_open AND phase <> 'approve' AND paused_ms IS NULL AND budget_question IS NULL
+ GROUP BY 1, 2
+"""
+
+_ROUNDS: Final = """
+SELECT workflow_id, round, input_tokens, output_tokens, cost_nano_usd
+  FROM rounds
+ WHERE (workflow_id, round) IN (SELECT * FROM unnest($1::uuid[], $2::integer[]))
+"""
+
+
+_ANSWERED: Final = """
+SELECT DISTINCT source, id
+  FROM requests
+ WHERE (source, id) IN (SELECT * FROM unnest($1::text[], $2::text[]))
+"""
+
+
+async def read_day_use(
+    pool: Pool, since_ms: int, *, rounds: Collection[RoundKey] = (), requests: Collection[RequestKey] = ()
+) -> DayUse:
+    """Return what was used since this time, the beginning of a day in ms since 1970.
+
+    `rounds` are those of which the result also says what each has used, `requests` those of which it says whether they
+    are answered.
+
+    Raises:
+        Unavailable: Postgres cannot be reached, or nothing has been projected into it yet.
+    """
+    async with snapshot(pool) as connection:
+        used = await connection.fetch(_USED, since_ms)
+        started = await connection.fetch(_STARTED, since_ms)
+        opened = await connection.fetch(_OPEN)
+        totals = await connection.fetch(_ROUNDS, *_columns(rounds)) if rounds else ()
+        answered = await connection.fetch(_ANSWERED, *_columns(requests)) if requests else ()
+    return DayUse.of(
+        since_ms,
+        _uses(used, started, opened),
+        {(str(row["workflow_id"]), row["round"]): _used(row) for row in totals},
+        [(row["source"], row["id"]) for row in answered],
+    )
+
+
+def _columns(keys: Collection[tuple[Any, Any]]) -> tuple[list[Any], list[Any]]:
+    return [first for first, _ in keys], [second for _, second in keys]
+
+
+def _uses(
+    used: Sequence[Found], started: Sequence[Found], opened: Sequence[Found]
+) -> Iterator[tuple[str | None, str, Use]]:
+    for row in used:
+        yield row["actor"], row["source"], Use(used=_used(row))
+    for row in started:
+        yield row["actor"], row["source"], Use(starts=row["starts"])
+    for row in opened:
+        yield row["actor"], row["source"], Use(open=row["open"])
+
+
+def _used(row: Found) -> Used:
+    return Used(row["input_tokens"], row["output_tokens"], row["cost_nano_usd"])

@@ -1,0 +1,105 @@
+"""What the quotas of a day leave for the model calls of this process."""
+
+import asyncio
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from poweron_events.actor import Actor
+from poweron_events.event import AnyCall
+from poweron_events.fold.day_use import DayUse, RoundKey, Use, day_ms, shares
+from poweron_events.fold.state import Used, Workflow
+from poweron_services.decider.quotas import day_budgets
+from poweron_services.decider.rules import Budget, spent_in_round
+from poweron_services.models.call import DayBudgets, no_day_budgets
+from poweron_services.shared_query import SharedQuery
+
+MAX_AGE: Final = 1.0  # seconds for which what the rows said is used again
+IDLE: Final = 5.0  # seconds without a call after which a round is forgotten if the rows hold all that it used
+
+
+class DayQueries(Protocol):
+    """The query that the workers send to Postgres for each day."""
+
+    async def day_use(self, since_ms: int, *, rounds: Collection[RoundKey] = ()) -> DayUse:
+        """What was used since the beginning of a day, in ms since 1970, also by each of these rounds.
+
+        Raises:
+            Unavailable: Postgres does not answer.
+        """
+
+
+@dataclass(slots=True)
+class _ActiveRound:
+    """A round that calls models in this process."""
+
+    actor: Actor
+    source: str
+    used: Used
+    """What it had used before its last call."""
+    called_at: float
+
+
+@dataclass(slots=True)
+class DailyUse:
+    """Reads what actors and sources used today, and adds what the rows do not show yet of the rounds worked on here."""
+
+    queries: DayQueries
+    now_ms: Callable[[], int]
+    _rounds: dict[RoundKey, _ActiveRound] = field(default_factory=dict)
+    _query: SharedQuery[DayUse] = field(init=False)
+    _day: DayUse | None = None
+    _read_at: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._query = SharedQuery(self._read)
+
+    async def __call__(self, workflow: Workflow) -> DayBudgets:
+        """Return what the quotas of the workflow's actor and source leave for its next call.
+
+        Raises:
+            Unavailable: Postgres does not answer.
+        """
+        policy, opening = workflow.current.policy, workflow.current.opening
+        actor, source = opening.actor, opening.request.source
+        if policy is None or actor is None:
+            return no_day_budgets
+        if not (policy.actor_quota(actor).limits_calls or policy.source_quota(source).limits_calls):
+            return no_day_budgets
+        key, used = (workflow.id, workflow.current.number), spent_in_round(workflow, ())
+        is_counted = key in self._rounds or not any(used)  # or the rows have to be asked what they count of it
+        self._rounds[key] = _ActiveRound(actor, source, used, asyncio.get_running_loop().time())
+        day = await self._recent() if is_counted else await self._query()
+        both = shares(policy, actor, source, day.plus(self._uncounted(day, key)))
+
+        def budgets(calls: Sequence[AnyCall]) -> Sequence[Budget]:
+            return tuple(day_budgets(workflow, both, day, calls))
+
+        return budgets
+
+    async def _recent(self) -> DayUse:
+        is_old = asyncio.get_running_loop().time() >= self._read_at + MAX_AGE
+        if self._day is None or is_old or self._day.day_ms != day_ms(self.now_ms()):
+            return await self._query()
+        return self._day
+
+    async def _read(self) -> DayUse:
+        began = asyncio.get_running_loop().time()
+        self._day = day = await self.queries.day_use(day_ms(self.now_ms()), rounds=list(self._rounds))
+        self._read_at = began
+        for key, active in list(self._rounds.items()):
+            if active.called_at < began - IDLE and not any(_beyond(active.used, day, key)):
+                del self._rounds[key]
+        return day
+
+    def _uncounted(self, day: DayUse, own: RoundKey) -> Iterator[tuple[Actor, str, Use]]:
+        """Yield what the rows do not show yet of the other rounds that this process works on."""
+        for key, active in self._rounds.items():
+            if key != own and any(missing := _beyond(active.used, day, key)):
+                yield active.actor, active.source, Use(used=missing)
+
+
+def _beyond(used: Used, day: DayUse, key: RoundKey) -> Used:
+    """Return what a round has used beyond what the rows count of it."""
+    counted = day.rounds.get(key, Used())
+    return Used(*(max(0, now - then) for now, then in zip(used, counted, strict=True)))

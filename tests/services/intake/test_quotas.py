@@ -1,0 +1,157 @@
+"""What intake does while the policy's quota of an actor or a source is used up: what waits, and what passes."""
+
+from typing import Any
+
+import pytest
+from intake_world import Rows, cancel, committed, events, request, running, told
+
+from builders import POLICY, applied
+from poweron_events import topics, workflow_id
+from poweron_events.actor import Actor
+from poweron_events.codec import encode
+from poweron_events.envelope import envelop
+from poweron_events.fold.day_use import DAY_MS, Use
+from poweron_events.fold.state import Used
+from poweron_events.log import Message
+from poweron_events.log.memory import MemoryLog
+from poweron_events.policy import ActorQuota, SourceQuota
+from poweron_events.request import POLICY_ID, CancellationRequested, PolicyApplied, RequestRefused, WorkflowRequested
+from poweron_services.intake import opening_limits
+
+TIME = "2026-11-22T00:00:00.000Z"
+
+
+async def apply(log: MemoryLog, before: PolicyApplied | None = None, **quotas: Any) -> PolicyApplied:
+    """Apply a policy with these quotas."""
+    number = before.number + 1 if before else 1
+    event = applied(number, POLICY.model_copy(update=quotas), before)
+    envelope = envelop(event, workflow_id=POLICY_ID, source="/poweron/intake/1", time=TIME)
+    await log.append(topics.EVENTS.name, [Message(POLICY_ID.encode(), encode(envelope))])
+    return event
+
+
+async def ask(log: MemoryLog, request_id: str, actor: str = "ada", source: str = "/portal") -> None:
+    await request(log, request_id, source=source, actor=Actor(id=actor, kind="person", via="kafka"))
+
+
+async def opened(log: MemoryLog) -> list[str]:
+    return sorted(event.request.id for event in await events(log) if isinstance(event, WorkflowRequested))
+
+
+@pytest.mark.req("E-15")
+async def test_an_actor_starts_no_more_rounds_than_a_day_allows_and_the_rest_the_next_day(
+    log: MemoryLog, rows: Rows
+) -> None:
+    """Given three starts a day, when five requests arrive at once, then three are opened; others are not held up."""
+    await apply(log, per_actor=(ActorQuota(starts_per_day=3),))
+    for number in range(5):
+        await ask(log, f"{number}")
+    now = [0]
+    async with running(log, rows, now_ms=lambda: now[0]):
+        await told(log, 3)
+        await ask(log, "of bob", "bob")
+        await told(log, 4)
+        assert await opened(log) == ["0", "1", "2", "of bob"]
+        now[0] = DAY_MS
+        rows.before_today = 4
+        await committed(log, 6)
+    assert await opened(log) == ["0", "1", "2", "3", "4", "of bob"]
+
+
+async def test_case_and_spaces_of_an_id_give_no_quota_of_their_own(log: MemoryLog, rows: Rows) -> None:
+    await apply(log, per_actor=(ActorQuota(starts_per_day=1),))
+    await ask(log, "first", "ada")
+    await ask(log, "second", " ADA ")
+    await ask(log, "third", "bob")
+    async with running(log, rows):
+        await told(log, 2)
+        assert await opened(log) == ["first", "third"]
+
+
+@pytest.mark.req("E-15")
+async def test_an_open_workflow_makes_room_once_it_ends(log: MemoryLog, rows: Rows) -> None:
+    await apply(log, per_source=(SourceQuota(sources=("/batch*",), open_workflows=2),))
+    for number in range(4):
+        await ask(log, f"{number}", source="/batch/1")
+    await ask(log, "other", source="/portal")
+    async with running(log, rows):
+        await told(log, 3)
+        assert await opened(log) == ["0", "1", "other"]
+        rows.over = {"1"}
+        await told(log, 4)
+        rows.over = {"0", "1"}
+        await committed(log, 5)
+
+
+@pytest.mark.parametrize(
+    ("quota", "used"),
+    [
+        (ActorQuota(tokens_per_day=1_000), Used(900, 100)),
+        (ActorQuota(cost_usd_per_day="0.50"), Used(1, 1, 500_000_000)),
+    ],
+    ids=["tokens", "money"],
+)
+async def test_no_round_is_opened_for_an_actor_who_used_up_a_day(
+    log: MemoryLog, rows: Rows, quota: ActorQuota, used: Used
+) -> None:
+    await apply(log, per_actor=(quota,))
+    rows.used = [("ada", "/elsewhere", Use(used=used)), ("bob", "/portal", Use(used=Used(10, 10, 10)))]
+    await ask(log, "of ada")
+    await ask(log, "of bob", "bob")
+    async with running(log, rows):
+        await told(log, 1)
+        assert await opened(log) == ["of bob"]
+        rows.used = []
+        await committed(log, 2)
+
+
+@pytest.mark.req("E-15")
+async def test_many_that_wait_for_a_quota_let_all_others_pass(log: MemoryLog, rows: Rows) -> None:
+    """More wait than are handled at a time, and requests behind them are answered."""
+    await apply(log, per_actor=(ActorQuota(starts_per_day=1),))
+    for number in range(200):
+        await ask(log, f"{number}")
+    await ask(log, "of bob", "bob")
+    async with running(log, rows):
+        await told(log, 2)
+        assert await opened(log) == ["0", "of bob"]
+
+
+@pytest.mark.req("E-15")
+async def test_a_request_that_waits_for_a_quota_can_be_cancelled(log: MemoryLog, rows: Rows) -> None:
+    await apply(log, per_actor=(ActorQuota(starts_per_day=1),))
+    await ask(log, "first")
+    await ask(log, "waits")
+    async with running(log, rows):
+        await told(log, 1)
+        await cancel(log, "stop", workflow_id("/portal", "waits"))
+        await told(log, 1, CancellationRequested)
+        await committed(log, 3)
+    assert await opened(log) == ["first", "waits"]
+
+
+async def test_a_policy_that_allows_more_lets_in_what_waits(log: MemoryLog, rows: Rows) -> None:
+    before = await apply(log, per_actor=(ActorQuota(starts_per_day=1),))
+    await ask(log, "first")
+    await ask(log, "waits")
+    async with running(log, rows):
+        await told(log, 1)
+        await apply(log, before, per_actor=(ActorQuota(starts_per_day=2),))
+        await told(log, 2)
+
+
+async def test_more_than_may_wait_are_refused_with_the_time_when_there_is_room(
+    log: MemoryLog, rows: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(opening_limits, "MAX_WAITING", 2)
+    await apply(log, per_actor=(ActorQuota(starts_per_day=1),))
+    for number in range(4):
+        await ask(log, f"{number}")
+    async with running(log, rows):
+        await told(log, 1, RequestRefused)
+        (refused,) = [event for event in await events(log) if isinstance(event, RequestRefused)]
+    assert refused.code == "too_many_waiting"
+    assert refused.detail == (
+        "ada has started 1 round today, as much as policy 1 allows; there is room again from 1970-01-02 00:00 UTC. "
+        "2 requests wait already."
+    )

@@ -290,6 +290,10 @@ class AppliedPolicy(NamedTuple):
     policy: Policy
 
     @property
+    def has_quotas(self) -> bool:
+        return bool(self.policy.per_actor or self.policy.per_source)
+
+    @property
     def terms(self) -> PolicyTerms:
         """What a round under this policy carries."""
         return self.policy.terms(self.number, self.sha256)

@@ -89,7 +89,7 @@ async def execute_unified_workflow(
             files,
             identity=identity or local_identity(),
             serving=serving,
-            callbacks=Callbacks(heard, requested, untaken=lambda asked: progress(not_taken_yet(asked))),
+            callbacks=Callbacks(heard, requested, untaken=lambda asked: progress(not_taken_yet(asked)), held=progress),
             progress=progress,
         )
 

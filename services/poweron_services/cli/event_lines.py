@@ -231,6 +231,11 @@ def tell_untaken(asked: AskedFor) -> None:
     tell(f"{not_taken_yet(asked)} {advice.untaken(asked)}")
 
 
+def tell_held(sentence: str) -> None:
+    """Report which quota of the policy lets the request wait, and until when."""
+    tell(f"The request waits. {sentence} Ctrl-C stops waiting; the request remains in the log.")
+
+
 def _of_round(event: BudgetRequested | BudgetGranted | BudgetDenied | RoundPaused | RoundResumed) -> Line:
     """Return the line of a question for a larger budget, of its answer, of a pause or of its end."""
     match event:

@@ -3,11 +3,13 @@
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from poweron_events.client import hear, send
 from poweron_events.request import RequestIdentity, RequestRound, RequestWorkflow, StoredDocument, workflow_id
 from poweron_services.client.connect import Connections
 from poweron_services.client.follow import Callbacks, Outcome, RequestWaiter, outcome, wait_for_rows
+from poweron_services.client.held_requests import why_held
 from poweron_services.client.workflow_snapshot import read_idle_snapshot
 from poweron_services.decider.approval import joined
 from poweron_services.settings.config import Settings
@@ -46,6 +48,7 @@ async def ask(
         UnknownWorkflow: a `RequestRound` names a workflow that does not exist.
         RoundOpen: a round of the named workflow is still running.
         NotServed: no process picked up the request in time; it remains in the log.
+        WorkflowPending: a quota of the policy lets the request wait; it remains in the log.
         RoundOverdue: a process picked up the request, but the round did not end in time.
         RowsBehind: the round has ended, but the rows do not show it yet.
         Unavailable: a server cannot be reached.
@@ -61,7 +64,8 @@ async def ask(
     began = time.monotonic()
     receipt = await send(connections.log, request, source=identity.source, request_id=identity.id, start=start)
     callbacks.requested(workflow)
-    waiter = RequestWaiter(workflow, "request", callbacks)
+    held = partial(why_held, connections, request, identity)
+    waiter = RequestWaiter(workflow, "request", callbacks, why_held=held)
     record = await waiter.until_answered(hear(connections.log, receipt, before))
     await wait_for_rows(connections, receipt.partition, record.workflow)
     return outcome(record, round((time.monotonic() - began) * 1000))

@@ -10,12 +10,13 @@ from poweron_events import topics
 from poweron_events.actor import Actor
 from poweron_events.codec import InvalidRequest, Undecodable, decode_request, request_address
 from poweron_events.errors import Refused, Unavailable
-from poweron_events.log import EventLog, Record
+from poweron_events.log import Record
 from poweron_events.request import RequestCancellation, Requester, RequestIdentity, RequestRound, RequestWorkflow
 from poweron_projections.workflow_check import checked_records
 from poweron_services.client.client_errors import PendingRequest, RoundEnded, UnknownWorkflow, WorkflowPending
 from poweron_services.client.connect import Connections
 from poweron_services.client.follow import Callbacks, Outcome, outcome, send_and_wait
+from poweron_services.client.held_requests import why_held
 from poweron_services.client.workflow_snapshot import WorkflowSnapshot, look_up_snapshot
 
 
@@ -70,7 +71,7 @@ async def _find_round(connections: Connections, workflow_id: str) -> tuple[Workf
         snapshot = await look_up_snapshot(connections, workflow_id)
         if snapshot.stub.is_open:
             return snapshot, None
-        pending = await pending_request(connections.log, workflow_id, snapshot.last_round + 1)
+        pending = await pending_request(connections, workflow_id, snapshot.last_round + 1)
         if pending is not None:
             return snapshot, pending
     raise RoundEnded(workflow_id, snapshot.last_round) if snapshot.is_known else UnknownWorkflow(workflow_id)
@@ -82,7 +83,7 @@ REQUESTS: Final = topics.REQUESTS.name
 READ_WITHIN: Final = 10.0  # seconds that reading the pending requests may take
 
 
-async def pending_request(log: EventLog, workflow_id: str, round_: int) -> PendingRequest | None:
+async def pending_request(connections: Connections, workflow_id: str, round_: int) -> PendingRequest | None:
     """Find the pending request that opens this round of the workflow; None if there is none.
 
     Reads the requests after the committed offsets of the group that answers them, without joining it. A login
@@ -91,6 +92,7 @@ async def pending_request(log: EventLog, workflow_id: str, round_: int) -> Pendi
     Raises:
         Unavailable: the log cannot be reached, or holds too many requests to be read in time.
     """
+    log = connections.log
     ends = await log.ends(REQUESTS)
     try:
         group = await log.group_state(REQUESTS, topics.INTAKE_GROUP)
@@ -101,12 +103,13 @@ async def pending_request(log: EventLog, workflow_id: str, round_: int) -> Pendi
         async with asyncio.timeout(READ_WITHIN):
             async for records in log.read(REQUESTS, start, ends):
                 for record in records:
-                    if _opens(record, workflow_id, round_):
+                    if (received := _opening(record, workflow_id, round_)) is not None:
                         return PendingRequest(
                             seconds=max(0.0, time.time() - record.time_ms / 1000),
                             ahead=record.offset - start[record.partition],
                             is_served=group.has_members,
                             key=record.key,
+                            held=await why_held(connections, *received),
                         )
     except TimeoutError as error:
         waiting = sum(ends.values()) - sum(start.values())
@@ -117,17 +120,21 @@ async def pending_request(log: EventLog, workflow_id: str, round_: int) -> Pendi
     return None
 
 
-def _opens(record: Record, workflow_id: str, round_: int) -> bool:
-    """Return whether the record asks for this round of the workflow."""
+def _opening(
+    record: Record, workflow_id: str, round_: int
+) -> tuple[RequestWorkflow | RequestRound, RequestIdentity] | None:
+    """Return the request in the record and who sent it if it asks for this round of the workflow, else None."""
     address = request_address(record.value, record.headers)
     if address is None or address.workflow_id != workflow_id:
-        return False
+        return None
     try:
-        request = decode_request(record.value, record.headers).request
+        received = decode_request(record.value, record.headers)
     except (Undecodable, InvalidRequest):
-        return False
+        return None
+    request = received.request
     after_round = request.after_round if isinstance(request, RequestRound) else 0
-    return isinstance(request, RequestWorkflow | RequestRound) and after_round + 1 == round_
+    opens = isinstance(request, RequestWorkflow | RequestRound) and after_round + 1 == round_
+    return (request, received.identity) if opens else None
 
 
 @asynccontextmanager
@@ -153,7 +160,7 @@ async def why_unknown(connections: Connections, workflow_id: str) -> UnknownWork
         RowsDiffer, RowsMissing: the log holds the workflow, but its rows are changed or missing.
         Unavailable: as for `pending_request`.
     """
-    pending = await pending_request(connections.log, workflow_id, 1)
+    pending = await pending_request(connections, workflow_id, 1)
     if pending is None and not (await look_up_snapshot(connections, workflow_id)).is_known:
         await checked_records(connections.log, connections.pool, workflow_id)
         return UnknownWorkflow(workflow_id)

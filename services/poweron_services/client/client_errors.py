@@ -59,12 +59,16 @@ class PendingRequest:
     """Whether a process has joined the consumer group that answers requests."""
     key: bytes | None
     """The key of its record; requests with the same key are answered in order."""
+    held: str | None = None
+    """Which quota of the policy it waits for, and until when, in a sentence; None if it waits for none."""
 
     @property
     def reason(self) -> str:
         """Why it has no answer yet."""
         if not self.is_served:
             return "no process is serving"
+        if self.held is not None:
+            return self.held.removesuffix(".")
         return f"it waits for its turn, behind at most {self.ahead} others" if self.ahead else "it is the next one"
 
 

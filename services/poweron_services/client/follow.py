@@ -1,7 +1,7 @@
 """Follow what was sent until it is answered: callbacks, timeouts, the outcome, and the progress of each step."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from typing import Final
@@ -32,8 +32,16 @@ from poweron_events.request import (
 )
 from poweron_events.round_events import BudgetDenied, BudgetGranted, RoundCancelled, RoundCompleted, RoundFailed, Totals
 from poweron_events.step_events import ApprovalDenied, ApprovalGranted, ParametersChanged
+from poweron_events.task_cancellation import cancel_task
 from poweron_projections import bootstrap
-from poweron_services.client.client_errors import AskedFor, NotServed, PendingRequest, RoundOverdue, RowsBehind
+from poweron_services.client.client_errors import (
+    AskedFor,
+    NotServed,
+    PendingRequest,
+    RoundOverdue,
+    RowsBehind,
+    WorkflowPending,
+)
 from poweron_services.client.connect import Connections
 from poweron_services.client.workflow_snapshot import WorkflowSnapshot
 
@@ -56,6 +64,10 @@ def _ignore(_: object) -> None:
     """Do nothing."""
 
 
+async def _not_held() -> None:
+    """Return None, for what no quota holds back."""
+
+
 @dataclass(frozen=True, slots=True)
 class Callbacks:
     """What to call while waiting for an answer. Each is called in the event loop, and must not block it."""
@@ -66,6 +78,8 @@ class Callbacks:
     """Called with the workflow's id once what was sent is in the log, and so remains valid."""
     untaken: Callable[[AskedFor], None] = _ignore
     """Called once if no process picks up what was sent within `HINT_AFTER`: possibly none is serving."""
+    held: Callable[[str], None] = _ignore
+    """Called instead if a quota of the policy lets the request wait, with a sentence that says which and until when."""
     pending: Callable[[PendingRequest], None] = _ignore
     """Called with the request that a cancellation is about, if it has no answer yet."""
 
@@ -103,12 +117,29 @@ def not_taken_yet(asked: AskedFor) -> str:
 class RequestWaiter:
     """Waits for the answer to what was sent, up to a deadline."""
 
-    def __init__(self, workflow_id: str, asked: AskedFor, callbacks: Callbacks, *, news: int = 0) -> None:
-        """`news` is the offset of the first event to report; earlier ones only rebuild the workflow's state."""
+    def __init__(
+        self,
+        workflow_id: str,
+        asked: AskedFor,
+        callbacks: Callbacks,
+        *,
+        news: int = 0,
+        why_held: Callable[[], Awaitable[str | None]] = _not_held,
+    ) -> None:
+        """Create a waiter.
+
+        Args:
+            workflow_id: the workflow.
+            asked: what was sent.
+            callbacks: called with what happens meanwhile.
+            news: the offset of the first event to report; earlier ones only rebuild the workflow's state.
+            why_held: returns which quota lets the request wait, if one does.
+        """
         self._id = workflow_id
         self._asked: AskedFor = asked
         self._callbacks = callbacks
         self._news = news
+        self._why_held = why_held
         self._last: Heard | None = None
         self._taken = False
 
@@ -117,17 +148,18 @@ class RequestWaiter:
 
         Raises:
             NotServed: no process picked up what was sent in time; it remains in the log.
+            WorkflowPending: a quota of the policy lets it wait; it remains in the log.
             RoundOverdue: a process picked it up, but the round did not end in time.
         """
-        hint = asyncio.get_running_loop().call_later(HINT_AFTER[self._asked], self._hint)
+        hint = asyncio.create_task(self._hint())
         try:
             async with asyncio.timeout(TAKEN_WITHIN) as deadline, aclosing(hearing):
                 async for record in hearing:
                     self._take(record, deadline)
         except TimeoutError as error:
-            raise self._overdue_error() from error
+            raise await self._overdue_error() from error
         finally:
-            hint.cancel()
+            await cancel_task(hint)
         assert self._last is not None
         return self._last
 
@@ -143,13 +175,22 @@ class RequestWaiter:
             ends_within = (_due_ms(record.workflow) - record.recorded.time_ms) / 1000 + GRACE
             deadline.reschedule(asyncio.get_running_loop().time() + ends_within)
 
-    def _hint(self) -> None:
-        if not self._taken:
+    async def _hint(self) -> None:
+        await asyncio.sleep(HINT_AFTER[self._asked])
+        held = None if self._taken else await self._why_held()
+        if self._taken:
+            return
+        if held is not None:
+            self._callbacks.held(held)
+        else:
             self._callbacks.untaken(self._asked)
 
-    def _overdue_error(self) -> NotServed | RoundOverdue:
+    async def _overdue_error(self) -> NotServed | RoundOverdue | WorkflowPending:
         if self._taken and self._last is not None:
             return RoundOverdue(self._id, self._last.workflow.current.number)
+        if (held := await self._why_held()) is not None:
+            pending = PendingRequest(TAKEN_WITHIN, 0, is_served=True, key=None, held=held)
+            return WorkflowPending(self._id, pending)
         return NotServed(self._id, self._asked, TAKEN_WITHIN)
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final, get_args
 
 from pydantic import JsonValue
 
-from poweron_events.actor import Actor, actor_of
+from poweron_events.actor import Actor, claimed_actor
 from poweron_events.catalog import REFERENCES, ActionSpec, meaningless
 from poweron_events.codec import InvalidRequest, ReceivedRequest, is_uuid
 from poweron_events.codes import RefusalCode
@@ -26,7 +26,6 @@ from poweron_events.request import (
     RequestApproval,
     RequestBudget,
     RequestCancellation,
-    Requester,
     RequestIdentity,
     RequestPause,
     RequestRefused,
@@ -195,7 +194,7 @@ def cancellation(identity: RequestIdentity, request: RequestCancellation) -> Can
         request=identity,
         reason=request.reason,
         requester=request.requester,
-        actor=claimed_actor(request, identity),
+        actor=claimed_actor(request, identity.source),
     )
 
 
@@ -213,7 +212,9 @@ def check_pause(request: RequestPause | RequestResume, round_: RoundState | None
 def pause_or_resumption(identity: RequestIdentity, request: RequestPause | RequestResume) -> RoundPaused | RoundResumed:
     """The pause, or the end of one, as an event."""
     event = RoundPaused if isinstance(request, RequestPause) else RoundResumed
-    return event(round=request.round, request=identity, reason=request.reason, actor=claimed_actor(request, identity))
+    return event(
+        round=request.round, request=identity, reason=request.reason, actor=claimed_actor(request, identity.source)
+    )
 
 
 def check_budget_answer(
@@ -227,7 +228,9 @@ def check_budget_answer(
         raise Refusal("nothing_to_approve", said)
     if round_.question_due_ms is not None and now_ms >= round_.question_due_ms and not round_.paused:
         raise Refusal("approval_overdue", f"The time for an answer to budget question {request.question} is over.")
-    if (objection := round_.budget_terms.objection(claimed_actor(request, identity), request.decision)) is not None:
+    if (
+        objection := round_.budget_terms.objection(claimed_actor(request, identity.source), request.decision)
+    ) is not None:
         raise Refusal(objection.code, objection.sentence)
     if request.decision == "approve" and not (request.tokens or request.cost_nano_usd):
         raise Refusal("invalid_request", "The request cannot be used: it grants neither tokens nor money.")
@@ -236,7 +239,7 @@ def check_budget_answer(
 def budget_answer(identity: RequestIdentity, request: RequestBudget) -> BudgetGranted | BudgetDenied:
     """The answer to a budget question as an event."""
     place = {name: getattr(request, name) for name in ("round", "task", "attempt", "step", "question")}
-    actor = claimed_actor(request, identity)
+    actor = claimed_actor(request, identity.source)
     if request.decision == "deny":
         return BudgetDenied(**place, reason=request.reason, actor=actor, request=identity)
     granted = {"tokens": request.tokens, "cost_nano_usd": request.cost_nano_usd}
@@ -267,7 +270,7 @@ def approval_refusal(
         said = f"The time in which {place[0].lower()}{place[1:]} could be approved is over."
         return Refusal("approval_overdue", said)
     decision = request.decision if request.changed_parameters is None else "change"
-    objection = approval.terms.objection(claimed_actor(request, identity), decision)
+    objection = approval.terms.objection(claimed_actor(request, identity.source), decision)
     return None if objection is None else Refusal(objection.code, objection.sentence)
 
 
@@ -308,7 +311,7 @@ def changed_parameters(
         parameters_sha256=request.parameters_sha256,
         parameters=dict(parameters),
         reason=request.reason,
-        actor=claimed_actor(request, identity),
+        actor=claimed_actor(request, identity.source),
         request=identity,
     )
 
@@ -323,20 +326,9 @@ def approval_answer(identity: RequestIdentity, request: RequestApproval) -> Appr
         parameters_sha256=request.parameters_sha256,
         reason=request.reason,
         requester=request.requester,
-        actor=claimed_actor(request, identity),
+        actor=claimed_actor(request, identity.source),
         request=identity,
     )
-
-
-def claimed_actor(request: Request | Terms, identity: RequestIdentity) -> Actor:
-    """Who sent a request, as a claim: Kafka does not say which client wrote a record (docs/security.md).
-
-    A request without an actor comes from the requester that it names, or else from the service that is its source.
-    """
-    if request.actor is not None:
-        return request.actor.model_copy(update={"verified": False})
-    requester: Requester | None = getattr(request, "requester", None)
-    return actor_of(requester.name if requester else "", identity.source)
 
 
 def terms(
@@ -357,7 +349,7 @@ def terms(
     result: dict[str, Any] = {name: getattr(request, name) for name in Terms.model_fields}
     if before is not None:
         result["budgets"] = own_budgets(before).of_next_round(request.budgets)
-    result["actor"] = claimed_actor(request, identity)
+    result["actor"] = claimed_actor(request, identity.source)
     result["allowed_methods"] = lists.joined_allowed(request.allowed_methods)
     result["denied_methods"] = _denied(lists.joined_denied(request.denied_methods))
     result["approve"] = joined(request.approve, marks, before.approve if before else ())

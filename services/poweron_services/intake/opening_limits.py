@@ -148,7 +148,7 @@ class QuotaLimit:
 
     async def admits(self, identity: RequestIdentity, actor: Actor, policy: AppliedPolicy | None) -> bool:
         """Return whether the opening finds room in the quotas of its actor and its source; it then takes it."""
-        if policy is None or not (policy.policy.per_actor or policy.policy.per_source):
+        if policy is None or not policy.has_quotas:
             return True
         return self._take_room(identity, actor, *await self._current()) is None
 

@@ -3,12 +3,13 @@
 No clock and no await, as in `judgement`.
 """
 
+from poweron_events.actor import claimed_actor
 from poweron_events.fold.policy_chain import policy_sha256
 from poweron_events.policy import AppliedPolicy
 from poweron_events.request import PolicyApplied, RequestIdentity, RequestPolicy, RequestRules, RulesChanged
 from poweron_services.decider.policy_check import problems
 from poweron_services.intake.intake_ports import RoundState
-from poweron_services.intake.judgement import Refusal, claimed_actor, round_is_over
+from poweron_services.intake.judgement import Refusal, round_is_over
 
 
 def check_policy(request: RequestPolicy, identity: RequestIdentity, current: AppliedPolicy | None) -> None:
@@ -26,7 +27,7 @@ def check_policy(request: RequestPolicy, identity: RequestIdentity, current: App
 def _check_permission(
     request: RequestPolicy | RequestRules, identity: RequestIdentity, current: AppliedPolicy | None
 ) -> None:
-    actor = claimed_actor(request, identity)
+    actor = claimed_actor(request, identity.source)
     if current is not None and not current.policy.may_apply(actor):
         by = " or ".join(current.policy.apply)
         said = f"{actor.id} may not apply a policy; policy {current.number} lets only members of {by} do that."
@@ -41,7 +42,7 @@ def applied_policy(identity: RequestIdentity, request: RequestPolicy, current: A
         sha256=policy_sha256(request.policy),
         previous=current.sha256 if current else None,
         reason=request.reason,
-        actor=claimed_actor(request, identity),
+        actor=claimed_actor(request, identity.source),
         request=identity,
     )
 
@@ -61,6 +62,6 @@ def changed_rules(
         round=request.round,
         policy=current.terms,
         reason=request.reason,
-        actor=claimed_actor(request, identity),
+        actor=claimed_actor(request, identity.source),
         request=identity,
     )

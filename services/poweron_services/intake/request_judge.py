@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from pydantic import TypeAdapter
 
+from poweron_events.actor import claimed_actor
 from poweron_events.catalog import ActionSpec
 from poweron_events.codec import ReceivedRequest, dumps, is_uuid
 from poweron_events.content import ContentStore
@@ -90,7 +91,7 @@ class RequestJudge:
         try:
             return await self._judge(workflow, received, waiting)
         except Refusal as refusal:
-            return refusal.event(received.identity, judgement.claimed_actor(received.request, received.identity))
+            return refusal.event(received.identity, claimed_actor(received.request, received.identity.source))
 
     async def _judge(self, workflow: str, received: ReceivedRequest, waiting: Waiting) -> IntakeEvent:
         request, identity = received.request, received.identity
@@ -166,7 +167,7 @@ class RequestJudge:
         self, request: RequestWorkflow | RequestRound, identity: RequestIdentity, waiting: Waiting
     ) -> AppliedPolicy | None:
         """Wait until the round may be opened, and return the policy that applies then."""
-        actor, weight = judgement.claimed_actor(request, identity), self.reads.weight(identity.source)
+        actor, weight = claimed_actor(request, identity.source), self.reads.weight(identity.source)
         while True:
             await self.open_limit.admit(identity, weight, waiting.next_cancellation)
             policy = await self.reads.policy()

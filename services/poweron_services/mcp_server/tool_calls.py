@@ -199,7 +199,7 @@ class _Watching:
     def __init__(self, tell: Told, narrate: Callable[[Heard], Iterable[str]], *, waits: bool) -> None:
         self.workflow_id = ""
         self.waits_for_approval = False
-        self.callbacks = Callbacks(self._hear, self._note_request, self._untaken)
+        self.callbacks = Callbacks(self._hear, self._note_request, self._untaken, self._held)
         self._told = tell
         self._narrated = narrate
         self._waits = waits
@@ -222,6 +222,11 @@ class _Watching:
 
     def _untaken(self, asked: AskedFor) -> None:
         self._told(not_taken_yet(asked))
+        if not self._waits:
+            self._enough.set()
+
+    def _held(self, sentence: str) -> None:
+        self._told(f"The request waits. {sentence}")
         if not self._waits:
             self._enough.set()
 

@@ -132,9 +132,10 @@ def _opening(
     except (Undecodable, InvalidRequest):
         return None
     request = received.request
+    if not isinstance(request, RequestWorkflow | RequestRound):
+        return None
     after_round = request.after_round if isinstance(request, RequestRound) else 0
-    opens = isinstance(request, RequestWorkflow | RequestRound) and after_round + 1 == round_
-    return (request, received.identity) if opens else None
+    return (request, received.identity) if after_round + 1 == round_ else None
 
 
 @asynccontextmanager

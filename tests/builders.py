@@ -279,9 +279,9 @@ class At:
     def failed(self, stage: str, error: str = "The model does not answer.", code: str | None = None) -> StageFailed:
         return StageFailed(**self.place, stage=stage, error=error, code=code, tries=3)
 
-    def budget_requested(self, stage: str, question: int = 1) -> BudgetRequested:
+    def budget_requested(self, stage: str, question: int = 1, **fields: Any) -> BudgetRequested:
         given = {"code": "token_budget", "reason": "The budget is used up.", "totals": Totals(), "expires_ms": 60_000}
-        return BudgetRequested(**self.place, question=question, stage=stage, **given)
+        return BudgetRequested(**self.place, question=question, stage=stage, **{**given, **fields})
 
     def budget_granted(self, question: int = 1, tokens: int = 1_000, **fields: Any) -> BudgetGranted:
         given = {"tokens": tokens, "request": identity(f"grant-{question}")}

@@ -16,6 +16,7 @@ from poweron_events.policy import (
     Group,
     GroupName,
     Policy,
+    Quota,
     Rule,
     SourceQuota,
     WorkflowLimits,
@@ -149,6 +150,7 @@ def _of_actor_quota(policy: Policy, number: int, quota: ActorQuota) -> Iterator[
     yield from _unknown(policy, f"{place}: `groups`", quota.groups)
     if quota.limits_nothing:
         yield f"{place} limits nothing; set {_LIMITS}, or remove it."
+    yield from _of_money(place, quota)
     for before, other in enumerate(policy.per_actor[: number - 1], start=1):
         if not other.groups or (quota.groups and {*quota.groups} <= {*other.groups}):
             yield _covered("perActor", number, before, "its actors")
@@ -158,6 +160,7 @@ def _of_actor_quota(policy: Policy, number: int, quota: ActorQuota) -> Iterator[
 def _of_source_quota(policy: Policy, number: int, quota: SourceQuota) -> Iterator[str]:
     if quota.limits_nothing and quota.weight == 1:
         yield f"`perSource` {number} limits nothing; set {_LIMITS} or `weight`, or remove it."
+    yield from _of_money(f"`perSource` {number}", quota)
     for source in quota.sources:
         if "*" in source[:-1]:
             yield f"`perSource` {number}: {source!r} has a `*` that is not at the end; name the source up to it."
@@ -165,6 +168,11 @@ def _of_source_quota(policy: Policy, number: int, quota: SourceQuota) -> Iterato
         if not other.sources or (quota.sources and all(map(other.covers, quota.sources))):
             yield _covered("perSource", number, before, "its sources")
             return
+
+
+def _of_money(place: str, quota: Quota) -> Iterator[str]:
+    if quota.cost_nano_usd_per_day == 0:
+        yield f"{place}: with `costUsdPerDay` 0 no round would ever be opened; deny the actions instead."
 
 
 def _covered(field: str, number: int, before: int, what: str) -> str:

@@ -2,14 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from poweron_events.event import AnyCall
 from poweron_events.fold.day_use import DAY_MS, DayUse, Share, day_ms
 from poweron_events.fold.state import Used, Workflow
 from poweron_services.decider.rules import Budget, dollars, granted_so_far, spent_in_round, tokens_in_words
-
-NAME: Final = "The limit of a day for {whose}"
 
 
 class Hold(NamedTuple):
@@ -67,16 +65,15 @@ def day_budgets(workflow: Workflow, shares: Sequence[Share], day: DayUse, calls:
     now, grants = spent_in_round(workflow, calls), granted_so_far(workflow)[0]
     uncounted_tokens = max(0, now.tokens - counted.tokens)
     uncounted_money = max(0, now.cost_nano_usd - counted.cost_nano_usd)
-    note = f"It is for one day; the next one begins at {utc_minute(day.day_ms + DAY_MS)}."
+    note = f"The next day begins at {utc_minute(day.day_ms + DAY_MS)}."
     for whose, quota, use in shares:
-        name = NAME.format(whose=whose)
         if (tokens := quota.tokens_per_day) is not None:
             used = use.used.tokens + uncounted_tokens
             limit = tokens + grants.tokens
-            yield Budget("daily_limit", "day", used, limit, tokens_in_words, 0, "tokens", name, note)
+            yield Budget("daily_limit", "day", used, limit, tokens_in_words, 0, "tokens", whose, note)
         if (money := quota.cost_nano_usd_per_day) is not None:
             used, limit = use.used.cost_nano_usd + uncounted_money, money + grants.cost_nano_usd
-            yield Budget("daily_limit", "day", used, limit, dollars, 0, "nano_usd", name, note)
+            yield Budget("daily_limit", "day", used, limit, dollars, 0, "nano_usd", whose, note)
 
 
 def utc_minute(time_ms: int) -> str:

@@ -136,7 +136,7 @@ class Budget(NamedTuple):
     """How much of `used` was reserved for calls that were never reported."""
     counts: Literal["tokens", "nano_usd"] = "tokens"
     name: str = ""
-    """How sentences name a limit of a day; empty for the others."""
+    """For whom the limit of a day is; empty for the others."""
     note: str = ""
     """A sentence that follows them."""
 
@@ -177,7 +177,7 @@ class Budget(NamedTuple):
     @property
     def _named(self) -> str:
         limit = self.said(self.limit or 0)
-        return f"{self.name} of {limit}" if self.name else f"The {self.whose}'s budget of {limit}"
+        return f"The daily limit of {limit} for {self.name}" if self.name else f"The {self.whose}'s budget of {limit}"
 
     @property
     def _remarks(self) -> str:
@@ -217,17 +217,18 @@ def limits(workflow: Workflow) -> tuple[Budget, ...]:
     return tuple(budget for budget in all_budgets if budget.limit is not None)
 
 
-def check_last_call(workflow: Workflow) -> None:
-    """Refuse to continue if a budget had no room for the model call of the current action.
+def check_last_call(workflow: Workflow) -> bool:
+    """Return whether a budget had no room for a call of the current action but was raised since.
 
     Raises:
-        BudgetUsedUp: names the budget and the amounts.
+        BudgetUsedUp: it has not been raised; names the budget and the amounts.
+        BudgetNeeded: the same, in a round that asks for more.
     """
     completed = workflow.step.completed
     if completed is None or completed.code not in get_args(BudgetCode):
-        return
+        return False
     if any(grant.place == workflow.place for grant in workflow.current.grants):
-        return
+        return True
     raise needed(workflow, BudgetUsedUp(Stop(cast("BudgetCode", completed.code), completed.error or "")))
 
 

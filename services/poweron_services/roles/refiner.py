@@ -40,6 +40,13 @@ from poweron_services.roles.prompt_context import (
 )
 
 TEMPLATE = Template.beside(__file__, "refiner.v5.md")
+AGAIN = RefinementAnswer(
+    decision="continue",
+    reason="There was no room for a call of the action, and now there is; it is tried again.",
+    hint="Do the same again: this time there is room for it.",
+    classification="failed",
+)
+"""The decision of code once the budget of an action that had no room was raised."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +63,8 @@ class Refiner:
         if last_refusal is not None:
             return [refine_decide(workflow, observation, _stop(last_refusal, "retry"), None, "answers_rejected")]
         try:
-            check_last_call(workflow)
+            if check_last_call(workflow):  # what had no room now has it
+                return [refine_decide(workflow, observation, AGAIN, None)]
             prompt = create_refinement_prompt(workflow, observation)
             decision = await self.caller.decide(workflow, prompt, RefinementAnswer)
         except BudgetUsedUp as error:

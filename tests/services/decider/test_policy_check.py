@@ -66,6 +66,7 @@ def test_a_file_that_cannot_be_read_says_why(name: str, text: str | bytes, sente
 AT_ALL = "must be a table (in JSON, an object) with name, apply, groups, rules, otherwise, limits, perActor, perSource"
 IN_GROUP = "members, roles, verified"
 IN_RULE = "actions, taskTypes, decision, approvers, from, notRequester, expires, escalate"
+IN_QUOTA = "startsPerDay, openWorkflows, tokensPerDay, costUsdPerDay"
 IN_LIMITS = "steps, tokens, costUsd, onBudget, grants"
 PATTERN = "must be an action (`web.search`), a method (`web` or `web.*`) or `*` for every action"
 DURATION = next(words for words in PATTERNS_IN_WORDS.values() if "duration" in words)
@@ -87,6 +88,16 @@ IN_JSON = [
 AT_THE_TOP = [
     ('default = "deny"', "`default` is not a known field: there are name, apply, groups, rules, otherwise, limits, perActor, perSource"),
     ("name = 7", "`name` must be a text"),
+    ("perActor = 5", "`perActor` must be a list: in TOML, begin each quota with `[[perActor]]`"),
+    ("[perSource]\nweight = 2", "`perSource` must be a list: in TOML, begin each quota with `[[perSource]]`"),
+    ("[[perActor]]\nweight = 2", f"`weight` of `perActor` 1 is not a known field: there are {IN_QUOTA}, groups"),
+    ("[[perSource]]\ngroups = []", f"`groups` of `perSource` 1 is not a known field: there are {IN_QUOTA}, sources, weight"),
+    ("[[perActor]]\nstartsPerDay = 0", "`startsPerDay` of `perActor` 1 must be at least 1"),
+    ("[[perActor]]\nopenWorkflows = 1.5", "`openWorkflows` of `perActor` 1 must be a whole number"),
+    ('[[perActor]]\ntokensPerDay = "many"', "`tokensPerDay` of `perActor` 1 must be a whole number"),
+    ("[[perActor]]\ncostUsdPerDay = -1", f"`costUsdPerDay` of `perActor` 1 {DOLLARS}"),
+    ("[[perSource]]\nweight = 101", "`weight` of `perSource` 1 must be at most 100"),
+    ('[[perSource]]\nsources = "/batch"', '`sources` of `perSource` 1 must be a list, such as ["https://portal.example/*"]'),
     ('name = "Bank\\nof today"', "`name` must be one line without control characters"),
     ('groups.audit.members = ["dora\\u0007"]', "entry 1 of `members` of group 'audit' must be a name on one line, without control characters"),
     ('groups.audit.roles = ["\\t"]', "entry 1 of `roles` of group 'audit' must be a name on one line, without control characters"),
@@ -183,6 +194,13 @@ CONTENTS = [
     (f'{HEAD}groups.audit.members = ["dora", "Dora "]', "Group 'audit' lists 'Dora ' twice, since case and extra spaces do not count; remove one."),
     (f'{HEAD}limits.grants.from = ["bank"]', f"`limits.grants.from` names the group 'bank', {UNKNOWN}"),
     (f'{HEAD}groups.risk.verified = true\nlimits.grants.from = ["risk"]', f"No one could grant a larger budget: no group in `limits.grants.from` has a member who counts without verification; {NO_ONE}"),
+    (f"{HEAD}[[perActor]]", "`perActor` 1 limits nothing; set `startsPerDay`, `openWorkflows`, `tokensPerDay` or `costUsdPerDay`, or remove it."),
+    (f"{HEAD}[[perSource]]", "`perSource` 1 limits nothing; set `startsPerDay`, `openWorkflows`, `tokensPerDay` or `costUsdPerDay` or `weight`, or remove it."),
+    (f'{HEAD}[[perActor]]\ngroups = ["bank"]\nstartsPerDay = 1', f"`perActor` 1: `groups` names the group 'bank', {UNKNOWN}"),
+    (f'{HEAD}[[perActor]]\nstartsPerDay = 1\n[[perActor]]\ngroups = ["risk"]\nstartsPerDay = 9', "`perActor` 2 can never apply: `perActor` 1 comes first and covers all its actors; move it before `perActor` 1, or remove it."),
+    (f'{HEAD}[[perSource]]\nsources = ["/batch*"]\nweight = 2\n[[perSource]]\nsources = ["/batch/1"]\nweight = 3', "`perSource` 2 can never apply: `perSource` 1 comes first and covers all its sources; move it before `perSource` 1, or remove it."),
+    (f'{HEAD}[[perSource]]\nsources = ["/b*/1"]\nweight = 2', "`perSource` 1: '/b*/1' has a `*` that is not at the end; name the source up to it."),
+    (f"{HEAD}[[perActor]]\ncostUsdPerDay = 0", "`perActor` 1: with `costUsdPerDay` 0 no round would ever be opened; deny the actions instead."),
     (f'{APPROVAL}from = ["risks"]', f"Rule 1: `from` names the group 'risks', {UNKNOWN}"),
     (f'{APPROVAL}from = ["risk"]\napprovers = 3', "Rule 1 needs 3 approvals, but of the groups in `from` only 2 members count without verification; list more, or require fewer in `approvers`."),
     (f'{APPROVAL}from = ["heads"]\napprovers = 2', "Rule 1 needs 2 approvals, but of the groups in `from` only 1 member counts without verification; list more, or require fewer in `approvers`."),
@@ -231,6 +249,9 @@ VALID: Mapping[str, str] = {
     "an amount as a number": f"{HEAD}limits.costUsd = 0.1",
     "an amount as text": f'{HEAD}limits.costUsd = "9999.999999999"',
     "no money at all": f"{HEAD}limits.costUsd = 0",
+    "quotas, the narrower ones first": f'{HEAD}[[perActor]]\ngroups = ["risk"]\nstartsPerDay = 9\n[[perActor]]\nstartsPerDay = 1\ncostUsdPerDay = 2.5',
+    "only a weight": f'{HEAD}[[perSource]]\nsources = ["/batch/*"]\nweight = 3',
+    "an exception before all sources like it": f'{HEAD}[[perSource]]\nsources = ["/batch/1"]\nweight = 3\n[[perSource]]\nsources = ["/batch*"]\nweight = 2',
     "only limits": f'{HEAD}limits = {{ steps = 100, tokens = 1, onBudget = "ask", grants = {{ from = ["heads"] }} }}',
     "anyone but the requester grants": f"{HEAD}limits.grants.notRequester = true",
 }  # fmt: skip

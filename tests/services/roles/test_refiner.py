@@ -11,6 +11,7 @@ from poweron_events.content import ContentStore
 from poweron_events.round_events import AnswerRejected
 from poweron_events.step_events import Observation, Omitted, Preview, RefinementDecided
 from poweron_events.stream import WorkflowEvent
+from poweron_services.decider.rules import BudgetNeeded
 from poweron_services.models.call import Caller
 from poweron_services.models.scripted import ScriptedModel
 from poweron_services.roles.refiner import Refiner, create_refinement_prompt
@@ -172,3 +173,19 @@ def test_attempts_are_numbered_in_every_prompt_of_a_task_and_in_its_history() ->
     assert "[round 1, task 1, attempt 1, step 1, document.extract, success]" in selecting
     newest, older = reviewing.index("[round 1, task 1, attempt 2, step 1,"), reviewing.index("attempt 1, step 1,")
     assert newest < older
+
+
+@pytest.mark.req("B-02")
+async def test_an_action_that_had_no_room_for_a_call_is_tried_again_once_more_was_granted() -> None:
+    """Given a round that asks for more, when a person grants it, then the model is not asked whether to go on."""
+    for code in ("token_budget", "cost_budget", "daily_limit"):
+        told = Told().tell(requested(on_budget="ask"), planned(), At().selected(), At().parameters(), At().started())
+        told.tell(At().done(success=False, outcome="failed", error="There is no room.", code=code, documents=()))
+        told.tell(At().observed(observation=Observation(success=False, result_label="label", documents_count=0)))
+        with pytest.raises(BudgetNeeded, match=r"^There is no room\.$"):
+            await asked(told)
+        told.tell(At().budget_requested("refine", code=code), At().budget_granted())
+        event = await refined(told)
+        assert (event.decision, event.decided_by, event.code) == ("continue", "guard", None)
+        told.tell(event)
+        assert (told.workflow.step.number, told.workflow.task.retries) == (2, 0)

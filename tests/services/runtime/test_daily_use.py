@@ -1,0 +1,105 @@
+"""What the quotas of a day leave for calls: the rows lag behind, and this process knows what it has used since."""
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import pytest
+
+from builders import POLICY, Told, applied, person, planned, requested
+from poweron_events.fold.day_use import DAY_MS, DayUse, RoundKey, Use
+from poweron_events.fold.state import Used
+from poweron_events.policy import ActorQuota, SourceQuota
+from poweron_services.decider.rules import Budget, BudgetUsedUp, allowance
+from poweron_services.runtime.daily_use import DailyUse
+
+SOURCE = "/tests"
+
+
+class Rows:
+    """Rows that say of the day what a test wants them to."""
+
+    def __init__(self, *uses: tuple[str, str, Use], rounds: dict[RoundKey, Used] | None = None) -> None:
+        self.uses, self.rounds = list(uses), rounds or {}
+        self.asked: list[tuple[int, Collection[RoundKey]]] = []
+
+    async def day_use(self, since_ms: int, *, rounds: Collection[RoundKey] = ()) -> DayUse:
+        self.asked.append((since_ms, list(rounds)))
+        return DayUse.of(since_ms, self.uses, {key: used for key, used in self.rounds.items() if key in rounds})
+
+
+def under(request_id: str = "1", actor: str = "ada", *, calls: int = 0, **quotas: Any) -> Told:
+    """A round of an actor under a policy with these quotas; its plan used 120 tokens for each call."""
+    event = applied(policy=POLICY.model_copy(update=quotas))
+    terms = event.policy.terms(1, event.sha256)
+    told = Told(request_id).tell(requested(request_id, policy=terms, laws=3, actor=person(actor)))
+    return told.tell(planned()) if calls else told
+
+
+def left(budgets: Sequence[Budget]) -> list[tuple[str, int]]:
+    return [(budget.name, budget.left) for budget in budgets]
+
+
+async def test_a_round_without_quotas_asks_no_rows() -> None:
+    rows = Rows()
+    budgets = await DailyUse(rows, lambda: 0)(under(per_actor=(ActorQuota(starts_per_day=1),)).workflow)
+    assert (budgets(()), rows.asked) == ((), [])
+
+
+async def test_the_quota_of_the_actor_and_that_of_the_source_both_count() -> None:
+    rows = Rows(("Ada", "/elsewhere", Use(used=Used(100, 20, 5))), ("bob", SOURCE, Use(used=Used(7, 3, 1))))
+    told = under(per_actor=(ActorQuota(tokens_per_day=1_000),), per_source=(SourceQuota(tokens_per_day=50),))
+    source = told.workflow.current.opening.request.source
+    rows.uses[1] = ("bob", source, rows.uses[1][2])
+    budgets = (await DailyUse(rows, lambda: 5 * DAY_MS + 7)(told.workflow))(())
+    assert left(budgets) == [("ada", 880), (f"the source {source}", 40)]
+    assert rows.asked[0][0] == 5 * DAY_MS
+
+
+async def test_what_the_rows_do_not_show_yet_of_the_rounds_of_this_process_counts() -> None:
+    """Given two rounds of an actor whose calls the rows lack, then each counts once, and not again once they do."""
+    rows, quota = Rows(), {"per_actor": (ActorQuota(tokens_per_day=1_000),)}
+    daily = DailyUse(rows, lambda: 0)
+    first, second = under("1", calls=1, **quota), under("2", calls=1, **quota)
+    used = first.workflow.current.totals
+    tokens = used.input_tokens + used.output_tokens
+    assert tokens > 0
+    assert left((await daily(first.workflow))(())) == [("ada", 1_000 - tokens)]
+    assert left((await daily(second.workflow))(())) == [("ada", 1_000 - 2 * tokens)]
+    shown = Used(used.input_tokens, used.output_tokens)
+    rows.rounds = {(told.id, 1): shown for told in (first, second)}
+    rows.uses = [("ada", SOURCE, Use(used=shown + shown))]
+    daily._read_at -= 60
+    assert left((await daily(first.workflow))(())) == [("ada", 1_000 - 2 * tokens)]
+
+
+async def test_a_round_that_went_on_elsewhere_is_not_counted_twice() -> None:
+    """Given rows that this process read before it got the round, then it reads them again."""
+    quota = {"per_actor": (ActorQuota(tokens_per_day=1_000),)}
+    rows = Rows()
+    daily, told = DailyUse(rows, lambda: 0), under("2", calls=1, **quota)
+    await daily(under("1", **quota).workflow)
+    used = told.workflow.current.totals
+    shown = Used(used.input_tokens, used.output_tokens)
+    rows.uses, rows.rounds = [("ada", SOURCE, Use(used=shown))], {(told.id, 1): shown}
+    assert left((await daily(told.workflow))(())) == [("ada", 1_000 - shown.tokens)]
+
+
+async def test_no_call_is_made_beyond_the_quota_and_the_sentence_says_until_when() -> None:
+    told = under(per_actor=(ActorQuota(tokens_per_day=1_000),))
+    rows = Rows(("ada", "/elsewhere", Use(used=Used(1_000, 20))))
+    budgets = (await DailyUse(rows, lambda: 0)(told.workflow))(())
+    with pytest.raises(BudgetUsedUp) as used_up:
+        allowance(told.workflow, (), budgets)
+    assert used_up.value.code == "daily_limit"
+    assert str(used_up.value) == (
+        "The daily limit of 1,000 tokens for ada is used up: 1,020 tokens. The next day begins at 1970-01-02 00:00 UTC."
+    )
+
+
+async def test_a_quota_of_money_limits_the_answer_of_a_call() -> None:
+    told = under(per_actor=(ActorQuota(cost_usd_per_day="0.000001"),))
+    rows = Rows(("ada", SOURCE, Use(used=Used(1, 1, 400))))
+    left_for_call = allowance(told.workflow, (), (await DailyUse(rows, lambda: 0)(told.workflow))(()))
+    assert left_for_call is not None
+    assert left_for_call.limits_money
+    assert left_for_call.longest_answer(0, 1_000, lambda _, answer: answer) == 600

@@ -53,6 +53,7 @@ from poweron_services.models.scripted import ScriptedModel
 from poweron_services.roles.action_execution import Execution
 from poweron_services.roles.action_secrets import NO_ACTION_SECRETS, ActionSecrets
 from poweron_services.roles.executor import Executor
+from poweron_services.runtime.daily_use import DailyUse, DayQueries
 from poweron_services.runtime.stages import StageFunction
 from poweron_services.runtime.worker import Worker
 from poweron_services.telemetry import Sink
@@ -348,11 +349,12 @@ class World:
         web: Web | None = None,
         lists: ActionLists = EVERYTHING,
         secrets: ActionSecrets = NO_ACTION_SECRETS,
+        day: DayQueries | None = None,
     ) -> Process:
         """A process begins to play roles."""
         clock, log = clock or Clock(), ProcessLog(self.log, mishap)
         instance = f"p{len(self.processes)}"
-        caller = Caller(self.model, self.content)
+        caller = Caller(self.model, self.content, day_budgets=DailyUse(day, clock) if day else None)
         forks = Forks(self, self.content, {name: action.spec for name, action in self.actions.items()})
         execution = Execution(
             actions=self.actions,

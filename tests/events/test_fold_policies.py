@@ -1,9 +1,24 @@
 """Policies follow one another under a key of their own; their rules decide whose answers count in a round."""
 
+from typing import Any
+
 import pytest
 from test_pauses import SECOND, Timed
 
-from builders import POLICY, At, Policies, Told, applied, new_rules, paused, person, planned, requested, resumed
+from builders import (
+    POLICY,
+    At,
+    Policies,
+    Told,
+    applied,
+    identity,
+    new_rules,
+    paused,
+    person,
+    planned,
+    requested,
+    resumed,
+)
 from builders import under_policy as under
 from poweron_events.actor import Actor
 from poweron_events.codec import dumps, sha256
@@ -271,6 +286,21 @@ def test_only_the_groups_of_the_policy_grant_a_larger_budget() -> None:
         return verdict(told, event)
 
     assert [answered(name) for name in ("bob", "ada", "eve", None)] == ["accepted", *["superseded"] * 3]
+
+
+def test_a_question_about_a_daily_limit_is_over_with_the_day_and_no_other_is() -> None:
+    """What grants more than nothing, or answers another question, has to come from a person."""
+    at = At(0, 0, 0)
+
+    def ended(code: str, **fields: Any) -> str:
+        told = Told().tell(requested(on_budget="ask"), at.budget_requested("plan", code=code))
+        return verdict(told, at.budget_granted(**{"tokens": 0, "request": None, **fields}))
+
+    assert ended("daily_limit") == "accepted"
+    assert ended("token_budget") == "superseded"
+    assert ended("daily_limit", tokens=1) == "superseded"
+    assert ended("daily_limit", cost_nano_usd=1) == "superseded"
+    assert ended("daily_limit", tokens=1, request=identity("by a person")) == "accepted"
 
 
 def test_the_first_rule_that_matches_decides() -> None:

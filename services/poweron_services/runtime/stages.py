@@ -26,6 +26,7 @@ log = structlog.get_logger()
 
 LONGEST_STAGE_PAUSE = 30.0  # seconds between two tries of a stage
 MAX_ERROR = 4_000  # characters
+SHORTEST_QUESTION_MS = 1_000  # so that clocks that differ around midnight do not let a round ask again and again
 
 StageFunction = Callable[[Workflow], Awaitable[Sequence[WorkflowEvent]]]
 """What a role other than the executor does when it is its turn."""
@@ -120,8 +121,10 @@ class _Stage:
 
     def _expires_ms(self, error: BudgetNeeded) -> int:
         """Return how long the round waits for more; the limit of a day applies to the next one after it."""
-        is_daily = error.stop.code == "daily_limit"
-        return next_day_ms(self.now_ms()) - self.now_ms() if is_daily else QUESTION_EXPIRES_MS
+        if error.stop.code != "daily_limit":
+            return QUESTION_EXPIRES_MS
+        now_ms = self.now_ms()
+        return max(SHORTEST_QUESTION_MS, next_day_ms(now_ms) - now_ms)
 
     def _handle_failure(self, failure: Failure) -> None:
         trouble = failure.error

@@ -1,12 +1,13 @@
 """What the quotas of a day leave for calls: the rows lag behind, and this process knows what it has used since."""
 
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import pytest
+from doubles import Clock, Counting, World
 
 from builders import POLICY, Told, applied, person, planned, requested
-from poweron_events.fold.day_use import DAY_MS, DayUse, RoundKey, Use
+from poweron_events.fold.day_use import DAY_MS, DayUse, RoundKey, Use, day_ms
 from poweron_events.fold.state import Used
 from poweron_events.policy import ActorQuota, SourceQuota
 from poweron_services.decider.rules import Budget, BudgetUsedUp, allowance
@@ -18,13 +19,14 @@ SOURCE = "/tests"
 class Rows:
     """Rows that say of the day what a test wants them to."""
 
-    def __init__(self, *uses: tuple[str, str, Use], rounds: dict[RoundKey, Used] | None = None) -> None:
-        self.uses, self.rounds = list(uses), rounds or {}
+    def __init__(self, *uses: tuple[str, str, Use], until: int = 10**15) -> None:
+        self.uses, self.rounds, self.until = list(uses), dict[RoundKey, Used](), until
         self.asked: list[tuple[int, Collection[RoundKey]]] = []
 
     async def day_use(self, since_ms: int, *, rounds: Collection[RoundKey] = ()) -> DayUse:
         self.asked.append((since_ms, list(rounds)))
-        return DayUse.of(since_ms, self.uses, {key: used for key, used in self.rounds.items() if key in rounds})
+        uses = self.uses if since_ms < self.until else []
+        return DayUse.of(since_ms, uses, {key: used for key, used in self.rounds.items() if key in rounds})
 
 
 def under(request_id: str = "1", actor: str = "ada", *, calls: int = 0, **quotas: Any) -> Told:
@@ -94,6 +96,34 @@ async def test_no_call_is_made_beyond_the_quota_and_the_sentence_says_until_when
     assert str(used_up.value) == (
         "The daily limit of 1,000 tokens for ada is used up: 1,020 tokens. The next day begins at 1970-01-02 00:00 UTC."
     )
+
+
+@pytest.mark.parametrize("on_budget", ["ask", "stop"])
+@pytest.mark.req("B-02")
+async def test_a_round_that_reaches_a_daily_limit_ends_or_goes_on_the_next_day(
+    on_budget: Literal["ask", "stop"],
+) -> None:
+    """Given a quota that is used up, then no model is asked; a round that asks for more waits until the day is over."""
+    world, today = World([Counting()]), day_ms(Clock()())
+    rows = Rows(("ada", SOURCE, Use(used=Used(1_000_000, 0))), until=today + DAY_MS)
+    event = applied(
+        policy=POLICY.model_copy(
+            update={"rules": (), "otherwise": "allow", "per_actor": (ActorQuota(tokens_per_day=1_000),)}
+        )
+    )
+    terms = {"policy": event.policy.terms(1, event.sha256), "laws": 3, "actor": person("ada")}
+    long = {"deadline_ms": 3 * DAY_MS}
+    async with world.process(day=rows):
+        asked = await world.ask(on_budget=on_budget, **terms, **long)
+        if on_budget == "stop":
+            assert (await world.ended(asked)).current.ending == "failed"
+            return
+        question = (await world.until(asked, lambda workflow: workflow.asks_for_budget)).current.question
+    assert question is not None
+    assert (question.code, day_ms(question.due_ms)) == ("daily_limit", today + DAY_MS)
+    async with world.process(day=rows, clock=Clock(ahead_ms=DAY_MS)):
+        await world.ended(asked)
+    assert world.names(asked)[:4] == ["WorkflowRequested", "BudgetRequested", "BudgetGranted", "TasksPlanned"]
 
 
 async def test_a_quota_of_money_limits_the_answer_of_a_call() -> None:

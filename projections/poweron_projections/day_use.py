@@ -3,9 +3,13 @@
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Final
 
+from poweron_events import topics
 from poweron_events.fold.day_use import DayUse, RequestKey, RoundKey, Use
 from poweron_events.fold.state import Used
+from poweron_projections import offsets
 from poweron_projections.connection import Found, Pool, snapshot
+
+EVENTS: Final = topics.EVENTS.name
 
 _USED: Final = """
 SELECT rounds.actor->>'id' AS actor, rounds.request_source AS source,
@@ -61,11 +65,13 @@ async def read_day_use(
         opened = await connection.fetch(_OPEN)
         totals = await connection.fetch(_ROUNDS, *_columns(rounds)) if rounds else ()
         answered = await connection.fetch(_ANSWERED, *_columns(requests)) if requests else ()
+        positions = await offsets.read(connection, EVENTS)
     return DayUse.of(
         since_ms,
         _uses(used, started, opened),
         {(str(row["workflow_id"]), row["round"]): _used(row) for row in totals},
         [(row["source"], row["id"]) for row in answered],
+        positions,
     )
 
 

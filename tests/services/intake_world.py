@@ -89,7 +89,12 @@ class Rows:
         running = [
             (each.actor.id, each.request.source, Use(open=1)) for each in opened if each.request.id not in self.over
         ]
-        return DayUse.of(since_ms, [*starts, *running, *self.used], answered=answered & set(requests))
+        return DayUse.of(
+            since_ms,
+            [*starts, *running, *self.used],
+            answered=answered & set(requests),
+            positions=await self._log.ends(topics.EVENTS.name),
+        )
 
     async def approval(self, workflow_id: str, place: tuple[int, int, int, int]) -> StepApproval | None:
         if self.asked and any(isinstance(event, ApprovalGranted) for event in await events(self._log)):

@@ -4,15 +4,17 @@ Three are applied by those who may, one after another; strangers try to, too.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
 
 from simulation.ledger import key_of
+from simulation.processes import MOST_SKEW_MS
 
 from poweron_events.actor import Actor
 from poweron_events.envelope import Recorded
-from poweron_events.policy import Escalation, Grants, Group, Policy, Rule
-from poweron_events.request import PolicyApplied, RoundRequested, RulesChanged, WorkflowRequested
+from poweron_events.fold.day_use import DAY_MS
+from poweron_events.policy import ActorQuota, Escalation, Grants, Group, Policy, Rule, SourceQuota
+from poweron_events.request import CancellationRequested, PolicyApplied, RoundRequested, RulesChanged, WorkflowRequested
 from poweron_events.round_events import BudgetGranted
 from poweron_events.step_events import (
     ActionStarted,
@@ -25,6 +27,8 @@ from poweron_events.step_events import (
 PEOPLE: Final = ("ada", "bob", "dora", "eve", "mallory", "ADA", "bob ")
 REQUESTERS: Final = ("ada", "bob", "zoe")
 MAY_APPLY: Final = "carla"
+FEW: Final = 2
+"""Rounds that an actor may start each day under the policy of that name."""
 GROUPS: Final = {
     "admins": Group(members=(MAY_APPLY,)),
     "risk": Group(members=("ada", "bob", "dora")),
@@ -32,10 +36,10 @@ GROUPS: Final = {
 }
 
 
-def _policy(name: str, *rules: Rule, grants: Grants | None = None) -> Policy:
+def _policy(name: str, *rules: Rule, grants: Grants | None = None, **quotas: Any) -> Policy:
     given = (*rules, Rule(actions=("*",), decision="allow"))
     limits = {"grants": grants} if grants else {}
-    return Policy(name=name, apply=("admins",), groups=GROUPS, rules=given, limits=limits)
+    return Policy(name=name, apply=("admins",), groups=GROUPS, rules=given, limits=limits, **quotas)
 
 
 _TWO = Rule(
@@ -55,6 +59,11 @@ POLICIES: Final[Mapping[str, Policy]] = {
         grants=Grants(from_=("heads",)),
     ),
     "none": _policy("none", Rule(actions=("test.once",), decision="deny")),
+    "few": _policy(
+        "few",
+        per_actor=(ActorQuota(starts_per_day=FEW, tokens_per_day=6_000),),
+        per_source=(SourceQuota(open_workflows=2, weight=2),),
+    ),
 }
 
 
@@ -99,6 +108,12 @@ class Authority:
         self._requester: dict[str, str] = {}
         self._action: dict[str, str] = {}
         self._answers: dict[str, _Answers] = defaultdict(_Answers)
+        self._started: dict[tuple[str, int, str], set[str]] = defaultdict(set)  # by process, day and actor
+        self._opening: dict[str, tuple[int, tuple[str, int, str]]] = {}  # by workflow
+
+    def over_quota(self) -> Iterator[tuple[tuple[str, int, str], int]]:
+        """Yield the processes that opened more rounds for an actor in a day than the policy allows."""
+        yield from ((key, len(started)) for key, started in self._started.items() if len(started) > FEW)
 
     def take(self, recorded: Recorded) -> None:
         """Take in an event that was accepted."""
@@ -107,8 +122,11 @@ class Authority:
             case PolicyApplied():
                 self._applied(event)
             case WorkflowRequested() | RoundRequested():
-                self._under[id_] = event.policy and self._name_of[event.policy.sha256]
-                self._requester[id_] = event.actor.id if event.actor else ""
+                self._opened(recorded, id_, event)
+            case CancellationRequested() if id_ in self._opening:
+                offset, opener = self._opening[id_]
+                if recorded.offset == offset + 1:  # it was opened only to be cancelled, which needs no room
+                    self._started[opener].discard(f"{id_} {event.round}")
             case RulesChanged():
                 self._under[id_] = self._name_of[event.policy.sha256]
                 self._seen("rules changed")
@@ -136,6 +154,14 @@ class Authority:
         needs = NEEDS.get((name or "", action), NOTHING)
         return not needs.denied and (not needs.approvals or answers.granted)
 
+    def _opened(self, recorded: Recorded, id_: str, event: WorkflowRequested | RoundRequested) -> None:
+        self._under[id_] = event.policy and self._name_of[event.policy.sha256]
+        self._requester[id_] = event.actor.id if event.actor else ""
+        if self._under[id_] == "few" and not _is_near_midnight(recorded):
+            self._seen("opened under a quota")
+            self._opening[id_] = recorded.offset, _opener(recorded, event)
+            self._started[_opener(recorded, event)].add(f"{id_} {event.round}")
+
     def _applied(self, event: PolicyApplied) -> None:
         self._seen("policy applied")
         if self._newest is not None and _plain(event.actor) != MAY_APPLY:
@@ -158,6 +184,16 @@ class Authority:
         answers.by.add(who)
         answers.granted = answers.granted or len(answers.by) >= max(1, needs.approvals)
         self._seen("four eyes" if needs.approvals > 1 and answers.granted else "one approval")
+
+
+def _is_near_midnight(recorded: Recorded) -> bool:
+    """Return whether it may be the next day already by the clock of some process."""
+    return DAY_MS - recorded.time_ms % DAY_MS <= MOST_SKEW_MS
+
+
+def _opener(recorded: Recorded, event: WorkflowRequested | RoundRequested) -> tuple[str, int, str]:
+    """The process that opened a round, the day by the broker's clock, and the actor."""
+    return recorded.envelope.source, recorded.time_ms // DAY_MS, _plain(event.actor)
 
 
 def _plain(actor: Actor | None) -> str:

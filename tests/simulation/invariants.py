@@ -17,6 +17,7 @@ BEGUN_WHILE_PAUSED    an action or a call that began although its process had re
 TIME_IN_PAUSE         a round whose time was over although, without its pauses, it had time left
 UNAPPROVED            an effect that people had to approve, and had not, or that the policy denies
 WRONG_APPROVER        an answer, a grant or a policy counted although its actor may not give it, or gave it before
+OVER_QUOTA            a process opened more rounds for an actor in a day than the policy allows
 OVER_BUDGET           a model was called though the events before had used up a budget of tokens
 OVERSPENT             models were sent more than a budget of tokens holds, answered or not, by all processes together
 REJECTED_TOO_OFTEN    a third answer to one stage at one place was rejected
@@ -89,6 +90,7 @@ def check(world: "World") -> Iterator[Flag]:
     yield from _ahead(world)
     yield from _rows(world)
     yield from _usage(world)
+    yield from (("OVER_QUOTA", found) for found in world.full.authority.over_quota())
     for process in world.processes:
         if process.serves:
             yield from held(world, process)

@@ -5,6 +5,7 @@ the answer to a commit, is wiped, or a rebuild of any age takes its place.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from simulation.faults import Chance
 from simulation.wire import SimulatedLog
 
 from poweron_events import topics
-from poweron_projections import bootstrap, offsets, reader, request_answers, rows
+from poweron_projections import bootstrap, day_use, offsets, reader, request_answers, rows
 from poweron_projections.connection import acquire
 from poweron_projections.instance_rows import INSTANCES
 from poweron_projections.messages import MESSAGES
@@ -29,6 +30,7 @@ from poweron_projections.steps import STEPS
 from poweron_projections.table_spec import Row, Table
 from poweron_projections.tables import ALL, PROJECTED
 from poweron_projections.tasks import TASKS
+from poweron_projections.usage import USAGE
 from poweron_projections.workflows import ROUNDS, WORKFLOWS
 
 EVENTS = topics.EVENTS.name
@@ -350,6 +352,51 @@ def _policy_after(tables: Kept, topic: str, partition: int, number: int) -> list
     return [{"next_offset": offset.next_offset, "number": newest.number, "sha256": newest.sha256, "policy": policy}]
 
 
+def _actor_and_source(row: Any) -> tuple[str | None, str]:
+    return (None if row.actor is None else orjson.loads(row.actor)["id"]), row.request_source
+
+
+def _used_today(tables: Kept, since_ms: int) -> list[Found]:
+    totals: dict[tuple[str | None, str], list[int]] = {}
+    for row in tables[USAGE.name].values():
+        if row.time_ms >= since_ms:
+            who = _actor_and_source(tables[ROUNDS.name][row.workflow_id, row.round])
+            total = totals.setdefault(who, [0, 0, 0])
+            for place, amount in enumerate((row.input_tokens, row.output_tokens, row.cost_nano_usd)):
+                total[place] += amount
+    names = ("actor", "source", "input_tokens", "output_tokens", "cost_nano_usd")
+    return [dict(zip(names, (*who, *total), strict=True)) for who, total in totals.items()]
+
+
+def _started_today(tables: Kept, since_ms: int) -> list[Found]:
+    opened = [row for row in tables[ROUNDS.name].values() if row.opened_ms >= since_ms]
+    return _counted(map(_actor_and_source, opened), "starts")
+
+
+def _running(tables: Kept) -> list[Found]:
+    running = [
+        tables[ROUNDS.name][row.workflow_id, row.round]
+        for row in tables[WORKFLOWS.name].values()
+        if row.is_open and row.phase != "approve" and row.paused_ms is None and row.budget_question is None
+    ]
+    return _counted(map(_actor_and_source, running), "open")
+
+
+def _counted(who: Iterable[tuple[str | None, str]], name: str) -> list[Found]:
+    return [{"actor": actor, "source": source, name: count} for (actor, source), count in Counter(who).items()]
+
+
+def _rounds_used(tables: Kept, ids: Sequence[str], numbers: Sequence[int]) -> list[Found]:
+    keys = zip(ids, numbers, strict=True)
+    return [row._asdict() for key in keys if (row := tables[ROUNDS.name].get(key)) is not None]
+
+
+def _answered(tables: Kept, sources: Sequence[str], ids: Sequence[str]) -> list[Found]:
+    asked = set(zip(sources, ids, strict=True))
+    found = {(row.source, row.id) for row in tables[REQUESTS.name].values()} & asked
+    return [{"source": source, "id": id_} for source, id_ in sorted(found)]
+
+
 def _newest_policy(tables: Kept) -> list[Found]:
     newest = max(tables[POLICIES.name].values(), key=lambda row: row.number, default=None)
     return [] if newest is None else [_found(POLICIES, newest)]
@@ -413,6 +460,11 @@ _QUERIES: Mapping[str, Callable[..., list[Any]]] = {
     request_answers._OPEN_ROUND: _open_round,
     request_answers._POLICY_AFTER: _policy_after,
     bootstrap._NEWEST_POLICY: _newest_policy,
+    day_use._USED: _used_today,
+    day_use._STARTED: _started_today,
+    day_use._OPEN: _running,
+    day_use._ROUNDS: _rounds_used,
+    day_use._ANSWERED: _answered,
     bootstrap._INSTANCES: _instances,
     reader._ONE: _one,
     reader._HISTORY: _history,

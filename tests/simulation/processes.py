@@ -21,10 +21,11 @@ from poweron_services.intake.request_intake import Intake
 from poweron_services.models.call import Caller
 from poweron_services.roles.action_execution import Execution
 from poweron_services.roles.executor import Executor
+from poweron_services.runtime.daily_use import DailyUse
 from poweron_services.runtime.worker import Worker
 from poweron_services.wiring import FOLDING, PostgresPorts, group_of, stage_functions
 
-BROKER_START_MS = 1_800_000_000_000
+BROKER_START_MS = 1_800_057_600_000 - 10_000  # a day begins after ten seconds
 CONCURRENCY = 3
 MOST_SKEW_MS = 300
 MOST_OPEN = (1, 2, 1_000)  # workflows; intakes need not agree
@@ -153,7 +154,8 @@ class Process:
         )
 
     def _worker(self, roles: frozenset[str]) -> Worker:
-        caller = Caller(Mind(self._chance, self._took, self._begins), self._content)
+        daily = DailyUse(PostgresPorts(self.pool), self.now_ms)
+        caller = Caller(Mind(self._chance, self._took, self._begins), self._content, day_budgets=daily)
         actions = {name: Effect(name, self._effect, self._chance) for name in CLASSES}
         specs = {name: action.spec for name, action in actions.items()}
         known = stage_functions(caller, self._content, specs)

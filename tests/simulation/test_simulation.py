@@ -77,6 +77,7 @@ SEEN = {
     "earlier document named",
     "four eyes",
     "one approval",
+    "opened under a quota",
     "parameters changed",
     "policy applied",
     "rules changed",
@@ -136,6 +137,7 @@ def test_a_seed_replays_exactly() -> None:
         ("requester approves", {"WRONG_APPROVER"}),
         pytest.param("approves twice", {"WRONG_APPROVER"}, marks=pytest.mark.soak),
         ("rule of the process", {"UNAPPROVED", "WRONG_APPROVER"}),
+        ("quota forgotten", {"OVER_QUOTA"}),
     ],
 )
 def test_a_planted_bug_is_found(bug: str, law: set[str]) -> None:

@@ -50,6 +50,8 @@ class DayUse:
     """What the accepted events of some rounds say that they have used since their opening."""
     answered: frozenset[RequestKey]
     """The requests, of those that were asked for, that are answered and so counted if they opened a round."""
+    positions: Mapping[int, int]
+    """The next offset of each partition that is not counted yet."""
 
     @classmethod
     def of(
@@ -58,6 +60,7 @@ class DayUse:
         uses: Iterable[tuple[str | None, str, Use]],
         rounds: Mapping[RoundKey, Used] | None = None,
         answered: Iterable[RequestKey] = (),
+        positions: Mapping[int, int] | None = None,
     ) -> "DayUse":
         """Add up uses, each with the id of its actor, if one is recorded, and its source."""
         by_actor, by_source = dict[str, Use](), dict[str, Use]()
@@ -65,7 +68,7 @@ class DayUse:
             by_source[source] = by_source.get(source, Use()) + use
             if actor is not None:
                 by_actor[plain_id(actor)] = by_actor.get(plain_id(actor), Use()) + use
-        return cls(since_ms, by_actor, by_source, rounds or {}, frozenset(answered))
+        return cls(since_ms, by_actor, by_source, rounds or {}, frozenset(answered), positions or {})
 
     def plus(self, uses: Iterable[tuple[Actor, str, Use]]) -> "DayUse":
         """Return this with uses that the rows do not show yet."""

@@ -1,6 +1,7 @@
 """Reads of the rows that are never older than the rows that this process relied on before."""
 
 import asyncio
+from collections.abc import Mapping
 
 from poweron_events import topics
 from poweron_events.errors import Unavailable
@@ -92,6 +93,16 @@ class ConsistentReads:
         if newer is not None and (self._policy is None or newer.number > self._policy.number):
             self._policy = newer
         return self._policy
+
+    def check(self, positions: Mapping[int, int]) -> None:
+        """Check that rows which hold the log up to these positions are not older than those relied on before.
+
+        Raises:
+            Unavailable: they are.
+        """
+        for partition, floor in self._floors.items():
+            if positions.get(partition, 0) < floor:
+                raise _rebuilt(positions.get(partition, 0))
 
     def weight(self, source: str) -> int:
         """Return how many turns a source takes at a time, by the newest policy that was read."""

@@ -1,7 +1,7 @@
 """Limits that let openings wait: how many workflows are open at all, and the quotas of their actors and sources."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final, Generic, NamedTuple, TypeVar
 
@@ -62,12 +62,9 @@ class _LetIn(Generic[Value]):
         if identity in self._values:
             self._settled[identity] = asyncio.get_running_loop().time()
 
-    def forget(self, requests: Iterable[RequestKey]) -> None:
-        """Forget openings that the rows hold."""
-        for source, request_id in requests:
-            identity = RequestIdentity(source=source, id=request_id)
-            self._values.pop(identity, None)
-            self._settled.pop(identity, None)
+    def forget(self, identity: RequestIdentity) -> None:
+        self._values.pop(identity, None)
+        self._settled.pop(identity, None)
 
     def keys(self) -> list[RequestKey]:
         return [(identity.source, identity.id) for identity in self._values]
@@ -75,7 +72,7 @@ class _LetIn(Generic[Value]):
     def forget_before(self, began: float) -> None:
         """Forget those that were settled before a query of the rows began."""
         for identity in [identity for identity, settled in self._settled.items() if settled < began]:
-            del self._values[identity], self._settled[identity]
+            self.forget(identity)
 
     def others(self, identity: RequestIdentity) -> list[Value]:
         """Return the values of all but this one."""
@@ -109,6 +106,7 @@ class OpenLimit:
 
     async def admit(self, identity: RequestIdentity, weight: int, next_cancellation: NextCancellation) -> None:
         """Wait while the limit is reached, unless the opening is cancelled; senders take turns."""
+        self._let_in.forget(identity)  # it does not take two places if it is judged again
         waiter = _Waiter(identity, asyncio.Event())
         self._waiting.add(identity.source, waiter, weight)
         try:
@@ -203,6 +201,8 @@ class QuotaLimit:
         began = asyncio.get_running_loop().time()
         policy = await self._reads.policy()
         day = await self._queries.day_use(day_ms(self._now_ms()), requests=self._let_in.keys())
-        self._let_in.forget(day.answered)
+        self._reads.check(day.positions)
+        for source, request_id in day.answered:
+            self._let_in.forget(RequestIdentity(source=source, id=request_id))
         self._let_in.forget_before(began)
         return policy, day

@@ -116,12 +116,10 @@ class Intake:
             next_cancellation = partial(self._next_cancellation, target(received), held)
             waiting = Waiting(next_cancellation, held.step_aside, record.size)
             judge = partial(self._judge.judge, target(received), received, waiting)
-            try:
-                await self._settlement.settle(
-                    target(received), received.identity, judge, is_new=is_new, next_cancellation=next_cancellation
-                )
-            finally:
-                self._judge.settle(received.identity)
+            await self._settlement.settle(
+                target(received), received.identity, judge, is_new=is_new, next_cancellation=next_cancellation
+            )
+            self._judge.settle(received.identity)
 
     async def _next_cancellation(self, workflow: str, held: HeldRequest) -> ReceivedRequest | None:
         """Return the first unanswered cancellation that arrived while the request waits, or None if there is none."""

@@ -178,7 +178,7 @@ class RequestJudge:
                 return policy
 
     def settle(self, identity: RequestIdentity) -> None:
-        """Record that the rows hold the answer to a request, or that it is tried again."""
+        """Record that the rows hold the answer to a request."""
         self.open_limit.settle(identity)
         self.quota_limit.settle(identity)
 

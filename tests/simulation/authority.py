@@ -12,7 +12,6 @@ from simulation.processes import MOST_SKEW_MS
 
 from poweron_events.actor import Actor
 from poweron_events.envelope import Recorded
-from poweron_events.fold.day_use import DAY_MS
 from poweron_events.policy import ActorQuota, Escalation, Grants, Group, Policy, Rule, SourceQuota
 from poweron_events.request import CancellationRequested, PolicyApplied, RoundRequested, RulesChanged, WorkflowRequested
 from poweron_events.round_events import BudgetGranted
@@ -29,6 +28,8 @@ REQUESTERS: Final = ("ada", "bob", "zoe")
 MAY_APPLY: Final = "carla"
 FEW: Final = 2
 """Rounds that an actor may start each day under the policy of that name."""
+DAY_MS: Final = 5_000
+"""How long the days of a world are."""
 GROUPS: Final = {
     "admins": Group(members=(MAY_APPLY,)),
     "risk": Group(members=("ada", "bob", "dora")),

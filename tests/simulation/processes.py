@@ -25,7 +25,7 @@ from poweron_services.runtime.daily_use import DailyUse
 from poweron_services.runtime.worker import Worker
 from poweron_services.wiring import FOLDING, PostgresPorts, group_of, stage_functions
 
-BROKER_START_MS = 1_800_057_600_000 - 10_000  # a day begins after ten seconds
+BROKER_START_MS = 1_800_000_000_000
 CONCURRENCY = 3
 MOST_SKEW_MS = 300
 MOST_OPEN = (1, 2, 1_000)  # workflows; intakes need not agree

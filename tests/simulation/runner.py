@@ -11,12 +11,14 @@ from dataclasses import replace
 from typing import Any
 
 import structlog
+from simulation.authority import DAY_MS
 from simulation.planted import BUGS
 from simulation.world import Outcome, World
 
 from poweron_events import retry
+from poweron_events.fold import day_use
 from poweron_projections import projector
-from poweron_services.decider import rules
+from poweron_services.decider import quotas, rules
 from poweron_services.roles import claims
 from poweron_services.runtime import partitions, worker
 
@@ -26,6 +28,8 @@ HURRY: Mapping[Any, Mapping[str, float]] = {
     projector: {"IDLE": 0.3},
     claims: {"GRACE_MS": 600},
     rules: {"QUESTION_EXPIRES_MS": 900},
+    day_use: {"DAY_MS": DAY_MS},
+    quotas: {"DAY_MS": DAY_MS},
     worker: {"DRAIN_TIMEOUT": 0.3},
 }
 """Waits that are shortened, so that in the little time of a world many of them end."""

@@ -49,6 +49,7 @@ FAULTS = {
     "Postgres away",
     "Postgres rebuilt",
     "Postgres wiped",
+    "quota burst",
     "rebalance",
     "request doubled",
     "request flood",

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from simulation.authority import MAY_APPLY, PEOPLE, POLICIES, REQUESTERS
+from simulation.authority import FEW, MAY_APPLY, PEOPLE, POLICIES, REQUESTERS
 from simulation.clock import VirtualLoop
 from simulation.faults import Chance
 from simulation.full_fold import FullFold
@@ -103,11 +103,21 @@ class Upstream:
             policy = POLICIES[chance.one_of([*POLICIES])]
             who = chance.one_of([MAY_APPLY, MAY_APPLY, "mallory"])
             self._ask(moment, f"policy{number}", RequestPolicy(policy=policy, actor=Actor(id=who)), POLICY_ID)
+            if policy.per_actor:
+                self._burst(moment + chance.between(0.1, 0.5), number)
             moment += chance.between(0.05, 0.6)
             for name in range(workflows) if chance.often(0.5) else ():
                 id_ = workflow_id(self.source, f"w{name}-new")
                 request = RequestRules(workflow_id=id_, round=1, actor=Actor(id=chance.one_of([MAY_APPLY, "mallory"])))
                 self._ask(moment + chance.between(0, 0.1), f"w{name}-rules{number}", request, id_)
+
+    def _burst(self, delay: float, number: int) -> None:
+        """Somebody asks for more at once than a quota allows."""
+        self._chance.struck["quota burst"] += 1
+        opening = self._opening().model_copy(update={"actor": Actor(id=self._chance.one_of(REQUESTERS))})
+        for each in range(FEW + 1):
+            name = f"burst{number}{each}-new"
+            self._ask(delay, name, opening, workflow_id(self.source, name))
 
     def _forge(self, delay: float, id_: str, name: str) -> None:
         """Somebody who may write events opens a workflow that a request is to open; what it marks is his to say."""

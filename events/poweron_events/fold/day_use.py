@@ -24,6 +24,11 @@ def day_ms(time_ms: int) -> int:
     return time_ms - time_ms % DAY_MS
 
 
+def ms_left_of_day(time_ms: int) -> int:
+    """Return how long the day lasts, at least a second: where clocks differ, no round asks again and again."""
+    return max(1_000, day_ms(time_ms) + DAY_MS - time_ms)
+
+
 class Use(NamedTuple):
     """What an actor or a source has used."""
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from poweron_events.event import AnyCall
-from poweron_events.fold.day_use import DAY_MS, DayUse, Share, day_ms
+from poweron_events.fold.day_use import DAY_MS, DayUse, Share
 from poweron_events.fold.state import Used, Workflow
 from poweron_services.decider.rules import Budget, dollars, granted_so_far, spent_in_round, tokens_in_words
 
@@ -21,11 +21,6 @@ class Hold(NamedTuple):
     @property
     def sentence(self) -> str:
         return f"{self.reached}; there is room again {self.room}."
-
-
-def next_day_ms(time_ms: int) -> int:
-    """Return when the day after this time begins in UTC; both are in ms since 1970."""
-    return day_ms(time_ms) + DAY_MS
 
 
 def hold(shares: Sequence[Share], policy_number: int, since_ms: int) -> Hold | None:

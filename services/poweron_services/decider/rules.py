@@ -102,8 +102,8 @@ def asks_for_more(workflow: Workflow) -> bool:
     return round_.opening.on_budget == "ask" and not round_.budget_denied and workflow.phase in TIMED_PHASES
 
 
-def budget_request(workflow: Workflow, stop: Stop, expires_ms: int = QUESTION_EXPIRES_MS) -> BudgetRequested:
-    """The question for a larger budget; one for more than the limit of a day expires with the day."""
+def budget_request(workflow: Workflow, stop: Stop, day_left_ms: int) -> BudgetRequested:
+    """The question for a larger budget; one for more than a daily limit expires with the day."""
     return BudgetRequested(
         **step_place(workflow),
         question=len(workflow.current.grants) + 1,
@@ -111,7 +111,7 @@ def budget_request(workflow: Workflow, stop: Stop, expires_ms: int = QUESTION_EX
         code=stop.code,
         reason=stop.sentence,
         totals=workflow.current.totals,
-        expires_ms=expires_ms,
+        expires_ms=day_left_ms if stop.code == "daily_limit" else QUESTION_EXPIRES_MS,
     )
 
 

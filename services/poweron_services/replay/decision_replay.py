@@ -279,7 +279,7 @@ class DecisionReplay:
         except Unavailable:
             raise
         except BudgetNeeded as error:
-            return budget_request(workflow, error.stop, answers.expires_ms)
+            return budget_request(workflow, error.stop, answers.day_left_ms)
         except PowerOnError as error:
             return _failure(workflow, error)
         except Exception:  # noqa: BLE001 - a bug, then or now, is reported as the event it would be

@@ -15,7 +15,7 @@ from poweron_events.event import Event, FailedCalls, ModelCall
 from poweron_events.fold.costs import failed_calls
 from poweron_events.round_events import BudgetRequested, RoundCompleted, StageFailed
 from poweron_events.stream import WorkflowEvent
-from poweron_services.decider.rules import QUESTION_EXPIRES_MS, BudgetUsedUp, Stop
+from poweron_services.decider.rules import BudgetUsedUp, Stop
 from poweron_services.models.chat_model import Completion, FinishReason
 from poweron_services.models.prompts import Prompt
 from poweron_services.models.time_limit import AnswersLost, LostAnswer, current_limit
@@ -79,12 +79,9 @@ class StoredAnswers:
         return next((check for check in self.prompts if check.sameness != "same"), (*self.prompts, NO_PROMPT)[0])
 
     @property
-    def expires_ms(self) -> int:
-        """How long a question for a larger budget waits: to the end of the day if it is about the limit of a day."""
-        event = self.event
-        if isinstance(event, BudgetRequested) and event.code == "daily_limit":
-            return event.expires_ms
-        return QUESTION_EXPIRES_MS
+    def day_left_ms(self) -> int:
+        """How long the day lasted when the round asked for more than a daily limit; 0 if it did not."""
+        return self.event.expires_ms if isinstance(self.event, BudgetRequested) else 0
 
     def _check(self, prompt: Prompt, stored: StoredCall) -> CheckedPrompt:
         if stored.prompt is None:

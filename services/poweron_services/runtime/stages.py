@@ -10,14 +10,14 @@ import structlog
 from poweron_events.codec import writable
 from poweron_events.errors import PowerOnError, Unavailable
 from poweron_events.event import FailedCalls, ModelCall
+from poweron_events.fold.day_use import ms_left_of_day
 from poweron_events.fold.stage_specs import TIMED_PHASES
 from poweron_events.fold.state import Workflow, step_place
 from poweron_events.retry import Backoff, Failure, retry
 from poweron_events.round_events import Stage, StageFailed
 from poweron_events.stream import WorkflowEvent
 from poweron_services import telemetry
-from poweron_services.decider.quotas import next_day_ms
-from poweron_services.decider.rules import QUESTION_EXPIRES_MS, BudgetNeeded, budget_request
+from poweron_services.decider.rules import BudgetNeeded, budget_request
 from poweron_services.decider.size_limits import fitting_calls
 from poweron_services.models.call_reservations import may_begin
 from poweron_services.models.time_limit import AnswersLost, GivenUp, TimeLimit
@@ -26,7 +26,6 @@ log = structlog.get_logger()
 
 LONGEST_STAGE_PAUSE = 30.0  # seconds between two tries of a stage
 MAX_ERROR = 4_000  # characters
-SHORTEST_QUESTION_MS = 1_000  # so that clocks that differ around midnight do not let a round ask again and again
 
 StageFunction = Callable[[Workflow], Awaitable[Sequence[WorkflowEvent]]]
 """What a role other than the executor does when it is its turn."""
@@ -112,19 +111,12 @@ class _Stage:
         except Unavailable:
             raise
         except BudgetNeeded as error:
-            return [budget_request(self.workflow, error.stop, self._expires_ms(error))]
+            return [budget_request(self.workflow, error.stop, ms_left_of_day(self.now_ms()))]
         except PowerOnError as error:
             return [self._end(error)]
         except Exception:
             log.exception("stage_error", workflow_id=self.workflow.id, stage=self.workflow.phase)
             return [self._end(PowerOnError("An unexpected error; the log of the service has it."))]
-
-    def _expires_ms(self, error: BudgetNeeded) -> int:
-        """Return how long the round waits for more; the limit of a day applies to the next one after it."""
-        if error.stop.code != "daily_limit":
-            return QUESTION_EXPIRES_MS
-        now_ms = self.now_ms()
-        return max(SHORTEST_QUESTION_MS, next_day_ms(now_ms) - now_ms)
 
     def _handle_failure(self, failure: Failure) -> None:
         trouble = failure.error

@@ -36,6 +36,17 @@ pytestmark = pytest.mark.usefixtures("logged")
 
 EVERY = [*MODELS]
 RUNS_OF_RELEASES = sorted(replays.HISTORIES.glob("*/run_*.jsonl"))
+MADE_UP = {
+    "actionplan": {3, 4, 8, 9},  # an action that reads documents, of which none is named
+    "approval": {4, 9},  # the hash of other parameters
+    "cancelled_while_an_action_runs": {10},  # the message and the totals of the end
+    "deadline": {4},  # the same
+    "refusals": {7, 8},  # a model's review, though no step ran, and the end
+    "rejected_answers": {11, 14},  # decisions without a model
+    "retries": {18, 22},  # the label of the result, and the end
+    "stage_failed": {2, 3},  # a failure without a code, and the end
+}
+"""The events of the histories told by hand that no role would have written so."""
 CLUB = Path(__file__).parents[3] / "docs" / "examples" / "club"
 
 
@@ -77,10 +88,11 @@ async def test_what_the_first_release_decided_is_the_same_by_its_templates() -> 
 
 @pytest.mark.parametrize("path", sorted(replays.HISTORIES.glob("*/*.jsonl")), ids=lambda p: f"{p.parent.name}-{p.stem}")
 async def test_every_recorded_history_can_be_replayed(path: Path) -> None:
-    """Also those that were told by hand: what no role has decided so may differ, and nothing stops it."""
+    """Also those that were told by hand: only what was made up there differs, and nothing stops it."""
     id_, records = replays.history(path)
     replayed = [each async for each in replay(id_, records, replays.contents(path), OURS)]
     assert len(replayed) == len({each.seq for each in replayed}) >= 2
+    assert {each.seq for each in replayed if each.verdict == "differs"} <= MADE_UP.get(path.stem, set())
 
 
 async def test_a_cancelled_round_is_decided_again_as_it_was() -> None:

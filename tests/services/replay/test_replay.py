@@ -35,7 +35,6 @@ from poweron_services.settings.config import Provider
 pytestmark = pytest.mark.usefixtures("logged")
 
 EVERY = [*MODELS]
-RUNS_OF_RELEASES = sorted(replays.HISTORIES.glob("*/run_*.jsonl"))
 MADE_UP = {
     "actionplan": {3, 4, 8, 9},  # an action that reads documents, of which none is named
     "approval": {4, 9},  # the hash of other parameters
@@ -65,22 +64,19 @@ async def test_a_fresh_run_is_decided_again_as_it_was(name: str) -> None:
     assert Counted.of(replayed).decisions >= 16
 
 
-@pytest.mark.parametrize("path", RUNS_OF_RELEASES, ids=lambda path: f"{path.parent.name}-{path.stem}")
+@pytest.mark.parametrize("path", replays.RUNS, ids=lambda path: f"{path.parent.name}-{path.stem}")
 async def test_what_a_release_decided_is_the_same_by_its_templates_and_actions(path: Path) -> None:
     """The prompts of 0.2.0 and 0.3.0, as their own code wrote them, byte for byte."""
-    id_, records = replays.history(path)
+    id_, records, content = replays.run(path)
     known = replays.known_to({"web.read": Counting("web.read").spec})
-    replayed = [each async for each in replay(id_, records, replays.contents(path), known)]
+    replayed = [each async for each in replay(id_, records, content, known)]
     expect_same(replayed, "tasks.planned", "action.selected")
     earlier = any("where planner.v4.md is used now" in each.detail for each in replayed)
     assert earlier == (path.parent.name in ("v0.2.0", "v0.3.0"))
 
 
 async def test_what_the_first_release_decided_is_the_same_by_its_templates() -> None:
-    """A round of two steps by the code of 0.1.0, which recorded no run with its histories."""
-    run = orjson.loads((replays.HISTORIES / "v0.1.0" / "contents" / "run_two_steps.json").read_bytes())
-    id_, records = replays.judged(run["values"])
-    content = replays.KeptContent({name: text.encode() for name, text in run["contents"].items()})
+    id_, records, content = replays.run(replays.FIRST_RUN)
     known = replays.known_to({"test.pure": Counting().spec})
     replayed = [each async for each in replay(id_, records, content, known)]
     expect_same(replayed, "tasks.planned", "action.selected", "parameters.set", "task.reviewed", "round.completed")

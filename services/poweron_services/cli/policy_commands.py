@@ -29,7 +29,7 @@ from poweron_services.client.connect import Connections
 from poweron_services.client.follow import Callbacks
 from poweron_services.client.policy_request import APPLIES_ALREADY, PolicyOutcome, apply_policy
 from poweron_services.client.verbs import MAX_WORKFLOWS, Instruction
-from poweron_services.decider.policy_check import form_problems, notes, problems
+from poweron_services.decider.policy_check import approver_notes, form_problems, problems
 from poweron_services.settings.config import Settings
 from poweron_services.standalone import local_identity, open_connections
 
@@ -91,13 +91,13 @@ def policy_check(file: File, as_json: AsJson = False) -> None:
     """
     written = read_policy(file)
     wrong = list(problems(written))
-    noted = [*notes(written), *_unknown_actions(written)]
+    notes = [*approver_notes(written), *_notes(written)]
     if as_json:
-        print_json({"ok": not wrong, "sha256": policy_sha256(written), "problems": wrong, "notes": noted})
+        print_json({"ok": not wrong, "sha256": policy_sha256(written), "problems": wrong, "notes": notes})
     else:
         for sentence in wrong:
             stdout.print(printable(sentence), soft_wrap=True)
-        for sentence in noted:
+        for sentence in notes:
             tell(f"Note: {sentence}")
         if not wrong:
             stdout.print(f"{file} can be applied. Its SHA-256 is {policy_sha256(written)}.", soft_wrap=True)
@@ -227,8 +227,8 @@ def _as_text(read: Any) -> Any:
     return read
 
 
-def _unknown_actions(written: Policy) -> Iterator[str]:
-    """Yield a sentence for each pattern that may be a mistake, unless a tool server has such an action."""
+def _notes(written: Policy) -> Iterator[str]:
+    """Yield what may be a mistake: actions that PowerOn does not have, unless a tool server has them."""
     for number, rule in enumerate(written.rules, start=1):
         for pattern in rule.actions:
             if meaningless(pattern, CATALOG) is not None:

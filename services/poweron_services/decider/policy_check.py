@@ -44,7 +44,7 @@ def problems(policy: Policy) -> Iterator[str]:
         )
 
 
-def notes(policy: Policy) -> Iterator[str]:
+def approver_notes(policy: Policy) -> Iterator[str]:
     """Yield a sentence for each rule that cannot be met in rounds that one of its approvers requests."""
     for number, rule in enumerate(policy.rules, start=1):
         answerers = (*rule.from_, *(rule.escalate.to if rule.escalate else ()))

@@ -24,18 +24,21 @@ from poweron_services.replay.decision_replay import Replayed
 from poweron_services.replay.replay_processes import replay
 
 HISTORIES = Path(__file__).parent / "histories"
+RUNS = sorted(HISTORIES.glob("*/run_*.jsonl"))
+FIRST_RUN = HISTORIES / "v0.1.0" / "contents" / "run_two_steps.json"
+"""A round of two steps by the code of 0.1.0, which recorded no run with its histories."""
 
 
 class KeptContent(ContentStore):
     """What is kept under each commitment, and nothing can be added; the workflow's key is gone."""
 
     def __init__(self, kept: Mapping[str, bytes]) -> None:
-        self._bytes = kept
+        self.kept = kept
 
     async def get(self, workflow_id: str, name: str) -> bytes:
-        if name not in self._bytes:
+        if name not in self.kept:
             raise MissingContent(f"Workflow {workflow_id} has no content {name!r}")
-        return self._bytes[name]
+        return self.kept[name]
 
     async def size(self, workflow_id: str, name: str) -> int:
         return len(await self.get(workflow_id, name))
@@ -106,3 +109,11 @@ def contents(path: Path) -> KeptContent:
 def others(replayed: Iterable[Replayed]) -> list[Replayed]:
     """Those that are not the same."""
     return [each for each in replayed if each.verdict != "same"]
+
+
+def run(path: Path) -> tuple[str, Sequence[StoredRecord], KeptContent]:
+    """One of the runs, which roles wrote: the workflow's id, its rows and its contents."""
+    if path != FIRST_RUN:
+        return *history(path), contents(path)
+    found = orjson.loads(path.read_bytes())
+    return *judged(found["values"]), KeptContent({name: text.encode() for name, text in found["contents"].items()})

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import replays
 from commands import NOBODY, Ended, Shell
 from processes import ONE_STEP, script
 
@@ -13,7 +14,7 @@ from builders import At, Told, requested
 from poweron_events import topics
 from poweron_events.content import ContentStore
 from poweron_events.log import Message
-from poweron_projections.verify import catch_up
+from poweron_projections.verify import catch_up, verify
 from poweron_services.client.connect import Connections
 from poweron_services.models.chat_model import ChatModel
 from poweron_services.models.prompts import Template
@@ -85,6 +86,24 @@ async def test_everything_is_replayed_side_by_side_and_a_change_ends_with_one(
     assert of(found, SELECTED)["detail"] == f"The template {changed.name} has changed."
     assert found.lines[-1]["workflows"] == 1
     assert f"{asked}\n   2  action.selected.v1      same          prompt differs" in plain.out
+
+
+@pytest.mark.parametrize(
+    "path",
+    [replays.FIRST_RUN, *(pytest.param(path, marks=pytest.mark.soak) for path in replays.RUNS)],
+    ids=lambda path: f"{path.relative_to(replays.HISTORIES).parts[0]}-{path.stem}",
+)
+async def test_what_a_release_decided_is_the_same_by_log_rows_and_contents(
+    path: Path, shell: Shell, connections: Connections
+) -> None:
+    id_, records, content = replays.run(path)
+    await connections.log.append(topics.EVENTS.name, [Message(id_.encode(), record.value) for record in records])
+    for name, kept in content.kept.items():
+        await connections.content._place.replace(f"{id_}/{name}", kept)
+    replayed = await shell("replay", "--all", "--json")
+    assert replayed.code == 0
+    assert replayed.lines[-1]["same"] == replayed.lines[-1]["decisions"] >= 13
+    assert (await verify(connections.log, connections.pool)).differences == []
 
 
 async def twice(id_: str) -> AsyncIterator[Sequence[str]]:

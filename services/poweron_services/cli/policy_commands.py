@@ -29,7 +29,7 @@ from poweron_services.client.connect import Connections
 from poweron_services.client.follow import Callbacks
 from poweron_services.client.policy_request import APPLIES_ALREADY, PolicyOutcome, apply_policy
 from poweron_services.client.verbs import MAX_WORKFLOWS, Instruction
-from poweron_services.decider.policy_check import form_problems, problems
+from poweron_services.decider.policy_check import approver_notes, form_problems, problems
 from poweron_services.settings.config import Settings
 from poweron_services.standalone import local_identity, open_connections
 
@@ -92,7 +92,7 @@ def policy_check(file: File, as_json: AsJson = False) -> None:
     """
     written = read_policy(file)
     wrong = list(problems(written))
-    notes = list(_notes(written))
+    notes = [*approver_notes(written), *_notes(written)]
     if as_json:
         print_json({"ok": not wrong, "sha256": policy_sha256(written), "problems": wrong, "notes": notes})
     else:

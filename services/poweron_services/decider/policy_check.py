@@ -52,6 +52,17 @@ def problems(policy: Policy) -> Iterator[str]:
         )
 
 
+def approver_notes(policy: Policy) -> Iterator[str]:
+    """Yield a sentence for each rule that cannot be met in rounds that one of its approvers requests."""
+    for number, rule in enumerate(policy.rules, start=1):
+        answerers = (*rule.from_, *(rule.escalate.to if rule.escalate else ()))
+        if rule.not_requester and rule.from_ and _people(policy, answerers) == rule.approvers:
+            yield (
+                f"rule {number}: if a member of its groups requests the round, too few others are left to approve; "
+                "list more members, require fewer in `approvers`, or remove `notRequester`."
+            )
+
+
 def _of_group(name: GroupName, group: Group) -> Iterator[str]:
     if not group.members and not group.roles:
         yield f"Group {name!r} has neither members nor roles; list at least one."

@@ -282,6 +282,32 @@ def test_an_action_that_poweron_does_not_have_is_only_noted(tmp_path: Path) -> N
     assert "Note: rule 1: 'mail.send' matches no action of PowerOn; it may be one of a tool server." in said
 
 
+NO_ONE_LEFT = [
+    ('from = ["risk"]\napprovers = 2', True),
+    ('from = ["heads"]', True),
+    ('from = ["risk"]\napprovers = 2\nescalate = { after = "4h", to = ["risk"] }', True),
+    ('from = ["risk"]\napprovers = 2\nescalate = { after = "4h", to = ["heads"] }', False),
+    ('from = ["risk", "heads"]\napprovers = 2', False),
+    ('from = ["risk"]', False),
+    ("approvers = 2", False),
+]
+
+
+@pytest.mark.parametrize(("text", "noted"), NO_ONE_LEFT)
+def test_a_rule_that_too_few_could_meet_if_one_of_them_asked_is_only_noted(
+    text: str, noted: bool, tmp_path: Path
+) -> None:
+    file = tmp_path / "policy.toml"
+    note = (
+        "Note: rule 1: if a member of its groups requests the round, too few others are left to approve; list more "
+        "members, require fewer in `approvers`, or remove `notRequester`."
+    )
+    for line, expected in (("\nnotRequester = true", noted), ("", False)):
+        file.write_text(f"{APPROVAL}{text}{line}")
+        exit_code, said = check(file)
+        assert (exit_code, note in said, "Note" in said) == (0, expected, expected)
+
+
 def test_every_mistake_is_reported_with_its_place(tmp_path: Path) -> None:
     said = refused(tmp_path, f'{RULE}actions = ["web"]\ndecision = "no"\n[[rules]]\ndecision = "deny"')
     first, second = said.removeprefix("FILE is not a policy: ").split("; ")

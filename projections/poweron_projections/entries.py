@@ -273,7 +273,7 @@ class BudgetEntry(Model):
     step: int
     question: int
     code: str
-    """The budget that has no room for the next call: `token_budget` or `cost_budget`."""
+    """The budget that has no room for the next call: `token_budget`, `cost_budget` or `daily_limit`."""
     reason: str
     prompt: str
     actor: Actor | None = None

@@ -16,7 +16,7 @@ from poweron_events.policy import AppliedPolicy
 from poweron_events.request import Spent
 from poweron_projections import bootstrap, reader, request_answers
 from poweron_projections.connection import Pool
-from poweron_projections.day_use import read_day_use
+from poweron_projections.day_totals import read_day_use
 from poweron_services.fork.original import AcceptedEvent, accepted
 
 QUERY_TIMEOUT = 10.0  # seconds

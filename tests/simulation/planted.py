@@ -16,7 +16,7 @@ from poweron_events.round_events import StageFailed
 from poweron_projections import projection
 from poweron_services.decider import approval
 from poweron_services.decider import rules as budget_rules
-from poweron_services.intake import opening_limits, settlement
+from poweron_services.intake import round_limits, settlement
 from poweron_services.models import call
 from poweron_services.roles import executor
 from poweron_services.runtime import append, partitions, reservations, stop_requests, worker
@@ -215,7 +215,7 @@ def rule_of_the_process() -> None:
 
 def quota_forgotten() -> None:
     """Intake does not count what it has just let in, until the rows show it."""
-    opening_limits._LetIn.add = lambda *_: None
+    round_limits._LetIn.add = lambda *_: None
 
 
 BUGS: Mapping[str, Callable[[], None]] = {

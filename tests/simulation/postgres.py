@@ -18,7 +18,7 @@ from simulation.faults import Chance
 from simulation.wire import SimulatedLog
 
 from poweron_events import topics
-from poweron_projections import bootstrap, day_use, offsets, reader, request_answers, rows
+from poweron_projections import bootstrap, day_totals, offsets, reader, request_answers, rows
 from poweron_projections.connection import acquire
 from poweron_projections.instance_rows import INSTANCES
 from poweron_projections.messages import MESSAGES
@@ -460,11 +460,11 @@ _QUERIES: Mapping[str, Callable[..., list[Any]]] = {
     request_answers._OPEN_ROUND: _open_round,
     request_answers._POLICY_AFTER: _policy_after,
     bootstrap._NEWEST_POLICY: _newest_policy,
-    day_use._USED: _used_today,
-    day_use._STARTED: _started_today,
-    day_use._OPEN: _running,
-    day_use._ROUNDS: _rounds_used,
-    day_use._ANSWERED: _answered,
+    day_totals._USED: _used_today,
+    day_totals._STARTED: _started_today,
+    day_totals._OPEN: _running,
+    day_totals._ROUNDS: _rounds_used,
+    day_totals._ANSWERED: _answered,
     bootstrap._INSTANCES: _instances,
     reader._ONE: _one,
     reader._HISTORY: _history,

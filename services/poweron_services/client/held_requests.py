@@ -8,7 +8,7 @@ from poweron_events.errors import PowerOnError
 from poweron_events.fold.day_use import day_ms, shares
 from poweron_events.request import POLICY_ID, RequestIdentity, RequestRound, RequestWorkflow
 from poweron_projections import request_answers
-from poweron_projections.day_use import read_day_use
+from poweron_projections.day_totals import read_day_use
 from poweron_services.client.connect import Connections
 from poweron_services.decider.quotas import hold
 

@@ -10,7 +10,7 @@ from poweron_events.log import EventLog
 from poweron_events.policy import AppliedPolicy
 from poweron_events.request import POLICY_ID
 from poweron_services.intake.intake_ports import IntakeQueries
-from poweron_services.shared_query import SharedQuery
+from poweron_services.row_query import SharedQuery
 
 REACH_TIMEOUT = 10.0  # seconds until a request waits for its next try, and the log says so
 

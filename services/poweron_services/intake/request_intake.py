@@ -35,9 +35,9 @@ from poweron_services.decider.approval import EVERYTHING, ActionLists
 from poweron_services.intake.consistent_reads import ConsistentReads
 from poweron_services.intake.intake_ports import IntakeQueries
 from poweron_services.intake.judgement import IntakeEvent, Refusal, target, target_of_invalid
-from poweron_services.intake.opening_limits import OpenLimit, QuotaLimit, Waiting
 from poweron_services.intake.request_judge import RequestJudge
 from poweron_services.intake.request_queue import HeldRequest, RequestQueue
+from poweron_services.intake.round_limits import OpenLimit, QuotaLimit, Waiting
 from poweron_services.intake.settlement import Judge, Settlement
 
 log = structlog.get_logger()

@@ -60,7 +60,7 @@ from poweron_services.intake import judgement, policy_judgement
 from poweron_services.intake.consistent_reads import ConsistentReads
 from poweron_services.intake.intake_ports import IntakeQueries
 from poweron_services.intake.judgement import IntakeEvent, Refusal
-from poweron_services.intake.opening_limits import AT_ONCE, OpenLimit, QuotaLimit, Waiting
+from poweron_services.intake.round_limits import AT_ONCE, OpenLimit, QuotaLimit, Waiting
 
 UNKNOWN_TYPE = "application/octet-stream"
 

@@ -15,7 +15,7 @@ from poweron_services import telemetry
 from poweron_services.intake.consistent_reads import ConsistentReads
 from poweron_services.intake.intake_ports import IntakeQueries
 from poweron_services.intake.judgement import IntakeEvent, Refusal, cancellation_of
-from poweron_services.intake.opening_limits import NextCancellation, no_cancellation
+from poweron_services.intake.round_limits import NextCancellation, no_cancellation
 
 Judge = Callable[[], Awaitable[IntakeEvent]]
 """Judges a request by the state of its workflow at the time of the call."""

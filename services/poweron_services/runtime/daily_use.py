@@ -12,7 +12,7 @@ from poweron_events.fold.state import Used, Workflow
 from poweron_services.decider.quotas import day_budgets
 from poweron_services.decider.rules import Budget, spent_in_round
 from poweron_services.models.call import DayBudgets, no_day_budgets
-from poweron_services.shared_query import SharedQuery
+from poweron_services.row_query import SharedQuery
 
 MAX_AGE: Final = 1.0  # seconds for which what the rows said is used again
 IDLE: Final = 5.0  # seconds without a call after which a round is forgotten if the rows hold all that it used

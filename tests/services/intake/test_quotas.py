@@ -16,7 +16,7 @@ from poweron_events.log import Message
 from poweron_events.log.memory import MemoryLog
 from poweron_events.policy import ActorQuota, SourceQuota
 from poweron_events.request import POLICY_ID, CancellationRequested, PolicyApplied, RequestRefused, WorkflowRequested
-from poweron_services.intake import opening_limits
+from poweron_services.intake import round_limits
 
 TIME = "2026-11-22T00:00:00.000Z"
 
@@ -143,7 +143,7 @@ async def test_a_policy_that_allows_more_lets_in_what_waits(log: MemoryLog, rows
 async def test_more_than_may_wait_are_refused_with_the_time_when_there_is_room(
     log: MemoryLog, rows: Rows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(opening_limits, "MAX_WAITING", 2)
+    monkeypatch.setattr(round_limits, "MAX_WAITING", 2)
     await apply(log, per_actor=(ActorQuota(starts_per_day=1),))
     for number in range(4):
         await ask(log, f"{number}")

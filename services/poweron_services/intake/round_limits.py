@@ -15,7 +15,7 @@ from poweron_services.fair_slots import SenderTurns
 from poweron_services.intake.consistent_reads import ConsistentReads
 from poweron_services.intake.intake_ports import IntakeQueries
 from poweron_services.intake.judgement import Refusal
-from poweron_services.shared_query import SharedQuery
+from poweron_services.row_query import SharedQuery
 
 Value = TypeVar("Value")
 

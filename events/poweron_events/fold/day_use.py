@@ -1,7 +1,7 @@
 """What actors and sources use on one day, over all their workflows, and which of it a quota limits.
 
-The rows add it up (`poweron_projections.day_totals`). No verdict depends on it: it decides whether a round is opened and
-whether a model is called, not what an event in the log means.
+The rows add it up (`poweron_projections.day_totals`). No verdict depends on it: it decides whether a round is opened
+and whether a model is called, not what an event in the log means.
 """
 
 from collections.abc import Iterable, Mapping

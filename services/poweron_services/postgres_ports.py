@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Seque
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from poweron_events.errors import Refused, Unavailable
+from poweron_events.errors import Conflict, Refused, Unavailable
 from poweron_events.fold.day_use import DayUse, RequestKey, RoundKey
 from poweron_events.fold.partial import Stub
 from poweron_events.fold.state import ChatMessage, Opening
@@ -106,5 +106,5 @@ async def _within(seconds: float) -> AsyncGenerator[None, None]:
             yield
     except TimeoutError as error:
         raise Unavailable(f"Postgres did not answer within {seconds:g} s") from error
-    except Refused as error:
+    except (Refused, Conflict) as error:  # a conflict: a rebuild exchanges the tables meanwhile
         raise Unavailable(str(error)) from error

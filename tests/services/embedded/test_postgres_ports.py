@@ -3,10 +3,11 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Any, cast
 
 import pytest
-from asyncpg.exceptions import InsufficientPrivilegeError
+from asyncpg.exceptions import DeadlockDetectedError, InsufficientPrivilegeError, PostgresError
 
 from poweron_events.errors import Unavailable
 from poweron_projections.connection import Pool
@@ -23,12 +24,15 @@ class SilentPool:
         yield
 
 
-class RefusingPool:
-    """Somebody has taken our rights away."""
+@dataclass(frozen=True)
+class FailingPool:
+    """Every transaction ends with this error."""
+
+    error: Exception
 
     @asynccontextmanager
     async def acquire(self, **_: Any) -> AsyncGenerator[Any, None]:
-        raise InsufficientPrivilegeError("permission denied for table requests")
+        raise self.error
         yield
 
 
@@ -51,6 +55,15 @@ async def test_a_connection_that_has_fallen_silent_is_not_waited_for_for_ever(mo
             await query
 
 
-async def test_a_postgres_that_refuses_is_unavailable_and_no_fault_of_the_request() -> None:
-    with pytest.raises(Unavailable, match="permission denied"):
-        await PostgresPorts(cast("Pool", RefusingPool())).answered("/tests", "1")
+@pytest.mark.parametrize(
+    "error",
+    [InsufficientPrivilegeError("permission denied for table requests"), DeadlockDetectedError("a rebuild was first")],
+    ids=["refuses", "exchanges its tables"],
+)
+async def test_a_postgres_that_does_not_answer_a_query_is_unavailable_and_no_fault_of_the_work(
+    error: PostgresError,
+) -> None:
+    ports = PostgresPorts(cast("Pool", FailingPool(error)))
+    for query in (ports.answered("/tests", "1"), ports.day_use(0)):
+        with pytest.raises(Unavailable, match=str(error)):
+            await query

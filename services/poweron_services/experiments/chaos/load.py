@@ -1,6 +1,7 @@
 """The load: scenarios requested at a steady rate, some of them twice, again later, out of order, paused or cancelled.
 
-From time to time another policy is applied: by every second one, sending takes the approval of two operators.
+From time to time another policy is applied: by every second one, sending takes the approval of two operators, and by
+two of three, a source may have few open workflows.
 
 A scenario's requests depend only on the seed and its number. A request counts as sent as soon as its first append
 begins; an append whose outcome is unknown is repeated until one is confirmed.
@@ -23,7 +24,7 @@ from poweron_events.envelope import envelop, rfc3339
 from poweron_events.fold.questions import approval_terms
 from poweron_events.fold.state import Workflow, parameters_sha256, step_place
 from poweron_events.log import EventLog, Message
-from poweron_events.policy import Group, Policy, Rule
+from poweron_events.policy import ActorQuota, Group, Policy, Rule, SourceQuota
 from poweron_events.request import (
     POLICY_ID,
     RequestApproval,
@@ -56,6 +57,7 @@ FOLLOW_UP_SHARE, CANCELLED_SHARE, PAUSED_SHARE = 0.15, 0.1, 0.1  # of all scenar
 OPERATORS: Final = ("ann", "ben", "cleo")
 """Those who apply policies and approve actions."""
 POLICY_PERIOD: Final = 40  # scenarios from one policy to the next
+OPEN_WORKFLOWS: Final = 20  # of each source, by two policies of three
 SENT_BY_TWO: Final = Rule(actions=("scenario.send",), decision="approve", approvers=2, from_=("operators",))
 
 
@@ -127,6 +129,8 @@ def policy_change(number: int) -> PlannedRequest:
         groups={"operators": Group(members=OPERATORS)},
         rules=(SENT_BY_TWO,) if number % 2 else (),
         otherwise="allow",
+        per_actor=(ActorQuota(tokens_per_day=10**9),) if number % 3 == 1 else (),
+        per_source=(SourceQuota(open_workflows=OPEN_WORKFLOWS),) if number % 3 else (),
     )
     request = RequestPolicy(policy=policy, actor=Actor(id=OPERATORS[0]))
     return PlannedRequest(f"policy-{number}", POLICY_ID, request, (0, 0.5))

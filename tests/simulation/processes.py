@@ -13,6 +13,7 @@ from simulation.postgres import Postgres, SimulatedPool
 from simulation.wire import Cable, SimulatedLog
 
 from poweron_events.content import ContentStore
+from poweron_events.envelope import idempotency_key
 from poweron_events.fold.state import Workflow
 from poweron_events.stream import WorkflowEvent
 from poweron_projections import projector
@@ -62,10 +63,10 @@ class WatchedPorts(PostgresPorts):
 class WatchedExecution(Execution):
     """Tells the world when an action begins."""
 
-    began: Callable[[str], None]
+    began: Callable[[Workflow], None]
 
     async def run(self, workflow: Workflow) -> Sequence[WorkflowEvent]:
-        self.began(workflow.id)
+        self.began(workflow)
         return await Execution.run(self, workflow)
 
 
@@ -86,7 +87,7 @@ class Process:
         is_told: bool,
         happened: Callable[..., None],
         took: Callable[[int], None],
-        begins: Callable[["Process", str], None],
+        begins: Callable[..., None],
     ) -> None:
         self.name, self.roles = name, roles
         self.owner = Owner(name)
@@ -158,7 +159,7 @@ class Process:
         specs = {name: action.spec for name, action in actions.items()}
         known = stage_functions(caller, self._content, specs)
         execution = WatchedExecution(
-            began=self._begins,
+            began=self._acts,
             actions=actions,
             caller=caller,
             content=self._content,
@@ -177,6 +178,9 @@ class Process:
             concurrency=CONCURRENCY,
             now_ms=self.now_ms,
         )
+
+    def _acts(self, workflow: Workflow) -> None:
+        self._begins(workflow.id, idempotency_key(workflow.id, workflow.place))
 
     def _effect(self, key: str, action: str) -> None:
         self._happened(self, key, action)

@@ -70,6 +70,7 @@ class World:
         self.trace: list[str] = []
         self.flags: list[invariants.Flag] = []
         self.effects: list[tuple[str, str, int, int]] = []
+        self.read: dict[tuple[str, str], int] = {}  # by process and step, how far it had read when its action began
         self.once: Counter[str] = Counter()
         self.cancellations = Cancellations()
         self.partitions = self.chance.one_of([1, 2])
@@ -170,7 +171,8 @@ class World:
     def _effect(self, process: Process, key: str, action: str) -> None:
         workflow = self._workflow_of(key)
         partition = self.log.partition_of(EVENTS, workflow.encode())
-        self.effects.append((process.name, key, partition, self.log.end(partition)))
+        end = self.log.end(partition)
+        self.effects.append((process.name, key, partition, end))
         self.once[key] += CLASSES[action] == "at_most_once"
         self.note("effect", process.name, key[:8], action)
         round_ = self.full.now(workflow).current.number
@@ -178,11 +180,14 @@ class World:
             self.flag("CANCELLATION_IGNORED", process.name, workflow, action)
         if marks(self.approval.patterns, action) and key not in self.full.ledger.approved:
             self.flag("UNAPPROVED", process.name, workflow, action)
-        if not self.full.authority.may_run(workflow, key, action):
+        if not self.full.authority.may_run(workflow, key, action, self.read.get((process.name, key), end)):
             self.flag("UNAPPROVED", process.name, workflow, action, "by the policy")
 
-    def _begins(self, process: Process, workflow: str) -> None:
+    def _begins(self, process: Process, workflow: str, key: str | None = None) -> None:
         """An action begins, or a call that nobody reserved; one that was reserved before a pause may still be made."""
+        read = invariants.has_read(self, process, workflow)
+        if key is not None and read is not None:
+            self.read[process.name, key] = read
         if invariants.reads_pause(self, process, workflow):
             self.flag("BEGUN_WHILE_PAUSED", process.name, workflow)
 

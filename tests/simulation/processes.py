@@ -88,6 +88,7 @@ class Process:
         happened: Callable[..., None],
         took: Callable[[int], None],
         begins: Callable[..., None],
+        fails: Callable[[], None],
     ) -> None:
         self.name, self.roles = name, roles
         self.owner = Owner(name)
@@ -100,7 +101,7 @@ class Process:
         self._content = ContentStore(shelf)  # type: ignore[arg-type] # it keeps the promises that are asked of it
         self._skew_ms = chance.random.randint(-MOST_SKEW_MS, MOST_SKEW_MS) if chance.strikes("clock skewed", 0.5) else 0
         self._approval, self._happened, self._took = approval, happened, took
-        self._begins = partial(begins, self)
+        self._begins, self._fails = partial(begins, self), fails
         self._executes_by = approval if is_told else Approval(expires_ms=approval.expires_ms)
         self.task = loop.begin(self.owner, self._serve())
 
@@ -154,7 +155,7 @@ class Process:
         )
 
     def _worker(self, roles: frozenset[str]) -> Worker:
-        caller = Caller(Mind(self._chance, self._took, self._begins), self._content)
+        caller = Caller(Mind(self._chance, self._took, self._begins, self._fails), self._content)
         actions = {name: Effect(name, self._effect, self._chance) for name in CLASSES}
         specs = {name: action.spec for name, action in actions.items()}
         known = stage_functions(caller, self._content, specs)

@@ -123,6 +123,7 @@ class World:
             happened=self._effect,
             took=self._took,
             begins=self._begins,
+            fails=self._fails,
         )
         self.processes.append(process)
         self._names[process.name] = process
@@ -196,6 +197,12 @@ class World:
         workflow = _AT.get()
         assert workflow is not None
         self.full.ledger.take_request(workflow, tokens)
+
+    def _fails(self) -> None:
+        """A model is away: the call is made again, unless somebody pauses the round meanwhile."""
+        workflow = _AT.get()
+        assert workflow is not None
+        self.upstream.lose_patience(workflow.id, workflow.current.number)
 
     def _workflow_of(self, key: str) -> str:
         for recorded in reversed(self.full.records.values()):

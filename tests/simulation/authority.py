@@ -4,8 +4,9 @@ Three are applied by those who may, one after another; strangers try to, too.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import inf
+from typing import Any, Final, NamedTuple, TypeVar
 
 from simulation.ledger import key_of
 from simulation.processes import MOST_SKEW_MS
@@ -16,7 +17,7 @@ from poweron_events.policy import ActorQuota, Escalation, Grants, Group, Policy,
 from poweron_events.request import CancellationRequested, PolicyApplied, RoundRequested, RulesChanged, WorkflowRequested
 from poweron_events.round_events import BudgetGranted
 from poweron_events.step_events import (
-    ActionStarted,
+    ApprovalDenied,
     ApprovalEscalated,
     ApprovalGranted,
     ApprovalRequested,
@@ -87,15 +88,17 @@ NEEDS: Final[Mapping[tuple[str, str], Needs]] = {
     ("none", "test.once"): Needs(denied=True),
 }
 
+Value = TypeVar("Value")
+
 
 class _Answers:
     """The answers about the action of one step."""
 
     def __init__(self) -> None:
         self.by: set[str] = set()
-        self.escalated = self.granted = False
+        self.escalated = False
         self.proposer: str | None = None
-        self.claimed_under: str | None = None
+        self.granted: list[tuple[int, bool]] = []  # whether they are enough, from which offset on
 
 
 class Authority:
@@ -105,8 +108,9 @@ class Authority:
         self._flag, self._seen = flag, seen
         self._name_of: dict[str, str] = {}  # by SHA-256
         self._newest: str | None = None
-        self._under: dict[str, str | None] = {}
+        self._under: dict[str, list[tuple[int, str | None]]] = defaultdict(list)  # the policy, from which offset on
         self._requester: dict[str, str] = {}
+        self._asked: dict[str, str] = {}  # by workflow, the key of the newest question
         self._action: dict[str, str] = {}
         self._answers: dict[str, _Answers] = defaultdict(_Answers)
         self._started: dict[tuple[str, int, str], set[str]] = defaultdict(set)  # by process, day and actor
@@ -129,36 +133,33 @@ class Authority:
                 if recorded.offset == offset + 1:  # it was opened only to be cancelled, which needs no room
                     self._started[opener].discard(f"{id_} {event.round}")
             case RulesChanged():
-                self._under[id_] = self._name_of[event.policy.sha256]
+                self._under[id_].append((recorded.offset, self._name_of[event.policy.sha256]))
                 self._seen("rules changed")
-            case BudgetGranted() if self._under.get(id_) == "one":
+                self._judge_again(id_, recorded.offset)
+            case BudgetGranted() if event.request is not None and _newest(self._under[id_]) == "one":
                 self._seen("budget granted under a policy")
                 if _plain(event.actor) != "eve":
                     self._flag("WRONG_APPROVER", id_, "grants", event.actor)
             case ApprovalRequested():
-                self._action[key_of(recorded)] = event.action
-                self._answers[key_of(recorded)] = _Answers()
+                self._asked[id_] = key = key_of(recorded)
+                self._action[key], self._answers[key] = event.action, _Answers()
             case ApprovalEscalated():
                 self._seen("approval escalated")
                 self._answers[key_of(recorded)].escalated = True
             case ParametersChanged() | ApprovalGranted():
-                self._answered(id_, key_of(recorded), event)
-            case ActionStarted():
-                self._answers[key_of(recorded)].claimed_under = self._under.get(id_)
+                self._answered(id_, recorded, event)
+            case ApprovalDenied():
+                self._asked.pop(id_, None)  # new rules do not make up for it
 
-    def may_run(self, id_: str, key: str, action: str) -> bool:
-        """Return whether the action may have its effect, by the rules of now or of when it was claimed."""
-        answers = self._answers[key]
-        return any(self._permits(name, action, answers) for name in (self._under.get(id_), answers.claimed_under))
-
-    def _permits(self, name: str | None, action: str, answers: _Answers) -> bool:
-        needs = NEEDS.get((name or "", action), NOTHING)
-        return not needs.denied and (not needs.approvals or answers.granted)
+    def may_run(self, id_: str, key: str, action: str, read: int) -> bool:
+        """Return whether an action may have its effect if its process had read this far when the action began."""
+        needs = NEEDS.get((_newest(self._under[id_], read) or "", action), NOTHING)
+        return not needs.denied and (not needs.approvals or bool(_newest(self._answers[key].granted, read)))
 
     def _opened(self, recorded: Recorded, id_: str, event: WorkflowRequested | RoundRequested) -> None:
-        self._under[id_] = event.policy and self._name_of[event.policy.sha256]
+        self._under[id_].append((recorded.offset, event.policy and self._name_of[event.policy.sha256]))
         self._requester[id_] = event.actor.id if event.actor else ""
-        if self._under[id_] == "few" and not _is_near_midnight(recorded):
+        if _newest(self._under[id_]) == "few" and not _is_near_midnight(recorded):
             self._seen("opened under a quota")
             self._opening[id_] = recorded.offset, _opener(recorded, event)
             self._started[_opener(recorded, event)].add(f"{id_} {event.round}")
@@ -169,13 +170,11 @@ class Authority:
             self._flag("WRONG_APPROVER", "applies", event.actor)
         self._newest = self._name_of[event.sha256] = event.policy.name
 
-    def _answered(self, id_: str, key: str, event: ParametersChanged | ApprovalGranted) -> None:
-        who, answers = _plain(event.actor), self._answers[key]
-        needs = NEEDS.get((self._under.get(id_) or "", self._action[key]), NOTHING)
-        may = needs.by | (needs.later_also_by if answers.escalated else frozenset())
-        is_requester = needs.not_requester and who == self._requester[id_]
-        if may and (who not in may or is_requester):
-            self._flag("WRONG_APPROVER", id_, "answers", event.actor, self._under.get(id_))
+    def _answered(self, id_: str, recorded: Recorded, event: ParametersChanged | ApprovalGranted) -> None:
+        key = key_of(recorded)
+        who, answers, needs = _plain(event.actor), self._answers[key], self._needs(id_, key)
+        if not self._counts(id_, who, needs, escalated=answers.escalated):
+            self._flag("WRONG_APPROVER", id_, "answers", event.actor, _newest(self._under[id_]))
         if isinstance(event, ParametersChanged):
             self._seen("parameters changed")
             answers.by, answers.proposer = set(), who
@@ -183,8 +182,36 @@ class Authority:
         if who == answers.proposer or (needs.approvals > 1 and who in answers.by):
             self._flag("WRONG_APPROVER", id_, "answers again", event.actor)
         answers.by.add(who)
-        answers.granted = answers.granted or len(answers.by) >= max(1, needs.approvals)
-        self._seen("four eyes" if needs.approvals > 1 and answers.granted else "one approval")
+        is_granted = len(answers.by) >= max(1, needs.approvals)
+        answers.granted.append((recorded.offset, is_granted))
+        self._seen("four eyes" if needs.approvals > 1 and is_granted else "one approval")
+
+    def _judge_again(self, id_: str, offset: int) -> None:
+        """Under new rules keep the answers that count there; they may be enough at once, or no longer."""
+        key = self._asked.get(id_)
+        if key is None:
+            return
+        answers, needs = self._answers[key], self._needs(id_, key)
+        was_granted = bool(_newest(answers.granted))
+        if needs.approvals:
+            answers.by = {who for who in answers.by if self._counts(id_, who, needs, escalated=False)}
+        elif not was_granted:
+            answers.by = set()  # nobody is asked any more
+        answers.escalated = False
+        is_granted = len(answers.by) >= needs.approvals if needs.approvals else was_granted
+        answers.granted.append((offset, is_granted))
+
+    def _needs(self, id_: str, key: str) -> Needs:
+        return NEEDS.get((_newest(self._under[id_]) or "", self._action[key]), NOTHING)
+
+    def _counts(self, id_: str, who: str, needs: Needs, *, escalated: bool) -> bool:
+        may = needs.by | (needs.later_also_by if escalated else frozenset())
+        return not may or (who in may and not (needs.not_requester and who == self._requester[id_]))
+
+
+def _newest(history: Sequence[tuple[int, Value]], read: float = inf) -> Value | None:
+    """What holds for somebody who has read up to this offset."""
+    return next((value for offset, value in reversed(history) if offset < read), None)
 
 
 def _is_near_midnight(recorded: Recorded) -> bool:

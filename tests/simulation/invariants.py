@@ -15,7 +15,7 @@ STEP_LIMIT            a step beyond the limit of its round
 CANCELLATION_IGNORED  an effect in a round whose cancellation had been sent before the process could look for it
 BEGUN_WHILE_PAUSED    an action or a call that began although its process had read that the round is paused
 TIME_IN_PAUSE         a round whose time was over although, without its pauses, it had time left
-UNAPPROVED            an effect that people had to approve, and had not, or that the policy denies
+UNAPPROVED            an effect that people had to approve, and had not, or that the policy denies, by what was read
 WRONG_APPROVER        an answer, a grant or a policy counted although its actor may not give it, or gave it before
 OVER_QUOTA            a process opened more rounds for an actor in a day than the policy allows
 OVER_BUDGET           a model was called though the events before had used up a budget of tokens
@@ -174,11 +174,17 @@ def _by_workflow(world: "World") -> dict[str, list[Recorded]]:
     return of
 
 
-def reads_pause(world: "World", process: Process, id_: str) -> bool:
-    """Whether the process has read that the workflow is paused, and not yet that it is resumed."""
+def has_read(world: "World", process: Process, id_: str) -> int | None:
+    """How far the process has read the partition of the workflow; None if it does not hold it."""
     partitions_held = process.worker._held if process.worker else None
     partition = partitions_held and partitions_held.partitions.get(world.log.partition_of(EVENTS, id_.encode()))
-    return partition is not None and world.full.at(id_, partition.position).is_paused
+    return partition.position if partition else None
+
+
+def reads_pause(world: "World", process: Process, id_: str) -> bool:
+    """Whether the process has read that the workflow is paused, and not yet that it is resumed."""
+    read = has_read(world, process, id_)
+    return read is not None and world.full.at(id_, read).is_paused
 
 
 def _appends(world: "World") -> Iterator[Flag]:

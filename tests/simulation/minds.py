@@ -39,10 +39,17 @@ TASK = {"objective": "Find the total", "successCriteria": ["The total is named"]
 class Mind:
     """A language model without language; the world is told what each request takes of a budget, answered or not."""
 
-    def __init__(self, chance: Chance, took: Callable[[int], None], begins: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        chance: Chance,
+        took: Callable[[int], None],
+        begins: Callable[[str], None],
+        fails: Callable[[], None],
+    ) -> None:
         self._chance = chance
         self._took = took
         self._begins = begins
+        self._fails = fails
         self._confused = False  # who has talked nonsense often does again
 
     async def complete(self, prompt: Prompt) -> Completion:
@@ -63,6 +70,7 @@ class Mind:
                 prompt.allowance.take_unknown(MOST)
             raise
         if away:
+            self._fails()
             raise Unavailable("the model is too busy")
         if refuses:
             raise Refused("the model will not answer")

@@ -13,6 +13,7 @@ from simulation.postgres import Postgres, SimulatedPool
 from simulation.wire import Cable, SimulatedLog
 
 from poweron_events.content import ContentStore
+from poweron_events.envelope import idempotency_key
 from poweron_events.fold.state import Workflow
 from poweron_events.stream import WorkflowEvent
 from poweron_projections import projector
@@ -63,10 +64,10 @@ class WatchedPorts(PostgresPorts):
 class WatchedExecution(Execution):
     """Tells the world when an action begins."""
 
-    began: Callable[[str], None]
+    began: Callable[[Workflow], None]
 
     async def run(self, workflow: Workflow) -> Sequence[WorkflowEvent]:
-        self.began(workflow.id)
+        self.began(workflow)
         return await Execution.run(self, workflow)
 
 
@@ -87,7 +88,8 @@ class Process:
         is_told: bool,
         happened: Callable[..., None],
         took: Callable[[int], None],
-        begins: Callable[["Process", str], None],
+        begins: Callable[..., None],
+        fails: Callable[[], None],
     ) -> None:
         self.name, self.roles = name, roles
         self.owner = Owner(name)
@@ -100,7 +102,7 @@ class Process:
         self._content = ContentStore(shelf)  # type: ignore[arg-type] # it keeps the promises that are asked of it
         self._skew_ms = chance.random.randint(-MOST_SKEW_MS, MOST_SKEW_MS) if chance.strikes("clock skewed", 0.5) else 0
         self._approval, self._happened, self._took = approval, happened, took
-        self._begins = partial(begins, self)
+        self._begins, self._fails = partial(begins, self), fails
         self._executes_by = approval if is_told else Approval(expires_ms=approval.expires_ms)
         self.task = loop.begin(self.owner, self._serve())
 
@@ -155,12 +157,12 @@ class Process:
 
     def _worker(self, roles: frozenset[str]) -> Worker:
         daily = DailyUse(PostgresPorts(self.pool), self.now_ms)
-        caller = Caller(Mind(self._chance, self._took, self._begins), self._content, day_budgets=daily)
+        caller = Caller(Mind(self._chance, self._took, self._begins, self._fails), self._content, day_budgets=daily)
         actions = {name: Effect(name, self._effect, self._chance) for name in CLASSES}
         specs = {name: action.spec for name, action in actions.items()}
         known = stage_functions(caller, self._content, specs)
         execution = WatchedExecution(
-            began=self._begins,
+            began=self._acts,
             actions=actions,
             caller=caller,
             content=self._content,
@@ -179,6 +181,9 @@ class Process:
             concurrency=CONCURRENCY,
             now_ms=self.now_ms,
         )
+
+    def _acts(self, workflow: Workflow) -> None:
+        self._begins(workflow.id, idempotency_key(workflow.id, workflow.place))
 
     def _effect(self, key: str, action: str) -> None:
         self._happened(self, key, action)

@@ -215,6 +215,11 @@ class Upstream:
             place = "-".join(map(str, (started.round, started.task, started.attempt, started.step, started.try_)))
             self._pause(0, f"{id_[:8]}-{place}", id_, started.round)
 
+    def lose_patience(self, id_: str, round_number: int) -> None:
+        """Somebody who sees that a model is away may pause the round before it is asked again."""
+        if self._loop.turns % 3 == 0:  # as good as chance, and takes none from other moments
+            self._pause(0, f"{id_[:8]}-away{self._loop.turns}", id_, round_number)
+
     def _pause(self, delay: float, name: str, id_: str, round_number: int) -> None:
         """Somebody pauses a round, perhaps twice or with a rival, and later resumes it, until it has ended."""
         chance = self._chance

@@ -70,6 +70,7 @@ class World:
         self.trace: list[str] = []
         self.flags: list[invariants.Flag] = []
         self.effects: list[tuple[str, str, int, int]] = []
+        self.read: dict[tuple[str, str], int] = {}  # by process and step, how far it had read when its action began
         self.once: Counter[str] = Counter()
         self.cancellations = Cancellations()
         self.partitions = self.chance.one_of([1, 2])
@@ -122,6 +123,7 @@ class World:
             happened=self._effect,
             took=self._took,
             begins=self._begins,
+            fails=self._fails,
         )
         self.processes.append(process)
         self._names[process.name] = process
@@ -170,7 +172,8 @@ class World:
     def _effect(self, process: Process, key: str, action: str) -> None:
         workflow = self._workflow_of(key)
         partition = self.log.partition_of(EVENTS, workflow.encode())
-        self.effects.append((process.name, key, partition, self.log.end(partition)))
+        end = self.log.end(partition)
+        self.effects.append((process.name, key, partition, end))
         self.once[key] += CLASSES[action] == "at_most_once"
         self.note("effect", process.name, key[:8], action)
         round_ = self.full.now(workflow).current.number
@@ -178,11 +181,14 @@ class World:
             self.flag("CANCELLATION_IGNORED", process.name, workflow, action)
         if marks(self.approval.patterns, action) and key not in self.full.ledger.approved:
             self.flag("UNAPPROVED", process.name, workflow, action)
-        if not self.full.authority.may_run(workflow, key, action):
+        if not self.full.authority.may_run(workflow, key, action, self.read.get((process.name, key), end)):
             self.flag("UNAPPROVED", process.name, workflow, action, "by the policy")
 
-    def _begins(self, process: Process, workflow: str) -> None:
+    def _begins(self, process: Process, workflow: str, key: str | None = None) -> None:
         """An action begins, or a call that nobody reserved; one that was reserved before a pause may still be made."""
+        read = invariants.has_read(self, process, workflow)
+        if key is not None and read is not None:
+            self.read[process.name, key] = read
         if invariants.reads_pause(self, process, workflow):
             self.flag("BEGUN_WHILE_PAUSED", process.name, workflow)
 
@@ -191,6 +197,12 @@ class World:
         workflow = _AT.get()
         assert workflow is not None
         self.full.ledger.take_request(workflow, tokens)
+
+    def _fails(self) -> None:
+        """A model is away: the call is made again, unless somebody pauses the round meanwhile."""
+        workflow = _AT.get()
+        assert workflow is not None
+        self.upstream.lose_patience(workflow.id, workflow.current.number)
 
     def _workflow_of(self, key: str) -> str:
         for recorded in reversed(self.full.records.values()):

@@ -73,6 +73,17 @@ def lacks_approval(workflow: Workflow) -> bool:
     return about is not None and about.decision == "approve" and workflow.step.approval is None
 
 
+def has_too_few_approvals(workflow: Workflow) -> bool:
+    """Return whether the action was approved, but not by those whom the rules of the round want by now."""
+    step, about = workflow.step, rule(workflow)
+    if step.approval != "granted" or about is None or about.decision != "approve":
+        return False
+    terms = approval_terms(workflow)
+    if not step.approved_by:  # somebody approved it whom no event names
+        return terms.objection(None, "approve") is not None
+    return sum(map(terms.admits, step.approved_by)) < about.approvers
+
+
 def approval_requested(workflow: Workflow, recorded: Recorded, event: ApprovalRequested) -> Workflow | None:
     """Wait for people, for the time that the rule sets or else the event; None if it is out of turn."""
     if workflow.phase != "ready" or workflow.step.approval is not None or not _names_parameters(workflow, event):

@@ -13,7 +13,7 @@ from typing import Final, get_args
 
 from poweron_events.errors import Refused
 from poweron_events.event import TaskType, matches
-from poweron_events.fold.questions import approval_terms, lacks_approval
+from poweron_events.fold.questions import approval_terms, has_too_few_approvals, lacks_approval
 from poweron_events.fold.state import Opening, Workflow, parameters_sha256, rule, step_place
 from poweron_events.policy import milliseconds
 from poweron_events.request import MAX_PATTERNS
@@ -74,6 +74,8 @@ class Approval:
                 return NotApproved(
                     "Somebody has to approve this action, and nobody was asked.", code="approval_missing"
                 )
+        if has_too_few_approvals(workflow):  # newer rules came after the claim: the fold asks again before it
+            return NotApproved("The new rules want more or other approvals of this action.", code="approval_missing")
         return None
 
 

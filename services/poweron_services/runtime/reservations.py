@@ -63,9 +63,11 @@ class TurnReservations:
     work: Work
     workflow: Workflow
     role: Role
+    is_paused: Callable[[], bool]
+    """Whether the process has read that the workflow is paused."""
 
     async def may_begin(self) -> None:
-        if self.role != "executor" and self.work.is_paused(self.workflow.id):  # a running action is finished
+        if self.role != "executor" and self.is_paused():  # a running action is finished
             await self._begin_again()
 
     async def __call__(self, most: Used) -> int:

@@ -48,11 +48,6 @@ class Work:
         workflow = self.partition.fold.workflows.get(workflow_id)
         return self.partition.ours and not (workflow is not None and (workflow.frozen or workflow.is_paused))
 
-    def is_paused(self, workflow_id: str) -> bool:
-        """Return whether the workflow is paused according to what was read."""
-        workflow = self.partition.fold.workflows.get(workflow_id)
-        return workflow is not None and workflow.is_paused
-
     def pause(self, workflow: Workflow) -> None:
         """Stop the clock of its stage; drop what only waits, for a slot or for a person, to begin again afterwards."""
         self.suspend(suspended=True)

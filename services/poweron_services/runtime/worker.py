@@ -242,6 +242,9 @@ class Worker:
             return
         if "reviewer" in self._stage_functions:
             self._deadlines.watch(partition, workflow)
+        work = self._works.get(workflow.id)
+        if work is not None:
+            work.suspend(suspended=workflow.is_paused)  # a pause in the rows is not read as an event
         if workflow.is_paused:
             if TURNS[workflow.phase] != "executor":
                 self._forget_claim(workflow.id)
@@ -249,7 +252,6 @@ class Worker:
                 return  # what runs is finished; the rest begins when it is resumed
         elif self._stops.hold(workflow):
             return  # until its answer is folded
-        work = self._works.get(workflow.id)
         if work is not None and work.partition is partition and work.covers(workflow):
             return
         earlier = outgoing(self._works.pop(workflow.id, None), partition, workflow)
@@ -302,7 +304,8 @@ class Worker:
         loop = asyncio.get_running_loop()
         while following is not None:
             telemetry.bind_workflow(workflow, self._spans)
-            bind_reserve(TurnReservations(self._reservations, work, workflow, following))
+            is_paused = partial(self._is_paused, work, workflow.id)
+            bind_reserve(TurnReservations(self._reservations, work, workflow, following, is_paused))
             began = loop.time()
             events = await self._events(work, workflow, following)
             if not events:
@@ -373,13 +376,24 @@ class Worker:
         finally:
             self._waiting -= 1
         try:
-            if work.is_paused(workflow.id):
+            if self._is_paused(work, workflow.id):
                 work.begin_again()
                 return []
             return await stage_events(workflow, function, self._now_ms, work.keep_limit) if work.partition.ours else []
         finally:
             work.keep_limit(None)
             self._slots.release()
+
+    def _is_paused(self, work: Work, workflow_id: str) -> bool:
+        """Return whether the workflow is paused as far as this process has read.
+
+        It may have lost the partition of the work and got it again: then what it reads is in the new one.
+        """
+        assert self._held is not None
+        held = self._held.partitions.get(work.partition.number, work.partition)
+        newest = max(work.partition, held, key=lambda partition: partition.position)
+        workflow = newest.fold.workflows.get(workflow_id)
+        return workflow is not None and workflow.is_paused
 
     def _deadline_passed(self, workflow: Workflow) -> None:
         """Record that the time of the round, or of its budget question, is over."""

@@ -13,7 +13,7 @@ from poweron_events import codec
 from poweron_events.catalog import CATALOG
 from poweron_events.content import ContentStore
 from poweron_events.errors import Refused, Unavailable
-from poweron_events.fold.state import Workflow, with_step
+from poweron_events.fold.state import Workflow, parameters_sha256, with_step
 from poweron_events.policy import Policy, PolicyTerms, Rule
 from poweron_events.step_events import ActionResult
 from poweron_services.actions.action import Done, Failed, Order
@@ -417,6 +417,38 @@ async def test_an_action_begins_under_the_rules_of_that_moment_not_of_its_claim(
     stand.policy = terms(2, Rule(actions=("test",), decision="deny"))
     (completed, *_) = await one(told.workflow, stand())
     assert (completed.outcome, completed.code, action.runs) == ("denied", "action_not_allowed", [])
+
+
+APPROVED_BY = [
+    (["eve"], Rule(actions=("test",), decision="approve", from_=("heads",)), "done"),
+    (["eve"], Rule(actions=("test",), decision="approve"), "done"),
+    (["eve"], Rule(actions=("test",), decision="approve", from_=("risk",)), "denied"),
+    (["eve"], Rule(actions=("test",), decision="approve", approvers=2), "denied"),
+    (["ada"], Rule(actions=("test",), decision="approve", not_requester=True), "denied"),
+    ([None], Rule(actions=("test",), decision="approve"), "done"),
+    ([None], Rule(actions=("test",), decision="approve", from_=("risk",)), "denied"),
+]
+
+
+@pytest.mark.req("E-08")
+@pytest.mark.parametrize(("people", "newer", "outcome"), APPROVED_BY)
+async def test_an_approved_action_does_not_begin_if_the_rules_of_that_moment_want_other_approvals(
+    people: list[str | None], newer: Rule, outcome: str
+) -> None:
+    action, at, stand = Counting("test.pure"), At(), Stand()
+    told = Told().tell(requested(actor=person("ada")), planned(), at.selected(action="test.pure"))
+    told.tell(at.parameters(parameters={}))
+    digest = parameters_sha256(told.workflow)
+    told.tell(at.approval_requested(parameters_sha256=digest, action="test.pure"))
+    for name in people:
+        told.tell(at.approval_granted(f"by-{name}", parameters_sha256=digest, actor=name and person(name)))
+    assert told.workflow.step.approval == "granted"
+    one = executor(action)
+    told.tell(*await one(told.workflow, stand()))
+    stand.policy = POLICY.model_copy(update={"rules": (newer,)}).terms(2, "ab" * 32)
+    (completed, *_) = await one(told.workflow, stand())
+    assert (completed.outcome, len(action.runs)) == (outcome, int(outcome == "done"))
+    assert completed.code == (None if outcome == "done" else "approval_missing")
 
 
 async def test_what_new_rules_want_approved_is_not_tried_again_unapproved() -> None:

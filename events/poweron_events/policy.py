@@ -266,6 +266,11 @@ class PolicyTerms(Model):
         """Return the groups of these names."""
         return {name: self.groups.get(name, Group()) for name in names}
 
+    @property
+    def limits_calls(self) -> bool:
+        """Whether any quota limits tokens or money."""
+        return any(quota.limits_calls for quota in (*self.per_actor, *self.per_source))
+
     def actor_quota(self, actor: Actor) -> ActorQuota:
         """Return the quota of an actor; it limits nothing if none covers the actor."""
         covering = (
@@ -291,7 +296,8 @@ class AppliedPolicy(NamedTuple):
 
     @property
     def has_quotas(self) -> bool:
-        return bool(self.policy.per_actor or self.policy.per_source)
+        """Whether it limits anyone across workflows; weights limit no one."""
+        return any(not quota.limits_nothing for quota in (*self.policy.per_actor, *self.policy.per_source))
 
     @property
     def terms(self) -> PolicyTerms:

@@ -23,7 +23,7 @@ SELECT rounds.actor->>'id' AS actor, rounds.request_source AS source,
 _STARTED: Final = """
 SELECT actor->>'id' AS actor, request_source AS source, count(*) AS starts
   FROM rounds
- WHERE opened_ms >= $1
+ WHERE opened_ms >= $1 AND NOT (status = 'cancelled' AND steps = 0)
  GROUP BY 1, 2
 """
 
@@ -35,9 +35,11 @@ SELECT rounds.actor->>'id' AS actor, rounds.request_source AS source, count(*) A
 """
 
 _ROUNDS: Final = """
-SELECT workflow_id, round, input_tokens, output_tokens, cost_nano_usd
-  FROM rounds
- WHERE (workflow_id, round) IN (SELECT * FROM unnest($1::uuid[], $2::integer[]))
+SELECT workflow_id, round, sum(input_tokens)::bigint AS input_tokens, sum(output_tokens)::bigint AS output_tokens,
+       sum(cost_nano_usd)::bigint AS cost_nano_usd
+  FROM usage
+ WHERE verdict = 'accepted' AND (workflow_id, round) IN (SELECT * FROM unnest($1::uuid[], $2::integer[]))
+ GROUP BY 1, 2
 """
 
 
@@ -49,18 +51,27 @@ SELECT DISTINCT source, id
 
 
 async def read_day_use(
-    pool: Pool, since_ms: int, *, rounds: Collection[RoundKey] = (), requests: Collection[RequestKey] = ()
+    pool: Pool,
+    since_ms: int,
+    *,
+    rounds: Collection[RoundKey] = (),
+    requests: Collection[RequestKey] = (),
+    calls: bool = True,
 ) -> DayUse:
-    """Return what was used since this time, the beginning of a day in ms since 1970.
+    """Return what was used since the beginning of a day.
 
-    `rounds` are those of which the result also says what each has used, `requests` those of which it says whether they
-    are answered.
+    Args:
+        pool: connections to Postgres.
+        since_ms: when the day began, in ms since 1970.
+        rounds: of these, the result also says what the calls of each have used.
+        requests: of these, it says which are answered.
+        calls: whether tokens and money are added up, which reads all calls of the day.
 
     Raises:
         Unavailable: Postgres cannot be reached, or nothing has been projected into it yet.
     """
     async with snapshot(pool) as connection:
-        used = await connection.fetch(_USED, since_ms)
+        used = await connection.fetch(_USED, since_ms) if calls else ()
         started = await connection.fetch(_STARTED, since_ms)
         opened = await connection.fetch(_OPEN)
         totals = await connection.fetch(_ROUNDS, *_columns(rounds)) if rounds else ()

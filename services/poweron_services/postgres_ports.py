@@ -51,10 +51,15 @@ class PostgresPorts:
             return await request_answers.count_open(self.pool, most)
 
     async def day_use(
-        self, since_ms: int, *, rounds: Collection[RoundKey] = (), requests: Collection[RequestKey] = ()
+        self,
+        since_ms: int,
+        *,
+        rounds: Collection[RoundKey] = (),
+        requests: Collection[RequestKey] = (),
+        calls: bool = True,
     ) -> DayUse:
         async with _within(QUERY_TIMEOUT):
-            return await read_day_use(self.pool, since_ms, rounds=rounds, requests=requests)
+            return await read_day_use(self.pool, since_ms, rounds=rounds, requests=requests, calls=calls)
 
     async def answered(self, source: str, request_id: str) -> bool:
         async with _within(QUERY_TIMEOUT):

@@ -18,6 +18,7 @@ class SharedQuery(Generic[Seen]):
         self._ask = ask
         self._next: asyncio.Task[Seen] | None = None
         self._asked = 0.0
+        self._one_at_a_time = asyncio.Lock()
 
     async def __call__(self) -> Seen:
         """Return what the rows say, read after the call."""
@@ -35,5 +36,6 @@ class SharedQuery(Generic[Seen]):
     async def _query(self) -> Seen:
         """Delay the query, so that callers that ask meanwhile can share it."""
         await asyncio.sleep(self._asked + QUERY_PERIOD - asyncio.get_running_loop().time())
-        self._next, self._asked = None, asyncio.get_running_loop().time()
-        return await self._ask()
+        async with self._one_at_a_time:  # an older answer must not come after a newer one
+            self._next, self._asked = None, asyncio.get_running_loop().time()
+            return await self._ask()

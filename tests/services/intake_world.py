@@ -82,7 +82,7 @@ class Rows:
         opened = [each for each in await events(self._log) if isinstance(each, WorkflowRequested)]
         return min(len(opened) - self.ended, most)
 
-    async def day_use(self, since_ms: int, *, requests: Collection[RequestKey] = ()) -> DayUse:
+    async def day_use(self, since_ms: int, *, requests: Collection[RequestKey] = (), calls: bool = True) -> DayUse:
         opened = [each for each in await accepted(self._log) if isinstance(each, WorkflowRequested)]
         answered = {(each.request.source, each.request.id) for each in opened}
         starts = [(each.actor.id, each.request.source, Use(starts=1)) for each in opened[self.before_today :]]
@@ -91,7 +91,7 @@ class Rows:
         ]
         return DayUse.of(
             since_ms,
-            [*starts, *running, *self.used],
+            [*starts, *running, *(self.used if calls else ())],
             answered=answered & set(requests),
             positions=await self._log.ends(topics.EVENTS.name),
         )

@@ -9,7 +9,6 @@ from math import inf
 from typing import Any, Final, NamedTuple, TypeVar
 
 from simulation.ledger import key_of
-from simulation.processes import MOST_SKEW_MS
 
 from poweron_events.actor import Actor
 from poweron_events.envelope import Recorded
@@ -159,7 +158,7 @@ class Authority:
     def _opened(self, recorded: Recorded, id_: str, event: WorkflowRequested | RoundRequested) -> None:
         self._under[id_].append((recorded.offset, event.policy and self._name_of[event.policy.sha256]))
         self._requester[id_] = event.actor.id if event.actor else ""
-        if _newest(self._under[id_]) == "few" and not _is_near_midnight(recorded):
+        if _newest(self._under[id_]) == "few":
             self._seen("opened under a quota")
             self._opening[id_] = recorded.offset, _opener(recorded, event)
             self._started[_opener(recorded, event)].add(f"{id_} {event.round}")
@@ -212,11 +211,6 @@ class Authority:
 def _newest(history: Sequence[tuple[int, Value]], read: float = inf) -> Value | None:
     """What holds for somebody who has read up to this offset."""
     return next((value for offset, value in reversed(history) if offset < read), None)
-
-
-def _is_near_midnight(recorded: Recorded) -> bool:
-    """Return whether it may be the next day already by the clock of some process."""
-    return DAY_MS - recorded.time_ms % DAY_MS <= MOST_SKEW_MS
 
 
 def _opener(recorded: Recorded, event: WorkflowRequested | RoundRequested) -> tuple[str, int, str]:

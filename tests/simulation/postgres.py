@@ -361,15 +361,22 @@ def _used_today(tables: Kept, since_ms: int) -> list[Found]:
     for row in tables[USAGE.name].values():
         if row.time_ms >= since_ms:
             who = _actor_and_source(tables[ROUNDS.name][row.workflow_id, row.round])
-            total = totals.setdefault(who, [0, 0, 0])
-            for place, amount in enumerate((row.input_tokens, row.output_tokens, row.cost_nano_usd)):
-                total[place] += amount
+            _add(totals.setdefault(who, [0, 0, 0]), row)
     names = ("actor", "source", "input_tokens", "output_tokens", "cost_nano_usd")
     return [dict(zip(names, (*who, *total), strict=True)) for who, total in totals.items()]
 
 
+def _add(total: list[int], row: Any) -> None:
+    for place, amount in enumerate((row.input_tokens, row.output_tokens, row.cost_nano_usd)):
+        total[place] += amount
+
+
 def _started_today(tables: Kept, since_ms: int) -> list[Found]:
-    opened = [row for row in tables[ROUNDS.name].values() if row.opened_ms >= since_ms]
+    opened = [
+        row
+        for row in tables[ROUNDS.name].values()
+        if row.opened_ms >= since_ms and not (row.status == "cancelled" and not row.steps)
+    ]
     return _counted(map(_actor_and_source, opened), "starts")
 
 
@@ -387,8 +394,12 @@ def _counted(who: Iterable[tuple[str | None, str]], name: str) -> list[Found]:
 
 
 def _rounds_used(tables: Kept, ids: Sequence[str], numbers: Sequence[int]) -> list[Found]:
-    keys = zip(ids, numbers, strict=True)
-    return [row._asdict() for key in keys if (row := tables[ROUNDS.name].get(key)) is not None]
+    asked, totals = set(zip(ids, numbers, strict=True)), dict[tuple[str, int], list[int]]()
+    for row in tables[USAGE.name].values():
+        if (row.workflow_id, row.round) in asked and row.verdict == "accepted":
+            _add(totals.setdefault((row.workflow_id, row.round), [0, 0, 0]), row)
+    names = ("workflow_id", "round", "input_tokens", "output_tokens", "cost_nano_usd")
+    return [dict(zip(names, (*key, *total), strict=True)) for key, total in totals.items()]
 
 
 def _answered(tables: Kept, sources: Sequence[str], ids: Sequence[str]) -> list[Found]:

@@ -13,6 +13,7 @@ from typing import Any
 import structlog
 from simulation.authority import DAY_MS
 from simulation.planted import BUGS
+from simulation.processes import MOST_SKEW_MS
 from simulation.world import Outcome, World
 
 from poweron_events import retry
@@ -28,7 +29,7 @@ HURRY: Mapping[Any, Mapping[str, float]] = {
     projector: {"IDLE": 0.3},
     claims: {"GRACE_MS": 600},
     rules: {"QUESTION_EXPIRES_MS": 900},
-    day_use: {"DAY_MS": DAY_MS},
+    day_use: {"DAY_MS": DAY_MS, "CLOCK_DIFFERENCE_MS": MOST_SKEW_MS + 100},
     quotas: {"DAY_MS": DAY_MS},
     worker: {"DRAIN_TIMEOUT": 0.3},
 }

@@ -5,14 +5,16 @@ and whether a model is called, not what an event in the log means.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
-from typing import Final, NamedTuple
+from dataclasses import dataclass
+from typing import Final, Literal, NamedTuple
 
 from poweron_events.actor import Actor
 from poweron_events.fold.state import Used
 from poweron_events.policy import PolicyTerms, Quota, plain_id
 
 DAY_MS: Final = 86_400_000
+CLOCK_DIFFERENCE_MS: Final = 5_000
+"""How far the clock of a process may be ahead of the broker's without a day beginning too early."""
 RoundKey = tuple[str, int]
 """The id of a workflow and the number of a round."""
 RequestKey = tuple[str, str]
@@ -24,9 +26,14 @@ def day_ms(time_ms: int) -> int:
     return time_ms - time_ms % DAY_MS
 
 
-def ms_left_of_day(time_ms: int) -> int:
-    """Return how long the day lasts, at least a second: where clocks differ, no round asks again and again."""
-    return max(1_000, day_ms(time_ms) + DAY_MS - time_ms)
+def begun_day_ms(now_ms: int) -> int:
+    """Return when the day began that has surely begun by the broker's clock, too, by which uses are counted."""
+    return day_ms(now_ms - CLOCK_DIFFERENCE_MS)
+
+
+def ms_left_of_day(now_ms: int) -> int:
+    """Return how long that day lasts, at least a second: where clocks differ, no round asks again and again."""
+    return max(1_000, begun_day_ms(now_ms) + DAY_MS + CLOCK_DIFFERENCE_MS - now_ms)
 
 
 class Use(NamedTuple):
@@ -52,7 +59,7 @@ class DayUse:
     """By `plain_id`."""
     by_source: Mapping[str, Use]
     rounds: Mapping[RoundKey, Used]
-    """What the accepted events of some rounds say that they have used since their opening."""
+    """What the calls of some rounds have used since their opening, as their accepted events report."""
     answered: frozenset[RequestKey]
     """The requests, of those that were asked for, that are answered and so counted if they opened a round."""
     positions: Mapping[int, int]
@@ -75,27 +82,39 @@ class DayUse:
                 by_actor[plain_id(actor)] = by_actor.get(plain_id(actor), Use()) + use
         return cls(since_ms, by_actor, by_source, rounds or {}, frozenset(answered), positions or {})
 
-    def plus(self, uses: Iterable[tuple[Actor, str, Use]]) -> "DayUse":
-        """Return this with uses that the rows do not show yet."""
-        by_actor, by_source = dict(self.by_actor), dict(self.by_source)
-        for actor, source, use in uses:
-            by_actor[plain_id(actor.id)] = by_actor.get(plain_id(actor.id), Use()) + use
-            by_source[source] = by_source.get(source, Use()) + use
-        return replace(self, by_actor=by_actor, by_source=by_source)
+
+class ActorUse(NamedTuple):
+    """What an actor, by `plain_id`, has used through a source."""
+
+    actor: str
+    source: str
+    use: Use
+
+
+QuotaKey = tuple[Literal["actor", "source"], str]
+"""Whose quota it is: that of an actor, by `plain_id`, or of a source."""
 
 
 class Share(NamedTuple):
     """A quota, whose it is, and what is used of it."""
 
+    key: QuotaKey
     whose: str
     quota: Quota
     use: Use
 
 
-def shares(policy: PolicyTerms, actor: Actor, source: str, day: DayUse) -> tuple[Share, ...]:
-    """Return the quotas of an actor and of a source that limit anything."""
+def shares(
+    policy: PolicyTerms, actor: Actor, source: str, day: DayUse, unseen: Iterable[ActorUse] = ()
+) -> tuple[Share, ...]:
+    """Return the quotas of an actor and of a source that limit anything; `unseen` is what the rows do not show yet."""
+    id_, of_actor, of_source = plain_id(actor.id), policy.actor_quota(actor), policy.source_quota(source)
+    by_actor, by_source = day.by_actor.get(id_, Use()), day.by_source.get(source, Use())
+    for other in unseen:
+        by_actor += other.use if other.actor == id_ else Use()
+        by_source += other.use if other.source == source else Use()
     both = (
-        Share(actor.id, policy.actor_quota(actor), day.by_actor.get(plain_id(actor.id), Use())),
-        Share(f"the source {source}", policy.source_quota(source), day.by_source.get(source, Use())),
+        Share(("actor", id_), actor.id, of_actor, by_actor),
+        Share(("source", source), f"the source {source}", of_source, by_source),
     )
     return tuple(share for share in both if not share.quota.limits_nothing)

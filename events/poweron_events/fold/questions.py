@@ -11,6 +11,7 @@ from poweron_events.fold.state import (
     BudgetQuestion,
     Grant,
     Step,
+    Used,
     Workflow,
     is_at_place,
     parameters_sha256,
@@ -226,18 +227,20 @@ def _budget_answered(workflow: Workflow, recorded: Recorded, event: BudgetGrante
     if event.request is None and workflow.is_paused:
         return None  # its time does not run out during a pause
     granted = isinstance(event, BudgetGranted)
-    if isinstance(event, BudgetGranted) and event.request is None and not _begins_day(question, event):
+    if isinstance(event, BudgetGranted) and event.request is None and not _is_day_grant(question, event):
         return None
     if event.request is not None and budget_terms(workflow).objection(event.actor, "approve" if granted else "deny"):
         return None
     if isinstance(event, BudgetGranted):
-        grant = Grant(workflow.place, event.tokens, event.cost_nano_usd)
+        totals = round_.totals
+        before = Used(totals.input_tokens, totals.output_tokens, totals.cost_nano_usd)
+        grant = Grant(workflow.place, event.tokens, event.cost_nano_usd, workflow.phase, before)
         answered = round_._replace(question=None, grants=(*round_.grants, grant))
     else:
         answered = round_._replace(question=None, budget_denied=True)
     return waited_for_person(workflow._replace(round=answered), recorded.time_ms)
 
 
-def _begins_day(question: BudgetQuestion, event: BudgetGranted) -> bool:
-    """Return whether the event only says that a day has ended, after which its limit applies to the next one."""
+def _is_day_grant(question: BudgetQuestion, event: BudgetGranted) -> bool:
+    """Return whether the event grants nothing but the next day, in answer to a question about a daily limit."""
     return question.code == "daily_limit" and not event.tokens and not event.cost_nano_usd

@@ -263,6 +263,9 @@ class Grant(NamedTuple):
     place: Place
     tokens: int
     cost_nano_usd: int
+    phase: Phase
+    before: Used
+    """What the round had used before."""
 
 
 @quick_replace

@@ -36,7 +36,7 @@ from poweron_services.standalone import local_identity, open_connections
 policy = command_group("Show, check and apply the policy: what is allowed, and by whom.")
 
 MAX_FILE: Final = 200_000  # bytes
-AMOUNTS: Final = ("costUsd", "cost_usd", "costUsdPerDay", "cost_usd_per_day")
+IN_DOLLARS: Final = ("costUsd", "cost_usd", "costUsdPerDay", "cost_usd_per_day")
 MARKS: Final = {"allow": "allowed", "deny": "denied"}
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="The policy, as TOML (.toml) or JSON.")]
@@ -221,15 +221,17 @@ def _as_text(read: Any) -> Any:
     """Return the file's content with an amount of US dollars that is written as a number as text."""
     if not isinstance(read, dict):
         return read
-    quotas = [quota for name in ("perActor", "per_actor", "perSource", "per_source") for quota in _list(read.get(name))]
+    quotas = [
+        quota for name in ("perActor", "per_actor", "perSource", "per_source") for quota in _entries(read.get(name))
+    ]
     for limits in (read.get("limits"), *quotas):
-        for key in AMOUNTS if isinstance(limits, dict) else ():
+        for key in IN_DOLLARS if isinstance(limits, dict) else ():
             if isinstance(limits.get(key), int | float) and not isinstance(limits[key], bool):
                 limits[key] = f"{limits[key]:.9f}".rstrip("0").rstrip(".")
     return read
 
 
-def _list(read: Any) -> list[Any]:
+def _entries(read: Any) -> list[Any]:
     return read if isinstance(read, list) else []
 
 

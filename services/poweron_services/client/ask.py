@@ -9,7 +9,7 @@ from poweron_events.client import hear, send
 from poweron_events.request import RequestIdentity, RequestRound, RequestWorkflow, StoredDocument, workflow_id
 from poweron_services.client.connect import Connections
 from poweron_services.client.follow import Callbacks, Outcome, RequestWaiter, outcome, wait_for_rows
-from poweron_services.client.held_requests import why_held
+from poweron_services.client.quota_reason import quota_reason
 from poweron_services.client.workflow_snapshot import read_idle_snapshot
 from poweron_services.decider.approval import joined
 from poweron_services.settings.config import Settings
@@ -64,8 +64,8 @@ async def ask(
     began = time.monotonic()
     receipt = await send(connections.log, request, source=identity.source, request_id=identity.id, start=start)
     callbacks.requested(workflow)
-    held = partial(why_held, connections, request, identity)
-    waiter = RequestWaiter(workflow, "request", callbacks, why_held=held)
+    held = partial(quota_reason, connections, request, identity)
+    waiter = RequestWaiter(workflow, "request", callbacks, quota_reason=held)
     record = await waiter.until_answered(hear(connections.log, receipt, before))
     await wait_for_rows(connections, receipt.partition, record.workflow)
     return outcome(record, round((time.monotonic() - began) * 1000))

@@ -16,7 +16,7 @@ from poweron_projections.workflow_check import checked_records
 from poweron_services.client.client_errors import PendingRequest, RoundEnded, UnknownWorkflow, WorkflowPending
 from poweron_services.client.connect import Connections
 from poweron_services.client.follow import Callbacks, Outcome, outcome, send_and_wait
-from poweron_services.client.held_requests import why_held
+from poweron_services.client.quota_reason import quota_reason
 from poweron_services.client.workflow_snapshot import WorkflowSnapshot, look_up_snapshot
 
 
@@ -109,7 +109,7 @@ async def pending_request(connections: Connections, workflow_id: str, round_: in
                             ahead=record.offset - start[record.partition],
                             is_served=group.has_members,
                             key=record.key,
-                            held=await why_held(connections, *received),
+                            held=await quota_reason(connections, *received),
                         )
     except TimeoutError as error:
         waiting = sum(ends.values()) - sum(start.values())

@@ -124,7 +124,7 @@ class RequestWaiter:
         callbacks: Callbacks,
         *,
         news: int = 0,
-        why_held: Callable[[], Awaitable[str | None]] = _not_held,
+        quota_reason: Callable[[], Awaitable[str | None]] = _not_held,
     ) -> None:
         """Create a waiter.
 
@@ -133,13 +133,13 @@ class RequestWaiter:
             asked: what was sent.
             callbacks: called with what happens meanwhile.
             news: the offset of the first event to report; earlier ones only rebuild the workflow's state.
-            why_held: returns which quota lets the request wait, if one does.
+            quota_reason: returns which quota lets the request wait, if one does.
         """
         self._id = workflow_id
         self._asked: AskedFor = asked
         self._callbacks = callbacks
         self._news = news
-        self._why_held = why_held
+        self._quota_reason = quota_reason
         self._last: Heard | None = None
         self._taken = False
 
@@ -177,7 +177,7 @@ class RequestWaiter:
 
     async def _hint(self) -> None:
         await asyncio.sleep(HINT_AFTER[self._asked])
-        held = None if self._taken else await self._why_held()
+        held = None if self._taken else await self._quota_reason()
         if self._taken:
             return
         if held is not None:
@@ -188,7 +188,7 @@ class RequestWaiter:
     async def _overdue_error(self) -> NotServed | RoundOverdue | WorkflowPending:
         if self._taken and self._last is not None:
             return RoundOverdue(self._id, self._last.workflow.current.number)
-        if (held := await self._why_held()) is not None:
+        if (held := await self._quota_reason()) is not None:
             pending = PendingRequest(TAKEN_WITHIN, 0, is_served=True, key=None, held=held)
             return WorkflowPending(self._id, pending)
         return NotServed(self._id, self._asked, TAKEN_WITHIN)

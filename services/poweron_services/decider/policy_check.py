@@ -176,7 +176,7 @@ def _of_source_quota(policy: Policy, number: int, quota: SourceQuota) -> Iterato
         if "*" in source[:-1]:
             yield f"`perSource` {number}: {source!r} has a `*` that is not at the end; name the source up to it."
     for before, other in enumerate(policy.per_source[: number - 1], start=1):
-        if not other.sources or (quota.sources and all(map(other.covers, quota.sources))):
+        if not other.sources or "*" in other.sources or (quota.sources and all(map(other.covers, quota.sources))):
             yield _covered("perSource", number, before, "its sources")
             return
 

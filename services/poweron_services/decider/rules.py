@@ -14,7 +14,7 @@ from poweron_events.event import AnyCall, CriterionProgress
 from poweron_events.fold.costs import NOTHING, added_by, most_of, settled_by
 from poweron_events.fold.evolve import TIME_IS_OVER
 from poweron_events.fold.stage_specs import TIMED_PHASES
-from poweron_events.fold.state import Grant, Used, Workflow, step_place
+from poweron_events.fold.state import Grant, Phase, Used, Workflow, step_place
 from poweron_events.request import RoundRequested, Spent
 from poweron_events.round_events import BudgetDenied, BudgetGranted, BudgetRequested, Stage
 from poweron_events.step_events import Observation
@@ -23,6 +23,7 @@ Whose = Literal["task", "round", "workflow", "day"]
 
 QUESTION_EXPIRES_MS: Final = 7 * 86_400_000  # how long a round waits for a larger budget
 CANCELLED: Final = "The round was cancelled."
+AFTER_ACTION: Final[frozenset[Phase]] = frozenset({"refine", "review"})
 ALL_MET: Final = "All success criteria are met."
 USEFUL_ANSWER: Final = 200  # tokens; a call that leaves less for its answer is not made
 STOPS_EVERY_ATTEMPT: Final[frozenset[str]] = frozenset({"cancelled", "deadline", *get_args(BudgetCode)})
@@ -164,7 +165,7 @@ class Budget(NamedTuple):
         if minimum > self.left:
             left = f"{self._named} leaves {self.said(max(0, self.left))}"
             sentence = f"{left}, and the next call may take {self.said(minimum)}."
-            raise BudgetUsedUp(Stop(self.code, sentence + self._remarks))
+            raise BudgetUsedUp(Stop(self._code(minimum), sentence + self._remarks))
         return bisect_right(range(most), self.left, key=takes) - 1
 
     @property
@@ -173,6 +174,12 @@ class Budget(NamedTuple):
         if self.limit == 0:
             return Stop(self.code, f"Nothing may be used: the {self.whose}'s budget is {self.said(0)}.")
         return Stop(self.code, f"{self._named} is used up: {self.said(self.used)}." + self._remarks)
+
+    def _code(self, minimum: int) -> BudgetCode:
+        """Return the code; no next day helps if a daily limit is too small for a single call."""
+        if self.code != "daily_limit" or minimum <= (self.limit or 0):
+            return self.code
+        return "token_budget" if self.counts == "tokens" else "cost_budget"
 
     @property
     def _named(self) -> str:
@@ -227,7 +234,7 @@ def check_last_call(workflow: Workflow) -> bool:
     completed = workflow.step.completed
     if completed is None or completed.code not in get_args(BudgetCode):
         return False
-    if any(grant.place == workflow.place for grant in workflow.current.grants):
+    if any(grant.place == workflow.place and grant.phase in AFTER_ACTION for grant in workflow.current.grants):
         return True
     raise needed(workflow, BudgetUsedUp(Stop(cast("BudgetCode", completed.code), completed.error or "")))
 
@@ -355,16 +362,21 @@ def _money(workflow: Workflow, calls: Sequence[AnyCall]) -> Iterator[Budget]:
         yield Budget("cost_budget", cast("Whose", whose), spent, limit, dollars, reserved, "nano_usd")
 
 
-def granted_so_far(workflow: Workflow) -> tuple[Grant, Grant]:
+class _Granted(NamedTuple):
+    """What was granted, in tokens and nano-USD."""
+
+    tokens: int
+    cost_nano_usd: int
+
+    @classmethod
+    def by(cls, grants: Sequence[Grant]) -> "_Granted":
+        return cls(sum(grant.tokens for grant in grants), sum(grant.cost_nano_usd for grant in grants))
+
+
+def granted_so_far(workflow: Workflow) -> tuple[_Granted, _Granted]:
     """Return what was granted in this round, and of that in the current task."""
     grants, task = workflow.current.grants, workflow.place[1]
-    of_task = [grant for grant in grants if grant.place[1] == task]
-    return _sum(workflow, grants), _sum(workflow, of_task)
-
-
-def _sum(workflow: Workflow, grants: Sequence[Grant]) -> Grant:
-    tokens, cost = sum(grant.tokens for grant in grants), sum(grant.cost_nano_usd for grant in grants)
-    return Grant(workflow.place, tokens, cost)
+    return _Granted.by(grants), _Granted.by([grant for grant in grants if grant.place[1] == task])
 
 
 def _raised(limit: int | None, granted: int) -> int | None:

@@ -94,13 +94,18 @@ class ConsistentReads:
             self._policy = newer
         return self._policy
 
-    def check(self, positions: Mapping[int, int]) -> None:
+    @property
+    def floors(self) -> Mapping[int, int]:
+        """By partition, the position of the rows that were relied on so far."""
+        return dict(self._floors)
+
+    def check(self, positions: Mapping[int, int], floors: Mapping[int, int]) -> None:
         """Check that rows which hold the log up to these positions are not older than those relied on before.
 
         Raises:
             Unavailable: they are.
         """
-        for partition, floor in self._floors.items():
+        for partition, floor in floors.items():
             if positions.get(partition, 0) < floor:
                 raise _rebuilt(positions.get(partition, 0))
 

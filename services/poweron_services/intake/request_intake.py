@@ -17,7 +17,7 @@ from poweron_events.catalog import CATALOG, ActionSpec
 from poweron_events.codec import InvalidRequest, ReceivedRequest, Undecodable, decode_request, is_uuid
 from poweron_events.content import ContentStore
 from poweron_events.dead_letter import DeadLetter
-from poweron_events.errors import Refused
+from poweron_events.errors import Conflict, Refused, Unavailable
 from poweron_events.log import EventLog, Record
 from poweron_events.request import (
     RequestApproval,
@@ -114,11 +114,17 @@ class Intake:
             telemetry.bind_request(record.time_ms, received)
             is_new = is_new and _needs_no_rows(received.request)
             next_cancellation = partial(self._next_cancellation, target(received), held)
-            waiting = Waiting(next_cancellation, held.step_aside, record.size)
+            waiting = Waiting(next_cancellation, held.step_aside, held.step_back, record.size)
             judge = partial(self._judge.judge, target(received), received, waiting)
-            await self._settlement.settle(
-                target(received), received.identity, judge, is_new=is_new, next_cancellation=next_cancellation
-            )
+            try:
+                await self._settlement.settle(
+                    target(received), received.identity, judge, is_new=is_new, next_cancellation=next_cancellation
+                )
+            except (Unavailable, Conflict):
+                raise  # it is tried again: what was appended may still arrive
+            except BaseException:
+                self._judge.settle(received.identity)
+                raise
             self._judge.settle(received.identity)
 
     async def _next_cancellation(self, workflow: str, held: HeldRequest) -> ReceivedRequest | None:

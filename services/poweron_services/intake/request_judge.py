@@ -168,14 +168,18 @@ class RequestJudge:
     ) -> AppliedPolicy | None:
         """Wait until the round may be opened, and return the policy that applies then."""
         actor, weight = claimed_actor(request, identity.source), self.reads.weight(identity.source)
-        while True:
-            await self.open_limit.admit(identity, weight, waiting.next_cancellation)
-            policy = await self.reads.policy()
-            if await self.quota_limit.admits(identity, actor, policy):
-                return policy
-            self.open_limit.settle(identity)  # others may take its place while it waits
-            if not await self.quota_limit.wait(identity, actor, waiting):
-                return policy
+        try:
+            while True:
+                await self.open_limit.admit(identity, weight, waiting.next_cancellation)
+                policy = await self.reads.policy()
+                if await self.quota_limit.admits(identity, actor, policy):
+                    return policy
+                self.open_limit.settle(identity)  # others may take its place while it waits
+                waiting.step_aside()
+                if not await self.quota_limit.wait(identity, actor, waiting):
+                    return await self.reads.policy()
+        finally:
+            waiting.step_back()
 
     def settle(self, identity: RequestIdentity) -> None:
         """Record that the rows hold the answer to a request."""

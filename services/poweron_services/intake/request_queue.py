@@ -66,20 +66,25 @@ class HeldRequest:
     behind: "deque[HeldRequest]" = field(default_factory=deque)
     """While the request is in hand: the later requests about its workflow, in order of arrival."""
     aside: "set[HeldRequest]" = field(default_factory=set)
-    """The requests in hand that wait for something that others need not wait for, so that these are handled meanwhile.
-    """
+    """The requests in hand that wait for what others need not wait for; the queue handles these meanwhile."""
+    task: asyncio.Task[None] | None = None
 
-    def step_aside(self, aside: bool) -> None:
-        """Let the requests behind this one pass, or not any longer."""
-        if aside:
-            self.aside.add(self)
-        else:
-            self.aside.discard(self)
+    def step_aside(self) -> None:
+        """Let the requests behind this one pass."""
+        self.aside.add(self)
+
+    def step_back(self) -> None:
+        """Take a place among the requests that are handled again."""
+        self.aside.discard(self)
 
     @property
     def wanted(self) -> bool:
         """Whether a partition that it came from is still ours."""
         return any(not partition.lost for partition, _ in self.places)
+
+    def is_in(self, partition: PendingOffsets) -> bool:
+        """Return whether it has a place in this partition."""
+        return any(partition is other for other, _ in self.places)
 
     @property
     def is_new(self) -> bool:
@@ -108,10 +113,13 @@ class HeldRequests:
 
     def add(self, record: Record, partition: PendingOffsets) -> None:
         """Hold a request; one that is already held gets one more place, but no turn of its own."""
-        partition.take(record.offset)
-        self._places += 1
         address = request_address(record.value, record.headers) or _of_unreadable(record)
         known = self._held.get(address)
+        if known is not None and known.is_in(partition):
+            partition.pass_by(record.offset)  # its earlier place keeps the commit back
+            return
+        partition.take(record.offset)
+        self._places += 1
         if known is not None:
             known.places.append((partition, record.offset))
             return
@@ -208,6 +216,9 @@ class RequestQueue:
     def _take_in(self, follower: Follower, polled: Polled) -> None:
         for number in polled.revoked & self._partitions.keys():
             self._partitions.pop(number).lost = True
+        for held in self._aside:
+            if not held.wanted and held.task is not None:
+                held.task.cancel()  # it may wait for hours, and another process answers it
         self._unbegun = (self._unbegun - polled.revoked) | polled.assigned
         for record in polled.records:
             self._take(record)
@@ -236,13 +247,15 @@ class RequestQueue:
         while self._in_hand - len(self._aside) < MAX_PENDING and (held := self._held.next()) is not None:
             self._in_hand += 1
             held.aside = self._aside
-            self._tasks.spawn(self._settle(held))
+            held.task = self._tasks.spawn(self._settle(held))
 
     async def _settle(self, held: HeldRequest) -> None:
-        await self._until_done(held)
-        self._in_hand -= 1
-        held.step_aside(False)  # noqa: FBT003 - a callback
-        self._held.done(held)
+        try:
+            await self._until_done(held)
+        finally:
+            self._in_hand -= 1
+            held.step_back()
+            self._held.done(held)
         self._hand_out()
 
     async def _until_done(self, held: HeldRequest) -> None:

@@ -1,14 +1,17 @@
 """Limits that let openings wait: how many workflows are open at all, and the quotas of their actors and sources."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, Generic, NamedTuple, TypeVar
 
+import structlog
+
 from poweron_events.actor import Actor
 from poweron_events.codec import ReceivedRequest
-from poweron_events.fold.day_use import DayUse, RequestKey, Use, day_ms, shares
-from poweron_events.policy import AppliedPolicy
+from poweron_events.errors import Unavailable
+from poweron_events.fold.day_use import ActorUse, DayUse, QuotaKey, Use, begun_day_ms, shares
+from poweron_events.policy import AppliedPolicy, PolicyTerms, plain_id
 from poweron_events.request import RequestIdentity
 from poweron_services.decider.quotas import Hold, hold
 from poweron_services.fair_slots import SenderTurns
@@ -17,14 +20,16 @@ from poweron_services.intake.intake_ports import IntakeQueries
 from poweron_services.intake.judgement import Refusal
 from poweron_services.row_query import SharedQuery
 
-Value = TypeVar("Value")
+log = structlog.get_logger()
 
 NextCancellation = Callable[[], Awaitable[ReceivedRequest | None]]
 """Finds the first unanswered cancellation that arrived while an opening waits; None if there is none."""
 
-QUOTA_PERIOD: Final = 0.5  # seconds between two looks of openings that wait for a quota
+QUOTA_PERIOD: Final = 0.5  # seconds for which the rows of a day are used again, and between looks of what waits
 MAX_WAITING: Final = 1_000  # openings that wait for a quota; more are refused
 MAX_WAITING_BYTES: Final = 8_388_608
+
+Value = TypeVar("Value")
 
 
 async def no_cancellation() -> ReceivedRequest | None:
@@ -32,12 +37,19 @@ async def no_cancellation() -> ReceivedRequest | None:
     return None
 
 
-class Waiting(NamedTuple):
-    """A request that may have to wait before it opens a round."""
+def _nothing() -> None:
+    """Do nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A request that may have to wait before it opens a round, and what to do meanwhile."""
 
     next_cancellation: NextCancellation = no_cancellation
-    step_aside: Callable[[bool], None] = lambda _: None
-    """Called with whether it lets the requests behind it pass."""
+    step_aside: Callable[[], None] = _nothing
+    """Lets the requests behind it pass."""
+    step_back: Callable[[], None] = _nothing
+    """Takes its place in the queue again."""
     size: int = 0
     """Its bytes."""
 
@@ -46,15 +58,29 @@ AT_ONCE: Final = Waiting()
 """For a request that opens nothing, and so need not wait."""
 
 
-class _LetIn(Generic[Value]):
-    """The openings that a limit let in and that rows read before may not show yet."""
+class _Admitted(Generic[Value]):
+    """The openings that a limit admitted and that rows read before may not show yet."""
 
     def __init__(self) -> None:
         self._values: dict[RequestIdentity, Value] = {}
         self._settled: dict[RequestIdentity, float] = {}  # when the rows held them, by the clock of the event loop
 
+    def __contains__(self, identity: RequestIdentity) -> bool:
+        return identity in self._values
+
+    @property
+    def identities(self) -> list[RequestIdentity]:
+        return list(self._values)
+
+    @property
+    def values(self) -> list[Value]:
+        return list(self._values.values())
+
     def add(self, identity: RequestIdentity, value: Value) -> None:
         self._values[identity] = value
+
+    def forget(self, identity: RequestIdentity) -> None:
+        self._values.pop(identity, None)
         self._settled.pop(identity, None)
 
     def settle(self, identity: RequestIdentity) -> None:
@@ -62,24 +88,10 @@ class _LetIn(Generic[Value]):
         if identity in self._values:
             self._settled[identity] = asyncio.get_running_loop().time()
 
-    def forget(self, identity: RequestIdentity) -> None:
-        self._values.pop(identity, None)
-        self._settled.pop(identity, None)
-
-    def keys(self) -> list[RequestKey]:
-        return [(identity.source, identity.id) for identity in self._values]
-
     def forget_before(self, began: float) -> None:
         """Forget those that were settled before a query of the rows began."""
         for identity in [identity for identity, settled in self._settled.items() if settled < began]:
             self.forget(identity)
-
-    def others(self, identity: RequestIdentity) -> list[Value]:
-        """Return the values of all but this one."""
-        return [value for other, value in self._values.items() if other != identity]
-
-    def __len__(self) -> int:
-        return len(self._values)
 
 
 @dataclass(slots=True)
@@ -102,11 +114,11 @@ class OpenLimit:
         self._max_open = max_open
         self._capacity = SharedQuery(self._read_capacity)
         self._waiting = SenderTurns[_Waiter]()
-        self._let_in = _LetIn[None]()
+        self._admitted = _Admitted[None]()
 
     async def admit(self, identity: RequestIdentity, weight: int, next_cancellation: NextCancellation) -> None:
         """Wait while the limit is reached, unless the opening is cancelled; senders take turns."""
-        self._let_in.forget(identity)  # it does not take two places if it is judged again
+        self._admitted.forget(identity)  # it does not take two places if it is judged again
         waiter = _Waiter(identity, asyncio.Event())
         self._waiting.add(identity.source, waiter, weight)
         try:
@@ -117,19 +129,37 @@ class OpenLimit:
 
     def settle(self, identity: RequestIdentity) -> None:
         """Record that the rows hold the opening by now, or that it was not opened."""
-        self._let_in.settle(identity)
+        self._admitted.settle(identity)
 
     def _admit_next(self, capacity: _Capacity) -> None:
         while capacity.free > 0 and (waiter := self._waiting.next()) is not None:
             capacity.free -= 1
-            self._let_in.add(waiter.identity, None)
+            self._admitted.add(waiter.identity, None)
             waiter.admitted.set()
 
     async def _read_capacity(self) -> _Capacity:
         began = asyncio.get_running_loop().time()
         count = await self._queries.count_open(self._max_open)
-        self._let_in.forget_before(began)
-        return _Capacity(self._max_open - count - len(self._let_in))
+        self._admitted.forget_before(began)
+        return _Capacity(self._max_open - count - len(self._admitted.values))
+
+
+class _Day(NamedTuple):
+    """The policy and what was used, read at one moment."""
+
+    policy: AppliedPolicy | None
+    terms: PolicyTerms | None
+    use: DayUse
+    read_at: float
+
+
+@dataclass(slots=True, eq=False)
+class _QuotaWaiter:
+    """An opening that waits for a quota."""
+
+    identity: RequestIdentity
+    actor: Actor
+    has_room: asyncio.Event
 
 
 class QuotaLimit:
@@ -139,70 +169,110 @@ class QuotaLimit:
         self._reads = reads
         self._queries = queries
         self._now_ms = now_ms
-        self._current = SharedQuery(self._read)
-        self._let_in = _LetIn[tuple[Actor, str, Use]]()
-        self._reached = False
-        self._waiting = self._waiting_bytes = 0
+        self._read_again = SharedQuery(self._read)
+        self._day: _Day | None = None
+        self._admitted = _Admitted[ActorUse]()
+        self._waiters: dict[RequestIdentity, _QuotaWaiter] = {}  # the one that has waited longest comes first
+        self._waiting_bytes = 0
+        self._used_up: dict[QuotaKey, Hold] = {}  # what openings wait for
 
     async def admits(self, identity: RequestIdentity, actor: Actor, policy: AppliedPolicy | None) -> bool:
         """Return whether the opening finds room in the quotas of its actor and its source; it then takes it."""
-        if policy is None or not policy.has_quotas:
+        if policy is None or not policy.has_quotas or identity in self._admitted:
             return True
-        return self._take_room(identity, actor, *await self._current()) is None
+        return self._take_room(identity, actor, await self._recent(policy), self._used_up) is None
 
     async def wait(self, identity: RequestIdentity, actor: Actor, waiting: Waiting) -> bool:
-        """Wait until the opening finds room, and take it; return False if it is cancelled before.
+        """Wait until the opening finds room; return False if it is cancelled before.
 
         Raises:
             Refusal: too many wait already.
         """
-        held = self._take_room(identity, actor, *await self._current())
-        if held is not None and (
-            self._waiting >= MAX_WAITING or self._waiting_bytes + waiting.size > MAX_WAITING_BYTES
-        ):
-            raise Refusal("too_many_waiting", f"{held.sentence} {self._waiting:,} requests wait already.")
-        self._waiting += 1
+        held = self._take_room(identity, actor, await self._read_again(), self._used_up)
+        if held is None:
+            return True
+        if len(self._waiters) >= MAX_WAITING or self._waiting_bytes + waiting.size > MAX_WAITING_BYTES:
+            raise Refusal("too_many_waiting", f"{held.sentence} {len(self._waiters):,} requests wait already.")
+        self._used_up[held.key] = held
+        self._waiters[identity] = waiter = _QuotaWaiter(identity, actor, asyncio.Event())
         self._waiting_bytes += waiting.size
-        waiting.step_aside(True)  # noqa: FBT003 - what a callback is called with
         try:
-            while held is not None:
+            while not waiter.has_room.is_set():
                 if await waiting.next_cancellation() is not None:
                     return False
-                now = asyncio.get_running_loop().time()
-                await asyncio.sleep(QUOTA_PERIOD - now % QUOTA_PERIOD)  # all look together, with one query
-                held = self._take_room(identity, actor, *await self._current())
+                await self._look_again()
         finally:
-            waiting.step_aside(False)  # noqa: FBT003
-            self._waiting -= 1
+            del self._waiters[identity]
             self._waiting_bytes -= waiting.size
         return True
 
     def settle(self, identity: RequestIdentity) -> None:
         """Record that the rows hold the opening by now, or that it was not opened."""
-        self._let_in.settle(identity)
+        self._admitted.settle(identity)
+
+    async def _look_again(self) -> None:
+        """Give room to those that wait, in their order; all look together, with one query."""
+        now = asyncio.get_running_loop().time()
+        await asyncio.sleep(QUOTA_PERIOD - now % QUOTA_PERIOD)
+        before = self._day
+        try:
+            day = await self._read_again()
+        except Unavailable as error:
+            log.warning("request_waits", error=str(error))
+            return
+        if day is not before and day is self._day:
+            self._give_room(day)
+
+    def _give_room(self, day: _Day) -> None:
+        self._used_up = {}
+        for waiter in self._waiters.values():
+            if waiter.has_room.is_set():
+                continue
+            held = self._take_room(waiter.identity, waiter.actor, day, self._used_up)
+            if held is None:
+                waiter.has_room.set()
+            else:
+                self._used_up[held.key] = held
 
     def _take_room(
-        self, identity: RequestIdentity, actor: Actor, policy: AppliedPolicy | None, day: DayUse
+        self, identity: RequestIdentity, actor: Actor, day: _Day, used_up: Mapping[QuotaKey, Hold]
     ) -> Hold | None:
-        """Let the opening in, or return why not; those let in before count even if the rows do not show them yet."""
-        if policy is not None:
-            now = day.plus(self._let_in.others(identity))
-            both = shares(policy.terms, actor, identity.source, now)
-            if (held := hold(both, policy.number, day.day_ms)) is not None:
+        """Admit the opening, or return why not: no one overtakes those that wait for the same quota.
+
+        Those admitted before count even if the rows do not show them yet.
+        """
+        self._admitted.forget(identity)
+        if day.policy is not None and day.terms is not None:
+            both = shares(day.terms, actor, identity.source, day.use, self._admitted.values)
+            earlier = next((used_up[share.key] for share in both if share.key in used_up), None)
+            held = earlier or hold(both, day.policy.number, day.use.day_ms)
+            if held is not None:
                 return held
-        self._let_in.add(identity, (actor, identity.source, Use(starts=1, open=1)))
+        self._admitted.add(identity, ActorUse(plain_id(actor.id), identity.source, Use(starts=1, open=1)))
         return None
 
-    async def _read(self) -> tuple[AppliedPolicy | None, DayUse]:
+    async def _recent(self, policy: AppliedPolicy) -> _Day:
+        """Return what was read a moment ago, since what was admitted meanwhile counts anyway, or read it again."""
+        day, now = self._day, asyncio.get_running_loop().time()
+        if day is None or now >= day.read_at + QUOTA_PERIOD or day.policy is not policy:
+            return await self._read_again()
+        return day
+
+    async def _read(self) -> _Day:
         """Return the current policy and what the rows hold of the day."""
-        if not self._reached:
+        if self._day is None:
             await self._reads.reach_all_ends()
-            self._reached = True
-        began = asyncio.get_running_loop().time()
+        began, floors = asyncio.get_running_loop().time(), self._reads.floors
         policy = await self._reads.policy()
-        day = await self._queries.day_use(day_ms(self._now_ms()), requests=self._let_in.keys())
-        self._reads.check(day.positions)
-        for source, request_id in day.answered:
-            self._let_in.forget(RequestIdentity(source=source, id=request_id))
-        self._let_in.forget_before(began)
-        return policy, day
+        terms = policy.terms if policy is not None else None
+        use = await self._queries.day_use(
+            begun_day_ms(self._now_ms()),
+            requests=[(identity.source, identity.id) for identity in self._admitted.identities],
+            calls=terms is not None and terms.limits_calls,
+        )
+        self._reads.check(use.positions, floors)
+        for source, request_id in use.answered:
+            self._admitted.forget(RequestIdentity(source=source, id=request_id))
+        self._admitted.forget_before(began)
+        self._day = _Day(policy, terms, use, began)
+        return self._day

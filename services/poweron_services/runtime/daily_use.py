@@ -5,10 +5,11 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from poweron_events.actor import Actor
+from poweron_events.errors import Unavailable
 from poweron_events.event import AnyCall
-from poweron_events.fold.day_use import DayUse, RoundKey, Use, day_ms, shares
+from poweron_events.fold.day_use import ActorUse, DayUse, RoundKey, Use, begun_day_ms, shares
 from poweron_events.fold.state import Used, Workflow
+from poweron_events.policy import plain_id
 from poweron_services.decider.quotas import day_budgets
 from poweron_services.decider.rules import Budget, spent_in_round
 from poweron_services.models.call import DayBudgets, no_day_budgets
@@ -16,6 +17,8 @@ from poweron_services.row_query import SharedQuery
 
 MAX_AGE: Final = 1.0  # seconds for which what the rows said is used again
 IDLE: Final = 5.0  # seconds without a call after which a round is forgotten if the rows hold all that it used
+GONE: Final = 60.0  # seconds without a call after which it is forgotten anyway
+OUTAGE: Final = 30.0  # seconds of an outage of Postgres for which what the rows said before is used
 
 
 class DayQueries(Protocol):
@@ -33,7 +36,8 @@ class DayQueries(Protocol):
 class _ActiveRound:
     """A round that calls models in this process."""
 
-    actor: Actor
+    actor: str
+    """By `plain_id`."""
     source: str
     used: Used
     """What it had used before its last call."""
@@ -68,9 +72,9 @@ class DailyUse:
             return no_day_budgets
         key, used = (workflow.id, workflow.current.number), spent_in_round(workflow, ())
         is_counted = key in self._rounds or not any(used)  # or the rows have to be asked what they count of it
-        self._rounds[key] = _ActiveRound(actor, source, used, asyncio.get_running_loop().time())
+        self._rounds[key] = _ActiveRound(plain_id(actor.id), source, used, asyncio.get_running_loop().time())
         day = await self._recent() if is_counted else await self._query()
-        both = shares(policy, actor, source, day.plus(self._uncounted(day, key)))
+        both = shares(policy, actor, source, day, self._uncounted(day, key))
 
         def budgets(calls: Sequence[AnyCall]) -> Sequence[Budget]:
             return tuple(day_budgets(workflow, both, day, calls))
@@ -78,25 +82,32 @@ class DailyUse:
         return budgets
 
     async def _recent(self) -> DayUse:
-        is_old = asyncio.get_running_loop().time() >= self._read_at + MAX_AGE
-        if self._day is None or is_old or self._day.day_ms != day_ms(self.now_ms()):
+        age = asyncio.get_running_loop().time() - self._read_at
+        day = self._day if self._day is not None and self._day.day_ms == begun_day_ms(self.now_ms()) else None
+        if day is not None and age < MAX_AGE:
+            return day
+        try:
             return await self._query()
-        return self._day
+        except Unavailable:
+            if day is None or age > OUTAGE:
+                raise
+            return day
 
     async def _read(self) -> DayUse:
         began = asyncio.get_running_loop().time()
-        self._day = day = await self.queries.day_use(day_ms(self.now_ms()), rounds=list(self._rounds))
+        self._day = day = await self.queries.day_use(begun_day_ms(self.now_ms()), rounds=list(self._rounds))
         self._read_at = began
         for key, active in list(self._rounds.items()):
-            if active.called_at < began - IDLE and not any(_beyond(active.used, day, key)):
+            idle = began - active.called_at
+            if idle > GONE or (idle > IDLE and not any(_beyond(active.used, day, key))):
                 del self._rounds[key]
         return day
 
-    def _uncounted(self, day: DayUse, own: RoundKey) -> Iterator[tuple[Actor, str, Use]]:
+    def _uncounted(self, day: DayUse, own: RoundKey) -> Iterator[ActorUse]:
         """Yield what the rows do not show yet of the other rounds that this process works on."""
         for key, active in self._rounds.items():
             if key != own and any(missing := _beyond(active.used, day, key)):
-                yield active.actor, active.source, Use(used=missing)
+                yield ActorUse(active.actor, active.source, Use(used=missing))
 
 
 def _beyond(used: Used, day: DayUse, key: RoundKey) -> Used:

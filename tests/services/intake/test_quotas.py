@@ -19,6 +19,7 @@ from poweron_events.request import POLICY_ID, CancellationRequested, PolicyAppli
 from poweron_services.intake import round_limits
 
 TIME = "2026-11-22T00:00:00.000Z"
+NOON = DAY_MS // 2  # of the first day, in ms since 1970
 
 
 async def apply(log: MemoryLog, before: PolicyApplied | None = None, **quotas: Any) -> PolicyApplied:
@@ -46,13 +47,13 @@ async def test_an_actor_starts_no_more_rounds_than_a_day_allows_and_the_rest_the
     await apply(log, per_actor=(ActorQuota(starts_per_day=3),))
     for number in range(5):
         await ask(log, f"{number}")
-    now = [0]
+    now = [NOON]
     async with running(log, rows, now_ms=lambda: now[0]):
         await told(log, 3)
         await ask(log, "of bob", "bob")
         await told(log, 4)
         assert await opened(log) == ["0", "1", "2", "of bob"]
-        now[0] = DAY_MS
+        now[0] = NOON + DAY_MS
         rows.before_today = 4
         await committed(log, 6)
     assert await opened(log) == ["0", "1", "2", "3", "4", "of bob"]
@@ -63,7 +64,7 @@ async def test_case_and_spaces_of_an_id_give_no_quota_of_their_own(log: MemoryLo
     await ask(log, "first", "ada")
     await ask(log, "second", " ADA ")
     await ask(log, "third", "bob")
-    async with running(log, rows):
+    async with running(log, rows, now_ms=lambda: NOON):
         await told(log, 2)
         assert await opened(log) == ["first", "third"]
 
@@ -74,7 +75,7 @@ async def test_an_open_workflow_makes_room_once_it_ends(log: MemoryLog, rows: Ro
     for number in range(4):
         await ask(log, f"{number}", source="/batch/1")
     await ask(log, "other", source="/portal")
-    async with running(log, rows):
+    async with running(log, rows, now_ms=lambda: NOON):
         await told(log, 3)
         assert await opened(log) == ["0", "1", "other"]
         rows.over = {"1"}
@@ -98,7 +99,7 @@ async def test_no_round_is_opened_for_an_actor_who_used_up_a_day(
     rows.used = [("ada", "/elsewhere", Use(used=used)), ("bob", "/portal", Use(used=Used(10, 10, 10)))]
     await ask(log, "of ada")
     await ask(log, "of bob", "bob")
-    async with running(log, rows):
+    async with running(log, rows, now_ms=lambda: NOON):
         await told(log, 1)
         assert await opened(log) == ["of bob"]
         rows.used = []
@@ -112,7 +113,7 @@ async def test_many_that_wait_for_a_quota_let_all_others_pass(log: MemoryLog, ro
     for number in range(200):
         await ask(log, f"{number}")
     await ask(log, "of bob", "bob")
-    async with running(log, rows):
+    async with running(log, rows, now_ms=lambda: NOON):
         await told(log, 2)
         assert await opened(log) == ["0", "of bob"]
 
@@ -122,7 +123,7 @@ async def test_a_request_that_waits_for_a_quota_can_be_cancelled(log: MemoryLog,
     await apply(log, per_actor=(ActorQuota(starts_per_day=1),))
     await ask(log, "first")
     await ask(log, "waits")
-    async with running(log, rows):
+    async with running(log, rows, now_ms=lambda: NOON):
         await told(log, 1)
         await cancel(log, "stop", workflow_id("/portal", "waits"))
         await told(log, 1, CancellationRequested)
@@ -134,7 +135,7 @@ async def test_a_policy_that_allows_more_lets_in_what_waits(log: MemoryLog, rows
     before = await apply(log, per_actor=(ActorQuota(starts_per_day=1),))
     await ask(log, "first")
     await ask(log, "waits")
-    async with running(log, rows):
+    async with running(log, rows, now_ms=lambda: NOON):
         await told(log, 1)
         await apply(log, before, per_actor=(ActorQuota(starts_per_day=2),))
         await told(log, 2)
@@ -147,7 +148,7 @@ async def test_more_than_may_wait_are_refused_with_the_time_when_there_is_room(
     await apply(log, per_actor=(ActorQuota(starts_per_day=1),))
     for number in range(4):
         await ask(log, f"{number}")
-    async with running(log, rows):
+    async with running(log, rows, now_ms=lambda: NOON):
         await told(log, 1, RequestRefused)
         (refused,) = [event for event in await events(log) if isinstance(event, RequestRefused)]
     assert refused.code == "too_many_waiting"

@@ -14,6 +14,7 @@ from poweron_services.decider.rules import Budget, BudgetUsedUp, allowance
 from poweron_services.runtime.daily_use import DailyUse
 
 SOURCE = "/tests"
+NOON = DAY_MS // 2  # of the first day, in ms since 1970
 
 
 class Rows:
@@ -43,7 +44,7 @@ def left(budgets: Sequence[Budget]) -> list[tuple[str, int]]:
 
 async def test_a_round_without_quotas_asks_no_rows() -> None:
     rows = Rows()
-    budgets = await DailyUse(rows, lambda: 0)(under(per_actor=(ActorQuota(starts_per_day=1),)).workflow)
+    budgets = await DailyUse(rows, lambda: NOON)(under(per_actor=(ActorQuota(starts_per_day=1),)).workflow)
     assert (budgets(()), rows.asked) == ((), [])
 
 
@@ -52,7 +53,7 @@ async def test_the_quota_of_the_actor_and_that_of_the_source_both_count() -> Non
     told = under(per_actor=(ActorQuota(tokens_per_day=1_000),), per_source=(SourceQuota(tokens_per_day=50),))
     source = told.workflow.current.opening.request.source
     rows.uses[1] = ("bob", source, rows.uses[1][2])
-    budgets = (await DailyUse(rows, lambda: 5 * DAY_MS + 7)(told.workflow))(())
+    budgets = (await DailyUse(rows, lambda: 5 * DAY_MS + NOON)(told.workflow))(())
     assert left(budgets) == [("ada", 880), (f"the source {source}", 40)]
     assert rows.asked[0][0] == 5 * DAY_MS
 
@@ -60,7 +61,7 @@ async def test_the_quota_of_the_actor_and_that_of_the_source_both_count() -> Non
 async def test_what_the_rows_do_not_show_yet_of_the_rounds_of_this_process_counts() -> None:
     """Given two rounds of an actor whose calls the rows lack, then each counts once, and not again once they do."""
     rows, quota = Rows(), {"per_actor": (ActorQuota(tokens_per_day=1_000),)}
-    daily = DailyUse(rows, lambda: 0)
+    daily = DailyUse(rows, lambda: NOON)
     first, second = under("1", calls=1, **quota), under("2", calls=1, **quota)
     used = first.workflow.current.totals
     tokens = used.input_tokens + used.output_tokens
@@ -78,7 +79,7 @@ async def test_a_round_that_went_on_elsewhere_is_not_counted_twice() -> None:
     """Given rows that this process read before it got the round, then it reads them again."""
     quota = {"per_actor": (ActorQuota(tokens_per_day=1_000),)}
     rows = Rows()
-    daily, told = DailyUse(rows, lambda: 0), under("2", calls=1, **quota)
+    daily, told = DailyUse(rows, lambda: NOON), under("2", calls=1, **quota)
     await daily(under("1", **quota).workflow)
     used = told.workflow.current.totals
     shown = Used(used.input_tokens, used.output_tokens)
@@ -89,7 +90,7 @@ async def test_a_round_that_went_on_elsewhere_is_not_counted_twice() -> None:
 async def test_no_call_is_made_beyond_the_quota_and_the_sentence_says_until_when() -> None:
     told = under(per_actor=(ActorQuota(tokens_per_day=1_000),))
     rows = Rows(("ada", "/elsewhere", Use(used=Used(1_000, 20))))
-    budgets = (await DailyUse(rows, lambda: 0)(told.workflow))(())
+    budgets = (await DailyUse(rows, lambda: NOON)(told.workflow))(())
     with pytest.raises(BudgetUsedUp) as used_up:
         allowance(told.workflow, (), budgets)
     assert used_up.value.code == "daily_limit"
@@ -129,7 +130,7 @@ async def test_a_round_that_reaches_a_daily_limit_ends_or_goes_on_the_next_day(
 async def test_a_quota_of_money_limits_the_answer_of_a_call() -> None:
     told = under(per_actor=(ActorQuota(cost_usd_per_day="0.000001"),))
     rows = Rows(("ada", SOURCE, Use(used=Used(1, 1, 400))))
-    left_for_call = allowance(told.workflow, (), (await DailyUse(rows, lambda: 0)(told.workflow))(()))
+    left_for_call = allowance(told.workflow, (), (await DailyUse(rows, lambda: NOON)(told.workflow))(()))
     assert left_for_call is not None
     assert left_for_call.limits_money
     assert left_for_call.longest_answer(0, 1_000, lambda _, answer: answer) == 600

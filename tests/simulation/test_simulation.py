@@ -13,6 +13,8 @@ pytestmark = [pytest.mark.system, pytest.mark.timeout(1_200)]
 
 SEEDS = 120
 FOUND_WITHIN = 200  # seeds
+FOUND_FROM = {"last wins": 65, "pause unseen": 90, "time in pause": 40}
+"""The seed to begin with where few worlds show a bug, which only saves time: the search goes through all seeds."""
 REPLAYED = [*range(5), 77]
 FAULTS = {
     "append doubled",
@@ -140,7 +142,8 @@ def test_a_seed_replays_exactly() -> None:
 )
 def test_a_planted_bug_is_found(bug: str, law: set[str]) -> None:
     """By the law that it breaks, not because a planted bug raises."""
-    for found in outcomes(range(FOUND_WITHIN), bug=bug):
+    first = FOUND_FROM.get(bug, 0)
+    for found in outcomes([*range(first, FOUND_WITHIN), *range(first)], bug=bug):
         flags = {name for name, _ in found.flags}
         assert "UNEXPECTED" not in flags
         if flags & law:

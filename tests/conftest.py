@@ -20,7 +20,7 @@ import structlog
 from _pytest.faulthandler import fault_handler_stderr_fd_key
 from hypothesis import HealthCheck, settings
 from s3 import S3, s3_server
-from servers import CHOICES, FirstRun, Pair, chosen_servers, furnished, run_outside
+from servers import CHOICES, FirstRun, Pair, chosen_servers, prepared, run_outside
 
 from poweron_events.log.kafka_settings import KafkaSettings
 
@@ -104,7 +104,7 @@ def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     """A Kafka and a Postgres for all tests of this process."""
     choice, home = chosen_servers(dict(os.environ)), tmp_path_factory.mktemp("servers")
     if choice == "embedded":
-        furnished(home, request.getfixturevalue("software"))
+        prepared(home, request.getfixturevalue("software"))
     with CHOICES[choice](home) as servers:
         yield servers
 

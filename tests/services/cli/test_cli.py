@@ -417,10 +417,16 @@ def test_a_service_that_is_stopped_while_it_starts_exits_with_0(imported: str, s
 
 
 @pytest.mark.parametrize(
-    ("command", "code"),
-    [("models check", 0), ("models check --json", 0), ("watch --help", 0), ("history nope --json", 2)],
+    ("command", "code", "read"),
+    [
+        ("models check", 0, ("stdout",)),
+        ("models check --json", 0, ()),
+        ("watch --help", 0, ()),
+        ("watch --help", 0, ("stdout",)),
+        ("history nope --json", 2, ()),
+        ("history nope --json", 2, ("stdout",)),
+    ],
 )
-@pytest.mark.parametrize("read", [(), ("stdout",)])
 def test_a_reader_that_goes_away_changes_no_exit_code(command: str, code: int, read: tuple[str, ...]) -> None:
     reading, writing = os.pipe()
     os.close(reading)

@@ -7,6 +7,7 @@ Unless a door verified them, actors are what clients claim (docs/security.md).
 import unicodedata
 from collections.abc import Collection, Iterable, Mapping
 from decimal import Decimal
+from functools import lru_cache
 from typing import Annotated, Final, Literal, NamedTuple
 
 from pydantic import Field
@@ -54,6 +55,7 @@ def same_id(left: str, right: str) -> bool:
     return _plain(left) == _plain(right)
 
 
+@lru_cache(maxsize=1_000)  # a check compares every member of a group with every other
 def _plain(name: str) -> str:
     visible = "".join(character for character in name if unicodedata.category(character) != "Cf")
     return " ".join(unicodedata.normalize("NFKC", visible).casefold().split())

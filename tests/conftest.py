@@ -8,13 +8,16 @@ import gc
 import logging
 import os
 import signal
+import ssl
 import sys
 import uuid
 from collections.abc import AsyncGenerator, Generator
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import asyncpg
+import httpcore2
 import pytest
 import structlog
 from _pytest.faulthandler import fault_handler_stderr_fd_key
@@ -38,6 +41,23 @@ def pytest_configure() -> None:
     sys.dont_write_bytecode = False
     settings.register_profile("patient", deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])
     settings.load_profile("patient")  # how long an example takes says how busy the machine is, and nothing of ours
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _certificates_read_once() -> Generator[None, None, None]:
+    """Every client that is opened reads the certificates of this machine, and the tests open thousands of them."""
+    read = httpcore2.default_ssl_context
+
+    @cache
+    def context(_: tuple[str | None, ...], **options: bool) -> ssl.SSLContext:
+        return read(**options)
+
+    def kept(**options: bool) -> ssl.SSLContext:
+        return context(tuple(map(os.environ.get, ("SSL_CERT_FILE", "SSL_CERT_DIR"))), **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(httpcore2, "default_ssl_context", kept)
+        yield
 
 
 def pytest_collection_finish() -> None:

@@ -11,9 +11,9 @@ from simulation.runner import outcomes, table
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(1_200)]
 
-SEEDS = 120
+SEEDS = [*range(120), 163]  # in the last one, four eyes look at an action, which is rare
 FOUND_WITHIN = 200  # seeds
-FOUND_FROM = {"pause unseen": 90, "time in pause": 40}
+FOUND_FROM = {"pause unseen": 90}
 """The seed to begin with where few worlds show a bug, which only saves time: the search goes through all seeds."""
 REPLAYED = [*range(5), 77]
 FAULTS = {
@@ -99,11 +99,11 @@ SEEN = {
 @pytest.mark.req("E-17")
 def test_whatever_befalls_a_world_every_law_holds() -> None:
     struck, failed = Counter[str](), dict[int, object]()
-    for outcome in outcomes(range(SEEDS)):
+    for outcome in outcomes(SEEDS):
         struck += outcome.struck
         if outcome.flags:
             failed[outcome.seed] = outcome.flags[:3]
-    print(f"\n{SEEDS:,} seeds\n{table(struck)}")  # noqa: T201 - how often each fault struck
+    print(f"\n{len(SEEDS):,} seeds\n{table(struck)}")  # noqa: T201 - how often each fault struck
     assert failed == {}
     assert struck.keys() == FAULTS | SEEN
 

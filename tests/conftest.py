@@ -8,19 +8,22 @@ import gc
 import logging
 import os
 import signal
+import ssl
 import sys
 import uuid
 from collections.abc import AsyncGenerator, Generator
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import asyncpg
+import httpcore2
 import pytest
 import structlog
 from _pytest.faulthandler import fault_handler_stderr_fd_key
 from hypothesis import HealthCheck, settings
 from s3 import S3, s3_server
-from servers import CHOICES, FirstRun, Pair, chosen_servers, furnished, run_outside
+from servers import CHOICES, FirstRun, Pair, chosen_servers, prepared, run_outside
 
 from poweron_events.log.kafka_settings import KafkaSettings
 
@@ -38,6 +41,23 @@ def pytest_configure() -> None:
     sys.dont_write_bytecode = False
     settings.register_profile("patient", deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])
     settings.load_profile("patient")  # how long an example takes says how busy the machine is, and nothing of ours
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _certificates_read_once() -> Generator[None, None, None]:
+    """Every client that is opened reads the certificates of this machine, and the tests open thousands of them."""
+    read = httpcore2.default_ssl_context
+
+    @cache
+    def context(_: tuple[str | None, ...], **options: bool) -> ssl.SSLContext:
+        return read(**options)
+
+    def kept(**options: bool) -> ssl.SSLContext:
+        return context(tuple(map(os.environ.get, ("SSL_CERT_FILE", "SSL_CERT_DIR"))), **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(httpcore2, "default_ssl_context", kept)
+        yield
 
 
 def pytest_collection_finish() -> None:
@@ -104,7 +124,7 @@ def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     """A Kafka and a Postgres for all tests of this process."""
     choice, home = chosen_servers(dict(os.environ)), tmp_path_factory.mktemp("servers")
     if choice == "embedded":
-        furnished(home, request.getfixturevalue("software"))
+        prepared(home, request.getfixturevalue("software"))
     with CHOICES[choice](home) as servers:
         yield servers
 

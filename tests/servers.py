@@ -7,6 +7,7 @@ embedded ones.
 import asyncio
 import gc
 import os
+import subprocess
 import warnings
 from collections.abc import Callable, Coroutine, Generator
 from concurrent.futures import ThreadPoolExecutor
@@ -125,6 +126,20 @@ def furnished(home: Path, software: Path) -> Path:
     """A data directory with nothing but software that was fetched before."""
     (home / "servers").mkdir(mode=0o700, parents=True)
     (home / "servers" / "software").symlink_to(software)
+    return home
+
+
+def prepared(home: Path, software: Path) -> Path:
+    """The same with the empty data of servers that ran before, which takes half the time to start.
+
+    Its Postgres waits for no disk: a database for each test makes and removes thousands of files.
+    """
+    servers, before = furnished(home, software) / "servers", software.parent
+    for name in ("kafka", "postgres"):
+        (servers / name).mkdir(mode=0o700)
+        subprocess.run(["cp", "-a", before / name / "data", servers / name / "data"], check=True)  # keeps the owner
+    with (servers / "postgres" / "data" / "postgresql.auto.conf").open("a") as settings:
+        settings.write("fsync = off\n")
     return home
 
 

@@ -7,6 +7,7 @@ Unless a door verified them, actors are what clients claim (docs/security.md).
 import unicodedata
 from collections.abc import Collection, Iterable, Mapping
 from decimal import Decimal
+from functools import lru_cache
 from typing import Annotated, Final, Literal, NamedTuple
 
 from pydantic import Field
@@ -55,6 +56,7 @@ def same_id(left: str, right: str) -> bool:
     return plain_id(left) == plain_id(right)
 
 
+@lru_cache(maxsize=1_000)  # a check compares every member of a group with every other
 def plain_id(name: str) -> str:
     """Return what all ids of an actor have in common: case, spaces, widths and invisible characters do not count."""
     visible = "".join(character for character in name if unicodedata.category(character) != "Cf")

@@ -13,8 +13,8 @@ from simulation.ledger import key_of
 from poweron_events.actor import Actor
 from poweron_events.envelope import Recorded
 from poweron_events.policy import ActorQuota, Escalation, Grants, Group, Policy, Rule, SourceQuota
-from poweron_events.request import CancellationRequested, PolicyApplied, RoundRequested, RulesChanged, WorkflowRequested
-from poweron_events.round_events import BudgetGranted
+from poweron_events.request import PolicyApplied, RoundRequested, RulesChanged, WorkflowRequested
+from poweron_events.round_events import BudgetGranted, RoundCancelled
 from poweron_events.step_events import (
     ApprovalDenied,
     ApprovalEscalated,
@@ -113,7 +113,7 @@ class Authority:
         self._action: dict[str, str] = {}
         self._answers: dict[str, _Answers] = defaultdict(_Answers)
         self._started: dict[tuple[str, int, str], set[str]] = defaultdict(set)  # by process, day and actor
-        self._opening: dict[str, tuple[int, tuple[str, int, str]]] = {}  # by workflow
+        self._opener: dict[str, tuple[str, int, str]] = {}  # by workflow
 
     def over_quota(self) -> Iterator[tuple[tuple[str, int, str], int]]:
         """Yield the processes that opened more rounds for an actor in a day than the policy allows."""
@@ -127,10 +127,8 @@ class Authority:
                 self._applied(event)
             case WorkflowRequested() | RoundRequested():
                 self._opened(recorded, id_, event)
-            case CancellationRequested() if id_ in self._opening:
-                offset, opener = self._opening[id_]
-                if recorded.offset == offset + 1:  # it was opened only to be cancelled, which needs no room
-                    self._started[opener].discard(f"{id_} {event.round}")
+            case RoundCancelled() if id_ in self._opener and not event.totals.steps:  # it does not count
+                self._started[self._opener[id_]].discard(f"{id_} {event.round}")
             case RulesChanged():
                 self._under[id_].append((recorded.offset, self._name_of[event.policy.sha256]))
                 self._seen("rules changed")
@@ -160,8 +158,8 @@ class Authority:
         self._requester[id_] = event.actor.id if event.actor else ""
         if _newest(self._under[id_]) == "few":
             self._seen("opened under a quota")
-            self._opening[id_] = recorded.offset, _opener(recorded, event)
-            self._started[_opener(recorded, event)].add(f"{id_} {event.round}")
+            self._opener[id_] = _opener(recorded, event)
+            self._started[self._opener[id_]].add(f"{id_} {event.round}")
 
     def _applied(self, event: PolicyApplied) -> None:
         self._seen("policy applied")

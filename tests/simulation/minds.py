@@ -125,7 +125,7 @@ class Effect:
 
     @property
     def spec(self) -> ActionSpec:
-        return ActionSpec.of(self.name, Parameters, CLASSES[self.name], LIMIT_MS)
+        return SPECS[self.name]
 
     async def __call__(self, order: Order) -> Done:
         chance = self.chance
@@ -144,6 +144,9 @@ class Parameters(Model):
     """The parameters of an action that needs none; people who approve it may add one."""
 
     changed: int | None = None
+
+
+SPECS = {name: ActionSpec.of(name, Parameters, effect, LIMIT_MS) for name, effect in CLASSES.items()}
 
 
 class Shelf:

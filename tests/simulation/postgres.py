@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, get_args, get_type_hints
 
 import orjson
@@ -242,12 +243,17 @@ def _at_once(work: Coroutine[Any, Any, object]) -> None:
 
 def _told(table: Table, given: str) -> list[Row]:
     """The rows that `table.given` has written."""
-    raw = [name for name, hint in get_type_hints(table.row).items() if bytes in (hint, *get_args(hint))]
     told = [
-        one | {name: bytes.fromhex(one[name].removeprefix("\\x")) for name in raw if one[name] is not None}
+        one | {name: bytes.fromhex(one[name].removeprefix("\\x")) for name in _raw(table.row) if one[name] is not None}
         for one in orjson.loads(given)
     ]
     return [table.row(**one) for one in told]
+
+
+@cache
+def _raw(row: type[Row]) -> list[str]:
+    """The columns of bytes."""
+    return [name for name, hint in get_type_hints(row).items() if bytes in (hint, *get_args(hint))]
 
 
 def _found(table: Table, row: Row) -> Found:

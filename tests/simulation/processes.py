@@ -8,7 +8,7 @@ from typing import Any
 
 from simulation.clock import Owner, VirtualLoop
 from simulation.faults import Chance
-from simulation.minds import CLASSES, Effect, Mind, Shelf
+from simulation.minds import CLASSES, SPECS, Effect, Mind, Shelf
 from simulation.postgres import Postgres, SimulatedPool
 from simulation.wire import Cable, SimulatedLog
 
@@ -152,15 +152,14 @@ class Process:
             default_language=None,
             max_open=self._chance.one_of(MOST_OPEN),
             approve=self._approval.patterns,
-            specs={name: Effect(name, self._effect, self._chance).spec for name in CLASSES},
+            specs=SPECS,
         )
 
     def _worker(self, roles: frozenset[str]) -> Worker:
         daily = DailyUse(PostgresPorts(self.pool), self.now_ms)
         caller = Caller(Mind(self._chance, self._took, self._begins, self._fails), self._content, day_budgets=daily)
         actions = {name: Effect(name, self._effect, self._chance) for name in CLASSES}
-        specs = {name: action.spec for name, action in actions.items()}
-        known = stage_functions(caller, self._content, specs)
+        known = stage_functions(caller, self._content, SPECS)
         execution = WatchedExecution(
             began=self._acts,
             actions=actions,

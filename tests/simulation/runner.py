@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
+from unittest.mock import patch
 
 import structlog
 from simulation.authority import DAY_MS
@@ -43,17 +44,13 @@ COLLECTED = 8  # worlds
 
 def outcomes(seeds: Iterable[int], *, bug: str | None = None, traced: bool = False) -> Iterator[Outcome]:
     """The outcome of each seed, in order; `bug` is planted first."""
-    before = os.environ.get("PYTHONHASHSEED")
-    os.environ["PYTHONHASHSEED"] = "0"
-    try:
-        context = multiprocessing.get_context("spawn")
-        with context.Pool(_processes(), initializer=_prepare, initargs=(bug, traced)) as pool:
-            yield from pool.imap(_outcome, seeds, chunksize=CHUNK)
-    finally:
-        if before is None:
-            del os.environ["PYTHONHASHSEED"]
-        else:
-            os.environ["PYTHONHASHSEED"] = before
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__])  # what all worlds are made of is read once for all calls
+    with (
+        patch.dict(os.environ, PYTHONHASHSEED="0", PYTHONPATH=os.pathsep.join(sys.path)),
+        context.Pool(_processes(), initializer=_prepare, initargs=(bug, traced)) as pool,
+    ):
+        yield from pool.imap(_outcome, seeds, chunksize=CHUNK)
 
 
 def _processes() -> int:

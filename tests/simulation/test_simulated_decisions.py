@@ -7,12 +7,11 @@ from typing import Any, NamedTuple
 
 import pytest
 import replays
-from simulation.minds import CLASSES, LIMIT_MS, Mind, Parameters, Shelf
+from simulation.minds import SPECS, Mind, Shelf
 from simulation.world import World
 from structlog.testing import capture_logs
 
 from poweron_events import topics
-from poweron_events.catalog import ActionSpec
 from poweron_events.content import ContentStore
 from poweron_events.errors import MissingContent
 from poweron_events.log import Record
@@ -26,7 +25,6 @@ from poweron_services.replay.replay_processes import replay
 pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
 
 WORLDS = 70
-SPECS = {name: ActionSpec.of(name, Parameters, effect, LIMIT_MS) for name, effect in CLASSES.items()}
 
 
 class ShelfContent(ContentStore):

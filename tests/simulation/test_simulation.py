@@ -11,8 +11,10 @@ from simulation.runner import outcomes, table
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(1_200)]
 
-SEEDS = 120
+SEEDS = [*range(120), 163]  # in the last one, four eyes look at an action, which is rare
 FOUND_WITHIN = 200  # seeds
+FOUND_FROM = {"pause unseen": 90}
+"""The seed to begin with where few worlds show a bug, which only saves time: the search goes through all seeds."""
 REPLAYED = [*range(5), 77]
 FAULTS = {
     "append doubled",
@@ -99,11 +101,11 @@ SEEN = {
 @pytest.mark.req("E-17")
 def test_whatever_befalls_a_world_every_law_holds() -> None:
     struck, failed = Counter[str](), dict[int, object]()
-    for outcome in outcomes(range(SEEDS)):
+    for outcome in outcomes(SEEDS):
         struck += outcome.struck
         if outcome.flags:
             failed[outcome.seed] = outcome.flags[:3]
-    print(f"\n{SEEDS:,} seeds\n{table(struck)}")  # noqa: T201 - how often each fault struck
+    print(f"\n{len(SEEDS):,} seeds\n{table(struck)}")  # noqa: T201 - how often each fault struck
     assert failed == {}
     assert struck.keys() == FAULTS | SEEN
 
@@ -143,7 +145,8 @@ def test_a_seed_replays_exactly() -> None:
 )
 def test_a_planted_bug_is_found(bug: str, law: set[str]) -> None:
     """By the law that it breaks, not because a planted bug raises."""
-    for found in outcomes(range(FOUND_WITHIN), bug=bug):
+    first = FOUND_FROM.get(bug, 0)
+    for found in outcomes([*range(first, FOUND_WITHIN), *range(first)], bug=bug):
         flags = {name for name, _ in found.flags}
         assert "UNEXPECTED" not in flags
         if flags & law:

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import chdir
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,9 +40,11 @@ class Shell:
         self.environment = {**os.environ, **environment}
         self.folder = folder
 
-    async def start(self, *arguments: str | Path) -> asyncio.subprocess.Process:
+    async def start(
+        self, *arguments: str | Path, program: Sequence[str | Path] = (POWERON,)
+    ) -> asyncio.subprocess.Process:
         return await asyncio.create_subprocess_exec(
-            POWERON,
+            *program,
             *arguments,
             env=self.environment,
             cwd=self.folder,

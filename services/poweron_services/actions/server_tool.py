@@ -5,43 +5,32 @@ All of its output is third-party text.
 
 import asyncio
 import math
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import TYPE_CHECKING, Final
-
-from poweron_events.catalog import ActionSpec
-from poweron_events.errors import Unavailable
-from poweron_services.actions.action import Done, Failed, Order, TellProgress
-from poweron_services.connectors.mcp.tool_catalog import ApprovedTool
-from poweron_services.connectors.mcp.tool_server import NotCalled
-
-if TYPE_CHECKING:
-    from mcp_types import CallToolResult
 import re
 from base64 import b64decode
 from binascii import Error as NotBase64
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
 from mimetypes import guess_extension
 from pathlib import PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlsplit
 
 import orjson
-from mcp_types import (
-    AudioContent,
-    CallToolResult,
-    EmbeddedResource,
-    ImageContent,
-    ResourceLink,
-    TextContent,
-    TextResourceContents,
-)
 from pydantic import JsonValue
 
+from poweron_events.catalog import ActionSpec
 from poweron_events.codec import dumps, writable
+from poweron_events.errors import Unavailable
 from poweron_events.json_schema import UnusableSchema
 from poweron_events.step_events import MAX_NOTE, ActionDocument, ActionResult
+from poweron_services.actions.action import Done, Failed, Order, TellProgress
+from poweron_services.connectors.mcp.tool_catalog import ApprovedTool
+from poweron_services.connectors.mcp.tool_server import NotCalled
 from poweron_services.decider.schema_check import Unfit, check_description, check_values
+
+if TYPE_CHECKING:
+    from mcp_types import CallToolResult, EmbeddedResource
 
 MAX_UNASKED: Final = 1_000  # unsolicited messages during a call; from this many on, a note reports them
 
@@ -80,8 +69,6 @@ class ServerTool:
     async def __call__(self, order: Order) -> Done:
         from mcp import MCPError  # noqa: PLC0415 - the SDK takes a second to import
 
-        from poweron_services.actions.server_tool import said_no  # noqa: PLC0415 - as above
-
         try:
             result, unasked = await self._call(order)
         except NotCalled as error:
@@ -94,8 +81,6 @@ class ServerTool:
 
     def _finish(self, result: "CallToolResult") -> Done:
         """Return the result as documents, without secrets; this takes time for megabytes."""
-        from poweron_services.actions.server_tool import done  # noqa: PLC0415 - the SDK takes a second to import
-
         return self.tool.server.redaction.redacted_in(done(self.spec, result, self.tool.description.output_schema))
 
     async def _call(self, order: Order) -> "tuple[CallToolResult, int]":
@@ -141,7 +126,7 @@ _TYPE: Final = re.compile(r"[a-z]+/[a-z0-9.+-]{1,100}")
 _UNFIT: Final = re.compile(r"[\x00-\x1f\x7f/\\:]+")
 
 
-def done(spec: ActionSpec, result: CallToolResult, schema: Mapping[str, Any] | None) -> Done:
+def done(spec: ActionSpec, result: "CallToolResult", schema: Mapping[str, Any] | None) -> Done:
     """Return the documents of a result, or a failure if the tool reported one, with its words as a document."""
     links = tuple(_links(result))
     documents = tuple(_documents(spec, result))[:MAX_DOCUMENTS]
@@ -175,9 +160,9 @@ def _failure(action: str, documents: tuple[ActionDocument, ...]) -> Done:
     return Done(ActionResult(success=False, error=sentence, documents=documents), code="tool_failed")
 
 
-def _documents(spec: ActionSpec, result: CallToolResult) -> Iterator[ActionDocument]:
+def _documents(spec: ActionSpec, result: "CallToolResult") -> Iterator[ActionDocument]:
     name = "error" if result.is_error else spec.name.partition(".")[2]
-    texts = [block.text for block in result.content if isinstance(block, TextContent)]
+    texts = [block.text for block in result.content if block.type == "text"]
     data = result.structured_content
     if data is not None and len(texts) == 1 and _repeats(texts[0], data):
         texts = []
@@ -188,12 +173,12 @@ def _documents(spec: ActionSpec, result: CallToolResult) -> Iterator[ActionDocum
     if data is not None:
         yield ActionDocument(document_name=f"{name}.json", document_data=dumps(data), mime_type="application/json")
     for number, block in enumerate(result.content, 1):
-        match block:
-            case ImageContent() | AudioContent():
+        match block.type:
+            case "image" | "audio":
                 yield _binary(f"{block.type}-{number}", block.data, block.mime_type)
-            case EmbeddedResource():
+            case "resource":
                 yield _resource(block, number)
-    if links := [block for block in result.content if isinstance(block, ResourceLink)]:
+    if links := [block for block in result.content if block.type == "resource_link"]:
         lines = [f"{' '.join(block.name.split())}: {' '.join(block.uri.split())}" for block in links]
         yield _text("resources.txt", "\n".join(lines))
 
@@ -204,7 +189,9 @@ def _repeats(text: str, data: JsonValue) -> bool:
     return data in (content, {"result": content}, {"result": text})
 
 
-def _resource(block: EmbeddedResource, number: int) -> ActionDocument:
+def _resource(block: "EmbeddedResource", number: int) -> ActionDocument:
+    from mcp_types import TextResourceContents  # noqa: PLC0415 - takes half a second to import
+
     resource = block.resource
     name = _name(resource.uri) or f"resource-{number}"
     if isinstance(resource, TextResourceContents):
@@ -240,10 +227,10 @@ def _name(uri: str) -> str:
     return writable(_UNFIT.sub("_", PurePosixPath(path).name)).strip(" .")[:200]
 
 
-def _links(result: CallToolResult) -> Iterator[str]:
+def _links(result: "CallToolResult") -> Iterator[str]:
     """Yield the web addresses that the result names as resources."""
     for block in result.content:
-        if isinstance(block, ResourceLink) and block.uri.startswith(("http://", "https://")):
+        if block.type == "resource_link" and block.uri.startswith(("http://", "https://")):
             yield block.uri
 
 
@@ -255,7 +242,7 @@ def _json(text: str) -> JsonValue:
     return value
 
 
-def _fits(spec: ActionSpec, result: CallToolResult, schema: Mapping[str, Any] | None) -> bool:
+def _fits(spec: ActionSpec, result: "CallToolResult", schema: Mapping[str, Any] | None) -> bool:
     """Return whether the result matches the schema of its server; an unusable schema is ignored."""
     if schema is None:
         return True

@@ -228,8 +228,9 @@ class RequestQueue:
     async def _begin(self, follower: Follower) -> None:
         """Continue from the group's committed offset; keep partitions that fail, since each is assigned only once."""
         ends = await self._log.ends(topics.REQUESTS.name) if self._unbegun else {}
-        for number in sorted(self._unbegun):
-            offset = await follower.committed(number)
+        # Nothing is fetched before all offsets are known: Kafka answers a question only after a fetch before it.
+        offsets = {number: await follower.committed(number) for number in sorted(self._unbegun)}
+        for number, offset in offsets.items():
             self._partitions[number] = PendingOffsets(offset, committed=offset, end_at_assignment=ends[number])
             await follower.seek(number, offset)
             self._unbegun -= {number}

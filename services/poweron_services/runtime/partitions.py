@@ -193,10 +193,10 @@ class HeldPartitions:
         yield ()
 
     async def _load(self, numbers: frozenset[int]) -> Mapping[int, Partition]:
-        await self._stops.read()  # first: answers to requests that it skips are before the ends queried next
-        ends = await self._log.ends(topics.EVENTS.name)
+        await self._stops.read()
         snapshots = await self._snapshots.load(numbers)
         await self._stops.forget_answered(self._snapshots.answered)
+        ends = await self._log.ends(topics.EVENTS.name)  # last: the answers to what was left out are before them
         return {number: _partition(number, snapshots[number], ends.get(number, 0)) for number in numbers}
 
     async def _begin(self, partition: Partition) -> None:

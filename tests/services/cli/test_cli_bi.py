@@ -25,6 +25,9 @@ from poweron_services.settings.config import Settings
 
 SERVED = pytest.mark.system
 TODAY = re.compile(r"day=(\d{4}-\d\d-\d\d)")
+HURRY = "from poweron_services.cli import bi_commands, entry; bi_commands.PERIOD = 0.5; entry.main()"
+HURRIED = (sys.executable, "-c", HURRY)
+"""The command, but one that looks for new data more often."""
 
 
 @pytest.fixture
@@ -94,7 +97,7 @@ async def test_following_writes_what_comes_and_ends_with_a_sentence(
     shell: Shell, connections: Connections, stopping: signal.Signals
 ) -> None:
     output = shell.folder / "parquet"
-    following = await shell.start("bi", "export", "--output", output, "--follow", "--json")
+    following = await shell.start("bi", "export", "--output", output, "--follow", "--json", program=HURRIED)
     try:
         assert (await line(following))["days"] == []
         assert "Ctrl-C stops it" in await told(following, "New data goes to")

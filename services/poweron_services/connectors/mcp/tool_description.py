@@ -14,20 +14,16 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from filelock import FileLock
-from mcp_types import JSONRPCResponse, ListToolsResult
-from mcp_types.methods import validate_server_result
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic.alias_generators import to_camel
 
 from poweron_events.codec import dumps, sha256
 from poweron_events.errors import Refused
 from poweron_events.step_events import EffectClass
-from poweron_events.validation_messages import named, worded
 
 MAX_NAME: Final = 100  # characters of an action's name
 MAX_METHOD: Final = 30
 _OTHER: Final = re.compile(r"[^A-Za-z0-9_-]")
-METHOD: Final = "tools/list"
 MAX_TOOLS: Final = 500
 """Tools used of one server, and checked in one list: checking ten thousand takes as long as starting the server."""
 PARTS: Final[dict[str, str]] = {
@@ -93,44 +89,6 @@ def what_changed(now: ToolDescription | None, before: ToolDescription) -> str:
         return "the server does not offer it any more"
     parts = [PARTS[part] for part in now.changes(before)] or ["its name"]
     return f"{' and '.join([', '.join(parts[:-1]), parts[-1]] if parts[:-1] else parts)} changed"
-
-
-def leave_out_unreadable(message: Any, version: str) -> dict[str, str]:
-    """Remove invalid tools from the message, if it is a list of tools, and return the reasons by tool name.
-
-    If the list has more than `MAX_TOOLS` tools, one extra tool is kept, so the caller can tell that there are more.
-    """
-    content = message.result if isinstance(message, JSONRPCResponse) else {}
-    if not isinstance(content.get("tools"), list):
-        return {}
-    tools = content["tools"] = content["tools"][: MAX_TOOLS + 1]
-    if not (wrong := _problems(content, version)):
-        return {}
-    content["tools"] = [tool for number, tool in enumerate(tools) if number not in wrong]
-    return {_name(tools[number], number): reason for number, reason in wrong.items()}
-
-
-def _problems(content: dict[str, Any], version: str) -> dict[int, str]:
-    """The problem with each invalid tool, by its position in the list."""
-    try:
-        validate_server_result(METHOD, version, content)
-        ListToolsResult.model_validate(content)
-    except ValidationError as error:
-        problems: dict[int, str] = {}
-        for problem in error.errors(include_url=False, include_input=False):
-            match problem["loc"]:
-                case ("tools", int(number), *place):
-                    sentence = worded(place, problem["type"], problem.get("ctx", {}))
-                    problems.setdefault(number, sentence or f"{named(place)} is not as the protocol wants it")
-        return problems
-    except (KeyError, ValueError):  # the SDK has no schema for this protocol version
-        return {}
-    return {}
-
-
-def _name(tool: Any, number: int) -> str:
-    name = tool.get("name") if isinstance(tool, dict) else None
-    return name if isinstance(name, str) and name else f"tool {number + 1}"
 
 
 def method_of(server: str) -> str:

@@ -24,12 +24,22 @@ from anyio.abc import ObjectReceiveStream, ObjectSendStream
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
-from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse, jsonrpc_message_adapter
+from mcp_types import (
+    JSONRPCError,
+    JSONRPCNotification,
+    JSONRPCRequest,
+    JSONRPCResponse,
+    ListToolsResult,
+    jsonrpc_message_adapter,
+)
+from mcp_types.methods import validate_server_result
+from pydantic import ValidationError
 
 from poweron_events.codes import Code
 from poweron_events.errors import Unavailable
+from poweron_events.validation_messages import named, worded
 from poweron_services.connectors.mcp.server_list import HttpServer, StdioServer
-from poweron_services.connectors.mcp.tool_description import leave_out_unreadable
+from poweron_services.connectors.mcp.tool_description import MAX_TOOLS
 from poweron_services.connectors.web.network_guard import GuardedNetwork, SystemResolver
 from poweron_services.connectors.web.web_address import WebAddress
 from poweron_services.connectors.web.web_rules import WebRules, WebSettings
@@ -39,6 +49,7 @@ MAX_PARTS: Final = 10_000  # of one response, such as contents or tools: checkin
 MAX_SAID: Final = 2_000  # bytes of a program's diagnostic output
 PROGRESS_PAUSE: Final = 0.1  # seconds
 MAX_REQUESTS: Final = 100  # from a server to us over one connection
+METHOD: Final = "tools/list"
 
 Incoming = SessionMessage | Exception
 
@@ -85,7 +96,7 @@ class Traffic:
     def take_out_unreadable(self, message: Incoming) -> None:
         """Remove tools that break the protocol from a list."""
         if self.version and isinstance(message, SessionMessage):
-            self.unreadable.update(leave_out_unreadable(message.message, self.version))
+            self.unreadable.update(_leave_out_unreadable(message.message, self.version))
 
     def _may_progress(self) -> bool:
         now = time.monotonic()
@@ -118,6 +129,44 @@ def _has_too_many_parts(message: Incoming) -> bool:
     answer = message.message if isinstance(message, SessionMessage) else None
     parts = answer.result.values() if isinstance(answer, JSONRPCResponse) else ()
     return any(isinstance(part, list) and len(part) > MAX_PARTS for part in parts)
+
+
+def _leave_out_unreadable(message: Any, version: str) -> dict[str, str]:
+    """Remove invalid tools from the message, if it is a list of tools, and return the reasons by tool name.
+
+    If the list has more than `MAX_TOOLS` tools, one extra tool is kept, so the caller can tell that there are more.
+    """
+    content = message.result if isinstance(message, JSONRPCResponse) else {}
+    if not isinstance(content.get("tools"), list):
+        return {}
+    tools = content["tools"] = content["tools"][: MAX_TOOLS + 1]
+    if not (wrong := _problems(content, version)):
+        return {}
+    content["tools"] = [tool for number, tool in enumerate(tools) if number not in wrong]
+    return {_name(tools[number], number): reason for number, reason in wrong.items()}
+
+
+def _problems(content: dict[str, Any], version: str) -> dict[int, str]:
+    """The problem with each invalid tool, by its position in the list."""
+    try:
+        validate_server_result(METHOD, version, content)
+        ListToolsResult.model_validate(content)
+    except ValidationError as error:
+        problems: dict[int, str] = {}
+        for problem in error.errors(include_url=False, include_input=False):
+            match problem["loc"]:
+                case ("tools", int(number), *place):
+                    sentence = worded(place, problem["type"], problem.get("ctx", {}))
+                    problems.setdefault(number, sentence or f"{named(place)} is not as the protocol wants it")
+        return problems
+    except (KeyError, ValueError):  # the SDK has no schema for this protocol version
+        return {}
+    return {}
+
+
+def _name(tool: Any, number: int) -> str:
+    name = tool.get("name") if isinstance(tool, dict) else None
+    return name if isinstance(name, str) and name else f"tool {number + 1}"
 
 
 log = structlog.get_logger()

@@ -5,8 +5,9 @@ from poweron_events import codec
 from poweron_events.envelope import Recorded, envelop
 from poweron_events.fold.evolve import evolve
 from poweron_events.fold.stage_specs import turn
-from poweron_events.fold.state import Workflow
+from poweron_events.fold.state import Verdict, Workflow
 from poweron_events.request import workflow_id
+from poweron_events.round_events import DeadlinePassed
 from poweron_events.stream import WorkflowEvent
 
 SECOND = 1_000  # milliseconds
@@ -19,12 +20,12 @@ class Timed:
         self.workflow = Workflow(workflow_id(SOURCE, "1"))
         self._offset = 0
 
-    def at(self, seconds: int, event: WorkflowEvent) -> Workflow:
+    def at(self, seconds: int, event: WorkflowEvent, expected: Verdict = "accepted") -> Workflow:
         cause = honest_cause(self.workflow, event)
         value = codec.encode(envelop(event, workflow_id=self.workflow.id, source="/x", time=TIME, cause=cause))
         recorded = Recorded(codec.decode(value), 0, self._offset, seconds * SECOND, codec.sha256(value))
         self.workflow, verdict = evolve(self.workflow, recorded)
-        assert verdict == "accepted"
+        assert verdict == expected
         self._offset += 1
         return self.workflow
 
@@ -45,6 +46,17 @@ def test_the_round_and_its_stage_have_the_time_left_that_they_had() -> None:
     assert turn(story.workflow) is None
     after = story.at(1_010, resumed())
     assert (after.current.due_ms, after.head_ms, turn(after)) == (1_060 * SECOND, 1_000 * SECOND, "planner")
+
+
+def test_a_deadline_that_passed_before_a_pause_and_is_told_after_it_does_not_end_the_round() -> None:
+    """A process that stood still during the pause may write what was due before it."""
+    story = Timed()
+    story.at(0, requested("1", deadline_ms=60 * SECOND))
+    story.at(10, paused())
+    story.at(100, DeadlinePassed(round=1, due_ms=60 * SECOND), "superseded")
+    story.at(1_010, resumed())
+    story.at(1_011, DeadlinePassed(round=1, due_ms=60 * SECOND), "superseded")
+    assert story.at(1_060, DeadlinePassed(round=1, due_ms=1_060 * SECOND)).current.ending == "failed"
 
 
 def test_a_task_that_begins_in_a_pause_gets_no_time_from_before_it_began() -> None:

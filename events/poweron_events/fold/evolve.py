@@ -254,7 +254,7 @@ def _judge_in_round(workflow: Workflow, recorded: Recorded, event: InRound) -> W
         case RulesChanged():
             return rules_changed(workflow, recorded, event)
         case DeadlinePassed():
-            return _deadline_passed(workflow)
+            return _deadline_passed(workflow, event)
         case ActionCompleted():
             return _completed(workflow, recorded, event)
         case ApprovalGranted() | ApprovalDenied() | ParametersChanged() | BudgetGranted() | BudgetDenied():
@@ -338,8 +338,13 @@ def _cancelled(workflow: Workflow, recorded: Recorded, event: CancellationReques
     return stopped._replace(round=stopped.current._replace(cancelled_by=event.actor))
 
 
-def _deadline_passed(workflow: Workflow) -> Workflow | None:
+def _deadline_passed(workflow: Workflow, event: DeadlinePassed) -> Workflow | None:
+    """Stop the round, unless the event was written before a pause or a question that moved the deadline."""
+    round_ = workflow.current
     if workflow.is_paused or workflow.phase in ("closing", "draining"):
+        return None
+    has_moved = bool(round_.pause_requests or round_.grants or round_.budget_denied)
+    if has_moved and event.due_ms < round_.due_ms:
         return None
     return _stopped(workflow, "failed", TIME_IS_OVER, "deadline")
 

@@ -144,9 +144,9 @@ class BudgetRequested(StageEvent):
 
 
 class BudgetGranted(StageEvent):
-    """A person granted more: every limit of tokens or money of the task, the round and the workflow rises by that.
+    """The round may use more: every limit of tokens or money of the task, the round and the workflow rises by that.
 
-    Without a request, no one answered: the limit of a day was reached, and the next day has begun.
+    A person granted it or, if there is no request, a daily limit was reached and the next day has begun.
     """
 
     question: Number

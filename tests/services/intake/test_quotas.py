@@ -1,22 +1,25 @@
 """What intake does while the policy's quota of an actor or a source is used up: what waits, and what passes."""
 
+import asyncio
 from typing import Any
 
 import pytest
-from intake_world import Rows, cancel, committed, events, request, running, told
+from intake_world import Rows, appended, cancel, committed, dead_letters, events, request, running, told
 
 from builders import POLICY, applied
 from poweron_events import topics, workflow_id
 from poweron_events.actor import Actor
 from poweron_events.codec import encode
+from poweron_events.content import ContentStore
 from poweron_events.envelope import envelop
-from poweron_events.fold.day_use import DAY_MS, Use
+from poweron_events.errors import Refused
+from poweron_events.fold.day_use import DAY_MS, DayUse, Use
 from poweron_events.fold.state import Used
 from poweron_events.log import Message
 from poweron_events.log.memory import MemoryLog
 from poweron_events.policy import ActorQuota, SourceQuota
 from poweron_events.request import POLICY_ID, CancellationRequested, PolicyApplied, RequestRefused, WorkflowRequested
-from poweron_services.intake import round_limits
+from poweron_services.intake import request_judge, round_limits
 
 TIME = "2026-11-22T00:00:00.000Z"
 NOON = DAY_MS // 2  # of the first day, in ms since 1970
@@ -156,3 +159,58 @@ async def test_more_than_may_wait_are_refused_with_the_time_when_there_is_room(
         "ada has started 1 round today, as much as policy 1 allows; there is room again from 1970-01-02 00:00 UTC. "
         "2 requests wait already."
     )
+
+
+@pytest.mark.req("E-15")
+async def test_what_waits_is_opened_in_its_order_and_nothing_overtakes_it(log: MemoryLog, rows: Rows) -> None:
+    await apply(log, per_actor=(ActorQuota(open_workflows=1),))
+    async with running(log, rows, now_ms=lambda: NOON):
+        for number in range(4):
+            await ask(log, f"{number}")
+            await appended(log, 2)  # the policy and the first opening: the others wait
+        for ended in range(3):
+            rows.over |= {f"{ended}"}
+            await ask(log, f"late {ended}")
+            await told(log, ended + 2)
+            assert await opened(log) == [f"{number}" for number in range(ended + 2)]
+
+
+@pytest.mark.req("E-15")
+async def test_a_request_that_becomes_a_dead_letter_gives_its_place_back(
+    log: MemoryLog, rows: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Given room for one, when what is let in turns out to be impossible, then the next one is opened."""
+    store = request_judge.store_documents
+
+    async def refusing(content: ContentStore, workflow: str, *arguments: Any) -> Any:
+        if workflow == workflow_id("/portal", "impossible"):
+            raise Refused("The store takes nothing of this one.")
+        return await store(content, workflow, *arguments)
+
+    monkeypatch.setattr(request_judge, "store_documents", refusing)
+    await apply(log, per_actor=(ActorQuota(open_workflows=1, starts_per_day=1),))
+    async with running(log, rows, max_open=1, now_ms=lambda: NOON):
+        await ask(log, "impossible")
+        await committed(log, 1)
+        await ask(log, "possible")
+        await told(log, 1)
+    assert (await opened(log), len(await dead_letters(log))) == (["possible"], 1)
+
+
+async def test_rows_that_move_while_they_are_read_are_not_taken_for_rebuilt_ones(log: MemoryLog, rows: Rows) -> None:
+    """Answers that come while the day is read are not in what was read, and need not be."""
+    read = rows.day_use
+
+    async def slowly(since_ms: int, **named: Any) -> DayUse:
+        day = await read(since_ms, **named)
+        await asyncio.sleep(0.03)
+        return day
+
+    rows.day_use = slowly  # type: ignore[method-assign]
+    await apply(log, per_actor=(ActorQuota(starts_per_day=1_000),))
+    async with running(log, rows, now_ms=lambda: NOON) as lines:
+        for number in range(100):
+            await ask(log, f"{number}")
+            await asyncio.sleep(0.001)
+        await told(log, 100)
+    assert [line for line in lines if line["event"] == "request_waits"] == []

@@ -7,11 +7,11 @@ from contextlib import asynccontextmanager
 import pytest
 from beside import beside
 
-from poweron_events import topics
+from poweron_events import RequestWorkflow, encode_request, topics
 from poweron_events.errors import Conflict, Refused, Unavailable
 from poweron_events.log import Message, Record
 from poweron_events.log.memory import MemoryLog
-from poweron_services.intake.request_queue import TRIES, HeldRequest, RequestQueue
+from poweron_services.intake.request_queue import TRIES, HeldRequest, HeldRequests, PendingOffsets, RequestQueue
 
 
 class Requests:
@@ -88,3 +88,18 @@ async def test_only_what_came_after_the_assignment_and_was_not_tried_before_is_n
     async with requests.run(handle), asyncio.timeout(10):
         await requests.settled.wait()
     assert told == [(b"a request", False), (b"later", True), (b"later", False)]
+
+
+async def test_a_request_that_comes_again_while_it_is_held_takes_no_more_room() -> None:
+    """Its first place keeps the commit back, so its repetitions need none."""
+    held, partition = HeldRequests(lambda _: 1), PendingOffsets(0)
+    value = encode_request(
+        RequestWorkflow(prompt="Write it."), source="/tests", request_id="1", time="2026-11-22T00:00:00.000Z"
+    )
+    for offset in range(5):
+        held.add(Record("requests", 0, offset, 0, b"k", value, {}), partition)
+    assert (held._places, partition.offsets, partition.next) == (1, {0}, 5)
+    (only,) = [held.next()]
+    assert only is not None
+    held.done(only)
+    assert (held.empty, partition.done, held.next()) == (True, 5, None)

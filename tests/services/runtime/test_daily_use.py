@@ -6,11 +6,13 @@ from typing import Any, Literal
 import pytest
 from doubles import Clock, Counting, World
 
-from builders import POLICY, Told, applied, person, planned, requested
+from builders import POLICY, At, Told, applied, person, planned, requested
+from poweron_events.errors import Unavailable
 from poweron_events.fold.day_use import DAY_MS, DayUse, RoundKey, Use, day_ms
 from poweron_events.fold.state import Used
 from poweron_events.policy import ActorQuota, SourceQuota
 from poweron_services.decider.rules import Budget, BudgetUsedUp, allowance
+from poweron_services.models.chat_model import free
 from poweron_services.runtime.daily_use import DailyUse
 
 SOURCE = "/tests"
@@ -22,19 +24,22 @@ class Rows:
 
     def __init__(self, *uses: tuple[str, str, Use], until: int = 10**15) -> None:
         self.uses, self.rounds, self.until = list(uses), dict[RoundKey, Used](), until
+        self.away = False
         self.asked: list[tuple[int, Collection[RoundKey]]] = []
 
     async def day_use(self, since_ms: int, *, rounds: Collection[RoundKey] = ()) -> DayUse:
+        if self.away:
+            raise Unavailable("Postgres is away")
         self.asked.append((since_ms, list(rounds)))
         uses = self.uses if since_ms < self.until else []
         return DayUse.of(since_ms, uses, {key: used for key, used in self.rounds.items() if key in rounds})
 
 
-def under(request_id: str = "1", actor: str = "ada", *, calls: int = 0, **quotas: Any) -> Told:
+def under(request_id: str = "1", actor: str = "ada", *, calls: int = 0, on_budget: str = "stop", **quotas: Any) -> Told:
     """A round of an actor under a policy with these quotas; its plan used 120 tokens for each call."""
     event = applied(policy=POLICY.model_copy(update=quotas))
     terms = event.policy.terms(1, event.sha256)
-    told = Told(request_id).tell(requested(request_id, policy=terms, laws=3, actor=person(actor)))
+    told = Told(request_id).tell(requested(request_id, policy=terms, laws=3, actor=person(actor), on_budget=on_budget))
     return told.tell(planned()) if calls else told
 
 
@@ -134,3 +139,43 @@ async def test_a_quota_of_money_limits_the_answer_of_a_call() -> None:
     assert left_for_call is not None
     assert left_for_call.limits_money
     assert left_for_call.longest_answer(0, 1_000, lambda _, answer: answer) == 600
+
+
+async def test_a_round_may_use_what_was_granted_to_it_although_others_have_used_up_the_day() -> None:
+    quota = {"per_actor": (ActorQuota(tokens_per_day=1_000),)}
+    told = under(on_budget="ask", **quota)
+    at = At.head(told.workflow)
+    told.tell(at.budget_requested("plan", code="daily_limit"), at.budget_granted(tokens=5_000))
+    rows = Rows(("ada", "/elsewhere", Use(used=Used(9_000, 0))))
+    budgets = (await DailyUse(rows, lambda: NOON)(told.workflow))(())
+    assert left(budgets) == [("ada", 5_000)]
+    told.tell(planned())
+    used = told.workflow.current.totals
+    budgets = (await DailyUse(rows, lambda: NOON)(told.workflow))(())
+    assert left(budgets) == [("ada", 5_000 - used.input_tokens - used.output_tokens)]
+
+
+async def test_a_limit_that_no_day_can_hold_a_call_in_is_like_any_budget() -> None:
+    """A round would otherwise ask again every day."""
+    told = under(per_actor=(ActorQuota(tokens_per_day=100),))
+    left_for_call = allowance(told.workflow, (), (await DailyUse(Rows(), lambda: NOON)(told.workflow))(()))
+    assert left_for_call is not None
+    with pytest.raises(BudgetUsedUp) as used_up:
+        left_for_call.longest_answer(300, 1_000, free)
+    assert (used_up.value.code, "The daily limit of 100 tokens for ada leaves" in str(used_up.value)) == (
+        "token_budget",
+        True,
+    )
+
+
+async def test_a_short_outage_of_postgres_stops_no_call() -> None:
+    told = under(per_actor=(ActorQuota(tokens_per_day=1_000),))
+    rows = Rows(("ada", SOURCE, Use(used=Used(100, 0))))
+    daily = DailyUse(rows, lambda: NOON)
+    await daily(told.workflow)
+    rows.away = True
+    daily._read_at -= 10
+    assert left((await daily(told.workflow))(())) == [("ada", 900)]
+    daily._read_at -= 60
+    with pytest.raises(Unavailable):
+        await daily(told.workflow)

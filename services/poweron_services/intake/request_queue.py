@@ -216,9 +216,8 @@ class RequestQueue:
     def _take_in(self, follower: Follower, polled: Polled) -> None:
         for number in polled.revoked & self._partitions.keys():
             self._partitions.pop(number).lost = True
-        for held in self._aside:
-            if not held.wanted and held.task is not None:
-                held.task.cancel()  # it may wait for hours, and another process answers it
+        for held in [held for held in self._aside if not held.wanted]:
+            self._drop(held)
         self._unbegun = (self._unbegun - polled.revoked) | polled.assigned
         for record in polled.records:
             self._take(record)
@@ -251,13 +250,20 @@ class RequestQueue:
             held.task = self._tasks.spawn(self._settle(held))
 
     async def _settle(self, held: HeldRequest) -> None:
-        try:
-            await self._until_done(held)
-        finally:
-            self._in_hand -= 1
-            held.step_back()
-            self._held.done(held)
+        await self._until_done(held)
+        self._release(held)
         self._hand_out()
+
+    def _drop(self, held: HeldRequest) -> None:
+        """Stop a request that may wait for hours and that another process answers; it may be read here again."""
+        if held.task is not None:
+            held.task.cancel()
+        self._release(held)
+
+    def _release(self, held: HeldRequest) -> None:
+        self._in_hand -= 1
+        held.step_back()
+        self._held.done(held)
 
     async def _until_done(self, held: HeldRequest) -> None:
         """Handle a request for as long as it takes; one that would fail again does not block others."""

@@ -9,9 +9,11 @@ from beside import beside
 
 from poweron_events import RequestWorkflow, encode_request, topics
 from poweron_events.errors import Conflict, Refused, Unavailable
-from poweron_events.log import Message, Record
+from poweron_events.log import Message, Polled, Record
 from poweron_events.log.memory import MemoryLog
 from poweron_services.intake.request_queue import TRIES, HeldRequest, HeldRequests, PendingOffsets, RequestQueue
+
+TIME = "2026-11-22T00:00:00.000Z"
 
 
 class Requests:
@@ -103,3 +105,31 @@ async def test_a_request_that_comes_again_while_it_is_held_takes_no_more_room() 
     assert only is not None
     held.done(only)
     assert (held.empty, partition.done, held.next()) == (True, 5, None)
+
+
+@pytest.mark.req("E-15")
+async def test_a_request_that_waits_is_handled_again_if_its_partition_is_lost_and_regained() -> None:
+    """Given a request that stepped aside, when its partition goes and comes back, then it is not committed unanswered."""
+    log, handled, answered = MemoryLog(), list[HeldRequest](), asyncio.Event()
+
+    async def handle(held: HeldRequest, _: bool) -> None:
+        handled.append(held)
+        held.step_aside()
+        await answered.wait()
+
+    async def give_up(_: Record, reason: str) -> None:
+        raise AssertionError(reason)
+
+    value = encode_request(RequestWorkflow(prompt="Write it."), source="/tests", request_id="1", time=TIME)
+    record = Record(topics.REQUESTS.name, 0, 0, 0, b"k", value, {})
+    queue = RequestQueue(log, "queue", lambda _: True, handle, give_up)
+    async with log.follow(topics.REQUESTS.name, "queue") as follower:
+        for revoked in (frozenset[int](), frozenset({0})):
+            queue._take_in(follower, Polled(revoked, frozenset({0}), ()))
+            queue._partitions[0], queue._unbegun = PendingOffsets(0), frozenset()
+            queue._take_in(follower, Polled(frozenset(), frozenset(), (record,)))
+            await asyncio.sleep(0)
+        assert (len(handled), queue._in_hand, queue._partitions[0].done) == (2, 1, 0)
+        answered.set()
+        await asyncio.sleep(0.01)
+        assert (queue._in_hand, queue._partitions[0].done) == (0, 1)

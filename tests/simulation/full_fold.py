@@ -1,6 +1,6 @@
 """The full fold: what every record of the log means to somebody who has read it all, from the first one on."""
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable
 
 from simulation.authority import Authority
@@ -31,7 +31,7 @@ class FullFold:
         self.opened: dict[str, list[str]] = defaultdict(list)
         self.ledger = Ledger(flag)
         self.authority = Authority(flag, self._see)
-        self._in_vain: Counter[tuple[str, str, str]] = Counter()
+        self._in_vain: dict[tuple[str, str, str], set[str]] = defaultdict(set)
         self._flag = flag
 
     def take(self, record: Record) -> None:
@@ -55,8 +55,9 @@ class FullFold:
         """A role has read all that it answers to, so that nobody was faster: the fold and the role disagree."""
         assert workflow.head is not None
         role = recorded.envelope.source.rpartition("/")[0]
-        self._in_vain[workflow.id, workflow.head.id, role] += 1
-        if self._in_vain[workflow.id, workflow.head.id, role] > MOST_IN_VAIN:
+        answers = self._in_vain[workflow.id, workflow.head.id, role]
+        answers.add(recorded.sha256)  # the same bytes are one answer, whose append was repeated
+        if len(answers) > MOST_IN_VAIN:
             self._flag("SUPERSEDED_AGAIN", workflow.id, workflow.place, workflow.phase, recorded.envelope.source)
 
     def _accepted(self, recorded: Recorded, workflow: Workflow) -> None:

@@ -1,6 +1,6 @@
 """Who acts: every request and every event that records one carries an actor."""
 
-from typing import Annotated, Literal, Protocol
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -33,21 +33,3 @@ class Actor(Model):
 def actor_of(name: str, source: str) -> Actor:
     """Return the actor of a request that names none: the requester, or else the service that is its source."""
     return Actor(id=name) if name else Actor(id=source, kind="service")
-
-
-class _Claims(Protocol):
-    """A request, which claims who sends it."""
-
-    @property
-    def actor(self) -> Actor | None: ...
-
-
-def claimed_actor(request: _Claims, source: str) -> Actor:
-    """Return who sent a request, as a claim: Kafka does not say which client wrote a record (docs/security.md).
-
-    A request without an actor comes from the requester that it names, or else from the service that is its source.
-    """
-    if request.actor is not None:
-        return request.actor.model_copy(update={"verified": False})
-    requester = getattr(request, "requester", None)
-    return actor_of(requester.name if requester else "", source)

@@ -13,7 +13,7 @@ Code = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=64)]
 """A code on the wire: lower-case words joined by underscores."""
 
 BudgetCode = Literal["token_budget", "cost_budget", "time_budget", "step_budget", "retry_budget", "daily_limit"]
-"""The budget that is used up: one of the task, the round or the workflow, or the quota of an actor or a source."""
+"""The budget that is used up: of the task, the round or the workflow, or the daily quota of an actor or a source."""
 
 GuardCode = Literal[BudgetCode, "cancelled", "deadline", "criteria_met", "no_improvement", "step_limit", "retry_limit"]
 """Why the rules in code stop the loop."""
@@ -150,8 +150,8 @@ CODES: Final[dict[str, Explained]] = {
     "step_budget": Explained("The workflow's step budget is used up.", _LARGER_BUDGET),
     "retry_budget": Explained("The workflow's retry budget is used up.", _LARGER_BUDGET),
     "daily_limit": Explained(
-        "The policy's limit of a day for this actor or source is used up, or too small for the next call.",
-        "Ask again the next day (UTC), or have the limit raised.",
+        "The daily quota of this actor or source is used up, or what is left is too little for the next call.",
+        "Ask again on the next day (UTC), or have the quota raised.",
     ),
     "fork_needs_live": Explained(
         "A fork reached an action for which the forked workflow has no result, and may not run it.",
@@ -238,7 +238,7 @@ CODES: Final[dict[str, Explained]] = {
     # --- why an action has no result
     "approval_denied": Explained("A person denied the action.", "Ask again once the person would approve it."),
     "approval_expired": Explained("No one approved the action in time.", "Ask again and have it approved in time."),
-    "approval_missing": Explained("The action needs an approval, and no one was asked for it.", _AGAIN),
+    "approval_missing": Explained("The action needs an approval that it does not have.", _AGAIN),
     "action_failed": Explained("The action failed; the reason is next to the code.", _CHANGE),
     "action_timeout": Explained("The action reached its time limit.", "Ask again for less at once."),
     "claim_lost": Explained("The worker lost its claim before the action began.", "Nothing: the loop continues."),
@@ -363,8 +363,8 @@ CODES: Final[dict[str, Explained]] = {
         "This actor has approved it already, and more people have to.", "Let another approver answer."
     ),
     "too_many_waiting": Explained(
-        "A limit of the policy for this actor or source is reached, and too many requests wait already.",
-        "Ask again later; the detail says when.",
+        "The quota of this actor or source is used up, and too many requests are waiting already.",
+        "Ask again later; the detail says when there is room.",
     ),
     # --- why a policy was not applied
     "policy_invalid": Explained("The policy contradicts itself, or no one could replace it.", "Correct the policy."),

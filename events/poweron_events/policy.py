@@ -215,13 +215,15 @@ class Policy(Model):
         return are_in(actor, (self.groups.get(name, Group()) for name in self.apply))
 
     @property
-    def limited_in_money(self) -> str | None:
+    def first_cost_field(self) -> str | None:
         """The first field that limits money, which needs prices; None if there is none."""
         if self.limits.cost_usd is not None:
             return "limits.costUsd"
-        places = (("perActor", self.per_actor), ("perSource", self.per_source))
-        limited = (name for name, quotas in places for quota in quotas if quota.cost_usd_per_day is not None)
-        return next((f"{name}.costUsdPerDay" for name in limited), None)
+        if any(quota.cost_usd_per_day is not None for quota in self.per_actor):
+            return "perActor.costUsdPerDay"
+        if any(quota.cost_usd_per_day is not None for quota in self.per_source):
+            return "perSource.costUsdPerDay"
+        return None
 
     def source_quota(self, source: str) -> SourceQuota:
         """Return the quota of a source; it limits nothing if none covers the source."""
@@ -247,7 +249,7 @@ class Policy(Model):
 
 
 class PolicyTerms(Model):
-    """The rules that a round carries, from the policy at its opening or from a newer one applied to it later."""
+    """The rules and quotas that a round carries: those of the policy at its opening, or of one applied to it later."""
 
     number: int = Field(ge=1, le=2**31 - 1)
     """The number of the policy, counted from 1."""

@@ -146,7 +146,7 @@ class BudgetRequested(StageEvent):
 class BudgetGranted(StageEvent):
     """The round may use more: every limit of tokens or money of the task, the round and the workflow rises by that.
 
-    A person granted it or, if there is no request, a daily limit was reached and the next day has begun.
+    Without `request`, no one granted it: a daily limit was reached, and the next day has begun.
     """
 
     question: Number

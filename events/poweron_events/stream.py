@@ -2,6 +2,7 @@
 
 from typing import Final, get_args
 
+from poweron_events.actor import Actor, actor_of
 from poweron_events.event import Event
 from poweron_events.instance_events import InstanceEnded, InstanceStarted
 from poweron_events.request import (
@@ -11,6 +12,7 @@ from poweron_events.request import (
     RequestApproval,
     RequestBudget,
     RequestCancellation,
+    Requester,
     RequestPause,
     RequestPolicy,
     RequestRefused,
@@ -22,6 +24,7 @@ from poweron_events.request import (
     RoundRequested,
     RoundResumed,
     RulesChanged,
+    Terms,
     WorkflowRequested,
 )
 from poweron_events.round_events import (
@@ -111,3 +114,14 @@ Request = (
 
 WORKFLOW_EVENTS: Final[dict[str, type[Event]]] = {cls.TYPE: cls for cls in get_args(WorkflowEvent)}
 REQUESTS: Final[dict[str, type[Event]]] = {cls.TYPE: cls for cls in get_args(Request)}
+
+
+def claimed_actor(request: Request | Terms, source: str) -> Actor:
+    """Return the actor that a request claims to be from; Kafka does not say which client wrote a record.
+
+    A request without an actor comes from the requester that it names, or else from the service that is its source.
+    """
+    if request.actor is not None:
+        return request.actor.model_copy(update={"verified": False})
+    requester: Requester | None = getattr(request, "requester", None)
+    return actor_of(requester.name if requester else "", source)

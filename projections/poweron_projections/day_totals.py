@@ -52,7 +52,7 @@ SELECT DISTINCT source, id
 
 async def read_day_use(
     pool: Pool,
-    since_ms: int,
+    day_start_ms: int,
     *,
     rounds: Collection[RoundKey] = (),
     requests: Collection[RequestKey] = (),
@@ -62,7 +62,7 @@ async def read_day_use(
 
     Args:
         pool: connections to Postgres.
-        since_ms: when the day began, in ms since 1970.
+        day_start_ms: when the day began, in ms since 1970.
         rounds: of these, the result also says what the calls of each have used.
         requests: of these, it says which are answered.
         calls: whether tokens and money are added up, which reads all calls of the day.
@@ -71,14 +71,14 @@ async def read_day_use(
         Unavailable: Postgres cannot be reached, or nothing has been projected into it yet.
     """
     async with snapshot(pool) as connection:
-        used = await connection.fetch(_USED, since_ms) if calls else ()
-        started = await connection.fetch(_STARTED, since_ms)
+        used = await connection.fetch(_USED, day_start_ms) if calls else ()
+        started = await connection.fetch(_STARTED, day_start_ms)
         opened = await connection.fetch(_OPEN)
         totals = await connection.fetch(_ROUNDS, *_columns(rounds)) if rounds else ()
         answered = await connection.fetch(_ANSWERED, *_columns(requests)) if requests else ()
         positions = await offsets.read(connection, EVENTS)
     return DayUse.of(
-        since_ms,
+        day_start_ms,
         _uses(used, started, opened),
         {(str(row["workflow_id"]), row["round"]): _used(row) for row in totals},
         [(row["source"], row["id"]) for row in answered],

@@ -52,14 +52,14 @@ class PostgresPorts:
 
     async def day_use(
         self,
-        since_ms: int,
+        day_start_ms: int,
         *,
         rounds: Collection[RoundKey] = (),
         requests: Collection[RequestKey] = (),
         calls: bool = True,
     ) -> DayUse:
         async with _within(QUERY_TIMEOUT):
-            return await read_day_use(self.pool, since_ms, rounds=rounds, requests=requests, calls=calls)
+            return await read_day_use(self.pool, day_start_ms, rounds=rounds, requests=requests, calls=calls)
 
     async def answered(self, source: str, request_id: str) -> bool:
         async with _within(QUERY_TIMEOUT):
@@ -111,5 +111,5 @@ async def _within(seconds: float) -> AsyncGenerator[None, None]:
             yield
     except TimeoutError as error:
         raise Unavailable(f"Postgres did not answer within {seconds:g} s") from error
-    except (Refused, Conflict) as error:  # a conflict: a rebuild exchanges the tables meanwhile
+    except (Refused, Conflict) as error:  # Conflict: a rebuild is exchanging the tables
         raise Unavailable(str(error)) from error

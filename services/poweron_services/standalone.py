@@ -27,7 +27,7 @@ from poweron_services import embedded, telemetry
 from poweron_services.client.ask import File, OpeningRequest, ask
 from poweron_services.client.cancel import pending_requests_reported
 from poweron_services.client.connect import Connections, connect
-from poweron_services.client.follow import Callbacks, Outcome, not_taken_yet
+from poweron_services.client.follow import Callbacks, Outcome, not_taken_yet, waits_for_quota
 from poweron_services.client.fork_request import Forked, ForkWish, fork, plan_fork
 from poweron_services.log_redaction import hide_configured_secrets
 from poweron_services.settings.action_connections import ActionConnections
@@ -89,7 +89,12 @@ async def execute_unified_workflow(
             files,
             identity=identity or local_identity(),
             serving=serving,
-            callbacks=Callbacks(heard, requested, untaken=lambda asked: progress(not_taken_yet(asked)), held=progress),
+            callbacks=Callbacks(
+                heard,
+                requested,
+                untaken=lambda asked: progress(not_taken_yet(asked)),
+                quota_reached=lambda reason: progress(waits_for_quota(reason)),
+            ),
             progress=progress,
         )
 

@@ -14,7 +14,7 @@ from test_policies import Office, policy
 
 from builders import person
 from poweron_events import RequestWorkflow
-from poweron_events.fold.day_use import ms_left_of_day
+from poweron_events.fold.day_use import ms_until_next_day
 from poweron_events.request import InlineDocument
 from poweron_projections.verify import verify
 from poweron_services.client.connect import Connections
@@ -47,7 +47,7 @@ async def test_an_actor_who_used_up_a_day_asks_for_more_or_waits_and_no_one_else
     shell: Shell, connections: Connections, environment: dict[str, str], tmp_path: Path
 ) -> None:
     """Given a quota of two rounds and of less tokens than they need, then the second asks and the third waits."""
-    if ms_left_of_day(time.time_ns() // 1_000_000) < 300_000:
+    if ms_until_next_day(time.time_ns() // 1_000_000) < 300_000:
         pytest.skip("The day ends soon, and with it what this test waits for.")
     office = Office(shell)
     with serving(environment, tmp_path, ["all"]) as processes:
@@ -74,7 +74,7 @@ async def test_an_actor_who_used_up_a_day_asks_for_more_or_waits_and_no_one_else
             await other.ended()
         pending = await office("ada", "show", third, "--json")
         assert (pending.code, pending.lines[0]["code"]) == (1, "workflow_pending")
-        assert "ada has started 2 rounds today, as much as policy 1 allows" in pending.lines[0]["error"]
+        assert "ada has started 2 of 2 rounds that policy 1 allows per day" in pending.lines[0]["error"]
         assert (await office("ada", "cancel", third)).code == 0
         replayed = await office("ada", "replay", second.workflow.id, "--json")
         assert replayed.code == 0, replayed.out

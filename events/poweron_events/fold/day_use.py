@@ -21,19 +21,19 @@ RequestKey = tuple[str, str]
 """The source and the id of a request."""
 
 
-def day_ms(time_ms: int) -> int:
+def day_start_ms(time_ms: int) -> int:
     """Return when the day of this time began in UTC; both are in ms since 1970."""
     return time_ms - time_ms % DAY_MS
 
 
-def begun_day_ms(now_ms: int) -> int:
-    """Return when the day began that has surely begun by the broker's clock, too, by which uses are counted."""
-    return day_ms(now_ms - CLOCK_DIFFERENCE_MS)
+def counted_day_start_ms(now_ms: int) -> int:
+    """Return when the day that is counted now began; the next one counts once the broker has reached it, too."""
+    return day_start_ms(now_ms - CLOCK_DIFFERENCE_MS)
 
 
-def ms_left_of_day(now_ms: int) -> int:
-    """Return how long that day lasts, at least a second: where clocks differ, no round asks again and again."""
-    return max(1_000, begun_day_ms(now_ms) + DAY_MS + CLOCK_DIFFERENCE_MS - now_ms)
+def ms_until_next_day(now_ms: int) -> int:
+    """Return how long that day lasts; at least a second, so that no round asks again and again where clocks differ."""
+    return max(1_000, counted_day_start_ms(now_ms) + DAY_MS + CLOCK_DIFFERENCE_MS - now_ms)
 
 
 class Use(NamedTuple):
@@ -52,9 +52,10 @@ class Use(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DayUse:
-    """What was used on the day that began at `day_ms`."""
+    """What was used on one day."""
 
-    day_ms: int
+    day_start_ms: int
+    """When it began, in ms since 1970."""
     by_actor: Mapping[str, Use]
     """By `plain_id`."""
     by_source: Mapping[str, Use]
@@ -68,7 +69,7 @@ class DayUse:
     @classmethod
     def of(
         cls,
-        since_ms: int,
+        day_start_ms: int,
         uses: Iterable[tuple[str | None, str, Use]],
         rounds: Mapping[RoundKey, Used] | None = None,
         answered: Iterable[RequestKey] = (),
@@ -80,7 +81,12 @@ class DayUse:
             by_source[source] = by_source.get(source, Use()) + use
             if actor is not None:
                 by_actor[plain_id(actor)] = by_actor.get(plain_id(actor), Use()) + use
-        return cls(since_ms, by_actor, by_source, rounds or {}, frozenset(answered), positions or {})
+        return cls(day_start_ms, by_actor, by_source, rounds or {}, frozenset(answered), positions or {})
+
+    def missing(self, key: RoundKey, used: Used) -> Used:
+        """Return what a round has used beyond what the rows count of it."""
+        counted = self.rounds.get(key, Used())
+        return Used(*(max(0, now - then) for now, then in zip(used, counted, strict=True)))
 
 
 class ActorUse(NamedTuple):
@@ -111,8 +117,10 @@ def shares(
     id_, of_actor, of_source = plain_id(actor.id), policy.actor_quota(actor), policy.source_quota(source)
     by_actor, by_source = day.by_actor.get(id_, Use()), day.by_source.get(source, Use())
     for other in unseen:
-        by_actor += other.use if other.actor == id_ else Use()
-        by_source += other.use if other.source == source else Use()
+        if other.actor == id_:
+            by_actor += other.use
+        if other.source == source:
+            by_source += other.use
     both = (
         Share(("actor", id_), actor.id, of_actor, by_actor),
         Share(("source", source), f"the source {source}", of_source, by_source),

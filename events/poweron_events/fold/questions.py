@@ -4,6 +4,8 @@ Whose answer counts follows from the rules that the round carries (`policy.Answe
 answer, but no one may approve parameters that they changed.
 """
 
+from typing import Literal
+
 from poweron_events.actor import Actor, actor_of
 from poweron_events.envelope import Recorded
 from poweron_events.fold.pauses import postponed, suspended, waited_for_person
@@ -224,12 +226,12 @@ def _budget_answered(workflow: Workflow, recorded: Recorded, event: BudgetGrante
     here = is_at_place(workflow, event)
     if question is None or not here or event.question != question.number:
         return None
-    if event.request is None and workflow.is_paused:
-        return None  # its time does not run out during a pause
-    granted = isinstance(event, BudgetGranted)
-    if isinstance(event, BudgetGranted) and event.request is None and not _is_day_grant(question, event):
-        return None
-    if event.request is not None and budget_terms(workflow).objection(event.actor, "approve" if granted else "deny"):
+    if event.request is None:  # its time is over, which cannot happen during a pause
+        counts = not workflow.is_paused and (isinstance(event, BudgetDenied) or _is_next_day(question, event))
+    else:
+        decision: Literal["approve", "deny"] = "approve" if isinstance(event, BudgetGranted) else "deny"
+        counts = budget_terms(workflow).objection(event.actor, decision) is None
+    if not counts:
         return None
     if isinstance(event, BudgetGranted):
         totals = round_.totals
@@ -241,6 +243,6 @@ def _budget_answered(workflow: Workflow, recorded: Recorded, event: BudgetGrante
     return waited_for_person(workflow._replace(round=answered), recorded.time_ms)
 
 
-def _is_day_grant(question: BudgetQuestion, event: BudgetGranted) -> bool:
+def _is_next_day(question: BudgetQuestion, event: BudgetGranted) -> bool:
     """Return whether the event grants nothing but the next day, in answer to a question about a daily limit."""
     return question.code == "daily_limit" and not event.tokens and not event.cost_nano_usd

@@ -78,7 +78,8 @@ def _pending(error: WorkflowPending) -> str:
     if request is None:
         return "Repeat the command."
     start = "" if request.is_served else "Start `poweron serve` on these servers: it does the work. "
-    return f"{start}`poweron watch {id_}` waits for it, `poweron cancel {id_}` cancels it."
+    watch = f"`poweron watch {id_}` waits for it, " if error.round == 1 else ""
+    return f"{start}{watch}`poweron cancel {id_}` cancels it."
 
 
 def _open_round(error: RoundOpen) -> str:

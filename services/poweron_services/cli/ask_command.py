@@ -21,7 +21,7 @@ from poweron_services.cli.advice import advice_for, advice_for_search
 from poweron_services.cli.arguments import AsJson, NoServe, Output
 from poweron_services.cli.context import CANCELLED, FAILED, NOTHING_YET, USAGE
 from poweron_services.cli.error_messages import check_id, load_settings, run_work, sentences, stop
-from poweron_services.cli.event_lines import STYLES, Narrator, size, tell_held, tell_untaken
+from poweron_services.cli.event_lines import STYLES, Narrator, size, tell_quota_reached, tell_untaken
 from poweron_services.cli.output import and_joined, counted, one_line, print_json, printable, stderr, stdout, tell
 from poweron_services.cli.progress_bar import ProgressWatch, watching_progress
 from poweron_services.client.ask import File, follow_up
@@ -321,7 +321,7 @@ async def _ask(
                 attachments,
                 identity=local_identity(),
                 serving=serving,
-                callbacks=Callbacks(progress.heard, progress.requested, tell_untaken, tell_held),
+                callbacks=Callbacks(progress.heard, progress.requested, tell_untaken, quota_reached=tell_quota_reached),
                 progress=tell,
             )
         folder = output or OUTPUT / outcome.workflow_id

@@ -60,7 +60,7 @@ from poweron_events.stream import WorkflowEvent
 from poweron_services.cli import advice
 from poweron_services.cli.output import counted, print_beside, stderr, tell
 from poweron_services.client.client_errors import AskedFor
-from poweron_services.client.follow import not_taken_yet, step_words
+from poweron_services.client.follow import not_taken_yet, step_words, waits_for_quota
 from poweron_services.decider.approval import by_whom
 
 Line = tuple[str, str]
@@ -231,9 +231,9 @@ def tell_untaken(asked: AskedFor) -> None:
     tell(f"{not_taken_yet(asked)} {advice.untaken(asked)}")
 
 
-def tell_held(sentence: str) -> None:
-    """Report which quota of the policy lets the request wait, and until when."""
-    tell(f"The request waits. {sentence} Ctrl-C stops waiting; the request remains in the log.")
+def tell_quota_reached(reason: str) -> None:
+    """Report which quota the request waits for, and until when."""
+    tell(f"{waits_for_quota(reason)} Ctrl-C stops waiting; the request remains in the log.")
 
 
 def _of_round(event: BudgetRequested | BudgetGranted | BudgetDenied | RoundPaused | RoundResumed) -> Line:

@@ -25,7 +25,7 @@ from poweron_services.cli.ask_command import (
 )
 from poweron_services.cli.context import FAILED, USAGE
 from poweron_services.cli.error_messages import check_id, load_settings, run_work, sentence, sentences, stop
-from poweron_services.cli.event_lines import shown_value, tell_untaken
+from poweron_services.cli.event_lines import shown_value, tell_quota_reached, tell_untaken
 from poweron_services.cli.output import counted, print_json, printable, stdout, tell
 from poweron_services.cli.progress_bar import watching_progress
 from poweron_services.client.connect import Connections
@@ -123,7 +123,7 @@ async def _fork(settings: Settings, wish: ForkWish, *, serving: bool, progress: 
     await check_content(settings)
     async with open_connections(settings, tell) as connections:
         async with watching_progress(connections.progress) as progress.watch:
-            callbacks = Callbacks(progress.heard, progress.requested, tell_untaken)
+            callbacks = Callbacks(progress.heard, progress.requested, tell_untaken, quota_reached=tell_quota_reached)
             forked = await run_fork(connections, wish, serving=serving, callbacks=callbacks, progress=tell)
         outcome = forked.outcome
         folder = OUTPUT / outcome.workflow_id

@@ -218,21 +218,19 @@ def _without_repetition(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _as_text(read: Any) -> Any:
-    """Return the file's content with an amount of US dollars that is written as a number as text."""
-    if not isinstance(read, dict):
-        return read
-    quotas = [
-        quota for name in ("perActor", "per_actor", "perSource", "per_source") for quota in _entries(read.get(name))
-    ]
-    for limits in (read.get("limits"), *quotas):
-        for key in IN_DOLLARS if isinstance(limits, dict) else ():
-            if isinstance(limits.get(key), int | float) and not isinstance(limits[key], bool):
-                limits[key] = f"{limits[key]:.9f}".rstrip("0").rstrip(".")
-    return read
+    """Return the content with amounts of US dollars that are written as numbers as text."""
+    match read:
+        case list():
+            return [_as_text(item) for item in read]
+        case dict():
+            return {key: _amount(value) if key in IN_DOLLARS else _as_text(value) for key, value in read.items()}
+        case _:
+            return read
 
 
-def _entries(read: Any) -> list[Any]:
-    return read if isinstance(read, list) else []
+def _amount(value: Any) -> Any:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return f"{value:.9f}".rstrip("0").rstrip(".") if is_number else value
 
 
 def _notes(written: Policy) -> Iterator[str]:

@@ -5,7 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from poweron_events import topics
 from poweron_events.client import hear, send
+from poweron_events.errors import PowerOnError
 from poweron_events.request import RequestIdentity, RequestRound, RequestWorkflow, StoredDocument, workflow_id
 from poweron_services.client.connect import Connections
 from poweron_services.client.follow import Callbacks, Outcome, RequestWaiter, outcome, wait_for_rows
@@ -48,7 +50,7 @@ async def ask(
         UnknownWorkflow: a `RequestRound` names a workflow that does not exist.
         RoundOpen: a round of the named workflow is still running.
         NotServed: no process picked up the request in time; it remains in the log.
-        WorkflowPending: a quota of the policy lets the request wait; it remains in the log.
+        WorkflowPending: the request waits for a quota of the policy; it remains in the log.
         RoundOverdue: a process picked up the request, but the round did not end in time.
         RowsBehind: the round has ended, but the rows do not show it yet.
         Unavailable: a server cannot be reached.
@@ -64,11 +66,23 @@ async def ask(
     began = time.monotonic()
     receipt = await send(connections.log, request, source=identity.source, request_id=identity.id, start=start)
     callbacks.requested(workflow)
-    held = partial(quota_reason, connections, request, identity)
-    waiter = RequestWaiter(workflow, "request", callbacks, quota_reason=held)
+    reason = partial(_served_quota_reason, connections, request, identity)
+    round_ = request.after_round + 1 if isinstance(request, RequestRound) else 1
+    waiter = RequestWaiter(workflow, "request", callbacks, round_=round_, quota_reason=reason)
     record = await waiter.until_answered(hear(connections.log, receipt, before))
     await wait_for_rows(connections, receipt.partition, record.workflow)
     return outcome(record, round((time.monotonic() - began) * 1000))
+
+
+async def _served_quota_reason(
+    connections: Connections, request: OpeningRequest, identity: RequestIdentity
+) -> str | None:
+    """Return which quota a request waits for; None if it waits for none, or for a process that serves."""
+    try:
+        group = await connections.log.group_state(topics.REQUESTS.name, topics.INTAKE_GROUP)
+    except PowerOnError:
+        return None
+    return await quota_reason(connections, request, identity) if group.has_members else None
 
 
 async def follow_up(connections: Connections, request: RequestWorkflow, workflow_id: str) -> RequestRound:

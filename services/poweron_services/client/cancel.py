@@ -2,15 +2,15 @@
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager, suppress
 from typing import Final
 
 from poweron_events import topics
 from poweron_events.actor import Actor
 from poweron_events.codec import InvalidRequest, Undecodable, decode_request, request_address
 from poweron_events.errors import Refused, Unavailable
-from poweron_events.log import Record
+from poweron_events.log import EventLog, Record
 from poweron_events.request import RequestCancellation, Requester, RequestIdentity, RequestRound, RequestWorkflow
 from poweron_projections.workflow_check import checked_records
 from poweron_services.client.client_errors import PendingRequest, RoundEnded, UnknownWorkflow, WorkflowPending
@@ -98,44 +98,43 @@ async def pending_request(connections: Connections, workflow_id: str, round_: in
         group = await log.group_state(REQUESTS, topics.INTAKE_GROUP)
     except Refused:
         return None
-    start = group.committed
     try:
         async with asyncio.timeout(READ_WITHIN):
-            async for records in log.read(REQUESTS, start, ends):
-                for record in records:
-                    if (received := _opening(record, workflow_id, round_)) is not None:
-                        return PendingRequest(
-                            seconds=max(0.0, time.time() - record.time_ms / 1000),
-                            ahead=record.offset - start[record.partition],
-                            is_served=group.has_members,
-                            key=record.key,
-                            held=await quota_reason(connections, *received),
-                        )
+            found = await _find_opening(log, group.committed, ends, workflow_id, round_)
     except TimeoutError as error:
-        waiting = sum(ends.values()) - sum(start.values())
+        waiting = sum(ends.values()) - sum(group.committed.values())
         raise Unavailable(
             f"Round {round_} of workflow {workflow_id} is not open. It is unknown whether it was requested: "
             f"{waiting:,} requests are pending, too many to read within {READ_WITHIN:g} s"
         ) from error
+    if found is None:
+        return None
+    record, request, identity = found
+    return PendingRequest(
+        seconds=max(0.0, time.time() - record.time_ms / 1000),
+        ahead=record.offset - group.committed[record.partition],
+        is_served=group.has_members,
+        key=record.key,
+        quota_reason=await quota_reason(connections, request, identity),
+    )
+
+
+async def _find_opening(
+    log: EventLog, start: Mapping[int, int], ends: Mapping[int, int], workflow_id: str, round_: int
+) -> tuple[Record, RequestWorkflow | RequestRound, RequestIdentity] | None:
+    """Return the request that asks for this round of the workflow, and who sent it; None if there is none."""
+    async for records in log.read(REQUESTS, start, ends):
+        for record in records:
+            address = request_address(record.value, record.headers)
+            if address is None or address.workflow_id != workflow_id:
+                continue
+            with suppress(Undecodable, InvalidRequest):
+                received = decode_request(record.value, record.headers)
+                request = received.request
+                after_round = request.after_round if isinstance(request, RequestRound) else 0
+                if isinstance(request, RequestWorkflow | RequestRound) and after_round + 1 == round_:
+                    return record, request, received.identity
     return None
-
-
-def _opening(
-    record: Record, workflow_id: str, round_: int
-) -> tuple[RequestWorkflow | RequestRound, RequestIdentity] | None:
-    """Return the request in the record and who sent it if it asks for this round of the workflow, else None."""
-    address = request_address(record.value, record.headers)
-    if address is None or address.workflow_id != workflow_id:
-        return None
-    try:
-        received = decode_request(record.value, record.headers)
-    except (Undecodable, InvalidRequest):
-        return None
-    request = received.request
-    if not isinstance(request, RequestWorkflow | RequestRound):
-        return None
-    after_round = request.after_round if isinstance(request, RequestRound) else 0
-    return (request, received.identity) if after_round + 1 == round_ else None
 
 
 @asynccontextmanager

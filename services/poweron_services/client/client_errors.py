@@ -59,16 +59,16 @@ class PendingRequest:
     """Whether a process has joined the consumer group that answers requests."""
     key: bytes | None
     """The key of its record; requests with the same key are answered in order."""
-    held: str | None = None
-    """Which quota of the policy it waits for, and until when, in a sentence; None if it waits for none."""
+    quota_reason: str | None = None
+    """Which quota of the policy it waits for, and until when, without a full stop; None if it waits for none."""
 
     @property
     def reason(self) -> str:
         """Why it has no answer yet."""
         if not self.is_served:
             return "no process is serving"
-        if self.held is not None:
-            return self.held.removesuffix(".")
+        if self.quota_reason is not None:
+            return self.quota_reason
         return f"it waits for its turn, behind at most {self.ahead} others" if self.ahead else "it is the next one"
 
 
@@ -77,14 +77,15 @@ class WorkflowPending(Unavailable):
 
     code = "workflow_pending"
 
-    def __init__(self, workflow_id: str, request: PendingRequest | None) -> None:
-        """`request` is None if it was answered just now."""
+    def __init__(self, workflow_id: str, request: PendingRequest | None, round_: int = 1) -> None:
+        """`request` is None if it was answered just now; `round_` is the round that it opens."""
         status = "was opened just now"
         if request is not None:
             status = f"was requested {request.seconds:.0f} s ago and is not open yet: {request.reason}"
-        super().__init__(f"Workflow {workflow_id} {status}")
+        super().__init__(f"{'Workflow' if round_ == 1 else f'Round {round_} of workflow'} {workflow_id} {status}")
         self.workflow_id = workflow_id
         self.request = request
+        self.round = round_
 
 
 class RoundOpen(Refused):

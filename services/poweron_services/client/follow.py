@@ -56,6 +56,7 @@ HINT_AFTER: Final[Mapping[AskedFor, float]] = {
 }
 """Seconds until a hint that no process has picked it up; a serving process takes a cancellation or answer at once."""
 TAKEN_WITHIN = 60.0  # seconds in which a process must pick up what was sent
+QUOTA_READ_WITHIN = 5.0  # seconds in which Postgres must say whether a request waits for a quota
 GRACE = 60.0  # seconds after a round's deadline until waiting for its end stops
 PROJECTED_WITHIN = 60.0  # seconds from the last event until it must be in the rows
 
@@ -64,8 +65,8 @@ def _ignore(_: object) -> None:
     """Do nothing."""
 
 
-async def _not_held() -> None:
-    """Return None, for what no quota holds back."""
+async def _no_quota_reason() -> None:
+    """Return None, for what waits for no quota."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +79,8 @@ class Callbacks:
     """Called with the workflow's id once what was sent is in the log, and so remains valid."""
     untaken: Callable[[AskedFor], None] = _ignore
     """Called once if no process picks up what was sent within `HINT_AFTER`: possibly none is serving."""
-    held: Callable[[str], None] = _ignore
-    """Called instead if a quota of the policy lets the request wait, with a sentence that says which and until when."""
+    quota_reached: Callable[[str], None] = _ignore
+    """Called instead if the request waits for a quota of the policy, with the reason: which, and until when."""
     pending: Callable[[PendingRequest], None] = _ignore
     """Called with the request that a cancellation is about, if it has no answer yet."""
 
@@ -109,6 +110,11 @@ def step_words(task: int, step: int) -> str:
     return f"task {task} step {step}"
 
 
+def waits_for_quota(reason: str) -> str:
+    """Return the sentence for `Callbacks.quota_reached`."""
+    return f"The request waits: {reason}."
+
+
 def not_taken_yet(asked: AskedFor) -> str:
     """Return the sentence for `Callbacks.untaken`, to which a front end adds how to start serving."""
     return f"No process has taken the {asked} yet. It is in the log and is carried out as soon as a process serves."
@@ -124,7 +130,8 @@ class RequestWaiter:
         callbacks: Callbacks,
         *,
         news: int = 0,
-        quota_reason: Callable[[], Awaitable[str | None]] = _not_held,
+        round_: int = 1,
+        quota_reason: Callable[[], Awaitable[str | None]] = _no_quota_reason,
     ) -> None:
         """Create a waiter.
 
@@ -133,12 +140,14 @@ class RequestWaiter:
             asked: what was sent.
             callbacks: called with what happens meanwhile.
             news: the offset of the first event to report; earlier ones only rebuild the workflow's state.
-            quota_reason: returns which quota lets the request wait, if one does.
+            round_: the round that a request opens.
+            quota_reason: returns which quota the request waits for, if it waits for one.
         """
         self._id = workflow_id
         self._asked: AskedFor = asked
         self._callbacks = callbacks
         self._news = news
+        self._round = round_
         self._quota_reason = quota_reason
         self._last: Heard | None = None
         self._taken = False
@@ -148,7 +157,7 @@ class RequestWaiter:
 
         Raises:
             NotServed: no process picked up what was sent in time; it remains in the log.
-            WorkflowPending: a quota of the policy lets it wait; it remains in the log.
+            WorkflowPending: the request waits for a quota of the policy; it remains in the log.
             RoundOverdue: a process picked it up, but the round did not end in time.
         """
         hint = asyncio.create_task(self._hint())
@@ -177,21 +186,27 @@ class RequestWaiter:
 
     async def _hint(self) -> None:
         await asyncio.sleep(HINT_AFTER[self._asked])
-        held = None if self._taken else await self._quota_reason()
+        reason = None if self._taken else await self._reason_of_quota()
         if self._taken:
             return
-        if held is not None:
-            self._callbacks.held(held)
+        if reason is not None:
+            self._callbacks.quota_reached(reason)
         else:
             self._callbacks.untaken(self._asked)
 
     async def _overdue_error(self) -> NotServed | RoundOverdue | WorkflowPending:
         if self._taken and self._last is not None:
             return RoundOverdue(self._id, self._last.workflow.current.number)
-        if (held := await self._quota_reason()) is not None:
-            pending = PendingRequest(TAKEN_WITHIN, 0, is_served=True, key=None, held=held)
-            return WorkflowPending(self._id, pending)
+        if (reason := await self._reason_of_quota()) is not None:
+            pending = PendingRequest(TAKEN_WITHIN, 0, is_served=True, key=None, quota_reason=reason)
+            return WorkflowPending(self._id, pending, self._round)
         return NotServed(self._id, self._asked, TAKEN_WITHIN)
+
+    async def _reason_of_quota(self) -> str | None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(QUOTA_READ_WITHIN):
+                return await self._quota_reason()
+        return None
 
 
 Answers = ApprovalGranted | ApprovalDenied | ParametersChanged | BudgetGranted | BudgetDenied

@@ -74,8 +74,11 @@ class Approval:
                 return NotApproved(
                     "Somebody has to approve this action, and nobody was asked.", code="approval_missing"
                 )
-        if has_too_few_approvals(workflow):  # newer rules came after the claim: the fold asks again before it
-            return NotApproved("The new rules want more or other approvals of this action.", code="approval_missing")
+        if has_too_few_approvals(workflow):  # the rules changed after the claim; before a claim, the fold asks again
+            return NotApproved(
+                "The rules changed after this action was approved, and its approvals are no longer enough.",
+                code="approval_missing",
+            )
         return None
 
 

@@ -170,11 +170,12 @@ def _of_actor_quota(policy: Policy, number: int, quota: ActorQuota) -> Iterator[
 
 def _of_source_quota(policy: Policy, number: int, quota: SourceQuota) -> Iterator[str]:
     if quota.limits_nothing and quota.weight == 1:
-        yield f"`perSource` {number} limits nothing; set {_LIMITS} or `weight`, or remove it."
+        yield f"`perSource` {number} has no effect; set {_LIMITS} or `weight`, or remove it."
     yield from _of_money(f"`perSource` {number}", quota)
     for source in quota.sources:
         if "*" in source[:-1]:
-            yield f"`perSource` {number}: {source!r} has a `*` that is not at the end; name the source up to it."
+            end = source[: source.index("*") + 1]
+            yield f"`perSource` {number}: in {source!r} the `*` is not at the end; end the pattern there: {end!r}."
     for before, other in enumerate(policy.per_source[: number - 1], start=1):
         if not other.sources or "*" in other.sources or (quota.sources and all(map(other.covers, quota.sources))):
             yield _covered("perSource", number, before, "its sources")
@@ -183,7 +184,7 @@ def _of_source_quota(policy: Policy, number: int, quota: SourceQuota) -> Iterato
 
 def _of_money(place: str, quota: Quota) -> Iterator[str]:
     if quota.cost_nano_usd_per_day == 0:
-        yield f"{place}: with `costUsdPerDay` 0 no round would ever be opened; deny the actions instead."
+        yield f"{place}: `costUsdPerDay` is 0, so no round would ever be opened; set a larger amount, or remove it."
 
 
 def _covered(field: str, number: int, before: int, what: str) -> str:

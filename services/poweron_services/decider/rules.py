@@ -104,7 +104,7 @@ def asks_for_more(workflow: Workflow) -> bool:
 
 
 def budget_request(workflow: Workflow, stop: Stop, day_left_ms: int) -> BudgetRequested:
-    """The question for a larger budget; one for more than a daily limit expires with the day."""
+    """Ask for a larger budget; a question about a daily limit expires with the day."""
     return BudgetRequested(
         **step_place(workflow),
         question=len(workflow.current.grants) + 1,
@@ -117,7 +117,7 @@ def budget_request(workflow: Workflow, stop: Stop, day_left_ms: int) -> BudgetRe
 
 
 def budget_expired(workflow: Workflow) -> BudgetGranted | BudgetDenied:
-    """The denial of a larger budget that was not answered in time; if it was for a day, the next one has begun."""
+    """End a budget question that no one answered in time: deny it or, for a daily limit, let the next day begin."""
     question = workflow.current.question
     assert question is not None
     if question.code == "daily_limit":
@@ -135,11 +135,12 @@ class Budget(NamedTuple):
     said: Callable[[int], str]
     unreported: int = 0
     """How much of `used` was reserved for calls that were never reported."""
-    counts: Literal["tokens", "nano_usd"] = "tokens"
-    name: str = ""
-    """For whom the limit of a day is; empty for the others."""
+    unit: Literal["tokens", "cost_nano_usd"] | None = None
+    """None for time, steps and retries."""
+    holder: str = ""
+    """The actor or the source of a daily limit; empty for other budgets."""
     note: str = ""
-    """A sentence that follows them."""
+    """A sentence to append to every message."""
 
     @property
     def is_used_up(self) -> bool:
@@ -179,12 +180,14 @@ class Budget(NamedTuple):
         """Return the code; no next day helps if a daily limit is too small for a single call."""
         if self.code != "daily_limit" or minimum <= (self.limit or 0):
             return self.code
-        return "token_budget" if self.counts == "tokens" else "cost_budget"
+        return "token_budget" if self.unit == "tokens" else "cost_budget"
 
     @property
     def _named(self) -> str:
         limit = self.said(self.limit or 0)
-        return f"The daily limit of {limit} for {self.name}" if self.name else f"The {self.whose}'s budget of {limit}"
+        return (
+            f"The daily limit of {limit} for {self.holder}" if self.holder else f"The {self.whose}'s budget of {limit}"
+        )
 
     @property
     def _remarks(self) -> str:
@@ -224,11 +227,11 @@ def limits(workflow: Workflow) -> tuple[Budget, ...]:
     return tuple(budget for budget in all_budgets if budget.limit is not None)
 
 
-def check_last_call(workflow: Workflow) -> bool:
-    """Return whether a budget had no room for a call of the current action but was raised since.
+def has_room_again(workflow: Workflow) -> bool:
+    """Return whether a budget that had no room for a call of the current action was raised since.
 
     Raises:
-        BudgetUsedUp: it has not been raised; names the budget and the amounts.
+        BudgetUsedUp: it was not raised; names the budget and the amounts.
         BudgetNeeded: the same, in a round that asks for more.
     """
     completed = workflow.step.completed
@@ -268,7 +271,7 @@ class Allowance:
 
     @property
     def limits_money(self) -> bool:
-        return any(budget.counts == "nano_usd" for budget in self.budgets)
+        return any(budget.unit == "cost_nano_usd" for budget in self.budgets)
 
     def longest_answer(self, prompt: int, most: int, cost: Cost) -> int:
         """How many tokens the answer may have, at most `most`, for a prompt of up to `prompt` tokens.
@@ -276,13 +279,16 @@ class Allowance:
         Raises:
             BudgetUsedUp: a budget has no room for the prompt and a short answer; the sentence names it and the amounts.
         """
-        takes = {"tokens": lambda answer: prompt + answer, "nano_usd": lambda answer: cost(prompt, answer)}
-        return min([budget.longest_answer(takes[budget.counts], most) for budget in self.budgets], default=most)
+        takes: dict[str | None, Callable[[int], int]] = {
+            "tokens": lambda answer: prompt + answer,
+            "cost_nano_usd": lambda answer: cost(prompt, answer),
+        }
+        return min([budget.longest_answer(takes[budget.unit], most) for budget in self.budgets], default=most)
 
     def take(self, used: Used) -> None:
         """Subtract this usage from what is left."""
-        took = {"tokens": used.tokens, "nano_usd": used.cost_nano_usd}
-        self.budgets = tuple(budget._replace(used=budget.used + took[budget.counts]) for budget in self.budgets)
+        took: dict[str | None, int] = {"tokens": used.tokens, "cost_nano_usd": used.cost_nano_usd}
+        self.budgets = tuple(budget._replace(used=budget.used + took[budget.unit]) for budget in self.budgets)
 
     def take_unknown(self, most: Used) -> None:
         """Count the most that a failed request with unreported usage can have used."""
@@ -342,7 +348,7 @@ def _tokens(workflow: Workflow, calls: Sequence[AnyCall]) -> Iterator[Budget]:
         ("round", round_.tokens, _raised(budgets.round_tokens, in_round), round_reserved),
         ("task", task.tokens, _raised(budgets.task_tokens, in_task), task_reserved),
     ):
-        yield Budget("token_budget", cast("Whose", whose), spent, limit, tokens_in_words, reserved.tokens)
+        yield Budget("token_budget", cast("Whose", whose), spent, limit, tokens_in_words, reserved.tokens, "tokens")
 
 
 def _money(workflow: Workflow, calls: Sequence[AnyCall]) -> Iterator[Budget]:
@@ -359,7 +365,7 @@ def _money(workflow: Workflow, calls: Sequence[AnyCall]) -> Iterator[Budget]:
         ("round", round_.cost_nano_usd, _raised(budgets.round_cost_nano_usd, in_round), round_reserved),
         ("task", task.cost_nano_usd, _raised(budgets.task_cost_nano_usd, in_task), task_reserved),
     ):
-        yield Budget("cost_budget", cast("Whose", whose), spent, limit, dollars, reserved, "nano_usd")
+        yield Budget("cost_budget", cast("Whose", whose), spent, limit, dollars, reserved, "cost_nano_usd")
 
 
 class _Granted(NamedTuple):

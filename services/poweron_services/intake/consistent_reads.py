@@ -48,7 +48,7 @@ class ConsistentReads:
         """Wait until the projector has passed everything that is in the log now.
 
         Raises:
-            Unavailable: it does not within `REACH_TIMEOUT`.
+            Unavailable: it does not get there within `REACH_TIMEOUT`.
         """
         for partition, end in (await self._log.ends(topics.EVENTS.name)).items():
             await self._reach(partition, end)
@@ -99,13 +99,13 @@ class ConsistentReads:
         """By partition, the position of the rows that were relied on so far."""
         return dict(self._floors)
 
-    def check(self, positions: Mapping[int, int], floors: Mapping[int, int]) -> None:
-        """Check that rows which hold the log up to these positions are not older than those relied on before.
+    def check_not_older(self, positions: Mapping[int, int], than: Mapping[int, int]) -> None:
+        """Compare the positions of rows with those of rows that were relied on before.
 
         Raises:
-            Unavailable: they are.
+            Unavailable: they are older.
         """
-        for partition, floor in floors.items():
+        for partition, floor in than.items():
             if positions.get(partition, 0) < floor:
                 raise _rebuilt(positions.get(partition, 0))
 

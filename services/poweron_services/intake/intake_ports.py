@@ -105,7 +105,7 @@ class IntakeQueries(Protocol):
     async def count_open(self, most: int) -> int:
         """The number of open workflows that neither wait for a person nor are paused, counted up to `most`."""
 
-    async def day_use(self, since_ms: int, *, requests: Collection[RequestKey] = (), calls: bool = True) -> DayUse:
+    async def day_use(self, day_start_ms: int, *, requests: Collection[RequestKey] = (), calls: bool = True) -> DayUse:
         """What was used since the beginning of a day, in ms since 1970, and which of these requests are answered.
 
         Without `calls`, tokens and money are not added up.

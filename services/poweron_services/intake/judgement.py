@@ -8,7 +8,7 @@ from typing import Any, Final, get_args
 
 from pydantic import JsonValue
 
-from poweron_events.actor import Actor, claimed_actor
+from poweron_events.actor import Actor
 from poweron_events.catalog import REFERENCES, ActionSpec, meaningless
 from poweron_events.codec import InvalidRequest, ReceivedRequest, is_uuid
 from poweron_events.codes import RefusalCode
@@ -44,7 +44,7 @@ from poweron_events.request import (
 )
 from poweron_events.round_events import BudgetDenied, BudgetGranted
 from poweron_events.step_events import ApprovalDenied, ApprovalGranted, ParametersChanged
-from poweron_events.stream import Request, WorkflowEvent
+from poweron_events.stream import Request, WorkflowEvent, claimed_actor
 from poweron_events.validation_messages import MAX_REASON
 from poweron_services.decider.approval import EVERYTHING, ActionLists, joined
 from poweron_services.decider.rules import price_unknown

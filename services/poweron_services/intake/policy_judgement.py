@@ -3,10 +3,10 @@
 No clock and no await, as in `judgement`.
 """
 
-from poweron_events.actor import claimed_actor
 from poweron_events.fold.policy_chain import policy_sha256
 from poweron_events.policy import AppliedPolicy
 from poweron_events.request import PolicyApplied, RequestIdentity, RequestPolicy, RequestRules, RulesChanged
+from poweron_events.stream import claimed_actor
 from poweron_services.decider.policy_check import problems
 from poweron_services.intake.intake_ports import RoundState
 from poweron_services.intake.judgement import Refusal, round_is_over

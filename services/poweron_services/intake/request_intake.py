@@ -121,11 +121,11 @@ class Intake:
                     target(received), received.identity, judge, is_new=is_new, next_cancellation=next_cancellation
                 )
             except (Unavailable, Conflict):
-                raise  # it is tried again: what was appended may still arrive
+                raise  # what was appended may still arrive, so it keeps its place while it is tried again
             except BaseException:
-                self._judge.settle(received.identity)
+                self._judge.release(received.identity)
                 raise
-            self._judge.settle(received.identity)
+            self._judge.release(received.identity)
 
     async def _next_cancellation(self, workflow: str, held: HeldRequest) -> ReceivedRequest | None:
         """Return the first unanswered cancellation that arrived while the request waits, or None if there is none."""

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 from pydantic import TypeAdapter
 
-from poweron_events.actor import claimed_actor
 from poweron_events.catalog import ActionSpec
 from poweron_events.codec import ReceivedRequest, dumps, is_uuid
 from poweron_events.content import ContentStore
@@ -51,6 +50,7 @@ from poweron_events.request import (
 )
 from poweron_events.round_events import BudgetDenied, BudgetGranted
 from poweron_events.step_events import ApprovalDenied, ApprovalGranted, ParametersChanged
+from poweron_events.stream import claimed_actor
 from poweron_services.decider.approval import EVERYTHING, ActionLists
 from poweron_services.decider.references import labelled_documents
 from poweron_services.decider.rules import price_unknown
@@ -174,17 +174,17 @@ class RequestJudge:
                 policy = await self.reads.policy()
                 if await self.quota_limit.admits(identity, actor, policy):
                     return policy
-                self.open_limit.settle(identity)  # others may take its place while it waits
+                self.open_limit.release(identity)  # others may take its place while it waits
                 waiting.step_aside()
                 if not await self.quota_limit.wait(identity, actor, waiting):
                     return await self.reads.policy()
         finally:
             waiting.step_back()
 
-    def settle(self, identity: RequestIdentity) -> None:
-        """Record that the rows hold the answer to a request."""
-        self.open_limit.settle(identity)
-        self.quota_limit.settle(identity)
+    def release(self, identity: RequestIdentity) -> None:
+        """Stop counting an opening for the limits beside the rows: they hold it, or it was not opened."""
+        self.open_limit.release(identity)
+        self.quota_limit.release(identity)
 
     async def _check_fork(self, request: RequestWorkflow | RequestRound) -> None:
         if (fork := request.forked_from) is None:
@@ -208,7 +208,7 @@ class RequestJudge:
     async def _apply_policy(self, identity: RequestIdentity, request: RequestPolicy) -> PolicyApplied:
         current = await self.reads.policy()
         policy_judgement.check_policy(request, identity, current)
-        if (field := request.policy.limited_in_money) is not None and self.unpriced:
+        if (field := request.policy.first_cost_field) is not None and self.unpriced:
             raise judgement.Refusal("price_unknown", f"{field}: {price_unknown(self.unpriced)}")
         return policy_judgement.applied_policy(identity, request, current)
 

@@ -1,7 +1,7 @@
-"""Limits that let openings wait: how many workflows are open at all, and the quotas of their actors and sources."""
+"""Limits that delay openings: how many workflows are open at all, and the quotas of their actors and sources."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final, Generic, NamedTuple, TypeVar
 
@@ -10,10 +10,10 @@ import structlog
 from poweron_events.actor import Actor
 from poweron_events.codec import ReceivedRequest
 from poweron_events.errors import Unavailable
-from poweron_events.fold.day_use import ActorUse, DayUse, QuotaKey, Use, begun_day_ms, shares
+from poweron_events.fold.day_use import ActorUse, DayUse, QuotaKey, Use, counted_day_start_ms, shares
 from poweron_events.policy import AppliedPolicy, PolicyTerms, plain_id
 from poweron_events.request import RequestIdentity
-from poweron_services.decider.quotas import Hold, hold
+from poweron_services.decider.quotas import QuotaReached, quota_reached
 from poweron_services.fair_slots import SenderTurns
 from poweron_services.intake.consistent_reads import ConsistentReads
 from poweron_services.intake.intake_ports import IntakeQueries
@@ -63,10 +63,13 @@ class _Admitted(Generic[Value]):
 
     def __init__(self) -> None:
         self._values: dict[RequestIdentity, Value] = {}
-        self._settled: dict[RequestIdentity, float] = {}  # when the rows held them, by the clock of the event loop
+        self._released: dict[RequestIdentity, float] = {}  # when, by the clock of the event loop
 
     def __contains__(self, identity: RequestIdentity) -> bool:
         return identity in self._values
+
+    def __len__(self) -> int:
+        return len(self._values)
 
     @property
     def identities(self) -> list[RequestIdentity]:
@@ -81,16 +84,16 @@ class _Admitted(Generic[Value]):
 
     def forget(self, identity: RequestIdentity) -> None:
         self._values.pop(identity, None)
-        self._settled.pop(identity, None)
+        self._released.pop(identity, None)
 
-    def settle(self, identity: RequestIdentity) -> None:
-        """Record that the rows hold the opening by now, or that it was not opened."""
+    def release(self, identity: RequestIdentity) -> None:
+        """Stop counting the opening once rows that are read later show it, or if it was not opened."""
         if identity in self._values:
-            self._settled[identity] = asyncio.get_running_loop().time()
+            self._released[identity] = asyncio.get_running_loop().time()
 
     def forget_before(self, began: float) -> None:
-        """Forget those that were settled before a query of the rows began."""
-        for identity in [identity for identity, settled in self._settled.items() if settled < began]:
+        """Forget those that were released before a query of the rows began."""
+        for identity in [identity for identity, released in self._released.items() if released < began]:
             self.forget(identity)
 
 
@@ -127,9 +130,9 @@ class OpenLimit:
         finally:
             self._waiting.remove(identity.source, waiter)  # an opening that no longer waits must not take a turn
 
-    def settle(self, identity: RequestIdentity) -> None:
-        """Record that the rows hold the opening by now, or that it was not opened."""
-        self._admitted.settle(identity)
+    def release(self, identity: RequestIdentity) -> None:
+        """Stop counting the opening once rows that are read later show it, or if it was not opened."""
+        self._admitted.release(identity)
 
     def _admit_next(self, capacity: _Capacity) -> None:
         while capacity.free > 0 and (waiter := self._waiting.next()) is not None:
@@ -141,14 +144,14 @@ class OpenLimit:
         began = asyncio.get_running_loop().time()
         count = await self._queries.count_open(self._max_open)
         self._admitted.forget_before(began)
-        return _Capacity(self._max_open - count - len(self._admitted.values))
+        return _Capacity(self._max_open - count - len(self._admitted))
 
 
 class _Day(NamedTuple):
-    """The policy and what was used, read at one moment."""
+    """The rules and what was used, read at one moment."""
 
-    policy: AppliedPolicy | None
     terms: PolicyTerms | None
+    """What a round that is opened now would carry; None without a policy."""
     use: DayUse
     read_at: float
 
@@ -170,17 +173,18 @@ class QuotaLimit:
         self._queries = queries
         self._now_ms = now_ms
         self._read_again = SharedQuery(self._read)
+        self._look_again = SharedQuery(self._look)
         self._day: _Day | None = None
         self._admitted = _Admitted[ActorUse]()
         self._waiters: dict[RequestIdentity, _QuotaWaiter] = {}  # the one that has waited longest comes first
         self._waiting_bytes = 0
-        self._used_up: dict[QuotaKey, Hold] = {}  # what openings wait for
+        self._used_up: dict[QuotaKey, QuotaReached] = {}  # what openings wait for
 
     async def admits(self, identity: RequestIdentity, actor: Actor, policy: AppliedPolicy | None) -> bool:
         """Return whether the opening finds room in the quotas of its actor and its source; it then takes it."""
         if policy is None or not policy.has_quotas or identity in self._admitted:
             return True
-        return self._take_room(identity, actor, await self._recent(policy), self._used_up) is None
+        return self._take_room(identity, actor, await self._recent(policy)) is None
 
     async def wait(self, identity: RequestIdentity, actor: Actor, waiting: Waiting) -> bool:
         """Wait until the opening finds room; return False if it is cancelled before.
@@ -188,73 +192,69 @@ class QuotaLimit:
         Raises:
             Refusal: too many wait already.
         """
-        held = self._take_room(identity, actor, await self._read_again(), self._used_up)
-        if held is None:
+        reached = self._take_room(identity, actor, await self._read_again())
+        if reached is None:
             return True
         if len(self._waiters) >= MAX_WAITING or self._waiting_bytes + waiting.size > MAX_WAITING_BYTES:
-            raise Refusal("too_many_waiting", f"{held.sentence} {len(self._waiters):,} requests wait already.")
-        self._used_up[held.key] = held
+            many = f"Too many requests wait already ({len(self._waiters):,})"
+            raise Refusal("too_many_waiting", f"{many}: {reached.reason}.")
+        self._used_up[reached.key] = reached
         self._waiters[identity] = waiter = _QuotaWaiter(identity, actor, asyncio.Event())
         self._waiting_bytes += waiting.size
         try:
             while not waiter.has_room.is_set():
                 if await waiting.next_cancellation() is not None:
                     return False
+                now = asyncio.get_running_loop().time()
+                await asyncio.sleep(QUOTA_PERIOD - now % QUOTA_PERIOD)  # all look at the same time
                 await self._look_again()
         finally:
             del self._waiters[identity]
             self._waiting_bytes -= waiting.size
         return True
 
-    def settle(self, identity: RequestIdentity) -> None:
-        """Record that the rows hold the opening by now, or that it was not opened."""
-        self._admitted.settle(identity)
+    def release(self, identity: RequestIdentity) -> None:
+        """Stop counting the opening once rows that are read later show it, or if it was not opened."""
+        self._admitted.release(identity)
 
-    async def _look_again(self) -> None:
-        """Give room to those that wait, in their order; all look together, with one query."""
-        now = asyncio.get_running_loop().time()
-        await asyncio.sleep(QUOTA_PERIOD - now % QUOTA_PERIOD)
-        before = self._day
+    async def _look(self) -> None:
         try:
-            day = await self._read_again()
+            self._give_room(await self._read_again())
         except Unavailable as error:
-            log.warning("request_waits", error=str(error))
-            return
-        if day is not before and day is self._day:
-            self._give_room(day)
+            log.warning("quotas_not_read", error=str(error))
 
     def _give_room(self, day: _Day) -> None:
+        """Give room to the openings that wait, in their order."""
         self._used_up = {}
         for waiter in self._waiters.values():
             if waiter.has_room.is_set():
                 continue
-            held = self._take_room(waiter.identity, waiter.actor, day, self._used_up)
-            if held is None:
+            reached = self._take_room(waiter.identity, waiter.actor, day)
+            if reached is None:
                 waiter.has_room.set()
             else:
-                self._used_up[held.key] = held
+                self._used_up[reached.key] = reached
 
-    def _take_room(
-        self, identity: RequestIdentity, actor: Actor, day: _Day, used_up: Mapping[QuotaKey, Hold]
-    ) -> Hold | None:
-        """Admit the opening, or return why not: no one overtakes those that wait for the same quota.
+    def _take_room(self, identity: RequestIdentity, actor: Actor, day: _Day) -> QuotaReached | None:
+        """Admit the opening, or return the quota that it has to wait for.
 
-        Those admitted before count even if the rows do not show them yet.
+        It never overtakes one that waits for the same quota, and counts what was admitted before even if the rows do
+        not show it yet.
         """
         self._admitted.forget(identity)
-        if day.policy is not None and day.terms is not None:
+        if day.terms is not None:
             both = shares(day.terms, actor, identity.source, day.use, self._admitted.values)
-            earlier = next((used_up[share.key] for share in both if share.key in used_up), None)
-            held = earlier or hold(both, day.policy.number, day.use.day_ms)
-            if held is not None:
-                return held
+            earlier = next((self._used_up[share.key] for share in both if share.key in self._used_up), None)
+            reached = earlier or quota_reached(both, day.terms.number, day.use.day_start_ms)
+            if reached is not None:
+                return reached
         self._admitted.add(identity, ActorUse(plain_id(actor.id), identity.source, Use(starts=1, open=1)))
         return None
 
     async def _recent(self, policy: AppliedPolicy) -> _Day:
         """Return what was read a moment ago, since what was admitted meanwhile counts anyway, or read it again."""
         day, now = self._day, asyncio.get_running_loop().time()
-        if day is None or now >= day.read_at + QUOTA_PERIOD or day.policy is not policy:
+        if day is None or now >= day.read_at + QUOTA_PERIOD or day.terms is None or day.terms.number != policy.number:
             return await self._read_again()
         return day
 
@@ -266,13 +266,13 @@ class QuotaLimit:
         policy = await self._reads.policy()
         terms = policy.terms if policy is not None else None
         use = await self._queries.day_use(
-            begun_day_ms(self._now_ms()),
+            counted_day_start_ms(self._now_ms()),
             requests=[(identity.source, identity.id) for identity in self._admitted.identities],
             calls=terms is not None and terms.limits_calls,
         )
-        self._reads.check(use.positions, floors)
+        self._reads.check_not_older(use.positions, floors)
         for source, request_id in use.answered:
             self._admitted.forget(RequestIdentity(source=source, id=request_id))
         self._admitted.forget_before(began)
-        self._day = _Day(policy, terms, use, began)
+        self._day = _Day(terms, use, began)
         return self._day

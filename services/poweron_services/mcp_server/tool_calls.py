@@ -28,7 +28,7 @@ from poweron_services.client.ask import File, OpeningRequest, ask, follow_up
 from poweron_services.client.cancel import pending_requests_reported
 from poweron_services.client.client_errors import AskedFor, NotAWorkflowId, UnknownWorkflow
 from poweron_services.client.connect import Connections
-from poweron_services.client.follow import Callbacks, Outcome, follow_amounts, not_taken_yet
+from poweron_services.client.follow import Callbacks, Outcome, follow_amounts, not_taken_yet, waits_for_quota
 from poweron_services.mcp_server.file_access import AllowedFolders
 from poweron_services.mcp_server.tool_shapes import (
     ApprovalState,
@@ -199,7 +199,7 @@ class _Watching:
     def __init__(self, tell: Told, narrate: Callable[[Heard], Iterable[str]], *, waits: bool) -> None:
         self.workflow_id = ""
         self.waits_for_approval = False
-        self.callbacks = Callbacks(self._hear, self._note_request, self._untaken, self._held)
+        self.callbacks = Callbacks(self._hear, self._note_request, self._untaken, quota_reached=self._quota_reached)
         self._told = tell
         self._narrated = narrate
         self._waits = waits
@@ -225,8 +225,8 @@ class _Watching:
         if not self._waits:
             self._enough.set()
 
-    def _held(self, sentence: str) -> None:
-        self._told(f"The request waits. {sentence}")
+    def _quota_reached(self, reason: str) -> None:
+        self._told(waits_for_quota(reason))
         if not self._waits:
             self._enough.set()
 

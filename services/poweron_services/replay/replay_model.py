@@ -80,7 +80,7 @@ class StoredAnswers:
 
     @property
     def day_left_ms(self) -> int:
-        """How long the day lasted when the round asked for more than a daily limit; 0 if it did not."""
+        """The rest of the day, in ms, when the round asked about a daily limit; 0 if it did not ask."""
         return self.event.expires_ms if isinstance(self.event, BudgetRequested) else 0
 
     def _check(self, prompt: Prompt, stored: StoredCall) -> CheckedPrompt:

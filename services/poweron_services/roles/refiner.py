@@ -19,7 +19,7 @@ from poweron_services.decider.rules import (
     Review,
     Stop,
     all_met,
-    check_last_call,
+    has_room_again,
     retries_used_up,
     should_continue,
     used_up,
@@ -42,11 +42,11 @@ from poweron_services.roles.prompt_context import (
 TEMPLATE = Template.beside(__file__, "refiner.v5.md")
 AGAIN = RefinementAnswer(
     decision="continue",
-    reason="There was no room for a call of the action, and now there is; it is tried again.",
-    hint="Do the same again: this time there is room for it.",
+    reason="A call of the action exceeded a budget, which was raised since; the action is tried again.",
+    hint="Repeat the action with the same parameters.",
     classification="failed",
 )
-"""The decision of code once the budget of an action that had no room was raised."""
+"""The decision of code after the budget for a call of the action was raised."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Refiner:
         if last_refusal is not None:
             return [refine_decide(workflow, observation, _stop(last_refusal, "retry"), None, "answers_rejected")]
         try:
-            if check_last_call(workflow):  # what had no room now has it
+            if has_room_again(workflow):
                 return [refine_decide(workflow, observation, AGAIN, None)]
             prompt = create_refinement_prompt(workflow, observation)
             decision = await self.caller.decide(workflow, prompt, RefinementAnswer)

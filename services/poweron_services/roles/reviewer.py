@@ -20,7 +20,7 @@ from poweron_events.stream import WorkflowEvent
 from poweron_services.decider.answer_schemas import review_schema
 from poweron_services.decider.defaults import language
 from poweron_services.decider.result_files import all_unreadable
-from poweron_services.decider.rules import ALL_MET, BudgetUsedUp, all_met, check_last_call, retries_used_up, used_up
+from poweron_services.decider.rules import ALL_MET, BudgetUsedUp, all_met, has_room_again, retries_used_up, used_up
 from poweron_services.decider.size_limits import (
     fitting_improvements,
 )
@@ -71,7 +71,7 @@ class Reviewer:
             answer = _judgement(workflow, message)
             return review_task_completion(workflow, answer, None, "answers_rejected")
         try:
-            check_last_call(workflow)
+            has_room_again(workflow)
             decision = await self.caller.decide(workflow, create_review_prompt(workflow), ReviewAnswer)
         except BudgetUsedUp as error:
             answer = _judgement(workflow, str(error))

@@ -10,7 +10,7 @@ import structlog
 from poweron_events.codec import writable
 from poweron_events.errors import PowerOnError, Unavailable
 from poweron_events.event import FailedCalls, ModelCall
-from poweron_events.fold.day_use import ms_left_of_day
+from poweron_events.fold.day_use import ms_until_next_day
 from poweron_events.fold.stage_specs import TIMED_PHASES
 from poweron_events.fold.state import Workflow, step_place
 from poweron_events.retry import Backoff, Failure, retry
@@ -111,7 +111,7 @@ class _Stage:
         except Unavailable:
             raise
         except BudgetNeeded as error:
-            return [budget_request(self.workflow, error.stop, ms_left_of_day(self.now_ms()))]
+            return [budget_request(self.workflow, error.stop, ms_until_next_day(self.now_ms()))]
         except PowerOnError as error:
             return [self._end(error)]
         except Exception:

@@ -156,8 +156,8 @@ async def test_more_than_may_wait_are_refused_with_the_time_when_there_is_room(
         (refused,) = [event for event in await events(log) if isinstance(event, RequestRefused)]
     assert refused.code == "too_many_waiting"
     assert refused.detail == (
-        "ada has started 1 round today, as much as policy 1 allows; there is room again from 1970-01-02 00:00 UTC. "
-        "2 requests wait already."
+        "Too many requests wait already (2): ada has started 1 of 1 round that policy 1 allows per day; the next day "
+        "begins at 1970-01-02 00:00 UTC."
     )
 
 

@@ -8,7 +8,7 @@ from doubles import Clock, Counting, World
 
 from builders import POLICY, At, Told, applied, person, planned, requested
 from poweron_events.errors import Unavailable
-from poweron_events.fold.day_use import DAY_MS, DayUse, RoundKey, Use, day_ms
+from poweron_events.fold.day_use import DAY_MS, DayUse, RoundKey, Use, day_start_ms
 from poweron_events.fold.state import Used
 from poweron_events.policy import ActorQuota, SourceQuota
 from poweron_services.decider.rules import Budget, BudgetUsedUp, allowance
@@ -44,7 +44,7 @@ def under(request_id: str = "1", actor: str = "ada", *, calls: int = 0, on_budge
 
 
 def left(budgets: Sequence[Budget]) -> list[tuple[str, int]]:
-    return [(budget.name, budget.left) for budget in budgets]
+    return [(budget.holder, budget.left) for budget in budgets]
 
 
 async def test_a_round_without_quotas_asks_no_rows() -> None:
@@ -110,7 +110,7 @@ async def test_a_round_that_reaches_a_daily_limit_ends_or_goes_on_the_next_day(
     on_budget: Literal["ask", "stop"],
 ) -> None:
     """Given a quota that is used up, then no model is asked; a round that asks for more waits until the day is over."""
-    world, today = World([Counting()]), day_ms(Clock()())
+    world, today = World([Counting()]), day_start_ms(Clock()())
     rows = Rows(("ada", SOURCE, Use(used=Used(1_000_000, 0))), until=today + DAY_MS)
     event = applied(
         policy=POLICY.model_copy(
@@ -126,7 +126,7 @@ async def test_a_round_that_reaches_a_daily_limit_ends_or_goes_on_the_next_day(
             return
         question = (await world.until(asked, lambda workflow: workflow.asks_for_budget)).current.question
     assert question is not None
-    assert (question.code, day_ms(question.due_ms)) == ("daily_limit", today + DAY_MS)
+    assert (question.code, day_start_ms(question.due_ms)) == ("daily_limit", today + DAY_MS)
     async with world.process(day=rows, clock=Clock(ahead_ms=DAY_MS)):
         await world.ended(asked)
     assert world.names(asked)[:4] == ["WorkflowRequested", "BudgetRequested", "BudgetGranted", "TasksPlanned"]

@@ -149,6 +149,7 @@ LOG_EVENTS: Final[dict[str, LogEvent]] = {
         "A request met an unexpected error; intake tries it a few times, then keeps it as a dead letter.",
         _REPORT,
     ),
+    "quotas_not_read": LogEvent("warning", "Intake could not read how much of the quotas is used.", _RETRIED),
     "request_waits": LogEvent("warning", "Intake could not answer a request yet.", _RETRIED),
     "result_held_secret": LogEvent(
         "error",

@@ -6,8 +6,10 @@ import multiprocessing
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
+from multiprocessing.pool import Pool
 from typing import Any
 
 import structlog
@@ -42,12 +44,19 @@ COLLECTED = 8  # worlds
 
 def outcomes(seeds: Iterable[int], *, bug: str | None = None, traced: bool = False) -> Iterator[Outcome]:
     """The outcome of each seed, in order; `bug` is planted first."""
+    with spawned(_prepare, bug, traced) as pool:
+        yield from pool.imap(_outcome, seeds, chunksize=CHUNK)
+
+
+@contextmanager
+def spawned(prepare: Callable[..., None], *given: Any) -> Iterator[Pool]:
+    """Processes whose hashes do not depend on chance; each is prepared first."""
     before = os.environ.get("PYTHONHASHSEED")
     os.environ["PYTHONHASHSEED"] = "0"
     try:
         context = multiprocessing.get_context("spawn")
-        with context.Pool(_processes(), initializer=_prepare, initargs=(bug, traced)) as pool:
-            yield from pool.imap(_outcome, seeds, chunksize=CHUNK)
+        with context.Pool(_processes(), initializer=prepare, initargs=given) as pool:
+            yield pool
     finally:
         if before is None:
             del os.environ["PYTHONHASHSEED"]

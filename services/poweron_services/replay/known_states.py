@@ -18,7 +18,7 @@ from poweron_events.step_events import CallReserved
 UNNOTICED: Final = (RulesChanged, RoundPaused, RoundResumed)
 """Events that a running role does not notice."""
 RUNNING: Final = frozenset({"started", "draining"})
-"""The phases in which an action runs, whatever else is claimed or stopped meanwhile."""
+"""The phases in which an action may run, even if it is claimed again or the round is stopped meanwhile."""
 
 
 @dataclass(slots=True)

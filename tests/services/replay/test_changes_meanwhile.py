@@ -5,12 +5,13 @@ from typing import Any
 
 import pytest
 import replays
-from doubles import CRITERION, Counting, World, script
+from doubles import CRITERION, Counting, World, script, soon
 
-from builders import POLICY, new_rules, paused, resumed
+from builders import POLICY, cancellation, new_rules, paused, resumed
 from poweron_events.envelope import Recorded
 from poweron_events.policy import Rule
 from poweron_events.request import RulesChanged
+from poweron_events.step_events import ActionCompleted
 from poweron_services.decider import validation
 from poweron_services.models.chat_model import Completion
 from poweron_services.models.prompts import (
@@ -124,18 +125,52 @@ async def test_a_template_that_was_changed_is_found_under_old_and_new_rules(
 
 
 async def test_an_action_that_the_new_rules_deny_may_have_begun_before_them() -> None:
-    action = Counting(gate=asyncio.Event())
-    world = World([action])
+    world, gate = World([action := Counting()]), asyncio.Event()
+    action.gate = gate
     async with world.process():
         id_ = await world.ask()
         await action.begun.wait()
         await world.tell(id_, denying(world, id_, PURE))
-        assert action.gate is not None
-        action.gate.set()
+        gate.set()
         await world.ended(id_)
-    completed = _first(world, id_, "ActionCompleted").envelope.event
-    assert completed.outcome == "done"
+    assert _outcome(world, id_) == "done"
     assert await found_in(world, id_) == []
+
+
+async def test_it_may_also_have_begun_before_them_if_it_ends_after_a_cancellation_that_its_process_has_not_read() -> (
+    None
+):
+    world, gate = World([action := Counting()]), asyncio.Event()
+    action.gate = gate
+    async with world.process() as process:
+        id_ = await world.ask()
+        await action.begun.wait()
+        world.log.expel(process.log.followers[0])
+        await soon(lambda: not process.worker._held.partitions)
+        await world.tell(id_, denying(world, id_, PURE))
+        await world.tell(id_, cancellation())
+        gate.set()
+        await world.phase(id_, "closing")
+    async with world.process():
+        await world.ended(id_)
+    assert _outcome(world, id_) == "done"
+    assert await found_in(world, id_) == []
+
+
+async def test_an_action_that_the_rules_denied_before_its_claim_was_read_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(validation, "_is_denied", lambda *_: False)
+        model = Hanging(ParametersPrompt)
+        world = World([Counting()], model=model)
+        async with world.process():
+            id_ = await world.ask()
+            await model.begun.wait()
+            await world.tell(id_, denying(world, id_, PURE))
+            model.gate.set()
+            await world.ended(id_)
+    assert "ActionCompleted" in await found_in(world, id_)
 
 
 async def test_a_stage_that_was_paused_is_judged_by_the_rules_that_it_began_under() -> None:
@@ -155,3 +190,9 @@ async def test_a_stage_that_was_paused_is_judged_by_the_rules_that_it_began_unde
 
 def _first(world: World, id_: str, name: str) -> Recorded:
     return next(recorded for recorded, called in records(world, id_) if called == name)
+
+
+def _outcome(world: World, id_: str) -> str:
+    completed = _first(world, id_, "ActionCompleted").envelope.event
+    assert isinstance(completed, ActionCompleted)
+    return completed.outcome

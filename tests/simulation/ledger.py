@@ -1,7 +1,8 @@
 """What accepted events add up to: tokens, rejected answers, approvals; and what must not be among them."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
+from math import inf
 
 from poweron_events.envelope import Recorded, idempotency_key
 from poweron_events.fold.costs import model_calls
@@ -24,16 +25,18 @@ class Ledger:
         self._rejected: Counter[tuple[str, Step]] = Counter()
         self._spent: Counter[tuple[str, int, int]] = Counter()
         self._taken: Counter[tuple[str, int, int]] = Counter()
-        self._granted: Counter[str] = Counter()  # the most tokens that a round has granted to its whole workflow
+        self._limits: dict[tuple[str, int, int], list[tuple[int, float]]] = defaultdict(list)
+        """What each budget has been, with the round in which it was that."""
         self._flag = flag
 
     def take(self, recorded: Recorded, workflow: Workflow) -> None:
         """Take in an event that was accepted, and the workflow after it."""
         match event := recorded.envelope.event:
             case WorkflowRequested() | RoundRequested():
-                self._granted[workflow.id] = max(self._granted[workflow.id], event.budgets.workflow_tokens or 0)
+                self._note_limits(workflow, 0)
             case BudgetGranted():
                 self.seen["budget granted"] += 1
+                self._note_limits(workflow, event.task)
             case BudgetDenied():
                 self.seen["budget denied" if event.request else "budget expired"] += 1
             case AnswerRejected():
@@ -57,6 +60,10 @@ class Ledger:
         if self._rejected[stage, step] > MOST_REJECTED:
             self._flag("REJECTED_TOO_OFTEN", stage, step)
 
+    def _note_limits(self, workflow: Workflow, task: int) -> None:
+        for whose, limit in _limits(workflow, task).items():
+            self._limits[whose].append((workflow.current.number, inf if limit is None else limit))
+
     def _charge(self, recorded: Recorded, workflow: Workflow) -> None:
         """What was used up before must not have been asked for."""
         tokens = Used.by(model_calls(recorded.envelope.event)).tokens
@@ -72,15 +79,15 @@ class Ledger:
     def take_request(self, workflow: Workflow, tokens: int) -> None:
         """Take in a request that a model has got where a budget applies, whatever becomes of its answer.
 
-        It may be reserved in one round and sent in a later one, which has granted more to the whole workflow.
+        `workflow` is what the process knew when it reserved the call. It may send it much later, when others have
+        spent what was granted since, or what a later round may use of the whole workflow: the budgets of now hold.
         """
         task = 0 if workflow.phase == "closing" else workflow.place[1]
-        limits = _limits(workflow, task)
-        if (whole := limits[workflow.id, 0, 0]) is not None:
-            limits[workflow.id, 0, 0] = max(whole, self._granted[workflow.id])
-        for whose, limit in limits.items():
+        for whose, known in _limits(workflow, task).items():
             self._taken[whose] += tokens
-            if limit is not None and self._taken[whose] > limit:
+            since = [limit for number, limit in self._limits[whose] if number >= workflow.current.number]
+            limit = max([inf if known is None else known, *since])
+            if self._taken[whose] > limit:
                 self._flag("OVERSPENT", workflow.phase, workflow.place, whose, self._taken[whose], limit)
 
 

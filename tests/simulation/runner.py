@@ -6,8 +6,10 @@ import multiprocessing
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
+from multiprocessing.pool import Pool
 from typing import Any
 from unittest.mock import patch
 
@@ -44,13 +46,20 @@ COLLECTED = 8  # worlds
 
 def outcomes(seeds: Iterable[int], *, bug: str | None = None, traced: bool = False) -> Iterator[Outcome]:
     """The outcome of each seed, in order; `bug` is planted first."""
+    with spawned(_prepare, bug, traced) as pool:
+        yield from pool.imap(_outcome, seeds, chunksize=CHUNK)
+
+
+@contextmanager
+def spawned(prepare: Callable[..., None], *given: Any) -> Iterator[Pool]:
+    """Processes whose hashes do not depend on chance; each is prepared first."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([__name__])  # what all worlds are made of is read once for all calls
     with (
         patch.dict(os.environ, PYTHONHASHSEED="0", PYTHONPATH=os.pathsep.join(sys.path)),
-        context.Pool(_processes(), initializer=_prepare, initargs=(bug, traced)) as pool,
+        context.Pool(_processes(), initializer=prepare, initargs=given) as pool,
     ):
-        yield from pool.imap(_outcome, seeds, chunksize=CHUNK)
+        yield pool
 
 
 def _processes() -> int:

@@ -1,6 +1,6 @@
 """Replays one decision: runs the role's own code on the workflow as it was, with the recorded answer."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from itertools import product
@@ -117,6 +117,19 @@ class Replayed(NamedTuple):
         return "differs" if "differs" in both else "inconclusive" if "inconclusive" in both else "same"
 
 
+class _Checked(NamedTuple):
+    """The results of comparing a decision and its prompt, and the actions that the prompt lists."""
+
+    decision: CheckedPrompt
+    prompt: CheckedPrompt
+    listed: CatalogThen | None
+
+    @property
+    def explains(self) -> bool:
+        """Return whether the decision follows from this state and these circumstances."""
+        return self.decision.sameness == "same" and self.prompt.sameness != "differs"
+
+
 def is_decision(event: WorkflowEvent | None) -> bool:
     """Return whether the event is a decision made by code, with or without a model."""
     if isinstance(event, StageFailed):
@@ -167,7 +180,7 @@ class DecisionReplay:
         if isinstance(event, ObservationRecorded):
             self._earlier.observed(folded.after)
         if isinstance(event, ApprovalRequested):
-            return _result(folded, asked_again(folded.before, event), NO_PROMPT)
+            return _result(folded, asked_again(folded.known, event), NO_PROMPT)
         if isinstance(event, ActionCompleted):
             check = PermissionCheck(self.content, self.known.configured_places)
             return _result(folded, await check.completed(folded, event, self._catalog), NO_PROMPT)
@@ -187,19 +200,32 @@ class DecisionReplay:
         calls = [await self._find_call(folded.before.id, call) for call in model_calls(event)]
         if any(call.is_altered for call in calls):
             return _result(folded, ALTERED, ALTERED)
-        self._look_at(folded.before, calls)
         if any(call.is_taken_over for call in model_calls(event)):
+            self._look_at(folded.before, calls)
             return _result(folded, TAKEN_OVER, TAKEN_OVER)
-        first: tuple[CheckedPrompt, CheckedPrompt] | None = None
-        for before, (catalog, unusable) in product(_states(folded.before), self._circumstances(folded.before, event)):
-            answers = StoredAnswers(event, calls, self._earlier, self._release is not None, unusable)
-            checks = await self._compare(folded._replace(before=before), event, answers, catalog), answers.prompt
-            if checks[0].sameness == "same":
-                first = checks
+        first: _Checked | None = None
+        async for checked in self._each_compared(folded, event, calls):
+            if checked.explains:
+                first = checked
                 break
-            first = first or checks
+            if first is None or (checked.decision.sameness == "same" != first.decision.sameness):
+                first = checked
         assert first is not None
-        return _result(folded, *(self._as_far_as_known(folded.before, check) for check in first))
+        self._listed = first.listed
+        return _result(folded, *(self._as_far_as_known(folded.before, check) for check in first[:2]))
+
+    async def _each_compared(
+        self, folded: Folded, event: WorkflowEvent, calls: Sequence[StoredCall]
+    ) -> AsyncIterator["_Checked"]:
+        """Yield what comes of each state that the role may have known, in all circumstances."""
+        listed = self._listed
+        for known in folded.known:
+            self._listed = listed
+            self._look_at(known, calls)
+            for before, (catalog, unusable) in product(_states(known), self._circumstances(known, event)):
+                answers = StoredAnswers(event, calls, self._earlier, self._release is not None, unusable)
+                decision = await self._compare(folded._replace(known=(before,)), event, answers, catalog)
+                yield _Checked(decision, answers.prompt, self._listed)
 
     async def _find_call(self, workflow_id: str, call: ModelCall) -> StoredCall:
         refs = (call.prompt_ref, call.answer_ref)

@@ -1,7 +1,8 @@
 """Replays the permission check of an action: the executor's own checks, with placeholders that run nothing."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Final, NoReturn
 
 from poweron_events.catalog import ActionSpec
@@ -58,8 +59,8 @@ class PermissionCheck:
         if label != event.result_label:
             return CheckedPrompt("differs", f"resultLabel was {event.result_label!r} and is {label!r}.")
         first_difference = ""
-        for catalog, approval in _circumstances(selection.action, event, then):
-            now = await self._judge(folded.before, catalog, approval)
+        for known, (catalog, approval) in product(folded.known, _circumstances(selection.action, event, then)):
+            now = await self._judge(known, catalog, approval)
             if event.outcome != "denied" and now.outcome != "denied":
                 return self._as_far_as_known("same", "")
             changes = differences(folded.data, now, only=DENIAL)
@@ -101,8 +102,16 @@ def _circumstances(action: str, event: ActionCompleted, then: CatalogThen) -> It
             yield then, Approval({action})
 
 
-def asked_again(workflow: Workflow, event: ApprovalRequested) -> CheckedPrompt:
-    """Check whether a user would be asked again, about the same parameters. No event records the process's marks."""
+def asked_again(known: Sequence[Workflow], event: ApprovalRequested) -> CheckedPrompt:
+    """Check whether a user would be asked again, about the same parameters, in a state that the executor knew.
+
+    No event records how far it had read, nor the process's marks.
+    """
+    checks = [_asked_again(workflow, event) for workflow in known]
+    return next((check for check in checks if check.sameness == "same"), checks[0])
+
+
+def _asked_again(workflow: Workflow, event: ApprovalRequested) -> CheckedPrompt:
     if marks(workflow.current.opening.approve, event.action) and not NEVER.must_be_asked(workflow):
         return CheckedPrompt("differs", "No approval would be requested now.")
     now = Approval({event.action}, event.expires_ms).request(workflow)

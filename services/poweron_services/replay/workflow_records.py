@@ -18,20 +18,26 @@ from poweron_events.fold.evolve import evolve
 from poweron_events.fold.state import Verdict, Workflow
 from poweron_projections.reader import StoredRecord
 from poweron_services.client.fork_request import expect_known
+from poweron_services.replay.known_states import KnownStates
 
 
 class Folded(NamedTuple):
     """A record, its verdict now, the workflow before and after it, and the stored row with the original verdict.
 
-    `before` does not include the reservations for calls that the event reports, which were made after that state.
+    `known` has the states that the author may have known, the most likely one first. They do not include the
+    reservations for calls that the event reports, which were made after that state.
     """
 
     seq: int
     recorded: Recorded
     verdict: Verdict
-    before: Workflow
+    known: Sequence[Workflow]
     after: Workflow
     stored: StoredRecord
+
+    @property
+    def before(self) -> Workflow:
+        return self.known[0]
 
     @property
     def data(self) -> dict[str, Any]:
@@ -54,7 +60,7 @@ def folded(workflow_id: str, records: Iterable[StoredRecord]) -> Iterator[Folded
     Raises:
         NewerRelease: the workflow has an event or rules that this release does not know.
     """
-    workflow = Workflow(workflow_id)
+    states = KnownStates(Workflow(workflow_id))
     for stored in records:
         if not stored.is_whole:
             yield Damaged(stored, "The row does not hold the bytes that came: their SHA-256 is another one.")
@@ -65,12 +71,17 @@ def folded(workflow_id: str, records: Iterable[StoredRecord]) -> Iterator[Folded
             yield Damaged(stored, f"The record cannot be read: {error}.")
             return
         expect_known(workflow_id, stored.seq, recorded.envelope)
-        after, verdict = evolve(workflow, recorded)
-        event = recorded.envelope.event
-        settled = settled_by(workflow.round, reported(event)) if event and workflow.round else ()
-        before = without_reservations(workflow, settled)
-        yield Folded(stored.seq, recorded, verdict, before, after, stored)
-        workflow = after
+        after, verdict = evolve(states.newest, recorded)
+        known = tuple(_before_calls(state, recorded) for state in states.of(recorded))
+        yield Folded(stored.seq, recorded, verdict, known, after, stored)
+        states.take(recorded, after)
+
+
+def _before_calls(workflow: Workflow, recorded: Recorded) -> Workflow:
+    """Return the workflow without the reservations for the calls that the event reports."""
+    event = recorded.envelope.event
+    settled = settled_by(workflow.round, reported(event)) if event and workflow.round else ()
+    return without_reservations(workflow, settled)
 
 
 def _read_record(workflow_id: str, stored: StoredRecord) -> Recorded:

@@ -23,7 +23,7 @@ import structlog
 from _pytest.faulthandler import fault_handler_stderr_fd_key
 from hypothesis import HealthCheck, settings
 from s3 import S3, s3_server
-from servers import CHOICES, FirstRun, Pair, chosen_servers, prepared, run_outside
+from servers import CHOICES, FirstRun, Pair, chosen_servers, run_outside, with_empty_data
 
 from poweron_events.log.kafka_settings import KafkaSettings
 
@@ -124,7 +124,7 @@ def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     """A Kafka and a Postgres for all tests of this process."""
     choice, home = chosen_servers(dict(os.environ)), tmp_path_factory.mktemp("servers")
     if choice == "embedded":
-        prepared(home, request.getfixturevalue("software"))
+        with_empty_data(home, request.getfixturevalue("software"))
     with CHOICES[choice](home) as servers:
         yield servers
 

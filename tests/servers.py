@@ -129,8 +129,8 @@ def furnished(home: Path, software: Path) -> Path:
     return home
 
 
-def prepared(home: Path, software: Path) -> Path:
-    """The same with the empty data of servers that ran before, which takes half the time to start.
+def with_empty_data(home: Path, software: Path) -> Path:
+    """Put servers with the data of earlier empty ones into `home`; these start twice as fast.
 
     Its Postgres waits for no disk: a database for each test makes and removes thousands of files.
     """

@@ -48,7 +48,7 @@ def test_the_round_and_its_stage_have_the_time_left_that_they_had() -> None:
     assert (after.current.due_ms, after.head_ms, turn(after)) == (1_060 * SECOND, 1_000 * SECOND, "planner")
 
 
-def test_a_deadline_that_passed_before_a_pause_and_is_told_after_it_does_not_end_the_round() -> None:
+def test_a_deadline_from_before_a_pause_that_is_recorded_after_it_does_not_end_the_round() -> None:
     """A process that stood still during the pause may write what was due before it."""
     story = Timed()
     story.at(0, requested("1", deadline_ms=60 * SECOND))

@@ -215,7 +215,7 @@ class Upstream:
             place = "-".join(map(str, (started.round, started.task, started.attempt, started.step, started.try_)))
             self._pause(0, f"{id_[:8]}-{place}", id_, started.round)
 
-    def lose_patience(self, id_: str, round_number: int) -> None:
+    def pause_while_model_is_away(self, id_: str, round_number: int) -> None:
         """Somebody who sees that a model is away may pause the round before it is asked again."""
         if self._loop.turns % 3 == 0:  # as good as chance, and takes none from other moments
             self._pause(0, f"{id_[:8]}-away{self._loop.turns}", id_, round_number)

@@ -202,7 +202,7 @@ class World:
         """A model is away: the call is made again, unless somebody pauses the round meanwhile."""
         workflow = _AT.get()
         assert workflow is not None
-        self.upstream.lose_patience(workflow.id, workflow.current.number)
+        self.upstream.pause_while_model_is_away(workflow.id, workflow.current.number)
 
     def _workflow_of(self, key: str) -> str:
         for recorded in reversed(self.full.records.values()):

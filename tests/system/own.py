@@ -8,7 +8,7 @@ from pathlib import Path
 
 import psutil
 from processes import SESSION_TIMEOUT_MS
-from servers import Pair, embedded_servers, prepared
+from servers import Pair, embedded_servers, with_empty_data
 from surviving import Survival
 
 from poweron_services.client.connect import connect
@@ -62,7 +62,7 @@ class OwnServers:
 @contextmanager
 def own_servers(home: Path, software: Path) -> Generator[OwnServers, None, None]:
     """A fresh pair in `home`."""
-    with embedded_servers(prepared(home, software)) as servers:
+    with embedded_servers(with_empty_data(home, software)) as servers:
         yield OwnServers(home, servers)
 
 

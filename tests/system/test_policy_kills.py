@@ -27,7 +27,7 @@ from poweron_services.wiring import ROLES
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(400)]
 
-STRUCK = Path(__file__).with_name("struck_process.py")
+KILLED_PROCESS = Path(__file__).with_name("killed_process.py")
 ESCALATING = FOUR_EYES.replace("notRequester = true", 'escalate = { after = "1s", to = ["admins"] }')
 CHANGING = ("parameters.changed", "rules.changed", "approval.escalated")
 EVERY = (*CHANGING, "policy.applied", "approval.requested", "approval.granted", "instance.started", "instance.ended")
@@ -55,7 +55,7 @@ COURSE = [
 ]
 
 
-class StruckProcesses(Processes):
+class KilledProcesses(Processes):
     """Processes that are killed with the first event of each of these types, and started again."""
 
     def __init__(
@@ -66,19 +66,19 @@ class StruckProcesses(Processes):
         self.names = names
         self.starts = 0
         self._types = ",".join(f"poweron.{name}.v1" for name in events)
-        self._struck = folder / "struck"
-        self._struck.mkdir()
+        self._kills = folder / "kills"
+        self._kills.mkdir()
 
     @property
     def kills(self) -> int:
-        return len([*self._struck.iterdir()])
+        return len([*self._kills.iterdir()])
 
     def start(self, name: str) -> None:
         roles = ",".join(ROLES) if name.startswith("all") else name
         self.starts += 1
         with (self._folder / f"{name}.log").open("ab") as log:
             self._running[name] = subprocess.Popen(
-                [sys.executable, STRUCK, self._struck, self._types, roles],
+                [sys.executable, KILLED_PROCESS, self._kills, self._types, roles],
                 env=self._environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -109,15 +109,15 @@ class StruckProcesses(Processes):
         pytest.param((EVERY, APART), id="everything, roles apart", marks=pytest.mark.soak),
     ]
 )
-def processes(request: pytest.FixtureRequest, environment: dict[str, str], tmp_path: Path) -> StruckProcesses:
+def processes(request: pytest.FixtureRequest, environment: dict[str, str], tmp_path: Path) -> KilledProcesses:
     prepared(environment, tmp_path, "count")
-    return StruckProcesses(environment, tmp_path, *request.param)
+    return KilledProcesses(environment, tmp_path, *request.param)
 
 
 @pytest.mark.req("E-06")
 @pytest.mark.req("E-08")
 async def test_a_process_killed_with_an_event_goes_on_as_if_nothing_had_happened(
-    shell: Shell, connections: Connections, processes: StruckProcesses, tmp_path: Path
+    shell: Shell, connections: Connections, processes: KilledProcesses, tmp_path: Path
 ) -> None:
     """Dora proposes other parameters, Bob approves, the rules change, and Carla approves once it is escalated."""
     events, names = processes.events, processes.names

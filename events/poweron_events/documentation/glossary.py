@@ -310,10 +310,12 @@ MEANINGS: Final[dict[str, str]] = {
     "Escalation.after": "How long the approval waits before, such as `4h`.",
     "to": "The groups that may answer, too.",
     "limits": "The most that a workflow may use.",
-    "perActor": "The quotas of actors; the first that covers an actor is that of the actor.",
-    "perSource": "The quotas of sources; the first that covers a source is that of the source.",
-    "ActorQuota.groups": "The groups for whose members it is, each of them; not written if it is for every actor.",
-    "sources": "The sources for which it is, each of them; `*` at the end stands for any rest; not written if all.",
+    "perActor": "The quotas of actors; the first that matches an actor applies.",
+    "perSource": "The quotas of sources; the first that matches a source applies.",
+    "ActorQuota.groups": "The groups whose members have this quota, each for themselves; not written if every actor "
+    "has it.",
+    "sources": "The sources that have this quota, each for itself; `*` at the end matches any rest; not written if "
+    "every source has it.",
     "weight": "How many turns a source takes at a time while several wait; not written if one.",
     "startsPerDay": "The maximum number of rounds that are opened in a day (UTC); not written if there is no limit.",
     "openWorkflows": "The maximum number of workflows that are open and neither paused nor wait for a person; not "

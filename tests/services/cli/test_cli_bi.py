@@ -25,8 +25,11 @@ from poweron_services.settings.config import Settings
 
 SERVED = pytest.mark.system
 TODAY = re.compile(r"day=(\d{4}-\d\d-\d\d)")
-HURRY = "from poweron_services.cli import bi_commands, entry; bi_commands.PERIOD = 0.5; entry.main()"
-HURRIED = (sys.executable, "-c", HURRY)
+SHORT_PERIOD = (
+    sys.executable,
+    "-c",
+    "from poweron_services.cli import bi_commands, entry; bi_commands.PERIOD = 0.5; entry.main()",
+)
 """The command, but one that looks for new data more often."""
 
 
@@ -97,7 +100,7 @@ async def test_following_writes_what_comes_and_ends_with_a_sentence(
     shell: Shell, connections: Connections, stopping: signal.Signals
 ) -> None:
     output = shell.folder / "parquet"
-    following = await shell.start("bi", "export", "--output", output, "--follow", "--json", program=HURRIED)
+    following = await shell.start("bi", "export", "--output", output, "--follow", "--json", program=SHORT_PERIOD)
     try:
         assert (await line(following))["days"] == []
         assert "Ctrl-C stops it" in await told(following, "New data goes to")

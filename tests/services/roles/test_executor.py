@@ -87,20 +87,20 @@ def ready(action: str = "test.pure", request_id: str = "1") -> Told:
     return Told(request_id).tell(requested(), planned(), At().selected(action=action), At().parameters(parameters={}))
 
 
-async def places(one: Executor) -> int:
+async def places(execute: Executor) -> int:
     """How many further actions the executor has room for now."""
     others = [ready("other.one", f"other-{number}").workflow for number in range(PLACES)]
-    claimed = [await one.claim_at_once(other, [At().parameters(parameters={})]) for other in others]
+    claimed = [await execute.claim_at_once(other, [At().parameters(parameters={})]) for other in others]
     for other in others:
-        one.forget(other.id)
+        execute.forget(other.id)
     return sum(map(len, claimed))
 
 
-async def ran(one: Executor, told: Told) -> Sequence[Any]:
+async def ran(execute: Executor, told: Told) -> Sequence[Any]:
     """Claim, read the claim back, run."""
-    (started,) = await one(told.workflow, Stand()())
+    (started,) = await execute(told.workflow, Stand()())
     told.tell(started)
-    return await one(told.workflow, Stand()())
+    return await execute(told.workflow, Stand()())
 
 
 @pytest.mark.req("E-08")
@@ -117,32 +117,32 @@ async def test_a_claim_names_the_worker_the_effect_class_and_how_long_it_holds()
 
 @pytest.mark.req("E-08")
 async def test_a_claim_that_another_worker_won_holds_no_place() -> None:
-    one = executor(Counting())
+    execute = executor(Counting())
     for number in range(3):  # one more than there are places
         told = ready(request_id=f"{number}")
         async with asyncio.timeout(5):
-            await one(told.workflow, Stand()())
+            await execute(told.workflow, Stand()())
         told.tell(At().started(claim="of another worker"))
-        assert await one(told.workflow, Stand(in_time=False)()) == []
+        assert await execute(told.workflow, Stand(in_time=False)()) == []
 
 
 @pytest.mark.req("E-08")
 async def test_a_claim_that_is_late_is_not_begun() -> None:
     action, told, time = Counting(), ready(), Time()
-    one = executor(action, time=time)
-    told.tell(*await one(told.workflow, Stand()()))
+    execute = executor(action, time=time)
+    told.tell(*await execute(told.workflow, Stand()()))
     time.ms = told.workflow.step.starts[0].due_ms
-    (completed,) = await one(told.workflow, Stand()())
+    (completed,) = await execute(told.workflow, Stand()())
     assert (completed.outcome, action.runs) == ("not_begun", [])
 
 
 @pytest.mark.req("E-08")
 async def test_a_token_runs_an_action_once_only() -> None:
     action, told = Counting(), ready()
-    one = executor(action)
-    await ran(one, told)
+    execute = executor(action)
+    await ran(execute, told)
     stand = Stand(in_time=False)
-    assert await one(told.workflow, stand()) == []
+    assert await execute(told.workflow, stand()) == []
     assert stand.waited == [told.workflow.step.starts[0].due_ms]
     assert len(action.runs) == 1
 
@@ -177,30 +177,30 @@ async def test_an_effect_that_may_have_happened_is_unknown_never_repeated() -> N
 
 @pytest.mark.req("E-08")
 async def test_a_stopped_round_drains_its_claim() -> None:
-    told, one = ready(), executor(Counting())
-    told.tell(*await one(told.workflow, Stand()()), cancellation())
-    (completed,) = await one(told.workflow, Stand()())
+    told, execute = ready(), executor(Counting())
+    told.tell(*await execute(told.workflow, Stand()()), cancellation())
+    (completed,) = await execute(told.workflow, Stand()())
     assert completed.outcome == "not_begun"
-    assert await places(one) == 2
+    assert await places(execute) == 2
 
 
 @pytest.mark.req("E-09")
 async def test_a_place_is_held_from_the_claim_to_the_end_of_the_action() -> None:
-    one, told = executor(Counting()), ready()
-    (started,) = await one(told.workflow, Stand()())
-    assert await places(one) == 1
+    execute, told = executor(Counting()), ready()
+    (started,) = await execute(told.workflow, Stand()())
+    assert await places(execute) == 1
     told.tell(started)
-    await one(told.workflow, Stand()())
-    assert await places(one) == 2
-    one.forget(told.id)
-    one.forget(told.id)
-    assert await places(one) == 2
+    await execute(told.workflow, Stand()())
+    assert await places(execute) == 2
+    execute.forget(told.id)
+    execute.forget(told.id)
+    assert await places(execute) == 2
 
 
 async def test_nobody_claims_for_a_partition_that_was_lost_while_waiting_for_a_place() -> None:
-    one = executor(Counting())
-    assert await one(ready().workflow, Stand(ours=False)()) == []
-    assert await places(one) == 2
+    execute = executor(Counting())
+    assert await execute(ready().workflow, Stand(ours=False)()) == []
+    assert await places(execute) == 2
 
 
 @pytest.mark.req("X-01")
@@ -254,10 +254,10 @@ async def test_each_reason_of_a_failed_action_is_kept_apart() -> None:
 @pytest.mark.req("E-08")
 async def test_an_action_does_not_run_longer_than_its_claim_holds() -> None:
     told, time = ready(), Time()
-    one = executor(Counting(gate=asyncio.Event()), time=time)
-    told.tell(*await one(told.workflow, Stand()()))
+    execute = executor(Counting(gate=asyncio.Event()), time=time)
+    told.tell(*await execute(told.workflow, Stand()()))
     time.ms = told.workflow.step.starts[0].due_ms - 20
-    (completed,) = await one(told.workflow, Stand()())
+    (completed,) = await execute(told.workflow, Stand()())
     assert completed.error == "test.pure was stopped after 0.02 s, its time limit."
 
 
@@ -279,11 +279,11 @@ async def test_an_action_whose_answer_cannot_be_kept_says_so_and_counts_it() -> 
             raise AssertionError
 
     told, time = ready(), Time()
-    one = executor(Asking(), content=Away.at("memory:///"), lines=script(), time=time)
-    told.tell(*await one(told.workflow, Stand()()))
+    execute = executor(Asking(), content=Away.at("memory:///"), lines=script(), time=time)
+    told.tell(*await execute(told.workflow, Stand()()))
     time.ms = told.workflow.step.starts[0].due_ms - 100
     with capture_logs():
-        (completed,) = await one(told.workflow, Stand()())
+        (completed,) = await execute(told.workflow, Stand()())
     assert (completed.outcome, completed.error) == (
         "failed",
         "The model answered, but its answer could not be kept in time. The content store did not answer: away",
@@ -412,10 +412,10 @@ def terms(number: int, *rules: Rule) -> PolicyTerms:
 
 async def test_an_action_begins_under_the_rules_of_that_moment_not_of_its_claim() -> None:
     action = Counting("test.pure")
-    one, told, stand = executor(action), ready(), Stand()
-    told.tell(*await one(told.workflow, stand()))
+    execute, told, stand = executor(action), ready(), Stand()
+    told.tell(*await execute(told.workflow, stand()))
     stand.policy = terms(2, Rule(actions=("test",), decision="deny"))
-    (completed, *_) = await one(told.workflow, stand())
+    (completed, *_) = await execute(told.workflow, stand())
     assert (completed.outcome, completed.code, action.runs) == ("denied", "action_not_allowed", [])
 
 
@@ -443,10 +443,10 @@ async def test_an_approved_action_does_not_begin_if_the_rules_of_that_moment_wan
     for name in people:
         told.tell(at.approval_granted(f"by-{name}", parameters_sha256=digest, actor=name and person(name)))
     assert told.workflow.step.approval == "granted"
-    one = executor(action)
-    told.tell(*await one(told.workflow, stand()))
+    execute = executor(action)
+    told.tell(*await execute(told.workflow, stand()))
     stand.policy = POLICY.model_copy(update={"rules": (newer,)}).terms(2, "ab" * 32)
-    (completed, *_) = await one(told.workflow, stand())
+    (completed, *_) = await execute(told.workflow, stand())
     assert (completed.outcome, len(action.runs)) == (outcome, int(outcome == "done"))
     assert completed.code == (None if outcome == "done" else "approval_missing")
 
@@ -454,8 +454,8 @@ async def test_an_approved_action_does_not_begin_if_the_rules_of_that_moment_wan
 async def test_what_new_rules_want_approved_is_not_tried_again_unapproved() -> None:
     """No one can be asked about an action that may have run: the step ends, and the loop goes on."""
     action = Counting("test.pure")
-    one, told = executor(action), ready()
-    told.tell(*await one(told.workflow, Stand()()))
+    execute, told = executor(action), ready()
+    told.tell(*await execute(told.workflow, Stand()()))
     told.tell(new_rules(told.workflow, 1, POLICY.model_copy(update={"rules": ()})))
     assert told.verdicts[-1] == "accepted"
     approve = terms(2, Rule(actions=("test",), decision="approve"))
@@ -473,12 +473,12 @@ async def test_people_who_change_parameters_may_name_an_address_that_no_document
     told = Told().tell(
         requested(), planned(), at.selected(action="web.scrape"), at.parameters(parameters={"query": url})
     )
-    (claimed,) = await (one := executor(Scraping()))(told.workflow, Stand()())
-    (completed, *_) = await one(told.tell(claimed).workflow, Stand()())
+    (claimed,) = await (execute := executor(Scraping()))(told.workflow, Stand()())
+    (completed, *_) = await execute(told.tell(claimed).workflow, Stand()())
     assert completed.code == "address_unknown"
     by_people = with_step(told.workflow, told.workflow.step._replace(proposed_by=person("bob")))
     told.tell(completed)
-    (claimed,) = await (one := executor(Scraping()))(by_people._replace(phase="ready"), Stand()())
+    (claimed,) = await (execute := executor(Scraping()))(by_people._replace(phase="ready"), Stand()())
     claim = by_people.step.starts[-1]._replace(claim=claimed.claim)
-    (completed, *_) = await one(with_step(by_people, by_people.step._replace(starts=(claim,))), Stand()())
+    (completed, *_) = await execute(with_step(by_people, by_people.step._replace(starts=(claim,))), Stand()())
     assert completed.code is None

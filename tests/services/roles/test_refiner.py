@@ -176,16 +176,16 @@ def test_attempts_are_numbered_in_every_prompt_of_a_task_and_in_its_history() ->
 
 
 @pytest.mark.req("B-02")
-async def test_an_action_that_had_no_room_for_a_call_is_tried_again_once_more_was_granted() -> None:
+@pytest.mark.parametrize("code", ["token_budget", "cost_budget", "daily_limit"])
+async def test_an_action_that_had_no_room_for_a_call_is_tried_again_once_more_was_granted(code: str) -> None:
     """Given a round that asks for more, when a person grants it, then the model is not asked whether to go on."""
-    for code in ("token_budget", "cost_budget", "daily_limit"):
-        told = Told().tell(requested(on_budget="ask"), planned(), At().selected(), At().parameters(), At().started())
-        told.tell(At().done(success=False, outcome="failed", error="There is no room.", code=code, documents=()))
-        told.tell(At().observed(observation=Observation(success=False, result_label="label", documents_count=0)))
-        with pytest.raises(BudgetNeeded, match=r"^There is no room\.$"):
-            await asked(told)
-        told.tell(At().budget_requested("refine", code=code), At().budget_granted())
-        event = await refined(told)
-        assert (event.decision, event.decided_by, event.code) == ("continue", "guard", None)
-        told.tell(event)
-        assert (told.workflow.step.number, told.workflow.task.retries) == (2, 0)
+    told = Told().tell(requested(on_budget="ask"), planned(), At().selected(), At().parameters(), At().started())
+    told.tell(At().done(success=False, outcome="failed", error="There is no room.", code=code, documents=()))
+    told.tell(At().observed(observation=Observation(success=False, result_label="label", documents_count=0)))
+    with pytest.raises(BudgetNeeded, match=r"^There is no room\.$"):
+        await asked(told)
+    told.tell(At().budget_requested("refine", code=code), At().budget_granted())
+    event = await refined(told)
+    assert (event.decision, event.decided_by, event.code) == ("continue", "guard", None)
+    told.tell(event)
+    assert (told.workflow.step.number, told.workflow.task.retries) == (2, 0)

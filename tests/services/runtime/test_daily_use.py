@@ -54,10 +54,9 @@ async def test_a_round_without_quotas_asks_no_rows() -> None:
 
 
 async def test_the_quota_of_the_actor_and_that_of_the_source_both_count() -> None:
-    rows = Rows(("Ada", "/elsewhere", Use(used=Used(100, 20, 5))), ("bob", SOURCE, Use(used=Used(7, 3, 1))))
     told = under(per_actor=(ActorQuota(tokens_per_day=1_000),), per_source=(SourceQuota(tokens_per_day=50),))
     source = told.workflow.current.opening.request.source
-    rows.uses[1] = ("bob", source, rows.uses[1][2])
+    rows = Rows(("Ada", "/elsewhere", Use(used=Used(100, 20, 5))), ("bob", source, Use(used=Used(7, 3, 1))))
     budgets = (await DailyUse(rows, lambda: 5 * DAY_MS + NOON)(told.workflow))(())
     assert left(budgets) == [("ada", 880), (f"the source {source}", 40)]
     assert rows.asked[0][0] == 5 * DAY_MS
@@ -104,26 +103,37 @@ async def test_no_call_is_made_beyond_the_quota_and_the_sentence_says_until_when
     )
 
 
-@pytest.mark.parametrize("on_budget", ["ask", "stop"])
+async def ask_with_a_used_up_day(world: World, on_budget: Literal["ask", "stop"]) -> str:
+    """Request a round of an actor whose tokens of the day are used up; any action is allowed."""
+    limits = {"rules": (), "otherwise": "allow", "per_actor": (ActorQuota(tokens_per_day=1_000),)}
+    event = applied(policy=POLICY.model_copy(update=limits))
+    terms = event.policy.terms(1, event.sha256)
+    return await world.ask(policy=terms, laws=3, actor=person("ada"), on_budget=on_budget, deadline_ms=3 * DAY_MS)
+
+
+def used_up_day(until: int = 10**15) -> Rows:
+    """Rows that show the same use until the day that ends at `until`, and none after it."""
+    return Rows(("ada", SOURCE, Use(used=Used(1_000_000, 0))), until=until)
+
+
 @pytest.mark.req("B-02")
-async def test_a_round_that_reaches_a_daily_limit_ends_or_goes_on_the_next_day(
-    on_budget: Literal["ask", "stop"],
-) -> None:
-    """Given a quota that is used up, then no model is asked; a round that asks for more waits until the day is over."""
+async def test_a_round_that_reaches_a_daily_limit_ends() -> None:
+    """Given a quota that is used up, then no model is asked and the round fails."""
+    world = World([Counting()])
+    async with world.process(day=used_up_day()):
+        asked = await ask_with_a_used_up_day(world, "stop")
+        assert (await world.ended(asked)).current.ending == "failed"
+    failed = next(event for event in world.accepted(asked) if type(event).__name__ == "StageFailed")
+    assert failed.code == "daily_limit"
+
+
+@pytest.mark.req("B-02")
+async def test_a_round_that_asks_goes_on_the_next_day() -> None:
+    """Given a quota that is used up, then a round that asks for more waits until the day is over."""
     world, today = World([Counting()]), day_start_ms(Clock()())
-    rows = Rows(("ada", SOURCE, Use(used=Used(1_000_000, 0))), until=today + DAY_MS)
-    event = applied(
-        policy=POLICY.model_copy(
-            update={"rules": (), "otherwise": "allow", "per_actor": (ActorQuota(tokens_per_day=1_000),)}
-        )
-    )
-    terms = {"policy": event.policy.terms(1, event.sha256), "laws": 3, "actor": person("ada")}
-    long = {"deadline_ms": 3 * DAY_MS}
+    rows = used_up_day(until=today + DAY_MS)
     async with world.process(day=rows):
-        asked = await world.ask(on_budget=on_budget, **terms, **long)
-        if on_budget == "stop":
-            assert (await world.ended(asked)).current.ending == "failed"
-            return
+        asked = await ask_with_a_used_up_day(world, "ask")
         question = (await world.until(asked, lambda workflow: workflow.asks_for_budget)).current.question
     assert question is not None
     assert (question.code, day_start_ms(question.due_ms)) == ("daily_limit", today + DAY_MS)

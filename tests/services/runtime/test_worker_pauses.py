@@ -37,14 +37,14 @@ class Hanging(ScriptedModel):
         return await super().complete(prompt)
 
 
-async def lost(world: World, process: Process) -> None:
-    """All partitions are taken away from a process, which keeps running."""
+async def take_partitions(world: World, process: Process) -> None:
+    """Take all partitions away from a process, which keeps running."""
     world.log.expel(process.log.followers[0])
     await soon(lambda: not process.worker._held.partitions)
 
 
-async def regained(world: World, process: Process, id_: str) -> None:
-    """The process gets its partitions back and has read all that is there."""
+async def give_partitions_back(world: World, process: Process, id_: str) -> None:
+    """Give the process its partitions back and wait until it has read all that is there."""
     process.log.followers[0].assign(frozenset(range(12)))
     world.log.wake()
     number = world.log.partition_of("poweron.events", id_.encode())
@@ -69,10 +69,10 @@ async def test_a_call_that_failed_is_not_made_again_in_a_pause_that_began_while_
         id_ = await world.ask()
         await model.begun.wait()
         work: Any = process.worker._works[id_]
-        await lost(world, process)
+        await take_partitions(world, process)
         world.postgres.lagging = rows == "are behind"
         await world.tell(id_, paused())
-        await regained(world, process, id_)
+        await give_partitions_back(world, process, id_)
         model.gate.set()
         await soon(work.task.done)
         assert model.selections == 1
@@ -90,10 +90,11 @@ async def test_a_stage_has_no_time_limit_in_a_pause_that_began_while_the_partiti
     async with world.process() as process:
         id_ = await world.ask(stage_timeout_ms=STAGE_MS)
         await model.begun.wait()
-        await lost(world, process)
+        limit: Any = process.worker._works[id_].limit
+        await take_partitions(world, process)
         await world.tell(id_, paused())
-        await regained(world, process, id_)
-        await asyncio.sleep(1.2 * STAGE_MS / 1000)
+        await give_partitions_back(world, process, id_)
+        await soon(lambda: limit._timeout.when() is None)
         await world.tell(id_, resumed())
         model.gate.set()
         await world.ended(id_)
@@ -110,9 +111,9 @@ async def test_a_stage_has_its_time_limit_again_after_a_pause_that_ended_while_t
         await model.begun.wait()
         await world.tell(id_, paused())
         await soon(lambda: process.worker._works[id_].is_suspended)
-        await lost(world, process)
+        await take_partitions(world, process)
         await world.tell(id_, resumed())
-        await regained(world, process, id_)
+        await give_partitions_back(world, process, id_)
         await world.ended(id_)
     failed = next(event for event in world.accepted(id_) if type(event).__name__ == "StageFailed")
     assert (failed.stage, failed.code) == ("select", "stage_timeout")

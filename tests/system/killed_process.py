@@ -1,7 +1,7 @@
-"""A `poweron serve` that dies with an event: `python struck_process.py FOLDER TYPE,TYPE,… ROLE,ROLE,…`.
+"""A `poweron serve` that dies with an event: `python killed_process.py FOLDER TYPE,TYPE,… ROLE,ROLE,…`.
 
-It is killed once the log has an event of one of these types that it wrote, before it reads that back. A file in the
-folder bears the name of each type that has struck: among all processes, each does so once.
+It is killed once the log has an event of one of these types that it wrote, before it reads that back. The folder
+has a file named after each type that has killed a process: among all processes, each does so once.
 """
 
 import os
@@ -18,8 +18,8 @@ from poweron_events.log.kafka import KafkaLog
 from poweron_services.cli import entry
 
 
-class Strikes:
-    """Watches what this process appends to the log and reads from it."""
+class KillAtEvent:
+    """Watches what this process appends to the log and reads from it, and kills it at an event."""
 
     def __init__(self, folder: Path, types: Sequence[str]) -> None:
         self._folder = folder
@@ -33,13 +33,13 @@ class Strikes:
             types = self._types_of(message.value for message in messages)
             self._written |= types
             offsets = await append(log, topic, messages)
-            self._strike(types)
+            self._kill(types)
             return offsets
 
         async def watched_getmany(consumer: AIOKafkaConsumer, *partitions: Any, **options: Any) -> Any:
             found = await getmany(consumer, *partitions, **options)
             values = (record.value for records in found.values() for record in records)
-            self._strike(self._types_of(values) & self._written)  # the log may show it before it has confirmed it
+            self._kill(self._types_of(values) & self._written)  # the log may show it before it has confirmed it
             return found
 
         KafkaLog.append, AIOKafkaConsumer.getmany = watched_append, watched_getmany
@@ -47,7 +47,7 @@ class Strikes:
     def _types_of(self, values: Iterable[bytes | None]) -> set[str]:
         return {name for value in values for name in self._types if f'"type":"{name}"'.encode() in (value or b"")}
 
-    def _strike(self, types: set[str]) -> None:
+    def _kill(self, types: set[str]) -> None:
         for name in types:
             try:
                 (self._folder / name).touch(exist_ok=False)
@@ -58,7 +58,7 @@ class Strikes:
 
 def main() -> None:
     folder, types, roles = sys.argv[1:]
-    Strikes(Path(folder), [name for name in types.split(",") if name]).watch()
+    KillAtEvent(Path(folder), [name for name in types.split(",") if name]).watch()
     sys.argv[1:] = ["serve", *(f"--role={role}" for role in roles.split(","))]
     entry.main()
 

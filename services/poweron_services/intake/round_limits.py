@@ -181,10 +181,12 @@ class QuotaLimit:
         self._used_up: dict[QuotaKey, QuotaReached] = {}  # what openings wait for
 
     async def admits(self, identity: RequestIdentity, actor: Actor, policy: AppliedPolicy | None) -> bool:
-        """Return whether the opening finds room in the quotas of its actor and its source; it then takes it."""
+        """Return whether the opening finds room in the quotas of this policy, if it is current; it then takes it."""
         if policy is None or not policy.has_quotas or identity in self._admitted:
             return True
-        return self._take_room(identity, actor, await self._recent(policy)) is None
+        day = await self._recent(policy)
+        is_current = day.terms is not None and day.terms.number == policy.number  # else another was applied meanwhile
+        return is_current and self._take_room(identity, actor, day) is None
 
     async def wait(self, identity: RequestIdentity, actor: Actor, waiting: Waiting) -> bool:
         """Wait until the opening finds room; return False if it is cancelled before.

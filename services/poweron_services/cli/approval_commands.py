@@ -85,7 +85,8 @@ def approvals(
         for command in budget_commands(question.workflow_id):
             stdout.print(f"  {command}", soft_wrap=True)
     if not pending and not questions and not as_json:
-        stdout.print("Nothing waits for you." if mine else "Nothing waits for an approval.")
+        nothing = "Nothing was escalated." if overdue else "Nothing waits for an approval."
+        stdout.print("Nothing waits for you." if mine else nothing)
 
 
 def is_overdue(entry: ApprovalEntry | BudgetEntry) -> bool:

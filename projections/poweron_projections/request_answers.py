@@ -26,7 +26,7 @@ _OPEN: Final = "SELECT workflow_id FROM workflows WHERE is_open"
 
 _OPEN_ROUND: Final = """
 SELECT phase IN ('closing', 'draining') AS closing, paused_ms IS NOT NULL AS paused, pause_actor AS actor,
-       budget_question AS question, budget_due_ms AS question_due_ms, budget_terms,
+       budget_question AS question, budget_code AS question_code, budget_due_ms AS question_due_ms, budget_terms,
        (SELECT policy_number FROM rounds WHERE (rounds.workflow_id, rounds.round)
                                              = (workflows.workflow_id, workflows.round)) AS policy_number
   FROM workflows WHERE workflow_id = $1::uuid AND is_open
@@ -80,6 +80,7 @@ class OpenRound:
     paused: bool
     paused_by: Actor | None
     question: int | None = None
+    question_code: Code | None = None
     question_due_ms: int | None = None
     budget_terms: AnswerTerms = ANYONE
     policy_number: int | None = None
@@ -152,6 +153,7 @@ async def open_round(pool: Pool, workflow_id: str) -> OpenRound | None:
         paused=found["paused"],
         paused_by=paused_by,
         question=found["question"],
+        question_code=found["question_code"],
         question_due_ms=found["question_due_ms"],
         budget_terms=terms,
         policy_number=found["policy_number"],

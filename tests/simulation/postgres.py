@@ -298,6 +298,7 @@ def _open_round(tables: Kept, workflow_id: str) -> list[Found]:
             "paused": row.paused_ms is not None,
             "actor": actor,
             "question": row.budget_question,
+            "question_code": row.budget_code,
             "question_due_ms": row.budget_due_ms,
             "budget_terms": None if row.budget_terms is None else orjson.loads(row.budget_terms),
             "policy_number": tables[ROUNDS.name][workflow_id, row.round].policy_number,

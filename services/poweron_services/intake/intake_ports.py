@@ -6,6 +6,7 @@ from typing import Literal, Protocol
 from pydantic import JsonValue
 
 from poweron_events.actor import Actor
+from poweron_events.codes import Code
 from poweron_events.fold.day_use import DayUse, RequestKey
 from poweron_events.fold.partial import Stub
 from poweron_events.fold.state import ChatMessage, Opening
@@ -57,6 +58,10 @@ class RoundState(Protocol):
     @property
     def question(self) -> int | None:
         """The number of the budget question that the round waits with; None if it waits with none."""
+
+    @property
+    def question_code(self) -> Code | None:
+        """The budget that has no room, if the round asks for a larger one."""
 
     @property
     def question_due_ms(self) -> int | None: ...

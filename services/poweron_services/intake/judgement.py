@@ -11,7 +11,7 @@ from pydantic import JsonValue
 from poweron_events.actor import Actor
 from poweron_events.catalog import REFERENCES, ActionSpec, meaningless
 from poweron_events.codec import InvalidRequest, ReceivedRequest, is_uuid
-from poweron_events.codes import RefusalCode
+from poweron_events.codes import Code, RefusalCode
 from poweron_events.fold.partial import Stub
 from poweron_events.fold.state import Opening
 from poweron_events.policy import AppliedPolicy
@@ -232,8 +232,19 @@ def check_budget_answer(
         objection := round_.budget_terms.objection(claimed_actor(request, identity.source), request.decision)
     ) is not None:
         raise Refusal(objection.code, objection.sentence)
-    if request.decision == "approve" and not (request.tokens or request.cost_nano_usd):
-        raise Refusal("invalid_request", "The request cannot be used: it grants neither tokens nor money.")
+    if request.decision == "approve" and (lacks := _lacking(request, round_.question_code)) is not None:
+        raise Refusal("invalid_request", f"The request cannot be used: {lacks}.")
+
+
+def _lacking(request: RequestBudget, code: Code | None) -> str | None:
+    """Return what a grant lacks that the round asks for, if it lacks it."""
+    if not (request.tokens or request.cost_nano_usd):
+        return "it grants neither tokens nor money"
+    if code == "token_budget" and not request.tokens:
+        return "the round asks for tokens, and it grants none"
+    if code == "cost_budget" and not request.cost_nano_usd:
+        return "the round asks for money, and it grants none"
+    return None
 
 
 def budget_answer(identity: RequestIdentity, request: RequestBudget) -> BudgetGranted | BudgetDenied:

@@ -82,12 +82,9 @@ class DailyUse:
         return budgets
 
     async def _recent(self) -> DayUse:
-        age = asyncio.get_running_loop().time() - self._read_at
-        day = (
-            self._day
-            if self._day is not None and self._day.day_start_ms == counted_day_start_ms(self.now_ms())
-            else None
-        )
+        age, day = asyncio.get_running_loop().time() - self._read_at, self._day
+        if day is not None and day.day_start_ms != counted_day_start_ms(self.now_ms()):
+            day = None
         if day is not None and age < MAX_AGE:
             return day
         try:

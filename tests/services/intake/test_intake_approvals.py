@@ -9,11 +9,11 @@ from pydantic import ValidationError
 from builders import requested
 from poweron_events.actor import Actor
 from poweron_events.catalog import CATALOG, meaningless
-from poweron_events.request import RequestApproval, Requester, RequestIdentity
+from poweron_events.request import RequestApproval, RequestBudget, Requester, RequestIdentity
 from poweron_events.step_events import ApprovalDenied, ApprovalGranted
-from poweron_projections.request_answers import StepApproval
+from poweron_projections.request_answers import OpenRound, StepApproval
 from poweron_services.decider.approval import Approval, joined
-from poweron_services.intake.judgement import approval_answer, approval_refusal
+from poweron_services.intake.judgement import Refusal, approval_answer, approval_refusal, check_budget_answer
 from poweron_services.settings.config import Settings
 
 HASH = "0" * 64
@@ -157,3 +157,37 @@ def test_how_long_an_approval_is_waited_for_is_written_with_its_unit(given: str,
 def test_what_is_no_duration_is_refused_with_a_sentence(wrong: str) -> None:
     with pytest.raises(ValidationError, match="is no duration; write it like `30m`, `12h` or `7d`"):
         Settings(approval_expires=wrong)
+
+
+ASKS = OpenRound(
+    closing=False, paused=False, paused_by=None, question=1, question_code="token_budget", question_due_ms=9
+)
+IN_VAIN = "The request cannot be used: the round asks for {}, and it grants none."
+
+
+@pytest.mark.req("B-02")
+@pytest.mark.parametrize(
+    ("asked", "granted", "refusal"),
+    [
+        (ASKS, {"tokens": 5}, None),
+        (ASKS, {"cost_nano_usd": 5}, ("invalid_request", IN_VAIN.format("tokens"))),
+        (replace(ASKS, question_code="cost_budget"), {"tokens": 5}, ("invalid_request", IN_VAIN.format("money"))),
+        (replace(ASKS, question_code="daily_limit"), {"cost_nano_usd": 5}, None),
+        (ASKS, {}, ("invalid_request", "The request cannot be used: it grants neither tokens nor money.")),
+        (replace(ASKS, question=None), {"tokens": 5}, ("nothing_to_approve", "Round 1 does not wait for an answer to budget question 1.")),
+        (replace(ASKS, question_due_ms=8), {"tokens": 5}, ("approval_overdue", "The time for an answer to budget question 1 is over.")),
+        (replace(ASKS, closing=True), {"tokens": 5}, ("round_ended", "Round 1 has ended or is ending already.")),
+    ],
+)  # fmt: skip
+def test_a_grant_that_would_not_help_is_refused(
+    asked: OpenRound, granted: dict[str, int], refusal: tuple[str, str] | None
+) -> None:
+    place = {"round": 1, "task": 1, "attempt": 1, "step": 1, "question": 1}
+    answer = RequestBudget(workflow_id="w", **place, decision="approve", **granted)
+    identity = RequestIdentity(source="/tests", id="1")
+    if refusal is None:
+        check_budget_answer(answer, identity, asked, 8)
+        return
+    with pytest.raises(Refusal) as refused:
+        check_budget_answer(answer, identity, asked, 8)
+    assert (refused.value.code, refused.value.detail) == refusal

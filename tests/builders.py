@@ -443,7 +443,10 @@ def next_events(workflow: Workflow) -> Iterable[WorkflowEvent]:  # noqa: C901, P
             yield new_rules(workflow, workflow.current.policy.number + 1)
         switch = str(len(workflow.current.pause_requests))
         yield (resumed if workflow.is_paused else paused)(number, f"switch-{number}-{switch}")
-        yield from (cancellation(number, f"cancel-{number}"), DeadlinePassed(round=number, due_ms=0))
+        yield from (
+            cancellation(number, f"cancel-{number}"),
+            DeadlinePassed(round=number, due_ms=0, moves=workflow.current.moves),
+        )
 
 
 def _answers(workflow: Workflow) -> Iterable[WorkflowEvent]:

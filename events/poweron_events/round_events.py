@@ -172,6 +172,8 @@ class DeadlinePassed(RoundEvent):
     which: Literal["round"] = "round"
     due_ms: Milliseconds
     """Broker time of the opening plus the round's deadline and the time people took to decide, in ms since 1970."""
+    moves: int = Field(default=0, ge=0, le=2**31 - 1, exclude_if=is_empty)
+    """How often pauses and budget questions had moved the deadline when this was written."""
 
 
 class RoundEnd(RoundEvent):

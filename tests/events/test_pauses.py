@@ -56,7 +56,7 @@ def test_a_deadline_from_before_a_pause_that_is_recorded_after_it_does_not_end_t
     story.at(100, DeadlinePassed(round=1, due_ms=60 * SECOND), "superseded")
     story.at(1_010, resumed())
     story.at(1_011, DeadlinePassed(round=1, due_ms=60 * SECOND), "superseded")
-    assert story.at(1_060, DeadlinePassed(round=1, due_ms=1_060 * SECOND)).current.ending == "failed"
+    assert story.at(1_060, DeadlinePassed(round=1, due_ms=1_060 * SECOND, moves=2)).current.ending == "failed"
 
 
 def test_a_task_that_begins_in_a_pause_gets_no_time_from_before_it_began() -> None:

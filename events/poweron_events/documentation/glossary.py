@@ -271,6 +271,7 @@ MEANINGS: Final[dict[str, str]] = {
     "question": "The number of the budget question in its round, counted from 1.",
     "tokens": "How many more tokens may be used.",
     "RequestBudget.costNanoUsd": "How much more money may be used, in nano-USD.",
+    "moves": "How often pauses and budget questions had moved the deadline before; not written if never.",
     "BudgetGranted.costNanoUsd": "How much more money may be used, in nano-USD.",
     "RequestBudget.decision": "`approve` grants what is named, `deny` nothing.",
     "BudgetRequested.code": "The budget that has no room: `token_budget`, `cost_budget` or `daily_limit`.",

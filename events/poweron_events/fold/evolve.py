@@ -340,11 +340,7 @@ def _cancelled(workflow: Workflow, recorded: Recorded, event: CancellationReques
 
 def _deadline_passed(workflow: Workflow, event: DeadlinePassed) -> Workflow | None:
     """Stop the round, unless the event was written before a pause or a question that moved the deadline."""
-    round_ = workflow.current
-    if workflow.is_paused or workflow.phase in ("closing", "draining"):
-        return None
-    has_moved = bool(round_.pause_requests or round_.grants or round_.budget_denied)
-    if has_moved and event.due_ms < round_.due_ms:
+    if workflow.is_paused or workflow.phase in ("closing", "draining") or event.moves != workflow.current.moves:
         return None
     return _stopped(workflow, "failed", TIME_IS_OVER, "deadline")
 

@@ -311,6 +311,11 @@ class Round(NamedTuple):
     """The requests that paused or resumed the round; each counts once, however late it is repeated."""
 
     @property
+    def moves(self) -> int:
+        """How often pauses and budget questions have moved the deadline of the round."""
+        return len(self.pause_requests) + len(self.grants) + self.budget_denied
+
+    @property
     def totals(self) -> Totals:
         """The round's steps, tokens and cost."""
         return Totals(

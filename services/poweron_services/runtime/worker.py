@@ -397,7 +397,8 @@ class Worker:
 
     def _deadline_passed(self, workflow: Workflow) -> None:
         """Record that the time of the round, or of its budget question, is over."""
-        event: WorkflowEvent = DeadlinePassed(round=workflow.current.number, due_ms=workflow.current.due_ms)
+        round_ = workflow.current
+        event: WorkflowEvent = DeadlinePassed(round=round_.number, due_ms=round_.due_ms, moves=round_.moves)
         if workflow.asks_for_budget:
             event = budget_expired(workflow)
         self._put("reviewer", workflow, [event])

@@ -27,7 +27,7 @@ from poweron_projections.verify import catch_up
 pytestmark = pytest.mark.system
 
 EVENTS, DEAD_LETTERS = topics.EVENTS.name, topics.DEAD_LETTERS.name
-WORKFLOWS = 375
+WORKFLOWS = 410
 ROWS, PERIODS = (Path(__file__).with_name(f"bi_{name}_by_duckdb.sql") for name in ("rows", "periods"))
 
 Rows = list[tuple[Any, ...]]

@@ -1,7 +1,8 @@
 """Reads of the rows that are never older than the rows that this process relied on before."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
+from typing import TypeVar
 
 from poweron_events import topics
 from poweron_events.errors import Unavailable
@@ -11,6 +12,8 @@ from poweron_events.policy import AppliedPolicy
 from poweron_events.request import POLICY_ID
 from poweron_services.intake.intake_ports import IntakeQueries
 from poweron_services.row_query import SharedQuery
+
+Found = TypeVar("Found")
 
 REACH_TIMEOUT = 10.0  # seconds until a request waits for its next try, and the log says so
 
@@ -75,6 +78,17 @@ class ConsistentReads:
         if projected < self._floors.get(partition, 0):
             raise _rebuilt(projected)
         return stubs.get(workflow)
+
+    async def checked(self, query: Awaitable[Found]) -> Found:
+        """Return the answer of a query.
+
+        Raises:
+            Unavailable: the rows are behind a position that was relied on before.
+        """
+        floors = self.floors
+        found = await query
+        self.check_not_older(await self._queries.positions(), floors)
+        return found
 
     async def policy(self) -> AppliedPolicy | None:
         """Return the newest policy, never an older one than before; None if none was applied.

@@ -123,7 +123,7 @@ class RequestJudge:
         """
         stub = await self._known(request.workflow_id)
         judgement.check_open(request, stub)
-        round_ = await self.queries.open_round(request.workflow_id)
+        round_ = await self.reads.checked(self.queries.open_round(request.workflow_id))
         if round_ is not None and round_.closing and not round_.paused:
             raise judgement.round_is_over(request)
         return judgement.cancellation(identity, request)
@@ -197,7 +197,7 @@ class RequestJudge:
     ) -> ApprovalGranted | ApprovalDenied | ParametersChanged:
         await self._known(request.workflow_id)
         place = (request.round, request.task, request.attempt, request.step)
-        approval = await self.queries.approval(request.workflow_id, place)
+        approval = await self.reads.checked(self.queries.approval(request.workflow_id, place))
         if (refusal := judgement.approval_refusal(request, identity, approval, self.now_ms())) is not None:
             raise refusal
         if request.changed_parameters is None or approval is None:
@@ -214,19 +214,19 @@ class RequestJudge:
 
     async def _change_rules(self, identity: RequestIdentity, request: RequestRules) -> RulesChanged:
         judgement.check_open(request, await self._known(request.workflow_id))
-        round_ = await self.queries.open_round(request.workflow_id)
+        round_ = await self.reads.checked(self.queries.open_round(request.workflow_id))
         return policy_judgement.changed_rules(identity, request, round_, await self.reads.policy())
 
     async def _pause_or_resume(
         self, identity: RequestIdentity, request: RequestPause | RequestResume
     ) -> RoundPaused | RoundResumed:
         judgement.check_open(request, await self._known(request.workflow_id))
-        judgement.check_pause(request, await self.queries.open_round(request.workflow_id))
+        judgement.check_pause(request, await self.reads.checked(self.queries.open_round(request.workflow_id)))
         return judgement.pause_or_resumption(identity, request)
 
     async def _answer_budget(self, identity: RequestIdentity, request: RequestBudget) -> BudgetGranted | BudgetDenied:
         judgement.check_open(request, await self._known(request.workflow_id))
-        round_ = await self.queries.open_round(request.workflow_id)
+        round_ = await self.reads.checked(self.queries.open_round(request.workflow_id))
         judgement.check_budget_answer(request, identity, round_, self.now_ms())
         return judgement.budget_answer(identity, request)
 

@@ -1,7 +1,7 @@
 """What intake does while no more may be opened: what passes, what waits, and what it takes in hand."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pytest
 from intake_world import (
@@ -273,3 +273,32 @@ def test_offsets_that_nobody_delivers_hold_no_commit_back() -> None:
         partition.offsets.discard(offset)
         done.append(partition.done)
     assert done == [7, 12, 13]
+
+
+@pytest.mark.req("E-07")
+@pytest.mark.req("E-15")
+async def test_an_approval_is_not_refused_by_rows_that_were_made_anew_and_are_behind(
+    log: MemoryLog, rows: Rows
+) -> None:
+    """Given rows that fall back between two queries, then the question that they do not hold is looked for again."""
+    waiting = workflow_id(SOURCE, "waiting")
+    rows.stubs = {waiting: Stub(waiting, (0,), is_open=True, seq=5, last=4)}
+    approval, positions, behind = rows.approval, rows.positions, [False]
+
+    async def missing_once(workflow: str, place: tuple[int, int, int, int]) -> StepApproval | None:
+        found, rows.asked = rows.asked, StepApproval("asked", "0" * 64, due_ms=1_000, by=None, waits=True)
+        behind[0] = found is None
+        return found and await approval(workflow, place)
+
+    async def behind_once() -> Mapping[int, int]:
+        known = await positions()
+        is_behind, behind[0] = behind[0], False
+        return dict.fromkeys(known, 0) if is_behind else known
+
+    rows.approval, rows.positions = missing_once, behind_once  # type: ignore[method-assign]
+    await request(log, "before")
+    async with running(log, rows):
+        await told(log, 1)
+        await approve(log, "yes", waiting)
+        await told(log, 1, ApprovalGranted)
+    assert not any(isinstance(event, RequestRefused) for event in await events(log))

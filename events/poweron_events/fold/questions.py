@@ -82,7 +82,7 @@ def has_too_few_approvals(workflow: Workflow) -> bool:
     if step.approval != "granted" or about is None or about.decision != "approve":
         return False
     terms = approval_terms(workflow)
-    if not step.approved_by:  # somebody approved it whom no event names
+    if not step.approved_by:  # no event names who approved it
         return terms.objection(None, "approve") is not None
     return sum(map(terms.admits, step.approved_by)) < about.approvers
 

@@ -255,10 +255,11 @@ def _form_problem(problem: ErrorDetails) -> str:
     return words + (_EXAMPLES.get(field, "") if kind in _WRONG_KINDS else "")
 
 
+_DOLLARS: Final = 'must be an amount from 0 to 9999.999999999 US dollars, such as "0.50"'
 _OF_FIELDS: Final[Mapping[str, str]] = {
     "[key]": "must be lower-case letters, digits, `-` and `_`, beginning with a letter",
-    "costUsdPerDay": 'must be an amount from 0 to 9999.999999999 US dollars, such as "0.50"',
-    "costUsd": 'must be an amount from 0 to 9999.999999999 US dollars, such as "0.50"',
+    "costUsdPerDay": _DOLLARS,
+    "costUsd": _DOLLARS,
 }
 """What these must be, regardless of what is wrong with them."""
 

@@ -217,7 +217,7 @@ class DecisionReplay:
     async def _each_compared(
         self, folded: Folded, event: WorkflowEvent, calls: Sequence[StoredCall]
     ) -> AsyncIterator["_Checked"]:
-        """Yield what comes of each state that the role may have known, in all circumstances."""
+        """Yield the result of each state that the role may have known, in all circumstances."""
         listed = self._listed
         for known in folded.known:
             self._listed = listed

@@ -385,7 +385,7 @@ class Worker:
             self._slots.release()
 
     def _is_paused(self, work: Work, workflow_id: str) -> bool:
-        """Return whether the workflow is paused as far as this process has read.
+        """Return whether this process has read that the workflow is paused.
 
         It may have lost the partition of the work and got it again: then what it reads is in the new one.
         """

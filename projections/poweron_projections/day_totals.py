@@ -1,13 +1,14 @@
 """What actors and sources have used since the beginning of a day, over all their workflows, according to the rows."""
 
 from collections.abc import Collection, Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
 from poweron_events import topics
 from poweron_events.fold.day_use import DayUse, RequestKey, RoundKey, Use
 from poweron_events.fold.state import Used
 from poweron_projections import offsets
 from poweron_projections.connection import Found, Pool, snapshot
+from poweron_projections.table_spec import columns_of
 
 EVENTS: Final = topics.EVENTS.name
 
@@ -74,8 +75,8 @@ async def read_day_use(
         used = await connection.fetch(_USED, day_start_ms) if calls else ()
         started = await connection.fetch(_STARTED, day_start_ms)
         opened = await connection.fetch(_OPEN)
-        totals = await connection.fetch(_ROUNDS, *_columns(rounds)) if rounds else ()
-        answered = await connection.fetch(_ANSWERED, *_columns(requests)) if requests else ()
+        totals = await connection.fetch(_ROUNDS, *columns_of(rounds)) if rounds else ()
+        answered = await connection.fetch(_ANSWERED, *columns_of(requests)) if requests else ()
         positions = await offsets.read(connection, EVENTS)
     return DayUse.of(
         day_start_ms,
@@ -84,10 +85,6 @@ async def read_day_use(
         [(row["source"], row["id"]) for row in answered],
         positions,
     )
-
-
-def _columns(keys: Collection[tuple[Any, Any]]) -> tuple[list[Any], list[Any]]:
-    return [first for first, _ in keys], [second for _, second in keys]
 
 
 def _uses(

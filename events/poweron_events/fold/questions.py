@@ -13,7 +13,6 @@ from poweron_events.fold.state import (
     BudgetQuestion,
     Grant,
     Step,
-    Used,
     Workflow,
     is_at_place,
     parameters_sha256,
@@ -234,9 +233,7 @@ def _budget_answered(workflow: Workflow, recorded: Recorded, event: BudgetGrante
     if not counts:
         return None
     if isinstance(event, BudgetGranted):
-        totals = round_.totals
-        before = Used(totals.input_tokens, totals.output_tokens, totals.cost_nano_usd)
-        grant = Grant(workflow.place, event.tokens, event.cost_nano_usd, workflow.phase, before)
+        grant = Grant(workflow.place, event.tokens, event.cost_nano_usd, workflow.phase, before=round_.usage)
         answered = round_._replace(question=None, grants=(*round_.grants, grant))
     else:
         answered = round_._replace(question=None, budget_denied=True)

@@ -11,7 +11,7 @@ from simulation.runner import outcomes, table
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(1_200)]
 
-SEEDS = [*range(124), 227]  # the last two: four eyes look at an action, and a model refuses, which are rare
+SEEDS = [*range(125), 196]  # the last two: four eyes look at an action, which is rare
 FOUND_WITHIN = 200  # seeds
 FOUND_FROM = {"pause unseen": 90}
 """The seed to begin with where few worlds show a bug, which only saves time: the search goes through all seeds."""

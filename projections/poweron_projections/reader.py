@@ -105,6 +105,20 @@ SELECT COUNT(ended_ms) AS ended,
 _EVENTS: Final = """
 SELECT * FROM records WHERE workflow_id = $1::uuid AND seq > $2 ORDER BY seq LIMIT $3
 """
+_EVENTS_AFTER: Final = """
+SELECT records.*
+  FROM unnest($1::bigint[]) WITH ORDINALITY AS given (after, number)
+  JOIN offsets ON offsets.topic = $3 AND offsets.partition = number - 1
+ CROSS JOIN LATERAL (
+       SELECT * FROM records
+        WHERE records.partition = number - 1 AND log_offset >= after AND log_offset < next_offset
+          AND workflow_id IS NOT NULL AND compressed IS NOT NULL
+        ORDER BY log_offset LIMIT $2
+  ) records
+ ORDER BY time_ms, records.partition, log_offset LIMIT $2
+"""
+_POSITIONS: Final = "SELECT next_offset FROM offsets WHERE topic = $1 ORDER BY partition"
+_COUNTS: Final = "SELECT workflow_id::text, seq FROM workflows WHERE workflow_id = ANY($1::uuid[])"
 _STORED: Final = """
 SELECT seq, verdict, partition, log_offset, time_ms, sha256, compressed
   FROM records WHERE workflow_id = $1::uuid AND seq > $2 ORDER BY seq LIMIT $3
@@ -237,6 +251,24 @@ async def spent(pool: Pool, workflow_id: str) -> tuple[int, Spent]:
 async def events(pool: Pool, workflow_id: str, *, after_seq: int = -1, limit: int = PAGE) -> list[EventEntry]:
     """Return a page of a workflow's records, oldest first; `after_seq` is the `seq` of the record that it follows."""
     return [_event(row) for row in await _fetch(pool, _EVENTS, workflow_id, after_seq, limit)]
+
+
+async def events_after(pool: Pool, offsets: Sequence[int], *, limit: int = PAGE) -> list[EventEntry]:
+    """Return a page of the records of all workflows from these offsets on, one offset for each partition.
+
+    Within each partition, they are in the order of the log.
+    """
+    return [_event(row) for row in await _fetch(pool, _EVENTS_AFTER, list(offsets), limit, topics.EVENTS.name)]
+
+
+async def positions(pool: Pool) -> tuple[int, ...]:
+    """Return the next offset of each partition that is not in the rows yet."""
+    return tuple(row["next_offset"] for row in await _fetch(pool, _POSITIONS, topics.EVENTS.name))
+
+
+async def record_counts(pool: Pool, workflow_ids: Sequence[str]) -> dict[str, int]:
+    """Return the number of records of each of these workflows that has any."""
+    return {row["workflow_id"]: row["seq"] for row in await _fetch(pool, _COUNTS, list(workflow_ids))}
 
 
 async def stored_records(

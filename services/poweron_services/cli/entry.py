@@ -3,10 +3,14 @@
 import json
 import os
 import sys
+from typing import Final
 
 from poweron_services import shutdown
 from poweron_services.cli.context import AS_JSON, FAILED, NOTHING_YET, STOPPED, STOPPED_CODE
 from poweron_services.cli.standard_streams import outlive_readers, unwritten
+
+SERVICES: Final = ("serve", "door")
+"""The commands that run until they are stopped, and end with exit code 0 then."""
 
 
 def main() -> None:
@@ -26,14 +30,19 @@ def main() -> None:
             raise SystemExit(FAILED)
 
 
+def _is_service() -> bool:
+    """Return whether this process runs a service."""
+    return any(argument in SERVICES for argument in sys.argv[1:2])
+
+
 def _exit_code(signum: int) -> int:
     """Return the exit code after a signal: that of shells, or 0 for a service, which is meant to end that way."""
-    return 0 if sys.argv[1:2] == ["serve"] else 128 + signum
+    return 0 if _is_service() else 128 + signum
 
 
 def _handle_stop(has_run: bool) -> None:
     """Print that the command was stopped, bypassing the buffered streams, which a signal handler must not touch."""
-    if sys.argv[1:2] == ["serve"]:
+    if _is_service():
         return
     message = STOPPED if has_run else NOTHING_YET
     _write(2, message)

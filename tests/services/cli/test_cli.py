@@ -48,7 +48,7 @@ COMMANDS = [
         "deadletters",
     ),
     *(
-        "serve",
+        *("serve", "door"),
         "rebuild",
         "verify",
         "recover",

@@ -1,0 +1,102 @@
+"""The HTTP server of a door: it listens at once, opens the connections, plays the roles, and stops in order."""
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Callable, Generator
+from typing import Final
+
+import uvicorn
+
+from poweron_events.errors import Refused
+from poweron_events.task_cancellation import cancel_task
+from poweron_services import wiring
+from poweron_services.door.application import build
+from poweron_services.door.door_state import DoorState
+from poweron_services.door.record_feed import RecordFeed
+from poweron_services.settings.config import Settings
+from poweron_services.standalone import open_connections
+
+DRAINED_WITHIN: Final = 2  # seconds in which running requests must end once the door stops
+LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
+STALLED_MS: Final = 20_000  # in which a client must take what was sent to it, or the kernel drops the connection
+
+
+class _Server(uvicorn.Server):
+    """A server that leaves the signals to `shutdown`."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        yield
+
+
+def listening(host: str, port: int) -> socket.socket:
+    """Return a socket that listens at the address.
+
+    Raises:
+        Refused: the address cannot be used.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if hasattr(socket, "TCP_USER_TIMEOUT"):
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, STALLED_MS)
+        sock.bind((host, port))
+        sock.listen(2_048)
+    except OSError as error:
+        sock.close()
+        raise Refused(
+            f"The door cannot listen at {host}:{port}: {error.strerror or error}. "
+            "Name another address with --listen HOST:PORT."
+        ) from error
+    return sock
+
+
+async def run(
+    settings: Settings,
+    sock: socket.socket,
+    hosts: frozenset[str],
+    *,
+    is_local: bool,
+    serving: bool,
+    progress: Callable[[str], None],
+) -> None:
+    """Serve at this socket until cancelled."""
+    door = DoorState(settings, hosts, is_local)
+    config = uvicorn.Config(
+        build(door),
+        http="httptools",
+        log_config=None,
+        access_log=False,
+        lifespan="off",
+        server_header=False,
+        timeout_graceful_shutdown=DRAINED_WITHIN,
+    )
+    server = _Server(config)
+    served = asyncio.create_task(server.serve(sockets=[sock]))
+    working = asyncio.create_task(_work(door, serving=serving, progress=progress))
+    try:
+        await asyncio.wait({served, working}, return_when=asyncio.FIRST_COMPLETED)
+        for task in (working, served):
+            if task.done():
+                task.result()
+    finally:
+        door.stopping.set()
+        if door.feed is not None:
+            await door.feed.close()
+        server.should_exit = True
+        await asyncio.wait({served}, timeout=DRAINED_WITHIN + 1)
+        await cancel_task(working)
+        await cancel_task(served)
+
+
+async def _work(door: DoorState, *, serving: bool, progress: Callable[[str], None]) -> None:
+    """Open the connections and play the roles, or only keep the connections open."""
+    async with open_connections(door.settings, progress, wait=True) as connections:
+        door.feed = RecordFeed(connections.pool)
+        door.connections = connections
+        if not serving:
+            await asyncio.Event().wait()
+        async with wiring.open_model(door.settings) as model:
+            await wiring.keep_serving(connections, wiring.ROLES, model)

@@ -1,0 +1,41 @@
+"""A door on the real servers, within the test."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import httpx2
+from beside import beside
+
+from poweron_services.door import http_server
+from poweron_services.settings.config import Settings
+
+READY_WITHIN = 60.0  # seconds
+
+
+@dataclass(frozen=True)
+class Door:
+    """A door that is open, and a client of it."""
+
+    settings: Settings
+    address: str
+    http: httpx2.AsyncClient
+
+    async def until_ready(self) -> None:
+        while (await self.http.get("/api/v1/workflows")).status_code == 503:
+            pass
+
+
+@asynccontextmanager
+async def opened(settings: Settings, *, serving: bool = True) -> AsyncGenerator[Door, None]:
+    """A door that plays all roles, unless it is told not to, on a port of its own."""
+    sock = http_server.listening("127.0.0.1", 0)
+    host, port = sock.getsockname()
+    running = http_server.run(
+        settings, sock, http_server.LOOPBACK, is_local=True, serving=serving, progress=lambda _: None
+    )
+    address = f"http://{host}:{port}"
+    async with beside(running), httpx2.AsyncClient(base_url=address, timeout=READY_WITHIN) as http:
+        door = Door(settings, address, http)
+        await door.until_ready()
+        yield door

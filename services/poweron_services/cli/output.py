@@ -4,7 +4,6 @@ import json
 import sys
 import sysconfig
 from collections.abc import Iterable, Sequence
-from typing import Final
 
 import orjson
 from rich.console import Console

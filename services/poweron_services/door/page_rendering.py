@@ -1,4 +1,4 @@
-"""The rendering of pages: templates, what they show of values, and texts from outside with their invisible characters."""
+"""The rendering of pages: templates, the form of values, and texts from outside with their invisible characters."""
 
 from pathlib import Path
 from typing import Any, Final
@@ -41,7 +41,7 @@ def tokens(count: int) -> str:
 def duration(ms: int | None) -> str:
     """Return a time span in its two largest units."""
     if ms is None:
-        return "–"
+        return "-"
     if ms < 1_000:
         return f"{ms} ms"
     if ms < 60_000:

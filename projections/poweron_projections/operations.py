@@ -156,7 +156,7 @@ def _lag(group: _Group, ends: Mapping[int, int], committed: Mapping[int, int], *
 
 
 def lag_level(lag: int, *, has_members: bool) -> LagLevel:
-    """Return how serious it is that a group is so many records behind."""
+    """Return how serious it is that a group is this number of records behind."""
     if lag >= TOO_MANY_BEHIND or (lag and not has_members):
         return "critical"
     return "warning" if lag >= MANY_BEHIND else "ok"

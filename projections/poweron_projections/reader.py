@@ -154,6 +154,7 @@ SELECT * FROM dead_letters
  WHERE $2::bigint IS NULL OR (time_ms, topic, partition, log_offset) < ($2, $3::text, $4::integer, $5::bigint)
  ORDER BY time_ms DESC, topic DESC, partition DESC, log_offset DESC LIMIT $1
 """
+_DEAD_LETTER: Final = "SELECT * FROM dead_letters WHERE topic = $1 AND partition = $2 AND log_offset = $3"
 
 _LAST_SEQ: Final = 2**31 - 1
 
@@ -362,10 +363,12 @@ async def dead_letters(
     pool: Pool, *, limit: int = PAGE, before: tuple[int, str, int, int] | None = None
 ) -> list[DeadLetterEntry]:
     """Return a page of the dead letters, newest first; `before` is the time in ms and the place of the one before."""
-    return [
-        _entry(DeadLetterEntry, row, offset=row["log_offset"], time=time(row["time_ms"]))
-        for row in await _fetch(pool, _DEAD_LETTERS, limit, *(before or (None,) * 4))
-    ]
+    return [_dead_letter(row) for row in await _fetch(pool, _DEAD_LETTERS, limit, *(before or (None,) * 4))]
+
+
+async def dead_letter(pool: Pool, topic: str, partition: int, offset: int) -> DeadLetterEntry | None:
+    """Return the dead letter of the record at this place; None if there is none."""
+    return next(map(_dead_letter, await _fetch(pool, _DEAD_LETTER, topic, partition, offset)), None)
 
 
 def time(milliseconds: int) -> str:
@@ -420,6 +423,10 @@ def stored_record(row: Found | Mapping[str, Any]) -> StoredRecord:
     except DamagedRecord:
         value = b""
     return StoredRecord(**given, offset=row["log_offset"], value=value)
+
+
+def _dead_letter(row: Found) -> DeadLetterEntry:
+    return _entry(DeadLetterEntry, row, offset=row["log_offset"], time=time(row["time_ms"]))
 
 
 def _told(row: Found) -> HistoryEntry:

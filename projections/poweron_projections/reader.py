@@ -150,6 +150,7 @@ _INSTANCES_AT: Final = """
 SELECT * FROM instances WHERE started_ms <= $1 AND (ended_ms IS NULL OR ended_ms > $1) ORDER BY started_ms, instance
 """
 _INSTANCE: Final = "SELECT * FROM instances WHERE workflow_id = $1::uuid"
+_DEAD_LETTER: Final = "SELECT * FROM dead_letters WHERE (topic, partition, log_offset) = ($1, $2, $3)"
 _DEAD_LETTERS: Final = "SELECT * FROM dead_letters ORDER BY time_ms DESC, topic, partition, log_offset DESC LIMIT $1"
 
 _LAST_SEQ: Final = 2**31 - 1
@@ -342,6 +343,12 @@ async def budget_questions(pool: Pool, workflow_id: str | None = None, *, limit:
         _entry(BudgetEntry, row, workflow_id=str(row["workflow_id"]), expires=time(row["budget_due_ms"]))
         for row in await _fetch(pool, _BUDGETS, workflow_id, limit)
     ]
+
+
+async def dead_letter(pool: Pool, topic: str, partition: int, offset: int) -> DeadLetterEntry | None:
+    """Return the dead letter of a record; None if there is none."""
+    rows = await _fetch(pool, _DEAD_LETTER, topic, partition, offset)
+    return next((_entry(DeadLetterEntry, row, offset=offset, time=time(row["time_ms"])) for row in rows), None)
 
 
 async def dead_letters(pool: Pool, *, limit: int = PAGE) -> list[DeadLetterEntry]:

@@ -9,7 +9,17 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp
 
 from poweron_events.errors import PowerOnError
-from poweron_services.door import event_streams, html_pages, workflow_commands, workflow_queries
+from poweron_services.door import (
+    approval_answers,
+    batch_commands,
+    dead_letter_commands,
+    event_streams,
+    fork_requests,
+    html_pages,
+    request_status,
+    workflow_commands,
+    workflow_queries,
+)
 from poweron_services.door.door_state import API, DoorState
 from poweron_services.door.http_guard import HttpGuard
 from poweron_services.door.problems import Problem, problem_of, problem_response, wants_page
@@ -27,7 +37,16 @@ def build(door: DoorState) -> ASGIApp:
         redoc_url=None,
     )
     app.state.door = door
-    for routes in (workflow_commands, workflow_queries, event_streams):
+    for routes in (
+        workflow_commands,
+        approval_answers,
+        batch_commands,
+        fork_requests,
+        dead_letter_commands,
+        request_status,
+        workflow_queries,
+        event_streams,
+    ):
         app.include_router(routes.router, prefix=API)
     app.include_router(html_pages.router, include_in_schema=False)
     app.mount("/static", html_pages.STATIC)

@@ -2,7 +2,7 @@
 
 import asyncio
 from dataclasses import dataclass, field
-from typing import Annotated, Final, cast
+from typing import Annotated, Any, Final, cast
 
 from fastapi import Depends, Request
 
@@ -29,6 +29,10 @@ class DoorState:
     feed: RecordFeed | None = None
     """New records for all streams; opened with the connections."""
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
+    storing: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while a document is in memory, on its way into the content store."""
+    working: set["asyncio.Task[Any]"] = field(default_factory=set)
+    """What goes on after its request was answered; cancelled when the door stops."""
 
     @property
     def opened(self) -> Connections:

@@ -12,6 +12,7 @@ from poweron_services.door.record_feed import RecordFeed
 from poweron_services.settings.config import Settings
 
 API: Final = "/api/v1"
+AT_A_TIME: Final = 2  # queries that take much processor time
 STARTING: Final = "PowerOn is starting: Kafka or Postgres does not answer yet"
 
 
@@ -33,6 +34,8 @@ class DoorState:
     """Held while a document is in memory, on its way into the content store."""
     working: set["asyncio.Task[Any]"] = field(default_factory=set)
     """What goes on after its request was answered; cancelled when the door stops."""
+    busy: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_A_TIME))
+    """Held by queries that take much processor time, so that they leave some to the others."""
 
     @property
     def opened(self) -> Connections:

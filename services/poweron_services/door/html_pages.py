@@ -1,44 +1,18 @@
 """The pages for people, written on the server; scripts only add live updates and shortcuts."""
 
-from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from fastapi import APIRouter, Request, Response
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from starlette.staticfiles import StaticFiles
 
 from poweron_projections import reader
 from poweron_services.door.access import Reader
 from poweron_services.door.door_state import Opened
-from poweron_services.door.problems import Problem, explained, retry_header
+from poweron_services.door.page_rendering import STATIC, form_token, problem_page, rendered
 from poweron_services.door.workflow_queries import WorkflowId, known
 
-HERE: Final = Path(__file__).parent
-STATIC: Final = StaticFiles(directory=HERE / "static")
-TEMPLATES: Final = Environment(
-    loader=FileSystemLoader(HERE / "templates"),
-    autoescape=True,
-    undefined=StrictUndefined,
-    trim_blocks=True,
-    lstrip_blocks=True,
-)
+__all__: Final = ["STATIC", "form_token", "problem_page", "rendered", "router"]
 
 router = APIRouter()
-
-
-def rendered(request: Request, template: str, *, status: int = 200, **values: Any) -> Response:
-    """Render a page."""
-    html = TEMPLATES.get_template(template).render(nonce=request.state.nonce, path=request.url.path, **values)
-    return Response(html, status, media_type="text/html")
-
-
-def problem_page(request: Request, problem: Problem) -> Response:
-    """Render what went wrong, and what to do about it."""
-    response = rendered(
-        request, "problem.html", status=int(problem.status), problem=problem, meaning=explained(problem.code)
-    )
-    response.headers.update(retry_header(problem))
-    return response
 
 
 @router.get("/")

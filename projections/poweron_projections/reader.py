@@ -265,7 +265,7 @@ async def spent(pool: Pool, workflow_id: str) -> tuple[int, Spent]:
 
 async def events(pool: Pool, workflow_id: str, *, after_seq: int = -1, limit: int = PAGE) -> list[EventEntry]:
     """Return a page of a workflow's records, oldest first; `after_seq` is the `seq` of the record that it follows."""
-    return [_event(row) for row in await _fetch(pool, _EVENTS, workflow_id, after_seq, limit)]
+    return [event_entry(row) for row in await _fetch(pool, _EVENTS, workflow_id, after_seq, limit)]
 
 
 async def events_after(pool: Pool, offsets: Sequence[int], *, limit: int = PAGE) -> list[EventEntry]:
@@ -273,7 +273,7 @@ async def events_after(pool: Pool, offsets: Sequence[int], *, limit: int = PAGE)
 
     Within each partition, they are in the order of the log.
     """
-    return [_event(row) for row in await _fetch(pool, _EVENTS_AFTER, list(offsets), limit, topics.EVENTS.name)]
+    return [event_entry(row) for row in await _fetch(pool, _EVENTS_AFTER, list(offsets), limit, topics.EVENTS.name)]
 
 
 async def positions(pool: Pool) -> tuple[int, ...]:
@@ -450,7 +450,8 @@ def _references(row: Found) -> tuple[str, ...]:
     )
 
 
-def _event(row: Found) -> EventEntry:
+def event_entry(row: Found) -> EventEntry:
+    """Return a row of `records` that holds an event as an entry."""
     causation, attributes = row["causation_id"], orjson.loads(decompress(row["compressed"]))
     return _entry(
         EventEntry,

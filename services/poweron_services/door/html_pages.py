@@ -11,6 +11,7 @@ from poweron_projections import reader
 from poweron_services.door.access import Reader
 from poweron_services.door.door_state import Opened
 from poweron_services.door.problems import Problem, explained, retry_header
+from poweron_services.door.session_cookies import form_token
 from poweron_services.door.workflow_queries import WorkflowId, known
 
 HERE: Final = Path(__file__).parent
@@ -28,7 +29,9 @@ router = APIRouter()
 
 def rendered(request: Request, template: str, *, status: int = 200, **values: Any) -> Response:
     """Render a page."""
-    html = TEMPLATES.get_template(template).render(nonce=request.state.nonce, path=request.url.path, **values)
+    html = TEMPLATES.get_template(template).render(
+        nonce=request.state.nonce, path=request.url.path, token=form_token(request), **values
+    )
     return Response(html, status, media_type="text/html")
 
 

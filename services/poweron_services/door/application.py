@@ -1,15 +1,17 @@
 """The application: the API below `/api/v1`, and the pages."""
 
+from http import HTTPStatus
 from typing import Final
 
-from fastapi import FastAPI, Request, Response
+from fastapi import Depends, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp
 
 from poweron_events.errors import PowerOnError
-from poweron_services.door import event_streams, html_pages, workflow_commands, workflow_queries
+from poweron_services.door import event_streams, html_pages, login_pages, workflow_commands, workflow_queries
+from poweron_services.door.access import stream_slot
 from poweron_services.door.door_state import API, DoorState
 from poweron_services.door.http_guard import HttpGuard
 from poweron_services.door.problems import Problem, problem_of, problem_response, wants_page
@@ -27,8 +29,10 @@ def build(door: DoorState) -> ASGIApp:
         redoc_url=None,
     )
     app.state.door = door
-    for routes in (workflow_commands, workflow_queries, event_streams):
+    for routes in (workflow_commands, workflow_queries):
         app.include_router(routes.router, prefix=API)
+    app.include_router(event_streams.router, prefix=API, dependencies=[Depends(stream_slot)])
+    app.include_router(login_pages.router, include_in_schema=False)
     app.include_router(html_pages.router, include_in_schema=False)
     app.mount("/static", html_pages.STATIC)
     for error in ERRORS:
@@ -39,5 +43,7 @@ def build(door: DoorState) -> ASGIApp:
 async def _answered(request: Request, error: Exception) -> Response:
     problem = problem_of(error)
     if wants_page(request):
+        if problem.status == HTTPStatus.UNAUTHORIZED:
+            return login_pages.login_redirect(request)
         return html_pages.problem_page(request, problem)
     return problem_response(problem)

@@ -451,7 +451,7 @@ def _references(row: Found) -> tuple[str, ...]:
 
 
 def event_entry(row: Found) -> EventEntry:
-    """Return a row of `records` that holds an event as an entry."""
+    """Return a row of `records` as an entry."""
     causation, attributes = row["causation_id"], orjson.loads(decompress(row["compressed"]))
     return _entry(
         EventEntry,

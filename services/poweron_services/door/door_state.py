@@ -49,7 +49,7 @@ class DoorState:
         self.secret = DoorSecret(self.settings.home)
 
     @property
-    def pool(self) -> Pool | None:
+    def pool(self) -> "Pool | None":
         """Postgres; None until it has answered."""
         return None if self.connections is None else self.connections.pool
 

@@ -76,10 +76,6 @@ HTTP_CODES: Final[dict[str, Explained]] = {
         "The key has reached its limit of requests, uploads or streams.", "Wait as long as `Retry-After` says."
     ),
     "not_a_workflow_id": Explained("The id is no UUID in lower case.", "Copy the id from the list of workflows."),
-    "not_redrivable": Explained(
-        "The dead letter cannot be sent again as it is.",
-        "Send edited bytes, or send the request again from its source.",
-    ),
     "nobody_serves": Explained(
         "No process has taken the request yet; it remains in the log.", "Start `poweron serve` on these servers."
     ),
@@ -119,7 +115,6 @@ _BY_CODE: Final[Mapping[str, HTTPStatus]] = {
             "answered_already",
             "approval_overdue",
             "newer_release",
-            "not_redrivable",
             "no_such_round",
             "not_paused",
             "not_redrivable",

@@ -3,7 +3,7 @@
 from http import HTTPStatus
 from typing import Final
 
-from fastapi import Request, Response
+from fastapi import Depends, Request, Response
 from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
@@ -12,14 +12,21 @@ from starlette.types import ASGIApp
 from poweron_events.errors import PowerOnError
 from poweron_services.door import (
     api_document,
+    approval_answers,
     audit_queries,
+    batch_commands,
     content_downloads,
+    dead_letter_commands,
     event_streams,
+    fork_requests,
     html_pages,
+    login_pages,
     overview_queries,
+    request_status,
     workflow_commands,
     workflow_queries,
 )
+from poweron_services.door.access import stream_slot
 from poweron_services.door.api_document import DocumentedApi
 from poweron_services.door.door_state import API, DoorState
 from poweron_services.door.http_guard import HttpGuard
@@ -31,11 +38,15 @@ ERRORS: Final = (Problem, PowerOnError, RequestValidationError, ValidationError,
 
 ROUTES: Final = (
     workflow_commands,
+    approval_answers,
+    batch_commands,
+    fork_requests,
+    dead_letter_commands,
+    request_status,
     workflow_queries,
     audit_queries,
     content_downloads,
     overview_queries,
-    event_streams,
 )
 
 
@@ -45,6 +56,8 @@ def build(door: DoorState) -> ASGIApp:
     app.state.door = door
     for routes in ROUTES:
         app.include_router(routes.router, prefix=API)
+    app.include_router(event_streams.router, prefix=API, dependencies=[Depends(stream_slot)])
+    app.include_router(login_pages.router, include_in_schema=False)
     app.include_router(api_document.router, include_in_schema=False)
     app.include_router(html_pages.router, include_in_schema=False)
     app.mount("/static", html_pages.STATIC)
@@ -56,6 +69,8 @@ def build(door: DoorState) -> ASGIApp:
 async def _answered(request: Request, error: Exception) -> Response:
     problem = problem_of(error)
     if wants_page(request):
+        if problem.status == HTTPStatus.UNAUTHORIZED:
+            return login_pages.login_redirect(request)
         return html_pages.problem_page(request, problem)
     is_wrong_method = int(problem.status) == HTTPStatus.METHOD_NOT_ALLOWED
     headers = {"Allow": allowed(request.app.routes, request.scope)} if is_wrong_method else None

@@ -7,10 +7,10 @@ from fastapi import APIRouter, Request, Response
 from poweron_projections import reader
 from poweron_services.door.access import Reader
 from poweron_services.door.door_state import Opened
-from poweron_services.door.page_rendering import STATIC, form_token, problem_page, rendered
+from poweron_services.door.page_rendering import STATIC, problem_page, rendered
 from poweron_services.door.workflow_queries import WorkflowId, known
 
-__all__: Final = ["STATIC", "form_token", "problem_page", "rendered", "router"]
+__all__: Final = ["STATIC", "problem_page", "rendered", "router"]
 
 router = APIRouter()
 

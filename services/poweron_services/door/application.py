@@ -33,7 +33,7 @@ def build(door: DoorState) -> ASGIApp:
     app.mount("/static", html_pages.STATIC)
     for error in ERRORS:
         app.add_exception_handler(error, _answered)
-    return HttpGuard(app, door.hosts)
+    return HttpGuard(event_streams.StreamSender(app), door.hosts)
 
 
 async def _answered(request: Request, error: Exception) -> Response:

@@ -14,6 +14,7 @@ from poweron_services import wiring
 from poweron_services.door.application import build
 from poweron_services.door.door_state import DoorState
 from poweron_services.door.record_feed import RecordFeed
+from poweron_services.door.record_rows import PostgresRows
 from poweron_services.settings.config import Settings
 from poweron_services.standalone import open_connections
 
@@ -94,7 +95,7 @@ async def run(
 async def _work(door: DoorState, *, serving: bool, progress: Callable[[str], None]) -> None:
     """Open the connections and play the roles, or only keep the connections open."""
     async with open_connections(door.settings, progress, wait=True) as connections:
-        door.feed = RecordFeed(connections.pool)
+        door.feed = RecordFeed(PostgresRows(connections.pool), connections.progress)
         door.connections = connections
         if not serving:
             await asyncio.Event().wait()

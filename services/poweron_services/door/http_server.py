@@ -20,7 +20,7 @@ from poweron_services.standalone import open_connections
 
 DRAINED_WITHIN: Final = 2  # seconds in which running requests must end once the door stops
 LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
-STALLED_MS: Final = 20_000  # in which a client must take what was sent to it, or the kernel drops the connection
+STALLED_MS: Final = 10_000  # in which a client must take what was sent to it, or the kernel drops the connection
 
 
 class _Server(uvicorn.Server):

@@ -63,7 +63,7 @@ def build(door: DoorState) -> ASGIApp:
     app.mount("/static", html_pages.STATIC)
     for error in ERRORS:
         app.add_exception_handler(error, _answered)
-    return HttpGuard(HttpMethods(app, app.routes), door.hosts)
+    return HttpGuard(HttpMethods(event_streams.StreamSender(app), app.routes), door.hosts)
 
 
 async def _answered(request: Request, error: Exception) -> Response:

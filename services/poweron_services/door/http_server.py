@@ -17,12 +17,13 @@ from poweron_services.door.application import build
 from poweron_services.door.door_state import DoorState
 from poweron_services.door.http_guard import LOOPBACK_NAMES
 from poweron_services.door.record_feed import RecordFeed
+from poweron_services.door.record_rows import PostgresRows
 from poweron_services.settings.config import Settings
 from poweron_services.standalone import open_connections
 
 DRAINED_WITHIN: Final = 2  # seconds in which running requests must end once the door stops
 LOOPBACK: Final = LOOPBACK_NAMES
-STALLED_MS: Final = 20_000  # in which a client must take what was sent to it, or the kernel drops the connection
+STALLED_MS: Final = 10_000  # in which a client must take what was sent to it, or the kernel drops the connection
 
 
 def is_loopback(host: str) -> bool:
@@ -108,7 +109,7 @@ async def run(
 async def _work(door: DoorState, *, serving: bool, progress: Callable[[str], None]) -> None:
     """Open the connections and play the roles, or only keep the connections open."""
     async with open_connections(door.settings, progress, wait=True) as connections:
-        door.feed = RecordFeed(connections.pool)
+        door.feed = RecordFeed(PostgresRows(connections.pool), connections.progress)
         door.connections = replace(connections, seal=door.keys.seal)
         if not serving:
             await asyncio.Event().wait()

@@ -235,3 +235,8 @@ def retry_header(problem: Problem) -> dict[str, str]:
 def wants_page(request: Request) -> bool:
     """Return whether a person's browser asks, and not a program."""
     return not request.url.path.startswith(("/api/", "/static/")) and "text/html" in request.headers.get("accept", "")
+
+
+def status_of_code(code: str) -> HTTPStatus | None:
+    """Return the status of answers with this code; None if it depends on the error."""
+    return _BY_CODE.get(code)

@@ -29,6 +29,7 @@ from poweron_services.client.approve import (
     answer_to_budget,
     open_budget_question,
     waiting_approval,
+    waiting_for_people,
 )
 from poweron_services.client.connect import Connections
 from poweron_services.client.follow import Callbacks
@@ -54,20 +55,13 @@ def approvals(
     async def read() -> tuple[list[tuple[ApprovalEntry, list[DocumentEntry]]], list[BudgetEntry]]:
         async with open_connections(load_settings(), tell) as connections:
             await bring_rows_on(connections)
-            you = connections.settings.acting_through("cli")
-
-            def wanted(entry: ApprovalEntry | BudgetEntry) -> bool:
-                if overdue and not is_overdue(entry):
-                    return False
-                return not mine or entry.terms.objection(you, "approve") is None
-
-            read_most = ALL if mine or overdue else limit  # what is filtered out must not count
-            entries = [*filter(wanted, await reader.approvals(connections.pool, limit=read_most))][:limit]
+            you = connections.settings.acting_through("cli") if mine else None
+            entries, questions = await waiting_for_people(connections.pool, limit=limit, actor=you, overdue=overdue)
             waiting = [
                 (entry, [] if as_json else await reader.documents(connections.pool, entry.workflow_id))
                 for entry in entries
             ]
-            return waiting, [*filter(wanted, await reader.budget_questions(connections.pool, limit=read_most))][:limit]
+            return waiting, questions
 
     pending, questions = run_work(read())
     for entry, documents in pending:
@@ -87,11 +81,6 @@ def approvals(
     if not pending and not questions and not as_json:
         nothing = "Nothing was escalated." if overdue else "Nothing waits for an approval."
         stdout.print("Nothing waits for you." if mine else nothing)
-
-
-def is_overdue(entry: ApprovalEntry | BudgetEntry) -> bool:
-    """Return whether further groups may answer, because too few people approved in time."""
-    return entry.terms.escalated
 
 
 def who_answers(terms: AnswerTerms) -> str:
@@ -227,7 +216,6 @@ def deny(
     _decide(workflow, _Decided("deny", reason, NOTHING), as_json=as_json)
 
 
-ALL: Final = 2**31 - 1  # rows
 MEMBERS: Final = 8  # of a group that are shown
 
 

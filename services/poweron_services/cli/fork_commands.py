@@ -177,7 +177,7 @@ def diff(
         check_id(b)
         comparison = run_work(_compare(a, b))
         if as_json:
-            print_json(_diff_json(a, b, comparison))
+            print_json(comparison.as_object(a, b))
         else:
             _print_diff(a, b, comparison)
     raise typer.Exit(0 if comparison.same else FAILED)
@@ -193,21 +193,6 @@ async def _events(connections: Connections, workflow: str) -> list[AcceptedEvent
     await read_snapshot(connections, workflow)
     await verified_records(connections, workflow)
     return accepted(await judged_records(connections.pool, workflow))
-
-
-def _diff_json(a: str, b: str, comparison: Comparison) -> dict[str, Any]:
-    divergence = comparison.divergence
-    return {
-        "same": comparison.same,
-        "divergence": None if divergence is None else divergence.model_dump(mode="json", by_alias=True),
-        "a": _cost(a, comparison.a),
-        "b": _cost(b, comparison.b),
-    }
-
-
-def _cost(workflow: str, cost: RunCost) -> dict[str, Any]:
-    fields = cost.model_dump(mode="json", by_alias=True, exclude={"cost_nano_usd"})
-    return {"workflowId": workflow, **fields, "costUsd": cost.cost_nano_usd / NANO}
 
 
 def _print_diff(a: str, b: str, comparison: Comparison) -> None:

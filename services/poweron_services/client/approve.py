@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 from pydantic import JsonValue
 
@@ -13,6 +13,7 @@ from poweron_events.fold.questions import approval_terms
 from poweron_events.request import RequestApproval, RequestBudget, Requester, RequestIdentity, RequestRefused
 from poweron_events.step_events import ApprovalDenied, ApprovalGranted, ParametersChanged
 from poweron_projections import reader
+from poweron_projections.connection import Pool
 from poweron_projections.entries import ApprovalEntry, BudgetEntry, EventEntry
 from poweron_services.client.client_errors import LastAnswer, NothingToApprove
 from poweron_services.client.connect import Connections
@@ -23,6 +24,9 @@ from poweron_services.decider.approval import by_whom
 Decision = Literal["approve", "deny"]
 AnswerStatus = Literal["approved", "denied", "refused", "counted", "proposed"]
 """`counted`: the approval counts, but more are needed; `proposed`: others have to approve the new parameters."""
+
+
+ALL: Final = 2**31 - 1  # rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +42,32 @@ class ApprovalOutcome:
     """The reason as a sentence."""
     missing: int = 0
     """How many more people have to approve."""
+
+
+async def waiting_for_people(
+    pool: Pool, *, limit: int = ALL, actor: Actor | None = None, overdue: bool = False
+) -> tuple[list[ApprovalEntry], list[BudgetEntry]]:
+    """Return the actions that wait for an approval, and the rounds that ask for a larger budget.
+
+    Args:
+        pool: where the rows are.
+        limit: the most entries of each kind.
+        actor: only what this actor may answer, and has not yet.
+        overdue: only what was escalated, so that further groups may answer.
+
+    Raises:
+        Unavailable: Postgres cannot be reached.
+    """
+
+    def wanted(entry: ApprovalEntry | BudgetEntry) -> bool:
+        if overdue and not entry.terms.escalated:
+            return False
+        return actor is None or entry.terms.objection(actor, "approve") is None
+
+    read_most = ALL if actor or overdue else limit  # entries that are filtered out must not count
+    approvals = filter(wanted, await reader.approvals(pool, limit=read_most))
+    questions = filter(wanted, await reader.budget_questions(pool, limit=read_most))
+    return [*approvals][:limit], [*questions][:limit]
 
 
 async def waiting_approval(connections: Connections, workflow_id: str) -> ApprovalEntry:

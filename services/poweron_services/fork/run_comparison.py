@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any, Final, Literal, NamedTuple
 
-from poweron_events.event import Model
+from poweron_events.event import NANO, Model
 from poweron_events.fold.costs import failed_calls, model_calls
 from poweron_events.fold.state import Place, Used
 from poweron_events.round_events import (
@@ -60,6 +60,11 @@ class RunCost(Model):
     model_ms: int
     action_ms: int
 
+    def as_object(self) -> dict[str, Any]:
+        """Return the cost as `--json` prints it: the money in USD."""
+        fields = self.model_dump(mode="json", by_alias=True, exclude={"cost_nano_usd"})
+        return {**fields, "costUsd": self.cost_nano_usd / NANO}
+
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
@@ -72,6 +77,15 @@ class Comparison:
     @property
     def same(self) -> bool:
         return self.divergence is None
+
+    def as_object(self, a: str, b: str) -> dict[str, Any]:
+        """Return the comparison of the workflows with these ids as `--json` prints it."""
+        return {
+            "same": self.same,
+            "divergence": None if self.divergence is None else self.divergence.model_dump(mode="json", by_alias=True),
+            "a": {"workflowId": a, **self.a.as_object()},
+            "b": {"workflowId": b, **self.b.as_object()},
+        }
 
 
 def compare(a: Sequence[WorkflowEvent], b: Sequence[WorkflowEvent]) -> Comparison:

@@ -154,6 +154,7 @@ SELECT * FROM dead_letters
  WHERE $2::bigint IS NULL OR (time_ms, topic, partition, log_offset) < ($2, $3::text, $4::integer, $5::bigint)
  ORDER BY time_ms DESC, topic DESC, partition DESC, log_offset DESC LIMIT $1
 """
+_DEAD_LETTER: Final = "SELECT * FROM dead_letters WHERE topic = $1 AND partition = $2 AND log_offset = $3"
 
 _STATUS_COUNTS: Final = """
 SELECT status, COUNT(*) AS count, COUNT(*) FILTER (WHERE stuck) AS stuck FROM workflows
@@ -275,7 +276,7 @@ async def spent(pool: Pool, workflow_id: str) -> tuple[int, Spent]:
 
 async def events(pool: Pool, workflow_id: str, *, after_seq: int = -1, limit: int = PAGE) -> list[EventEntry]:
     """Return a page of a workflow's records, oldest first; `after_seq` is the `seq` of the record that it follows."""
-    return [_event(row) for row in await _fetch(pool, _EVENTS, workflow_id, after_seq, limit)]
+    return [event_entry(row) for row in await _fetch(pool, _EVENTS, workflow_id, after_seq, limit)]
 
 
 async def events_after(pool: Pool, offsets: Sequence[int], *, limit: int = PAGE) -> list[EventEntry]:
@@ -283,7 +284,7 @@ async def events_after(pool: Pool, offsets: Sequence[int], *, limit: int = PAGE)
 
     Within each partition, they are in the order of the log.
     """
-    return [_event(row) for row in await _fetch(pool, _EVENTS_AFTER, list(offsets), limit, topics.EVENTS.name)]
+    return [event_entry(row) for row in await _fetch(pool, _EVENTS_AFTER, list(offsets), limit, topics.EVENTS.name)]
 
 
 async def positions(pool: Pool) -> tuple[int, ...]:
@@ -373,10 +374,12 @@ async def dead_letters(
     pool: Pool, *, limit: int = PAGE, before: tuple[int, str, int, int] | None = None
 ) -> list[DeadLetterEntry]:
     """Return a page of the dead letters, newest first; `before` is the time in ms and the place of the one before."""
-    return [
-        _entry(DeadLetterEntry, row, offset=row["log_offset"], time=time(row["time_ms"]))
-        for row in await _fetch(pool, _DEAD_LETTERS, limit, *(before or (None,) * 4))
-    ]
+    return [_dead_letter(row) for row in await _fetch(pool, _DEAD_LETTERS, limit, *(before or (None,) * 4))]
+
+
+async def dead_letter(pool: Pool, topic: str, partition: int, offset: int) -> DeadLetterEntry | None:
+    """Return the dead letter of the record at this place; None if there is none."""
+    return next(map(_dead_letter, await _fetch(pool, _DEAD_LETTER, topic, partition, offset)), None)
 
 
 def time(milliseconds: int) -> str:
@@ -433,6 +436,10 @@ def stored_record(row: Found | Mapping[str, Any]) -> StoredRecord:
     return StoredRecord(**given, offset=row["log_offset"], value=value)
 
 
+def _dead_letter(row: Found) -> DeadLetterEntry:
+    return _entry(DeadLetterEntry, row, offset=row["log_offset"], time=time(row["time_ms"]))
+
+
 def _told(row: Found) -> HistoryEntry:
     return _entry(
         HistoryEntry, row, review_reason=_reason(row["review"]), references=_references(row), time=time(row["time_ms"])
@@ -454,7 +461,8 @@ def _references(row: Found) -> tuple[str, ...]:
     )
 
 
-def _event(row: Found) -> EventEntry:
+def event_entry(row: Found) -> EventEntry:
+    """Return a row of `records` as an entry."""
     causation, attributes = row["causation_id"], orjson.loads(decompress(row["compressed"]))
     return _entry(
         EventEntry,

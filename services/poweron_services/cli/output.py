@@ -4,16 +4,20 @@ import json
 import sys
 import sysconfig
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 import orjson
 from rich.console import Console
 from rich.text import Text
 
+from poweron_services.text import count_words
 from poweron_services.text.invisible_characters import INVISIBLE
 
 _CUT = "…"
 MIN_COLUMNS = 40  # a narrower column is hard to read
 MAX_LINES = 3
+
+counted: Final = count_words.counted
 
 stdout = Console(highlight=False, markup=False, emoji=False, soft_wrap=not sys.stdout.isatty())
 stderr = Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=not sys.stderr.isatty())
@@ -28,11 +32,6 @@ def one_line(text: str, limit: int = 160) -> str:
     """Return untrusted text on one line, cut to a readable length."""
     line = printable(" ".join(text.split()))
     return line if len(line) <= limit else line[: limit - 1] + _CUT
-
-
-def counted(count: int, thing: str) -> str:
-    """Format a number of things, such as “1 step” or “2 steps”."""
-    return f"{count} {thing}{'' if count == 1 else 's'}"
 
 
 def and_joined(names: Sequence[str]) -> str:

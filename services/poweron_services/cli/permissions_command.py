@@ -16,11 +16,11 @@ from poweron_services.cli.arguments import AsJson
 from poweron_services.cli.context import FAILED, USAGE
 from poweron_services.cli.error_messages import sentences, stop
 from poweron_services.cli.output import and_joined, one_line, print_json, printable, stdout, utc
-from poweron_services.cli.policy_commands import decision_in_words
 from poweron_services.cli.query_commands import with_rows
 from poweron_services.client.connect import Connections
 from poweron_services.client.permissions import LATEST, MayApprove, Permission, as_object
 from poweron_services.client.permissions import permissions as permissions_of
+from poweron_services.client.policy_words import decision_in_words
 from poweron_services.settings.setting_types import action_patterns
 
 SHOWN: Final = 5  # processes in a line; `--json` lists all

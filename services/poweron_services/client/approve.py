@@ -1,14 +1,16 @@
 """Approve or deny: find the pending approval of an action, answer it, and wait until the answer is accepted."""
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Final, Literal
 
+import orjson
 from pydantic import JsonValue
 
 from poweron_events.actor import Actor
 from poweron_events.codes import Code
+from poweron_events.errors import Refused
 from poweron_events.fold.questions import approval_terms
 from poweron_events.request import RequestApproval, RequestBudget, Requester, RequestIdentity, RequestRefused
 from poweron_events.step_events import ApprovalDenied, ApprovalGranted, ParametersChanged
@@ -111,6 +113,31 @@ def answer_to(
         actor=approver,
         changed_parameters=None if changed_parameters is None else dict(changed_parameters),
     )
+
+
+def changed_parameters(parameters: JsonValue, changes: Sequence[str]) -> dict[str, JsonValue]:
+    """Return the parameters with these changes, each written as KEY=VALUE.
+
+    A value is read as JSON if it is JSON and the parameter is not a text now; otherwise it is a text.
+
+    Raises:
+        Refused: a change is not written like that.
+    """
+    changed = dict(parameters) if isinstance(parameters, dict) else {}
+    for change in changes:
+        key, equals, value = change.partition("=")
+        if not equals or not key:
+            raise Refused(f"{change!r} is not KEY=VALUE.", code="parameter_invalid")
+        changed[key] = value if isinstance(changed.get(key), str) else _read_value(value)
+    return changed
+
+
+def _read_value(value: str) -> JsonValue:
+    try:
+        read: JsonValue = orjson.loads(value)
+    except orjson.JSONDecodeError:
+        return value
+    return read
 
 
 async def answer(

@@ -12,6 +12,7 @@ from poweron_services.door.record_feed import RecordFeed
 from poweron_services.settings.config import Settings
 
 API: Final = "/api/v1"
+AT_A_TIME: Final = 2  # queries that take much processor time
 STARTING: Final = "PowerOn is starting: Kafka or Postgres does not answer yet"
 
 
@@ -29,6 +30,8 @@ class DoorState:
     feed: RecordFeed | None = None
     """New records for all streams; opened with the connections."""
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
+    busy: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_A_TIME))
+    """Held by queries that take much processor time, so that they leave some to the others."""
 
     @property
     def opened(self) -> Connections:

@@ -58,6 +58,17 @@ HTTP_CODES: Final[dict[str, Explained]] = {
     "scope_missing": Explained(
         "The key may not do this.", "Use a key with this scope; `poweron keys add --scope` sets the scopes of a key."
     ),
+    "dead_letter_unreadable": Explained(
+        "The request still cannot be read, so it would become a dead letter again.",
+        "Correct it as the detail says; it is a CloudEvent as JSON, as docs/events.md describes it.",
+    ),
+    "not_redrivable": Explained(
+        "Only dead letters from `poweron.requests` can be sent again.",
+        "Nothing: an unreadable record of another topic has no effect, and nothing has to be repeated.",
+    ),
+    "unknown_dead_letter": Explained(
+        "There is no such dead letter.", "Copy its place from the list of dead letters on the page Operations."
+    ),
     "too_many_requests": Explained(
         "The key has reached its limit of requests, uploads or streams.", "Wait as long as `Retry-After` says."
     ),
@@ -77,6 +88,7 @@ _BY_CODE: Final[Mapping[str, HTTPStatus]] = {
     "not_a_workflow_id": HTTPStatus.NOT_FOUND,
     "unknown_workflow": HTTPStatus.NOT_FOUND,
     "unknown_seq": HTTPStatus.NOT_FOUND,
+    "unknown_dead_letter": HTTPStatus.NOT_FOUND,
     "workflow_pending": HTTPStatus.NOT_FOUND,
     "request_too_large": HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     **dict.fromkeys(
@@ -100,6 +112,7 @@ _BY_CODE: Final[Mapping[str, HTTPStatus]] = {
             "answered_already",
             "approval_overdue",
             "newer_release",
+            "not_redrivable",
             "no_such_round",
             "not_paused",
             "nothing_to_approve",

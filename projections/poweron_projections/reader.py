@@ -156,6 +156,11 @@ SELECT * FROM dead_letters
 """
 _DEAD_LETTER: Final = "SELECT * FROM dead_letters WHERE topic = $1 AND partition = $2 AND log_offset = $3"
 
+_STATUS_COUNTS: Final = """
+SELECT status, COUNT(*) AS count, COUNT(*) FILTER (WHERE stuck) AS stuck FROM workflows
+ WHERE status <> 'no_workflow' GROUP BY status
+"""
+
 _LAST_SEQ: Final = 2**31 - 1
 
 
@@ -207,6 +212,12 @@ def _place(cursor: str) -> tuple[int, str]:
     if not (opened.isascii() and opened.isdecimal() and len(opened) <= MAX_DIGITS and is_uuid(workflow_id)):
         raise Refused(f"{cursor[:100]!r} is no cursor; take that of the last line of the page before.")
     return int(opened), workflow_id
+
+
+async def workflow_counts(pool: Pool) -> dict[str, int]:
+    """Return the number of workflows of each status, and of those that are `stuck`."""
+    found = await _fetch(pool, _STATUS_COUNTS)
+    return {row["status"]: row["count"] for row in found} | {"stuck": sum(row["stuck"] for row in found)}
 
 
 async def workflow(pool: Pool, workflow_id: str) -> WorkflowSummary | None:

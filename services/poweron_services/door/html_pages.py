@@ -5,6 +5,7 @@ from typing import Final
 from fastapi import APIRouter, Request, Response
 
 from poweron_projections import reader
+from poweron_services.door import workflow_list_page
 from poweron_services.door.access import Reader
 from poweron_services.door.door_state import Opened
 from poweron_services.door.page_rendering import STATIC, problem_page, rendered
@@ -13,12 +14,7 @@ from poweron_services.door.workflow_queries import WorkflowId, known
 __all__: Final = ["STATIC", "problem_page", "rendered", "router"]
 
 router = APIRouter()
-
-
-@router.get("/")
-async def workflows_page(request: Request, connections: Opened, _: Reader) -> Response:
-    """Show a box to ask with, and the list of workflows."""
-    return rendered(request, "workflows.html", workflows=await reader.workflows(connections.pool))
+router.include_router(workflow_list_page.router)
 
 
 @router.get("/w/{workflow_id}")

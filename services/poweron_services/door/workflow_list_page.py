@@ -1,6 +1,8 @@
 """The page of all workflows: a box to ask with, counts, filters, the list, and verbs for many workflows at once."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Annotated, Any, Final, get_args
 from urllib.parse import urlencode
 
@@ -8,12 +10,12 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, Field
 from starlette.datastructures import FormData, UploadFile
 from starlette.formparsers import MultiPartException
-from starlette.responses import RedirectResponse
+from starlette.responses import HTMLResponse, RedirectResponse
 
 from poweron_events.actor import Actor
 from poweron_events.codes import CODES
 from poweron_events.fold.state import Phase
-from poweron_events.request import Requester, RequestWorkflow, workflow_id
+from poweron_events.request import Requester, RequestRound, RequestWorkflow, workflow_id
 from poweron_projections import reader
 from poweron_projections.connection import Pool
 from poweron_projections.entries import WorkflowStatus, WorkflowSummary
@@ -28,11 +30,15 @@ from poweron_services.door.dispatch import dispatched, identity_of
 from poweron_services.door.door_state import Opened
 from poweron_services.door.page_rendering import rendered
 from poweron_services.door.problems import Problem
+from poweron_services.door.query_route import QueryRoute
 from poweron_services.door.workflow_commands import MAX_FILES, MAX_JSON
+from poweron_services.row_query import SharedQuery
 
-router = APIRouter()
+router = APIRouter(route_class=QueryRoute, default_response_class=HTMLResponse)
+forms = APIRouter(default_response_class=HTMLResponse)
 
 PAGE: Final = 30  # workflows
+OPEN_WITHIN: Final = 2.0  # seconds in which a new round is usually open
 STATUSES: Final = get_args(WorkflowStatus)
 VERBS: Final[tuple[Verb, ...]] = ("pause", "resume", "cancel", "restart")
 Text = Annotated[str, Field(max_length=200)]
@@ -173,7 +179,7 @@ def field_of(form: FormData, name: str, *, limit: int = MAX_JSON) -> str:
     return value.replace("\r\n", "\n").strip()[:limit] if isinstance(value, str) else ""
 
 
-@router.post("/ask")
+@forms.post("/ask")
 async def ask_form(request: Request, connections: Opened, caller: Sender) -> Response:
     """Ask for work with the box of the list, and show the new workflow."""
     form, files = await form_of(request)
@@ -193,11 +199,19 @@ async def sent(
         return await ask(connections, asked, files, identity=identity, callbacks=callbacks)
 
     await dispatched(work, 0)
-    id_ = asked.workflow_id if hasattr(asked, "workflow_id") else workflow_id(identity.source, identity.id)
+    id_ = asked.workflow_id if isinstance(asked, RequestRound) else workflow_id(identity.source, identity.id)
+    round_ = asked.after_round + 1 if isinstance(asked, RequestRound) else 1
+
+    async def read() -> WorkflowSummary | None:
+        return await reader.workflow(connections.pool, id_)
+
+    with suppress(TimeoutError):  # the page says that the workflow is not open yet
+        async with asyncio.timeout(OPEN_WITHIN):
+            await SharedQuery(read).until(lambda found: found is not None and found.current_round >= round_)
     return RedirectResponse(f"/w/{id_}", 303)
 
 
-@router.post("/verbs")
+@forms.post("/verbs")
 async def verbs_form(request: Request, connections: Opened, caller: Operator) -> Response:
     """Pause, resume, cancel or restart the selected workflows, and show the result for each."""
     form, _ = await form_of(request)

@@ -1,6 +1,6 @@
 """Queries for single records of a workflow: those of one step, those of one type, and the names of its contents."""
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import orjson
 
@@ -23,20 +23,20 @@ _OF_TYPE: Final = """
 SELECT * FROM records WHERE workflow_id = $1::uuid AND type = $2 AND verdict = 'accepted' ORDER BY seq
 """
 _NAMES: Final = """
-SELECT document_name AS name, mime_type
+SELECT document_name AS name, mime_type, document_id
   FROM documents
  WHERE workflow_id = $1::uuid AND content = $2
  UNION ALL
-SELECT 'page.html', 'text/html'
+SELECT 'page.html', 'text/html', document_id
   FROM documents
  WHERE workflow_id = $1::uuid AND (page ->> 'content' = $2 OR sources @> jsonb_build_array(
        jsonb_build_object('page', jsonb_build_object('content', $2::text))))
  UNION ALL
-SELECT 'source.md', 'text/markdown'
+SELECT 'source.md', 'text/markdown', document_id
   FROM documents
  WHERE workflow_id = $1::uuid AND sources @> jsonb_build_array(jsonb_build_object('text', $2::text))
  UNION ALL
-SELECT CASE WHEN prompt_ref = $2 THEN 'prompt.txt' ELSE 'answer.txt' END, 'text/plain'
+SELECT CASE WHEN prompt_ref = $2 THEN 'prompt.txt' ELSE 'answer.txt' END, 'text/plain', NULL
   FROM usage
  WHERE workflow_id = $1::uuid AND $2 IN (prompt_ref, answer_ref)
  LIMIT 1
@@ -56,15 +56,25 @@ async def events_of_type(pool: Pool, workflow_id: str, type_: str) -> list[Event
         return [event_entry(row) for row in await connection.fetch(_OF_TYPE, workflow_id, type_)]
 
 
-async def content_name(pool: Pool, workflow_id: str, content: str) -> tuple[str, str] | None:
-    """Return the name and the media type of a content to which the workflow's events refer; None if none does.
+class NamedContent(NamedTuple):
+    """A content to which events refer."""
+
+    name: str
+    """The name of its document, or one that says what it is."""
+    media_type: str
+    document_id: str | None
+    """Its document, or the one that was made from it; None for prompts and answers."""
+
+
+async def named_content(pool: Pool, workflow_id: str, content: str) -> NamedContent | None:
+    """Return a content to which the workflow's events refer; None if none does.
 
     Raises:
         Unavailable: Postgres cannot be reached.
     """
     async with acquire(pool) as connection:
         found = await connection.fetch(_NAMES, workflow_id, content)
-    return (found[0]["name"], found[0]["mime_type"]) if found else None
+    return NamedContent(*found[0]) if found else None
 
 
 def _place(row: Found) -> tuple[Any, ...]:

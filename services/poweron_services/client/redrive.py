@@ -1,17 +1,23 @@
 """Redrive: send a request again that could not be read, as it was or corrected."""
 
-from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
 import orjson
 
 from poweron_events import topics
 from poweron_events.actor import Actor
-from poweron_events.codec import InvalidRequest, Undecodable, decode_request, dumps, request_address
+from poweron_events.codec import (
+    InvalidRequest,
+    RequestAddress,
+    Undecodable,
+    decode_request,
+    dumps,
+    request_address,
+)
 from poweron_events.dead_letter import MAX_RAW
-from poweron_events.envelope import rfc3339
 from poweron_events.errors import Refused
 from poweron_events.log import Message
+from poweron_events.stream import Request
 from poweron_projections import reader
 from poweron_projections.entries import DeadLetterEntry
 from poweron_services.client.connect import Connections
@@ -19,13 +25,12 @@ from poweron_services.client.connect import Connections
 MAX_REQUEST: Final = topics.MAX_RECORD - 1_000  # bytes; the rest is for the record's own fields
 
 
-class Redriven(NamedTuple):
-    """A request that was sent again."""
+class Redrivable(NamedTuple):
+    """A request that can be sent again."""
 
-    source: str
-    id: str
-    workflow_id: str
-    """The workflow that it is about, or that it opens."""
+    request: Request
+    address: RequestAddress
+    value: bytes
 
 
 async def read_dead_letter(connections: Connections, topic: str, partition: int, offset: int) -> DeadLetterEntry:
@@ -51,23 +56,16 @@ def why_not_redriven(letter: DeadLetterEntry) -> str | None:
     return None
 
 
-async def redrive(
-    connections: Connections, letter: DeadLetterEntry, *, edited: bytes | None = None, actor: Actor
-) -> Redriven:
-    """Send the request of a dead letter again, if it can be read now.
-
-    A request with the id of an earlier one is the same request: sent again, it has no further effect.
+def redrivable(letter: DeadLetterEntry, *, edited: bytes | None = None, actor: Actor) -> Redrivable:
+    """Return the request of a dead letter if it can be read now.
 
     Args:
-        connections: where to send it.
         letter: the dead letter.
-        edited: the corrected bytes, a CloudEvent as JSON; None to send those that came. What a door verified is not
-            for senders to write: the request is on behalf of `actor`.
-        actor: who corrected it.
+        edited: the corrected bytes, a CloudEvent as JSON; None for those that came.
+        actor: who corrected it, on whose behalf the corrected request is.
 
     Raises:
         Refused: it is no request, or still cannot be read (`not_redrivable`, `dead_letter_unreadable`).
-        Unavailable: the log cannot be reached.
     """
     objection = why_not_redriven(letter)
     if objection is not None:
@@ -75,16 +73,34 @@ async def redrive(
     value = letter.raw if edited is None else _on_behalf_of(actor, edited)
     if edited is None and letter.size > MAX_RAW:
         raise Refused("Only its beginning is kept, so it cannot be sent as it was", code="dead_letter_unreadable")
-    if value is None or len(value) > MAX_REQUEST:
+    if not value or len(value) > MAX_REQUEST:
         raise Refused(f"A request has at least 1 and at most {MAX_REQUEST:,} bytes", code="dead_letter_unreadable")
     try:
-        decode_request(value, {})
+        request = decode_request(value, {}).request
         address = request_address(value, {})
     except (Undecodable, InvalidRequest) as error:
         raise Refused(f"It still cannot be read: {error}", code="dead_letter_unreadable") from error
     assert address is not None
-    await connections.log.append(topics.REQUESTS.name, [Message(address.workflow_id.encode(), value)])
-    return Redriven(address.source, address.id, address.workflow_id)
+    return Redrivable(request, address, value)
+
+
+async def redrive(connections: Connections, redrivable: Redrivable, *, actor: Actor | None = None) -> None:
+    """Send the request again.
+
+    A request with the id of an earlier one is the same request: sent again, it has no further effect.
+
+    Args:
+        connections: where to send it.
+        redrivable: the request.
+        actor: who corrected it; sealed if a door has verified them. None if it is sent as it was.
+
+    Raises:
+        Unavailable: the log cannot be reached.
+    """
+    value = redrivable.value
+    if actor is not None and actor.verified and connections.seal is not None:
+        value = connections.seal(value)
+    await connections.log.append(topics.REQUESTS.name, [Message(redrivable.address.workflow_id.encode(), value)])
 
 
 def _on_behalf_of(actor: Actor, edited: bytes) -> bytes:
@@ -96,4 +112,4 @@ def _on_behalf_of(actor: Actor, edited: bytes) -> bytes:
     if not isinstance(attributes, dict) or not isinstance(attributes.get("data"), dict):
         return edited
     data = attributes["data"] | {"actor": actor.model_dump(mode="json", by_alias=True)}
-    return dumps({**attributes, "data": data, "time": rfc3339(datetime.now(UTC))})
+    return dumps({**attributes, "data": data})

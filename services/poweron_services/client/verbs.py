@@ -145,7 +145,7 @@ async def _restart(connections: Connections, instruction: Instruction, id_: str,
         documents=tuple([await copied(connections, id_, new_id, document) for document in opening.documents]),
         restarted_from=id_,
     )
-    sent = await send(connections.log, request, source=identity.source, request_id=identity.id)
+    sent = await send(connections.log, request, source=identity.source, request_id=identity.id, seal=connections.seal)
     callbacks.requested(new_id)
     refusal = await _refusal(connections, sent)
     if refusal is not None:

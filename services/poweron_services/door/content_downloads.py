@@ -9,6 +9,7 @@ from fastapi import APIRouter, Path, Request, Response
 from poweron_events.errors import MissingContent
 from poweron_events.request import DocumentErased
 from poweron_projections import record_queries
+from poweron_projections.record_queries import NamedContent
 from poweron_services.client.connect import Connections
 from poweron_services.door.access import ContentReader
 from poweron_services.door.door_state import Opened
@@ -43,20 +44,20 @@ async def download_content(
 ) -> Response:
     """Download a document, a prompt or an answer; 410 if it was erased."""
     await known(connections, workflow_id)
-    named = await record_queries.content_name(connections.pool, workflow_id, name)
+    named = await record_queries.named_content(connections.pool, workflow_id, name)
     if named is None:
         raise Problem("not_found", f"No event of workflow {workflow_id} refers to this content.", status=404)
-    file_name, media_type = named
     try:
         data = await connections.content.get(workflow_id, name)
     except MissingContent:
-        raise await _gone(connections, workflow_id, name, file_name) from None
+        raise await _gone(connections, workflow_id, named) from None
+    media_type = named.media_type if _MEDIA_TYPE.fullmatch(named.media_type) else BYTES
     headers = {
-        "Content-Disposition": _attachment(file_name),
+        "Content-Disposition": _attachment(named.name),
         "Content-Security-Policy": "sandbox; default-src 'none'",
         "X-Content-Type-Options": "nosniff",
     }
-    return matched(request, data, media_type if _MEDIA_TYPE.fullmatch(media_type) else BYTES, more=headers)
+    return matched(request, data, media_type, more=headers)
 
 
 def _attachment(name: str) -> str:
@@ -65,13 +66,13 @@ def _attachment(name: str) -> str:
     return f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(safe, safe='')}"
 
 
-async def _gone(connections: Connections, workflow_id: str, name: str, file_name: str) -> Problem:
+async def _gone(connections: Connections, workflow_id: str, content: NamedContent) -> Problem:
     """Say that a content is gone, and why if an event says it."""
-    sentence = f"The content store no longer holds {file_name!r}: it was erased, or lost. Its events remain."
+    sentence = f"The content store no longer holds {content.name!r}: it was erased, or lost. Its events remain."
     facts: dict[str, Any] = {}
     for event in await record_queries.events_of_type(connections.pool, workflow_id, DocumentErased.TYPE):
         erased = DocumentErased.model_validate(event.data, extra="ignore")
-        if name in erased.documents:
-            sentence = f"{file_name!r} was erased at {event.time}: {erased.reason}"
+        if content.document_id in erased.documents:
+            sentence = f"{content.name!r} was erased at {event.time}: {erased.reason}"
             facts = {"erased": event.time, "reason": erased.reason, "legalBasis": erased.legal_basis}
     return Problem("document_missing", sentence, status=410, **facts)

@@ -7,7 +7,11 @@ from typing import Annotated, Final, cast
 from fastapi import Depends, Request
 
 from poweron_events.errors import Unavailable
+from poweron_projections.connection import Pool
 from poweron_services.client.connect import Connections
+from poweron_services.door.door_secret import DoorSecret
+from poweron_services.door.key_cache import KeyCache
+from poweron_services.door.rate_limits import RateLimits
 from poweron_services.door.record_feed import RecordFeed
 from poweron_services.settings.config import Settings
 
@@ -22,9 +26,9 @@ class DoorState:
 
     settings: Settings
     hosts: frozenset[str]
-    """The values of the header `Host` that are accepted, without ports."""
+    """The names that `Host` may have, without ports, beside the address at which a request arrives."""
     is_local: bool
-    """Whether only this machine can connect, so that its user acts without a key."""
+    """Whether only this machine can connect, so that its user acts without a key, unless a proxy passes requests on."""
     connections: Connections | None = None
     """None until Kafka and Postgres have answered."""
     feed: RecordFeed | None = None
@@ -32,6 +36,18 @@ class DoorState:
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     busy: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_A_TIME))
     """Held by queries that take much processor time, so that they leave some to the others."""
+    keys: KeyCache = field(default_factory=KeyCache)
+    limits: RateLimits = field(init=False)
+    secret: DoorSecret = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.limits = RateLimits(self.settings)
+        self.secret = DoorSecret(self.settings.home)
+
+    @property
+    def pool(self) -> Pool | None:
+        """Postgres; None until it has answered."""
+        return None if self.connections is None else self.connections.pool
 
     @property
     def opened(self) -> Connections:

@@ -5,9 +5,9 @@ from typing import Final
 from fastapi import APIRouter
 
 from poweron_services.door import document_page, workflow_list_page, workflow_page
-from poweron_services.door.page_rendering import STATIC, form_token, problem_page, rendered
+from poweron_services.door.page_rendering import STATIC, problem_page, rendered
 
-__all__: Final = ["STATIC", "form_token", "problem_page", "rendered", "router"]
+__all__: Final = ["STATIC", "problem_page", "rendered", "router"]
 
 router = APIRouter()
 for routes in (

@@ -11,6 +11,7 @@ from starlette.staticfiles import StaticFiles
 from poweron_events.event import NANO
 from poweron_services.door.json_responses import dumped
 from poweron_services.door.problems import Problem, explained, retry_header
+from poweron_services.door.session_cookies import form_token
 from poweron_services.text.invisible_characters import INVISIBLE
 
 HERE: Final = Path(__file__).parent
@@ -65,11 +66,6 @@ def size(count: int) -> str:
 def json_text(value: Any) -> str:
     """Return a value as indented JSON."""
     return orjson.dumps(dumped(value), option=orjson.OPT_INDENT_2).decode()
-
-
-def form_token(request: Request) -> str:
-    """Return the token that a form sends back in its field `csrf`; empty for a request without a session."""
-    return str(getattr(request.state, "csrf", ""))
 
 
 TEMPLATES: Final = Environment(

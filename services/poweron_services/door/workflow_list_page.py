@@ -9,7 +9,6 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, Field
 from starlette.datastructures import FormData, UploadFile
-from starlette.formparsers import MultiPartException
 from starlette.responses import HTMLResponse, RedirectResponse
 
 from poweron_events.actor import Actor
@@ -25,13 +24,12 @@ from poweron_services.client.ask import File, OpeningRequest, ask
 from poweron_services.client.connect import Connections
 from poweron_services.client.follow import Callbacks, Outcome
 from poweron_services.client.verbs import DONE, MAX_WORKFLOWS, Instruction, Verb, VerbResult, carry_out
-from poweron_services.door.access import Caller, Operator, Reader, Sender
+from poweron_services.door.access import MAX_FIELD, Caller, CheckedForm, Operator, Reader, Sender
 from poweron_services.door.dispatch import dispatched, identity_of
 from poweron_services.door.door_state import Opened
 from poweron_services.door.page_rendering import rendered
 from poweron_services.door.problems import Problem
 from poweron_services.door.query_route import QueryRoute
-from poweron_services.door.workflow_commands import MAX_FILES, MAX_JSON
 from poweron_services.row_query import SharedQuery
 
 router = APIRouter(route_class=QueryRoute, default_response_class=HTMLResponse)
@@ -160,27 +158,20 @@ def _links(filters: Filters, counts: Mapping[str, int], waiting: int) -> list[tu
 
 
 async def form_of(request: Request) -> tuple[FormData, list[File]]:
-    """Return the fields of a form and its files; an empty choice of files is none.
-
-    Raises:
-        Problem: the form cannot be read.
-    """
-    try:
-        form = await request.form(max_files=MAX_FILES, max_fields=MAX_WORKFLOWS + 20, max_part_size=MAX_JSON)
-    except MultiPartException as error:
-        raise Problem("request_unreadable", f"The form cannot be read: {error.message}") from error
+    """Return the fields of a checked form and its files; an empty choice of files is none."""
+    form = await request.form()
     uploads = [each for _, each in form.multi_items() if isinstance(each, UploadFile) and each.filename]
     return form, [File(upload.filename or "document", await upload.read()) for upload in uploads]
 
 
-def field_of(form: FormData, name: str, *, limit: int = MAX_JSON) -> str:
+def field_of(form: FormData, name: str, *, limit: int = MAX_FIELD) -> str:
     """Return the text of a field with the line ends of Unix; empty if it is missing."""
     value = form.get(name, "")
     return value.replace("\r\n", "\n").strip()[:limit] if isinstance(value, str) else ""
 
 
 @forms.post("/ask")
-async def ask_form(request: Request, connections: Opened, caller: Sender) -> Response:
+async def ask_form(*, request: Request, connections: Opened, caller: Sender, _: CheckedForm) -> Response:
     """Ask for work with the box of the list, and show the new workflow."""
     form, files = await form_of(request)
     asked = RequestWorkflow(
@@ -212,7 +203,7 @@ async def sent(
 
 
 @forms.post("/verbs")
-async def verbs_form(request: Request, connections: Opened, caller: Operator) -> Response:
+async def verbs_form(*, request: Request, connections: Opened, caller: Operator, _: CheckedForm) -> Response:
     """Pause, resume, cancel or restart the selected workflows, and show the result for each."""
     form, _ = await form_of(request)
     verb, ids = field_of(form, "verb"), [str(each) for each in form.getlist("id")][:MAX_WORKFLOWS]

@@ -21,7 +21,7 @@ from poweron_services.client.connect import Connections
 from poweron_services.client.source_check import MARKDOWN, ReadText, check_answers
 from poweron_services.connectors.document_reader import text_reader
 from poweron_services.decider.authorship import written_by_model
-from poweron_services.door.access import Reader, Sender
+from poweron_services.door.access import CheckedForm, Reader, Sender
 from poweron_services.door.answer_rendering import MOST, ShownSource, answer_html, shown_sources
 from poweron_services.door.door_state import DoorOf, Opened
 from poweron_services.door.page_rendering import rendered
@@ -202,7 +202,9 @@ async def _whole(connections: Connections, workflow_id: str, answers: Sequence[D
 
 
 @forms.post("/w/{workflow_id}/rounds")
-async def follow_up_form(*, request: Request, workflow_id: WorkflowId, connections: Opened, caller: Sender) -> Response:
+async def follow_up_form(
+    *, request: Request, workflow_id: WorkflowId, connections: Opened, caller: Sender, _: CheckedForm
+) -> Response:
     """Ask a further question in this workflow."""
     form, files = await form_of(request)
     asked = RequestWorkflow(

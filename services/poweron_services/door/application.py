@@ -12,14 +12,19 @@ from starlette.types import ASGIApp
 from poweron_events.errors import PowerOnError
 from poweron_services.door import (
     api_document,
+    approval_answers,
     audit_queries,
+    batch_commands,
     comparison_page,
     content_downloads,
+    dead_letter_commands,
     event_streams,
+    fork_requests,
     html_pages,
     login_pages,
     overview_queries,
     problem_pages,
+    request_status,
     workflow_commands,
     workflow_queries,
 )
@@ -35,6 +40,11 @@ ERRORS: Final = (Problem, PowerOnError, RequestValidationError, ValidationError,
 
 ROUTES: Final = (
     workflow_commands,
+    approval_answers,
+    batch_commands,
+    fork_requests,
+    dead_letter_commands,
+    request_status,
     workflow_queries,
     audit_queries,
     content_downloads,

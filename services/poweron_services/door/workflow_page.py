@@ -23,6 +23,7 @@ from poweron_services.connectors.document_reader import text_reader
 from poweron_services.decider.authorship import written_by_model
 from poweron_services.door.access import CheckedForm, Reader, Sender
 from poweron_services.door.answer_rendering import MOST, ShownSource, answer_html, shown_sources
+from poweron_services.door.dispatch import Dispatching
 from poweron_services.door.door_state import DoorOf, Opened
 from poweron_services.door.page_rendering import rendered
 from poweron_services.door.problems import Problem
@@ -203,14 +204,14 @@ async def _whole(connections: Connections, workflow_id: str, answers: Sequence[D
 
 @forms.post("/w/{workflow_id}/rounds")
 async def follow_up_form(
-    *, request: Request, workflow_id: WorkflowId, connections: Opened, caller: Sender, _: CheckedForm
+    *, request: Request, workflow_id: WorkflowId, caller: Sender, dispatch: Dispatching, _: CheckedForm
 ) -> Response:
     """Ask a further question in this workflow."""
     form, files = await form_of(request)
     asked = RequestWorkflow(
         prompt=field_of(form, "prompt"), actor=caller.actor, requester=Requester(name=caller.actor.id)
     )
-    return await sent(connections, caller, await follow_up(connections, asked, workflow_id), files)
+    return await sent(dispatch, caller, await follow_up(dispatch.door.opened, asked, workflow_id), files)
 
 
 @router.get("/w/{workflow_id}/steps/{place}")

@@ -4,7 +4,7 @@ from typing import Final
 
 from fastapi import APIRouter
 
-from poweron_services.door import document_page, workflow_list_page, workflow_page
+from poweron_services.door import document_page, step_page, workflow_list_page, workflow_page
 from poweron_services.door.page_rendering import STATIC, problem_page, rendered
 
 __all__: Final = ["STATIC", "problem_page", "rendered", "router"]
@@ -16,5 +16,6 @@ for routes in (
     workflow_page.router,
     workflow_page.forms,
     document_page.router,
+    step_page.router,
 ):
     router.include_router(routes)

@@ -8,7 +8,8 @@ from fastapi import Request, Response
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.staticfiles import StaticFiles
 
-from poweron_events.event import NANO
+from poweron_events.event import NANO, PREFIX
+from poweron_projections import reader
 from poweron_services.door.json_responses import dumped
 from poweron_services.door.problems import Problem, explained, retry_header
 from poweron_services.door.session_cookies import form_token
@@ -63,6 +64,11 @@ def size(count: int) -> str:
     return f"{count} bytes"
 
 
+def words_of_type(type_: str) -> str:
+    """Return the type of an event in words, such as “Action selected”."""
+    return visible(type_.removeprefix(PREFIX).replace("_", " ").capitalize(), 80)
+
+
 def json_text(value: Any) -> str:
     """Return a value as indented JSON."""
     return orjson.dumps(dumped(value), option=orjson.OPT_INDENT_2).decode()
@@ -82,6 +88,8 @@ TEMPLATES.filters |= {
     "duration": duration,
     "size": size,
     "json": json_text,
+    "utc": reader.time,
+    "words": words_of_type,
 }
 TEMPLATES.globals["version"] = VERSION
 

@@ -207,7 +207,7 @@ async def sent(
 
 
 @forms.post("/verbs")
-async def verbs_form(*, request: Request, connections: Opened, caller: Operator, _: CheckedForm) -> Response:
+async def verbs_form(*, request: Request, connections: Opened, caller: Operator, __: CheckedForm) -> Response:
     """Pause, resume, cancel or restart the selected workflows, and show the result for each."""
     form, _ = await form_of(request)
     verb, ids = field_of(form, "verb"), [str(each) for each in form.getlist("id")][:MAX_WORKFLOWS]

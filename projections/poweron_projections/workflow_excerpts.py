@@ -6,7 +6,7 @@ from poweron_events.event import READING, DocumentRef
 from poweron_projections.connection import Found, Pool, acquire, cells
 from poweron_projections.entries import DocumentEntry, RoundSummary, StepEntry, TaskEntry
 from poweron_projections.reader import time
-from poweron_projections.record_queries import Place
+from poweron_projections.record_queries import Place, place_of_record
 
 _ROUNDS: Final = "SELECT * FROM rounds WHERE workflow_id = $1::uuid AND round < $2 ORDER BY round DESC LIMIT $3"
 _TASKS: Final = "SELECT * FROM tasks WHERE workflow_id = $1::uuid AND round BETWEEN $2 AND $3 ORDER BY round, task"
@@ -26,11 +26,13 @@ _DOCUMENT: Final = """
 SELECT * FROM documents WHERE workflow_id = $1::uuid AND document_id = $2 ORDER BY seq DESC LIMIT 1
 """
 _DOCUMENT_COUNT: Final = "SELECT COUNT(*) AS count FROM documents WHERE workflow_id = $1::uuid"
-_SEQ_OF_STEP: Final = """
-SELECT MIN(records.seq) AS seq FROM records
+_FIRST_OF_STEP: Final = """
+SELECT records.seq, records.compressed FROM records
   JOIN steps ON (steps.workflow_id, steps.round, steps.task, steps.attempt, steps.step) = ($1::uuid, $2, $3, $4, $5)
- WHERE records.workflow_id = $1::uuid AND records.verdict = 'accepted'
-   AND records.time_ms >= COALESCE(steps.selected_ms, steps.started_ms)
+ WHERE records.workflow_id = $1::uuid AND records.time_ms BETWEEN steps.started_ms AND
+       COALESCE(steps.selected_ms, steps.ended_ms, steps.started_ms)
+   AND records.verdict = 'accepted' AND records.compressed IS NOT NULL
+ ORDER BY records.seq
 """
 LAST: Final = 2**31 - 1
 AFTER_ALL: Final[Place] = (LAST, LAST, LAST, LAST)
@@ -96,9 +98,8 @@ async def document(pool: Pool, workflow_id: str, document_id: str) -> DocumentEn
 
 async def seq_of_step(pool: Pool, workflow_id: str, place: Place) -> int | None:
     """Return the first event of a step; None if there is no such step. Raise Unavailable without Postgres."""
-    (row,) = await _fetch(pool, _SEQ_OF_STEP, workflow_id, *place)
-    seq: int | None = row["seq"]
-    return seq
+    rows = await _fetch(pool, _FIRST_OF_STEP, workflow_id, *place)
+    return next((row["seq"] for row in rows if place_of_record(row) == place), None)
 
 
 async def _fetch(pool: Pool, query: str, *arguments: object) -> Any:

@@ -1,5 +1,6 @@
 """The rendering of pages: templates, the form of values, and texts from outside with their invisible characters."""
 
+import re
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,6 +18,7 @@ from poweron_services.text.invisible_characters import INVISIBLE
 
 HERE: Final = Path(__file__).parent
 STATIC: Final = StaticFiles(directory=HERE / "static")
+_VERSION_OF_TYPE: Final = re.compile(r"\.v[0-9]+$")
 VERSION: Final = "0.4.0"
 
 
@@ -66,7 +68,8 @@ def size(count: int) -> str:
 
 def words_of_type(type_: str) -> str:
     """Return the type of an event in words, such as “Action selected”."""
-    return visible(type_.removeprefix(PREFIX).replace("_", " ").capitalize(), 80)
+    name = _VERSION_OF_TYPE.sub("", type_.removeprefix(PREFIX))
+    return visible(name.replace(".", " ").replace("_", " ").capitalize(), 80)
 
 
 def json_text(value: Any) -> str:

@@ -1,6 +1,7 @@
 """What the page of an event shows: the event in parts, and what it changed in the state of the workflow."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import zip_longest
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -106,13 +107,8 @@ class StepView(NamedTuple):
     @property
     def changes(self) -> list[Change]:
         """What the event changed, without what every event changes."""
-        old, new = dict(_leaves(as_json(self.before))), dict(_leaves(as_json(self.heard.workflow)))
-        paths = [path for path in dict.fromkeys((*new, *old)) if path.partition(".")[0] not in _ALWAYS]
-        return [
-            Change(path, _value(old[path]) if path in old else "", _value(new[path]) if path in new else "")
-            for path in paths
-            if old.get(path, _MISSING) != new.get(path, _MISSING)
-        ]
+        old, new = as_json(self.before), as_json(self.heard.workflow)
+        return [change for change in _changes(old, new, "") if change.path.partition(".")[0] not in _ALWAYS]
 
     @property
     def state(self) -> tuple[Markup, bool]:
@@ -132,16 +128,18 @@ def _lines(value: Any) -> Sequence[str]:
     return orjson.dumps(value, option=orjson.OPT_INDENT_2).decode().split("\n")
 
 
-def _leaves(value: JsonValue, path: str = "") -> Iterator[tuple[str, JsonValue]]:
-    """Yield the simple values within a value with their paths, such as `round.task.number`."""
-    if isinstance(value, dict) and value:
-        for name, part in value.items():
-            yield from _leaves(part, f"{path}.{name}" if path else name)
-    elif isinstance(value, list) and value:
-        for number, part in enumerate(value):
-            yield from _leaves(part, f"{path}[{number}]")
+def _changes(old: Any, new: Any, path: str) -> Iterator[Change]:
+    """Yield the smallest parts that differ; a part that is new or gone is one change."""
+    if old == new:
+        return
+    if isinstance(old, dict) and isinstance(new, dict):
+        for name in dict.fromkeys((*new, *old)):
+            yield from _changes(old.get(name, _MISSING), new.get(name, _MISSING), f"{path}.{name}" if path else name)
+    elif isinstance(old, list) and isinstance(new, list):
+        for number, (before, after) in enumerate(zip_longest(old, new, fillvalue=_MISSING)):
+            yield from _changes(before, after, f"{path}[{number}]")
     else:
-        yield path, value
+        yield Change(path, *("" if value is _MISSING else _value(value) for value in (old, new)))
 
 
 def _value(value: JsonValue) -> str:

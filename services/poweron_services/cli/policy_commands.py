@@ -177,7 +177,7 @@ async def _apply(settings: Settings, written: Policy, reason: str, replacing: in
 
 async def _apply_to_open(settings: Settings, reason: str, *, as_json: bool) -> bool:
     """Apply the current policy to the open rounds that have an older one; return whether any was missed."""
-    instruction = Instruction("apply policy", reason, settings.acting_through("cli"), local_identity().source)
+    instruction = Instruction("apply policy", reason, settings.acting_through("cli"), lambda _: local_identity())
     async with open_connections(settings, tell) as connections:
         await bring_rows_on(connections)
         found = await matching(connections.pool, [], limit=MAX_WORKFLOWS, among="under an older policy")

@@ -2,7 +2,7 @@
 
 import asyncio
 from dataclasses import dataclass, field
-from typing import Annotated, Final, cast
+from typing import Annotated, Any, Final, cast
 
 from fastapi import Depends, Request
 
@@ -34,6 +34,10 @@ class DoorState:
     feed: RecordFeed | None = None
     """New records for all streams; opened with the connections."""
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
+    storing: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while a document is in memory, on its way into the content store."""
+    working: set["asyncio.Task[Any]"] = field(default_factory=set)
+    """What goes on after its request was answered; cancelled when the door stops."""
     busy: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_A_TIME))
     """Held by queries that take much processor time, so that they leave some to the others."""
     keys: KeyCache = field(default_factory=KeyCache)
@@ -45,7 +49,7 @@ class DoorState:
         self.secret = DoorSecret(self.settings.home)
 
     @property
-    def pool(self) -> Pool | None:
+    def pool(self) -> "Pool | None":
         """Postgres; None until it has answered."""
         return None if self.connections is None else self.connections.pool
 

@@ -99,6 +99,8 @@ async def run(
             await door.feed.close()
         server.should_exit = True
         await asyncio.wait({served}, timeout=DRAINED_WITHIN + 1)
+        for work in [*door.working]:
+            await cancel_task(work)
         await cancel_task(working)
         await cancel_task(served)
 

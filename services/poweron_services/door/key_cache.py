@@ -43,7 +43,7 @@ class KeyCache:
         """Seal the request of an actor whom a key of this cache has verified."""
         return sealed(value, self._seal)
 
-    async def find(self, pool: Pool | None, place: str) -> AccessKey | None:
+    async def find(self, pool: "Pool | None", place: str) -> AccessKey | None:
         """Return the key with this SHA-256 or id, even if it has expired or was revoked; None if there is none.
 
         Raises:
@@ -69,7 +69,7 @@ class KeyCache:
             self._held.popitem(last=False)
         return found.key
 
-    async def _shared_read(self, pool: Pool | None, place: str) -> FoundKey | None:
+    async def _shared_read(self, pool: "Pool | None", place: str) -> FoundKey | None:
         """Read a key once for all who ask for it at the same time."""
         if pool is None:
             raise Unavailable("PowerOn is starting: Postgres does not answer yet", retry_after=1)

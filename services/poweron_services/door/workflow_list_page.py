@@ -1,38 +1,44 @@
 """The page of all workflows: a box to ask with, counts, filters, the list, and verbs for many workflows at once."""
 
+import asyncio
+import hashlib
+import secrets
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Annotated, Any, Final, get_args
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, Field
 from starlette.datastructures import FormData, UploadFile
-from starlette.formparsers import MultiPartException
-from starlette.responses import RedirectResponse
+from starlette.responses import HTMLResponse, RedirectResponse
 
 from poweron_events.actor import Actor
 from poweron_events.codes import CODES
 from poweron_events.fold.state import Phase
-from poweron_events.request import Requester, RequestWorkflow, workflow_id
+from poweron_events.request import Requester, RequestIdentity, RequestRound, RequestWorkflow, workflow_id
 from poweron_projections import reader
 from poweron_projections.connection import Pool
 from poweron_projections.entries import WorkflowStatus, WorkflowSummary
 from poweron_projections.workflow_filter import Condition
 from poweron_services.client.approve import waiting_for_people
-from poweron_services.client.ask import File, OpeningRequest, ask
-from poweron_services.client.connect import Connections
-from poweron_services.client.follow import Callbacks, Outcome
+from poweron_services.client.ask import OpeningRequest, ask
+from poweron_services.client.follow import Callbacks
 from poweron_services.client.verbs import DONE, MAX_WORKFLOWS, Instruction, Verb, VerbResult, carry_out
-from poweron_services.door.access import Caller, Operator, Reader, Sender
-from poweron_services.door.dispatch import dispatched, identity_of
+from poweron_services.door.access import MAX_FIELD, Caller, CheckedForm, Operator, Reader, Sender
+from poweron_services.door.dispatch import Dispatch, Dispatching
 from poweron_services.door.door_state import Opened
 from poweron_services.door.page_rendering import rendered
 from poweron_services.door.problems import Problem
-from poweron_services.door.workflow_commands import MAX_FILES, MAX_JSON
+from poweron_services.door.query_route import QueryRoute
+from poweron_services.door.received_requests import store
+from poweron_services.row_query import SharedQuery
 
-router = APIRouter()
+router = APIRouter(route_class=QueryRoute, default_response_class=HTMLResponse)
+forms = APIRouter(default_response_class=HTMLResponse)
 
 PAGE: Final = 30  # workflows
+OPEN_WITHIN: Final = 2.0  # seconds in which a new round is usually open
 STATUSES: Final = get_args(WorkflowStatus)
 VERBS: Final[tuple[Verb, ...]] = ("pause", "resume", "cancel", "restart")
 Text = Annotated[str, Field(max_length=200)]
@@ -153,58 +159,66 @@ def _links(filters: Filters, counts: Mapping[str, int], waiting: int) -> list[tu
     return [*links, ("Stuck", "/?show=stuck", counts.get("stuck", 0), filters.show == "stuck")]
 
 
-async def form_of(request: Request) -> tuple[FormData, list[File]]:
-    """Return the fields of a form and its files; an empty choice of files is none.
-
-    Raises:
-        Problem: the form cannot be read.
-    """
-    try:
-        form = await request.form(max_files=MAX_FILES, max_fields=MAX_WORKFLOWS + 20, max_part_size=MAX_JSON)
-    except MultiPartException as error:
-        raise Problem("request_unreadable", f"The form cannot be read: {error.message}") from error
-    uploads = [each for _, each in form.multi_items() if isinstance(each, UploadFile) and each.filename]
-    return form, [File(upload.filename or "document", await upload.read()) for upload in uploads]
+async def form_of(request: Request) -> tuple[FormData, list[UploadFile]]:
+    """Return the fields of a checked form and its files; an empty choice of files is none."""
+    form = await request.form()
+    return form, [each for _, each in form.multi_items() if isinstance(each, UploadFile) and each.filename]
 
 
-def field_of(form: FormData, name: str, *, limit: int = MAX_JSON) -> str:
+def field_of(form: FormData, name: str, *, limit: int = MAX_FIELD) -> str:
     """Return the text of a field with the line ends of Unix; empty if it is missing."""
     value = form.get(name, "")
     return value.replace("\r\n", "\n").strip()[:limit] if isinstance(value, str) else ""
 
 
-@router.post("/ask")
-async def ask_form(request: Request, connections: Opened, caller: Sender) -> Response:
+@forms.post("/ask")
+async def ask_form(*, request: Request, caller: Sender, dispatch: Dispatching, _: CheckedForm) -> Response:
     """Ask for work with the box of the list, and show the new workflow."""
     form, files = await form_of(request)
     asked = RequestWorkflow(
         prompt=field_of(form, "prompt"), actor=caller.actor, requester=Requester(name=caller.actor.id)
     )
-    return await sent(connections, caller, asked, files)
+    return await sent(dispatch, caller, asked, files)
 
 
 async def sent(
-    connections: Connections, caller: Caller, asked: OpeningRequest, files: Sequence[File]
+    dispatch: Dispatch, caller: Caller, asked: OpeningRequest, files: Sequence[UploadFile]
 ) -> RedirectResponse:
-    """Send a request for a round, and lead to its workflow as soon as the log has the request."""
-    identity = identity_of(caller, None)
+    """Send a request for a round, and lead to its workflow once that is open, or soon in any case."""
+    identity, connections = dispatch.identity(caller), dispatch.door.opened
+    further = asked if isinstance(asked, RequestRound) else None
+    id_ = workflow_id(identity.source, identity.id) if further is None else further.workflow_id
+    round_ = 1 if further is None else further.after_round + 1
+    given = asked.model_copy(update={"documents": await store(dispatch.door, id_, files)})
 
-    async def work(callbacks: Callbacks) -> Outcome:
-        return await ask(connections, asked, files, identity=identity, callbacks=callbacks)
+    async def work(identity: RequestIdentity, callbacks: Callbacks) -> Mapping[str, Any]:
+        await ask(connections, given, (), identity=identity, callbacks=callbacks)
+        return {}
 
-    await dispatched(work, 0)
-    id_ = asked.workflow_id if hasattr(asked, "workflow_id") else workflow_id(identity.source, identity.id)
+    async def read() -> WorkflowSummary | None:
+        return await reader.workflow(connections.pool, id_)
+
+    digest = hashlib.sha256(given.model_dump_json().encode()).digest()
+    await dispatch.answer(identity, digest, work, workflow=None if further is None else id_)
+    with suppress(TimeoutError):  # the page says that the workflow is not open yet
+        async with asyncio.timeout(OPEN_WITHIN):
+            await SharedQuery(read).until(lambda found: found is not None and found.current_round >= round_)
     return RedirectResponse(f"/w/{id_}", 303)
 
 
-@router.post("/verbs")
-async def verbs_form(request: Request, connections: Opened, caller: Operator) -> Response:
+@forms.post("/verbs")
+async def verbs_form(*, request: Request, connections: Opened, caller: Operator, __: CheckedForm) -> Response:
     """Pause, resume, cancel or restart the selected workflows, and show the result for each."""
     form, _ = await form_of(request)
     verb, ids = field_of(form, "verb"), [str(each) for each in form.getlist("id")][:MAX_WORKFLOWS]
     if verb not in VERBS:
         raise Problem("invalid_request", f"verb: {verb[:40]!r} is none of {', '.join(VERBS)}.", status=422)
-    instruction = Instruction(verb, field_of(form, "reason", limit=2_000), caller.actor, caller.source)
+    instruction = Instruction(
+        verb,
+        field_of(form, "reason", limit=2_000),
+        caller.actor,
+        lambda _: RequestIdentity(source=caller.source, id=secrets.token_hex(16)),
+    )
     results = [result async for result in carry_out(connections, instruction, ids, Callbacks())]
     if form.get("single") and results and results[0].status == DONE[instruction.verb]:
         return RedirectResponse(f"/w/{results[0].new_workflow_id or results[0].workflow_id}", 303)

@@ -1,6 +1,6 @@
 """The client's side: send a request over any `EventLog` and receive every event of its workflow until the answer."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -120,10 +120,12 @@ async def send(
     request_id: str,
     start: int | None = None,
     key: bytes | None = None,
+    seal: Callable[[bytes], bytes] | None = None,
 ) -> Sent:
     """Send a request without waiting for an answer; arguments and errors as in `ask`.
 
     `key` replaces the workflow id as the record's key: requests with the same key are answered in order.
+    `seal` proves to intake that the sender has verified the actor.
     """
     identity = RequestIdentity(source=source, id=request_id)
     workflow = _target(request, identity)
@@ -131,6 +133,8 @@ async def send(
     if start is None:
         start = (await log.ends(topics.EVENTS.name))[partition] if isinstance(request, RequestWorkflow) else 0
     value = encode_request(request, source=source, request_id=request_id, time=rfc3339(datetime.now(UTC)))
+    if seal is not None and request.actor is not None and request.actor.verified:
+        value = seal(value)
     await log.append(topics.REQUESTS.name, [Message(key or workflow.encode(), value)])
     about = request.round if isinstance(request, RequestCancellation) else None
     return Sent(workflow, identity, partition, start, about)

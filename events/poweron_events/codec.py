@@ -25,6 +25,7 @@ from poweron_events.errors import Refused
 from poweron_events.event import READING, Event
 from poweron_events.log import Record
 from poweron_events.request import RequestIdentity, workflow_id
+from poweron_events.request_seal import SEAL, holds
 from poweron_events.stream import REQUESTS, WORKFLOW_EVENTS, Request, WorkflowEvent
 from poweron_events.validation_messages import explain
 
@@ -328,8 +329,17 @@ def encode_request(request: Request, *, source: str, request_id: str, time: str)
     )
 
 
-def decode_request(value: bytes | None, headers: Mapping[str, bytes]) -> ReceivedRequest:
+def has_seal(value: bytes | None, headers: Mapping[str, bytes]) -> bool:
+    """Return whether a record of `poweron.requests` may have a seal, without decoding it: most have none."""
+    return f"ce_{SEAL}" in headers or f'"{SEAL}"'.encode() in (value or b"")
+
+
+def decode_request(
+    value: bytes | None, headers: Mapping[str, bytes], *, seal_key: bytes | None = None
+) -> ReceivedRequest:
     """Decode a record of `poweron.requests`, a structured or binary CloudEvent, into a request.
+
+    Its actor is a claim, and so not `verified`, unless the request has a seal of `seal_key`.
 
     Raises:
         Undecodable: it has no readable identity or type, so there is no sender to answer.
@@ -346,7 +356,15 @@ def decode_request(value: bytes | None, headers: Mapping[str, bytes]) -> Receive
     except ValidationError as error:
         named = data.get("workflowId") if isinstance(data, dict) else None
         raise InvalidRequest(identity, named if isinstance(named, str) else None, explain(error)) from error
-    return ReceivedRequest(identity, cast("Request", request), _trace_context(attributes, headers))
+    is_proven = seal_key is not None and holds(attributes, data, seal_key)
+    received = cast("Request", request) if is_proven else _unverified(cast("Request", request))
+    return ReceivedRequest(identity, received, _trace_context(attributes, headers))
+
+
+def _unverified(request: Request) -> Request:
+    if request.actor is None or not request.actor.verified:
+        return request
+    return request.model_copy(update={"actor": request.actor.model_copy(update={"verified": False})})
 
 
 def _request_head(value: bytes | None, headers: Mapping[str, bytes]) -> tuple[dict[str, Any], RequestIdentity, str]:

@@ -117,11 +117,11 @@ REQUESTS: Final[dict[str, type[Event]]] = {cls.TYPE: cls for cls in get_args(Req
 
 
 def claimed_actor(request: Request | Terms, source: str) -> Actor:
-    """Return the actor that a request claims to be from; Kafka does not say which client wrote a record.
+    """Return the actor that a request claims to be from; it is `verified` only if a seal proves it (`decode_request`).
 
     A request without an actor comes from the requester that it names, or else from the service that is its source.
     """
     if request.actor is not None:
-        return request.actor.model_copy(update={"verified": False})
+        return request.actor
     requester: Requester | None = getattr(request, "requester", None)
     return actor_of(requester.name if requester else "", source)

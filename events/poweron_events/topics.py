@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final
+from typing import Final, get_args
 
 from poweron_events.errors import Refused
+from poweron_events.event import Role
 
 PARTITIONS = 12  # fixed for the life of the topic: with more, old keys would belong to other partitions
 MAX_RECORD = 1_048_576  # bytes
@@ -35,6 +36,15 @@ INTAKE_GROUP: Final = "poweron.intake"
 """The consumer group that answers requests in their order: requests from its committed offsets on are pending."""
 URGENT_INTAKE_GROUP: Final = "poweron.intake.cancellations"
 """The consumer group that answers cancellations and approvals out of order (docs/decisions/0008)."""
+
+FOLDING: Final = frozenset[str](get_args(Role)) - {"intake"}
+"""The roles that follow the events together, in one consumer group of a process."""
+
+
+def group_of(roles: frozenset[str]) -> str:
+    """Return the consumer group of this set of roles, so that no partition lacks one of them (E-06)."""
+    return "poweron.all" if roles == FOLDING else f"poweron.{'+'.join(sorted(roles))}"
+
 
 ALL: Final = (EVENTS, REQUESTS, DEAD_LETTERS)
 """The topics that PowerOn cannot work without."""

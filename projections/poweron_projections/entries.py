@@ -1,8 +1,9 @@
 """Entries: the frozen models that readers of the rows receive, camelCase on the wire."""
 
-from typing import Literal
+import base64
+from typing import Annotated, Literal
 
-from pydantic import Field, JsonValue
+from pydantic import Field, JsonValue, PlainSerializer
 
 from poweron_events.actor import Actor
 from poweron_events.event import DocumentRef, Model, UnreadDocument
@@ -10,6 +11,10 @@ from poweron_events.instance_events import InstanceStarted
 from poweron_events.policy import ANYONE, AnswerTerms, Policy
 
 WorkflowStatus = Literal["running", "paused", "completed", "failed", "cancelled", "never_opened"]
+
+
+def _base64(value: bytes | None) -> str | None:
+    return None if value is None else base64.b64encode(value).decode()
 
 
 class WorkflowSummary(Model):
@@ -296,5 +301,6 @@ class DeadLetterEntry(Model):
     offset: int
     reason: str
     size: int
-    raw: bytes | None = Field(repr=False)
+    raw: Annotated[bytes | None, PlainSerializer(_base64, str | None, when_used="json")] = Field(repr=False)
+    """Its bytes, which may be anything, so JSON has them as base64; None if they were too many."""
     time: str

@@ -37,8 +37,10 @@ from poweron_projections.entries import (
     WorkflowSummary,
 )
 from poweron_projections.records import DamagedRecord, decompress, digest
+from poweron_projections.workflow_filter import Condition
 
 PAGE: Final = 50  # rows, if the caller gives no limit
+MAX_DIGITS: Final = 18  # of a number in a cursor, so that it is a bigint
 
 Entry = TypeVar("Entry", bound=Model)
 
@@ -62,11 +64,8 @@ SELECT workflows.*, first.prompt, latest.mode, latest.max_steps, latest.message,
   ) used ON TRUE
  WHERE workflows.status <> 'no_workflow'
 """
-_NEWEST: Final = f"{_WORKFLOWS} ORDER BY workflows.opened_ms DESC, workflows.workflow_id DESC LIMIT $1"
-_OLDER: Final = f"""{_WORKFLOWS}
-   AND (workflows.opened_ms, workflows.workflow_id) < ($2, $3::uuid)
- ORDER BY workflows.opened_ms DESC, workflows.workflow_id DESC LIMIT $1
-"""
+_OLDER: Final = "(workflows.opened_ms, workflows.workflow_id) < ($2::bigint, $3::uuid)"
+_NEWEST: Final = "ORDER BY workflows.opened_ms DESC, workflows.workflow_id DESC LIMIT $1"
 _ONE: Final = f"{_WORKFLOWS} AND workflows.workflow_id = $1::uuid"
 _ROUNDS: Final = "SELECT * FROM rounds WHERE workflow_id = $1::uuid ORDER BY round"
 _TASKS: Final = "SELECT * FROM tasks WHERE workflow_id = $1::uuid ORDER BY round, task"
@@ -150,7 +149,17 @@ _INSTANCES_AT: Final = """
 SELECT * FROM instances WHERE started_ms <= $1 AND (ended_ms IS NULL OR ended_ms > $1) ORDER BY started_ms, instance
 """
 _INSTANCE: Final = "SELECT * FROM instances WHERE workflow_id = $1::uuid"
-_DEAD_LETTERS: Final = "SELECT * FROM dead_letters ORDER BY time_ms DESC, topic, partition, log_offset DESC LIMIT $1"
+_DEAD_LETTERS: Final = """
+SELECT * FROM dead_letters
+ WHERE $2::bigint IS NULL OR (time_ms, topic, partition, log_offset) < ($2, $3::text, $4::integer, $5::bigint)
+ ORDER BY time_ms DESC, topic DESC, partition DESC, log_offset DESC LIMIT $1
+"""
+_DEAD_LETTER: Final = "SELECT * FROM dead_letters WHERE topic = $1 AND partition = $2 AND log_offset = $3"
+
+_STATUS_COUNTS: Final = """
+SELECT status, COUNT(*) AS count, COUNT(*) FILTER (WHERE stuck) AS stuck FROM workflows
+ WHERE status <> 'no_workflow' GROUP BY status
+"""
 
 _LAST_SEQ: Final = 2**31 - 1
 
@@ -179,19 +188,36 @@ class StoredRecord(NamedTuple):
         )
 
 
-async def workflows(pool: Pool, *, limit: int = PAGE, before: str | None = None) -> list[WorkflowSummary]:
-    """Return a page of all workflows, newest first; `before` is the `cursor` of the entry that the page follows.
+async def workflows(
+    pool: Pool, *, limit: int = PAGE, before: str | None = None, conditions: Sequence[Condition] = ()
+) -> list[WorkflowSummary]:
+    """Return a page of the workflows for which all conditions hold, newest first.
+
+    `before` is the `cursor` of the entry that the page follows.
 
     Raises:
         Unavailable: Postgres cannot be reached.
         Refused: the cursor is not one of ours.
     """
-    if before is None:
-        return [_workflow(row) for row in await _fetch(pool, _NEWEST, limit)]
-    opened, _, workflow_id = before.partition("_")
-    if not (opened.isdecimal() and is_uuid(workflow_id)):
-        raise Refused(f"{before[:100]!r} is no cursor; take that of the last line of the page before.")
-    return [_workflow(row) for row in await _fetch(pool, _OLDER, limit, int(opened), workflow_id)]
+    place = () if before is None else _place(before)
+    tests = [_OLDER] if place else []
+    tests += [condition.test.format(f"${number}") for number, condition in enumerate(conditions, start=2 + len(place))]
+    query = f"{_WORKFLOWS}{''.join(f' AND {test}' for test in tests)} {_NEWEST}"
+    values = (condition.value for condition in conditions)
+    return [_workflow(row) for row in await _fetch(pool, query, limit, *place, *values)]
+
+
+def _place(cursor: str) -> tuple[int, str]:
+    opened, _, workflow_id = cursor.partition("_")
+    if not (opened.isascii() and opened.isdecimal() and len(opened) <= MAX_DIGITS and is_uuid(workflow_id)):
+        raise Refused(f"{cursor[:100]!r} is no cursor; take that of the last line of the page before.")
+    return int(opened), workflow_id
+
+
+async def workflow_counts(pool: Pool) -> dict[str, int]:
+    """Return the number of workflows of each status, and of those that are `stuck`."""
+    found = await _fetch(pool, _STATUS_COUNTS)
+    return {row["status"]: row["count"] for row in found} | {"stuck": sum(row["stuck"] for row in found)}
 
 
 async def workflow(pool: Pool, workflow_id: str) -> WorkflowSummary | None:
@@ -250,7 +276,7 @@ async def spent(pool: Pool, workflow_id: str) -> tuple[int, Spent]:
 
 async def events(pool: Pool, workflow_id: str, *, after_seq: int = -1, limit: int = PAGE) -> list[EventEntry]:
     """Return a page of a workflow's records, oldest first; `after_seq` is the `seq` of the record that it follows."""
-    return [_event(row) for row in await _fetch(pool, _EVENTS, workflow_id, after_seq, limit)]
+    return [event_entry(row) for row in await _fetch(pool, _EVENTS, workflow_id, after_seq, limit)]
 
 
 async def events_after(pool: Pool, offsets: Sequence[int], *, limit: int = PAGE) -> list[EventEntry]:
@@ -258,7 +284,7 @@ async def events_after(pool: Pool, offsets: Sequence[int], *, limit: int = PAGE)
 
     Within each partition, they are in the order of the log.
     """
-    return [_event(row) for row in await _fetch(pool, _EVENTS_AFTER, list(offsets), limit, topics.EVENTS.name)]
+    return [event_entry(row) for row in await _fetch(pool, _EVENTS_AFTER, list(offsets), limit, topics.EVENTS.name)]
 
 
 async def positions(pool: Pool) -> tuple[int, ...]:
@@ -344,12 +370,16 @@ async def budget_questions(pool: Pool, workflow_id: str | None = None, *, limit:
     ]
 
 
-async def dead_letters(pool: Pool, *, limit: int = PAGE) -> list[DeadLetterEntry]:
-    """Return the dead letters, newest first."""
-    return [
-        _entry(DeadLetterEntry, row, offset=row["log_offset"], time=time(row["time_ms"]))
-        for row in await _fetch(pool, _DEAD_LETTERS, limit)
-    ]
+async def dead_letters(
+    pool: Pool, *, limit: int = PAGE, before: tuple[int, str, int, int] | None = None
+) -> list[DeadLetterEntry]:
+    """Return a page of the dead letters, newest first; `before` is the time in ms and the place of the one before."""
+    return [_dead_letter(row) for row in await _fetch(pool, _DEAD_LETTERS, limit, *(before or (None,) * 4))]
+
+
+async def dead_letter(pool: Pool, topic: str, partition: int, offset: int) -> DeadLetterEntry | None:
+    """Return the dead letter of the record at this place; None if there is none."""
+    return next(map(_dead_letter, await _fetch(pool, _DEAD_LETTER, topic, partition, offset)), None)
 
 
 def time(milliseconds: int) -> str:
@@ -406,6 +436,10 @@ def stored_record(row: Found | Mapping[str, Any]) -> StoredRecord:
     return StoredRecord(**given, offset=row["log_offset"], value=value)
 
 
+def _dead_letter(row: Found) -> DeadLetterEntry:
+    return _entry(DeadLetterEntry, row, offset=row["log_offset"], time=time(row["time_ms"]))
+
+
 def _told(row: Found) -> HistoryEntry:
     return _entry(
         HistoryEntry, row, review_reason=_reason(row["review"]), references=_references(row), time=time(row["time_ms"])
@@ -427,7 +461,8 @@ def _references(row: Found) -> tuple[str, ...]:
     )
 
 
-def _event(row: Found) -> EventEntry:
+def event_entry(row: Found) -> EventEntry:
+    """Return a row of `records` as an entry."""
     causation, attributes = row["causation_id"], orjson.loads(decompress(row["compressed"]))
     return _entry(
         EventEntry,

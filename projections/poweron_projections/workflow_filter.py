@@ -42,6 +42,8 @@ _KNOWN: Final[dict[str, tuple[str, ...]]] = {
 """The values of keys that have a fixed set: a misspelt one would match nothing, or everything if it is negated."""
 _UNLIKELY: Final = re.compile(r"^[=!<>~]|\b(?:and|or|not)\b|[()'\"]", re.IGNORECASE)
 """What looks like more of a condition than a value."""
+_TEXTS: Final = "to_tsvector('simple', left(rounds.prompt, 50000) || ' ' || left(COALESCE(rounds.message, ''), 50000))"
+"""What is searched for words; an index in `migrations` has the same expression."""
 KEYS: Final = (*_TESTS, "age")
 _EXAMPLE: Final = "A condition looks like `status=failed,cancelled`, `model!=gpt-5` or `age>2h`."
 
@@ -72,6 +74,31 @@ class Condition:
             raise Refused(f"{condition!r} has no value. {_EXAMPLE}")
         return _age(condition, sign, value, now_ms) if key == "age" else _one_of(condition, key, sign, value)
 
+    @classmethod
+    def one_of(cls, key: str, values: Sequence[str]) -> "Condition":
+        """Return the condition that the value of this key is one of these."""
+        return cls(_TESTS[key], [text(value) for value in values])
+
+    @classmethod
+    def opened(cls, sign: Literal["<", ">"], time_ms: int) -> "Condition":
+        """Return the condition that a workflow was opened before or after a time."""
+        return cls(f"workflows.opened_ms {sign} {{}}::bigint", time_ms)
+
+    @classmethod
+    def stuck(cls) -> "Condition":
+        """Return the condition that no role works on a workflow any more."""
+        return cls("workflows.stuck = {}::boolean", value=True)
+
+    @classmethod
+    def among(cls, workflow_ids: Sequence[str]) -> "Condition":
+        """Return the condition that a workflow is one of these."""
+        return cls("workflows.workflow_id = ANY({}::uuid[])", list(workflow_ids))
+
+    @classmethod
+    def words(cls, query: str) -> "Condition":
+        """Return the condition that a prompt or a final answer contains words, written as in a search engine."""
+        return cls(_OF_ROUNDS.format(f"{_TEXTS} @@ websearch_to_tsquery('simple', {{}}::text)"), text(query))
+
 
 def _one_of(condition: str, key: str, sign: str, value: str) -> Condition:
     if sign not in ("=", "!="):
@@ -95,7 +122,7 @@ def _age(condition: str, sign: str, value: str, now_ms: int) -> Condition:
     if sign not in (">", "<") or found is None:
         raise Refused(f"{condition!r} is no age; write `age>30m` or `age<7d`, with s, m, h or d.")
     since_ms = now_ms - int(found["number"]) * _SECONDS[found["unit"]] * 1_000
-    return Condition(f"workflows.opened_ms {'<' if sign == '>' else '>'} {{}}::bigint", since_ms)
+    return Condition.opened("<" if sign == ">" else ">", since_ms)
 
 
 @dataclass(frozen=True, slots=True)

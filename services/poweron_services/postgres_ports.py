@@ -14,7 +14,7 @@ from poweron_events.fold.partial import Stub
 from poweron_events.fold.state import ChatMessage, Opening
 from poweron_events.policy import AppliedPolicy
 from poweron_events.request import Spent
-from poweron_projections import bootstrap, reader, request_answers
+from poweron_projections import access_keys, bootstrap, reader, request_answers
 from poweron_projections.connection import Pool
 from poweron_projections.day_totals import read_day_use
 from poweron_services.fork.original import AcceptedEvent, accepted
@@ -60,6 +60,10 @@ class PostgresPorts:
     ) -> DayUse:
         async with _within(QUERY_TIMEOUT):
             return await read_day_use(self.pool, day_start_ms, rounds=rounds, requests=requests, calls=calls)
+
+    async def seal_key(self) -> bytes | None:
+        async with _within(QUERY_TIMEOUT):
+            return await access_keys.seal_key(self.pool)
 
     async def answered(self, source: str, request_id: str) -> bool:
         async with _within(QUERY_TIMEOUT):

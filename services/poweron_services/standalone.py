@@ -124,7 +124,8 @@ async def run_fork(
 ) -> Forked:
     """Fork a workflow and follow the fork to its end; raises the errors of `run_request` and `plan_fork`."""
     plan = await plan_fork(connections, wish)
-    forking = partial(fork, connections, wish, plan, identity=local_identity(), callbacks=callbacks)
+    actor = connections.settings.acting_through("cli")
+    forking = partial(fork, connections, wish, plan, actor=actor, identity=local_identity(), callbacks=callbacks)
     return await (while_serving(connections, forking, progress) if serving else forking())
 
 

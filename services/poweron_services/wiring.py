@@ -19,6 +19,7 @@ from poweron_events.errors import LogLost, PowerOnError
 from poweron_events.event import Role
 from poweron_events.fold.stage_specs import PromptStage
 from poweron_events.retry import Backoff, Failure, retry
+from poweron_events.topics import FOLDING, group_of
 from poweron_projections import projector
 from poweron_projections.log_guard import GuardedLog
 from poweron_services import telemetry
@@ -66,7 +67,6 @@ __all__ = [
 ROLES: Final[tuple[str, ...]] = (*get_args(Role), "projector")
 """The roles that a process can play."""
 
-FOLDING: Final = frozenset(get_args(Role)) - {"intake"}
 CHECK_PERIOD = 5.0  # seconds between checks that the log still has the events that the rows were made from
 
 
@@ -274,11 +274,6 @@ def _intake(process: _Process, work: OpenedActions) -> Intake:
         specs={**CATALOG, **work.specs},
         spans=process.spans,
     )
-
-
-def group_of(roles: frozenset[str]) -> str:
-    """Return the consumer group of this set of roles, so that no partition lacks one of them (E-06)."""
-    return "poweron.all" if roles == FOLDING else f"poweron.{'+'.join(sorted(roles))}"
 
 
 def stage_functions(

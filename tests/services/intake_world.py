@@ -41,6 +41,7 @@ class Rows:
     def __init__(self, log: MemoryLog) -> None:
         self._log = log
         self.behind = False
+        self.seal: bytes | None = None  # with which doors seal requests
         self.stands_at: Mapping[int, int] | None = None  # by partition, how far the rows are that get no further
         self.away = False
         self.blind = False  # no answer is ever found
@@ -65,6 +66,9 @@ class Rows:
             raise Unavailable("Postgres is away")
         ends = await self._log.ends(topics.EVENTS.name)
         return dict.fromkeys(ends, 0) if self.behind else self.stands_at or ends
+
+    async def seal_key(self) -> bytes | None:
+        return self.seal
 
     async def answered(self, source: str, request_id: str) -> bool:
         if request_id in self.failing:

@@ -195,7 +195,16 @@ async def forked(service: Connections, wish: ForkWish, terms: Mapping[str, Any])
     *before, last = plan.openings
     plan = replace(plan, openings=[*before, last.model_copy(update=dict(terms))])
     async with asyncio.timeout(DEADLINE):
-        outcome = (await fork(service, wish, plan, identity=identity(), callbacks=Callbacks())).outcome
+        outcome = (
+            await fork(
+                service,
+                wish,
+                plan,
+                actor=service.settings.acting_through("cli"),
+                identity=identity(),
+                callbacks=Callbacks(),
+            )
+        ).outcome
     assert outcome.refusal is None, outcome
     assert outcome.status != "failed" or (outcome.code and outcome.message), outcome
     workflow = Workflow(outcome.workflow_id)

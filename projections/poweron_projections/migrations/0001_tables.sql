@@ -93,6 +93,9 @@ CREATE TABLE rounds (
 ) WITH (fillfactor = 70);
 
 CREATE INDEX rounds_opened ON rounds USING brin (opened_ms);
+CREATE INDEX rounds_words ON rounds USING gin (
+    to_tsvector('simple', left(prompt, 50000) || ' ' || left(COALESCE(message, ''), 50000))
+); -- longer texts could exceed the size of a tsvector
 
 CREATE TABLE tasks (
     workflow_id       uuid    NOT NULL,

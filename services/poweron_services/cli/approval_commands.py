@@ -10,8 +10,9 @@ from pydantic import JsonValue
 from rich.console import Console
 from rich.text import Text
 
+from poweron_events.errors import Refused
 from poweron_events.event import MAX_NANO_USD, MAX_TOKENS, NANO
-from poweron_events.policy import ANYONE, AnswerTerms, Group
+from poweron_events.policy import ANYONE
 from poweron_events.request import RequestApproval, RequestBudget
 from poweron_projections import reader
 from poweron_projections.entries import ApprovalEntry, BudgetEntry, DocumentEntry
@@ -27,11 +28,14 @@ from poweron_services.client.approve import (
     answer,
     answer_to,
     answer_to_budget,
+    changed_parameters,
     open_budget_question,
     waiting_approval,
+    waiting_for_people,
 )
 from poweron_services.client.connect import Connections
 from poweron_services.client.follow import Callbacks
+from poweron_services.client.policy_words import who_answers
 from poweron_services.settings.config import Settings
 from poweron_services.standalone import local_identity, open_connections
 
@@ -54,20 +58,13 @@ def approvals(
     async def read() -> tuple[list[tuple[ApprovalEntry, list[DocumentEntry]]], list[BudgetEntry]]:
         async with open_connections(load_settings(), tell) as connections:
             await bring_rows_on(connections)
-            you = connections.settings.acting_through("cli")
-
-            def wanted(entry: ApprovalEntry | BudgetEntry) -> bool:
-                if overdue and not is_overdue(entry):
-                    return False
-                return not mine or entry.terms.objection(you, "approve") is None
-
-            read_most = ALL if mine or overdue else limit  # what is filtered out must not count
-            entries = [*filter(wanted, await reader.approvals(connections.pool, limit=read_most))][:limit]
+            you = connections.settings.acting_through("cli") if mine else None
+            entries, questions = await waiting_for_people(connections.pool, limit=limit, actor=you, overdue=overdue)
             waiting = [
                 (entry, [] if as_json else await reader.documents(connections.pool, entry.workflow_id))
                 for entry in entries
             ]
-            return waiting, [*filter(wanted, await reader.budget_questions(connections.pool, limit=read_most))][:limit]
+            return waiting, questions
 
     pending, questions = run_work(read())
     for entry, documents in pending:
@@ -87,31 +84,6 @@ def approvals(
     if not pending and not questions and not as_json:
         nothing = "Nothing was escalated." if overdue else "Nothing waits for an approval."
         stdout.print("Nothing waits for you." if mine else nothing)
-
-
-def is_overdue(entry: ApprovalEntry | BudgetEntry) -> bool:
-    """Return whether further groups may answer, because too few people approved in time."""
-    return entry.terms.escalated
-
-
-def who_answers(terms: AnswerTerms) -> str:
-    """Say who may answer, and who has, in words."""
-    groups = " or ".join(f"{name} ({_members(group)})" for name, group in terms.answerers.items()) or "anyone"
-    number = f"{terms.approvers} of " if terms.approvers > 1 else ""
-    words = [f"{number}{groups}"]
-    if terms.not_requester and terms.requester:
-        words.append(f"not {one_line(terms.requester.id)}, who requested it")
-    if terms.proposed_by:
-        words.append(f"not {one_line(terms.proposed_by.id)}, who changed the parameters")
-    if terms.approved_by:
-        words.append(f"approved by {', '.join(one_line(actor.id) for actor in terms.approved_by)}")
-    return "; ".join(words)
-
-
-def _members(group: Group) -> str:
-    names = [*map(one_line, group.members), *(f"role {role}" for role in group.roles)]
-    shown_names = ", ".join(names[:MEMBERS]) + (", …" if len(names) > MEMBERS else "")
-    return f"verified: {shown_names}" if group.verified else shown_names
 
 
 def shown_question(entry: BudgetEntry, width: int | None = None) -> Text:
@@ -227,10 +199,6 @@ def deny(
     _decide(workflow, _Decided("deny", reason, NOTHING), as_json=as_json)
 
 
-ALL: Final = 2**31 - 1  # rows
-MEMBERS: Final = 8  # of a group that are shown
-
-
 class Granted(NamedTuple):
     """What a person grants beyond a budget."""
 
@@ -300,30 +268,11 @@ async def _request(connections: Connections, workflow: str, decided: _Decided) -
     stderr.print(shown(waiting, await reader.documents(connections.pool, workflow), _width(stderr)))
     if any(granted):
         stop("It does not ask for a larger budget, but for this action. Leave out --tokens and --cost.", USAGE)
-    changed = changed_parameters(waiting.parameters, changes) if changes else None
-    return answer_to(waiting, decision, reason=reason, approver=approver, changed_parameters=changed)
-
-
-def changed_parameters(parameters: JsonValue, changes: Sequence[str]) -> dict[str, JsonValue]:
-    """Return the parameters with these changes, each written as KEY=VALUE.
-
-    A value is read as JSON if it is JSON and the parameter is not a text now; otherwise it is a text.
-    """
-    changed = dict(parameters) if isinstance(parameters, dict) else {}
-    for change in changes:
-        key, equals, value = change.partition("=")
-        if not equals or not key:
-            stop(f"{change!r} is not KEY=VALUE. Write for example --set to=sales@example.com.", USAGE)
-        changed[key] = value if isinstance(changed.get(key), str) else _read_value(value)
-    return changed
-
-
-def _read_value(value: str) -> JsonValue:
     try:
-        read: JsonValue = orjson.loads(value)
-    except orjson.JSONDecodeError:
-        return value
-    return read
+        changed = changed_parameters(waiting.parameters, changes) if changes else None
+    except Refused as error:
+        stop(f"{error} Write for example --set to=sales@example.com.", USAGE)
+    return answer_to(waiting, decision, reason=reason, approver=approver, changed_parameters=changed)
 
 
 def _sentence(outcome: ApprovalOutcome) -> str:

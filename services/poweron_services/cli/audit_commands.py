@@ -204,7 +204,7 @@ def _print_workflow(workflow: ReplayedWorkflow, *, as_json: bool) -> None:
         tell(workflow.newer, style="bold red")
     for decision in workflow.replayed:
         if as_json:
-            print_json({"workflowId": workflow.workflow_id, **_object(decision)})
+            print_json({"workflowId": workflow.workflow_id, **decision._asdict()})
         elif decision.verdict != "same":
             stdout.print(Text(workflow.workflow_id, style="dim"))
             _print(decision, as_json=False)
@@ -212,7 +212,7 @@ def _print_workflow(workflow: ReplayedWorkflow, *, as_json: bool) -> None:
 
 def _print(decision: Replayed, *, as_json: bool) -> None:
     if as_json:
-        print_json(_object(decision))
+        print_json(decision._asdict())
         return
     margin = Text(f"{decision.seq:>4}  ", style="dim")
     margin.append(f"{one_line(decision.type).removeprefix(PREFIX):<24}", style="bold")
@@ -223,11 +223,6 @@ def _print(decision: Replayed, *, as_json: bool) -> None:
         return
     margin.append(" " * (PROMPT_WIDTH - len(decision.prompt)))
     print_beside(stdout, margin, decision.detail)
-
-
-def _object(decision: Replayed) -> dict[str, Any]:
-    """Return a decision as `--json` prints it."""
-    return decision._asdict()
 
 
 def _sum(total: Counted, more: dict[str, int], *, as_json: bool) -> None:

@@ -3,16 +3,23 @@
 import re
 import webbrowser
 from contextlib import suppress
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
 from poweron_services.cli.arguments import NoServe
 from poweron_services.cli.context import USAGE
 from poweron_services.cli.error_messages import load_settings, run_work, sentences, stop
-from poweron_services.cli.output import stdout, tell
+from poweron_services.cli.output import and_joined, stdout, tell
 
 _ADDRESS = re.compile(r"(?P<host>\[[0-9a-fA-F:.]+\]|[^:\s]+):(?P<port>\d{1,5})")
+
+
+CREATE_KEYS: Final = "Create one with `poweron keys add NAME --actor ACTOR --scope read,content,request`."
+NEEDS_KEYS: Final = (
+    f"Other machines can connect, so every request needs a key. {CREATE_KEYS} Keys and answers are not encrypted: put "
+    "a proxy with TLS in front of the door, and name its host with --host."
+)
 
 
 @sentences()
@@ -20,6 +27,10 @@ def door(
     listen: Annotated[
         str, typer.Option("--listen", metavar="HOST:PORT", help="Where to listen; other addresses require keys.")
     ] = "127.0.0.1:8800",
+    host: Annotated[
+        list[str] | None,
+        typer.Option("--host", metavar="NAME", help="A further name by which clients reach it; repeatable."),
+    ] = None,
     no_serve: NoServe = False,
     open_page: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
 ) -> None:
@@ -27,22 +38,24 @@ def door(
 
     Starts Kafka and Postgres unless settings name them, and plays all roles unless --no-serve is given.
     """
-    host, port = _address(listen)
+    address, port = _address(listen)
+    names = frozenset(map(_name, host or []))
     from poweron_services.door import http_server  # noqa: PLC0415 - slow to import
 
     settings = load_settings()
-    sock = http_server.listening(host, port)
-    is_local = host in http_server.LOOPBACK
-    address = f"http://{listen}"
-    stdout.print(f"PowerOn is at {address}")
+    sock = http_server.listening(address, port)
+    is_local = http_server.is_loopback(address)
+    stdout.print(f"PowerOn is at http://{listen}")
+    if names or not is_local:
+        tell(NEEDS_KEYS if not is_local else f"Requests for {and_joined(sorted(names))} need a key. {CREATE_KEYS}")
     if open_page:
-        webbrowser.open(address)
+        webbrowser.open(f"http://{listen}")
     with suppress(KeyboardInterrupt):
         run_work(
             http_server.run(
                 settings,
                 sock,
-                http_server.LOOPBACK if is_local else frozenset(),
+                http_server.LOOPBACK | names | {address},
                 is_local=is_local,
                 serving=not no_serve,
                 progress=tell,
@@ -55,3 +68,13 @@ def _address(listen: str) -> tuple[str, int]:
     if match is None or not int(match["port"]) < 65_536:
         stop(f"--listen: {listen!r} is not HOST:PORT; write for example 127.0.0.1:8800 or [::1]:8800.", USAGE)
     return match["host"].strip("[]"), int(match["port"])
+
+
+def _name(given: str) -> str:
+    from poweron_services.door.http_guard import plain_host  # noqa: PLC0415 - slow to import
+
+    bracketed = f"[{given}]" if given.count(":") > 1 and not given.startswith("[") else given
+    name = None if re.search(r":\d*$", given) and given.count(":") == 1 else plain_host(bracketed)
+    if name is None:
+        stop(f"--host: {given!r} is no name of a host; write for example poweron.example.com, without port.", USAGE)
+    return name

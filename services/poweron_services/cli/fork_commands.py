@@ -25,10 +25,11 @@ from poweron_services.cli.ask_command import (
 )
 from poweron_services.cli.context import FAILED, USAGE
 from poweron_services.cli.error_messages import check_id, load_settings, run_work, sentence, sentences, stop
-from poweron_services.cli.event_lines import shown_value, tell_quota_reached, tell_untaken
+from poweron_services.cli.event_lines import tell_quota_reached, tell_untaken
 from poweron_services.cli.output import counted, print_json, printable, stdout, tell
 from poweron_services.cli.progress_bar import watching_progress
 from poweron_services.client.connect import Connections
+from poweron_services.client.event_words import shown_value
 from poweron_services.client.follow import Callbacks
 from poweron_services.client.fork_request import Forked, ForkWish
 from poweron_services.client.workflow_snapshot import read_snapshot, verified_records
@@ -177,7 +178,7 @@ def diff(
         check_id(b)
         comparison = run_work(_compare(a, b))
         if as_json:
-            print_json(_diff_json(a, b, comparison))
+            print_json(comparison.as_object(a, b))
         else:
             _print_diff(a, b, comparison)
     raise typer.Exit(0 if comparison.same else FAILED)
@@ -193,21 +194,6 @@ async def _events(connections: Connections, workflow: str) -> list[AcceptedEvent
     await read_snapshot(connections, workflow)
     await verified_records(connections, workflow)
     return accepted(await judged_records(connections.pool, workflow))
-
-
-def _diff_json(a: str, b: str, comparison: Comparison) -> dict[str, Any]:
-    divergence = comparison.divergence
-    return {
-        "same": comparison.same,
-        "divergence": None if divergence is None else divergence.model_dump(mode="json", by_alias=True),
-        "a": _cost(a, comparison.a),
-        "b": _cost(b, comparison.b),
-    }
-
-
-def _cost(workflow: str, cost: RunCost) -> dict[str, Any]:
-    fields = cost.model_dump(mode="json", by_alias=True, exclude={"cost_nano_usd"})
-    return {"workflowId": workflow, **fields, "costUsd": cost.cost_nano_usd / NANO}
 
 
 def _print_diff(a: str, b: str, comparison: Comparison) -> None:

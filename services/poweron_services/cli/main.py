@@ -44,6 +44,7 @@ COMMANDS: Final = {
     "deadletters": _Command("query_commands", "Show records that cannot be read, and why."),
     "serve": _Command("service_commands", "Do the work: play the roles until stopped."),
     "door": _Command("door_command", "Serve web pages and an HTTP API."),
+    "keys": _Command("keys_commands", "Add, list and revoke keys of the door over HTTP."),
     "rebuild": _Command("service_commands", "Rebuild the rows in Postgres from the log."),
     "verify": _Command("service_commands", "Compare rows and content store with the log."),
     "recover": _Command("service_commands", "Recover after events were lost from the log."),

@@ -1,7 +1,6 @@
 """The output of the command line: JSON lines or text on stdout, progress and errors on stderr."""
 
 import json
-import re
 import sys
 import sysconfig
 from collections.abc import Iterable, Sequence
@@ -11,20 +10,14 @@ import orjson
 from rich.console import Console
 from rich.text import Text
 
+from poweron_services.text import count_words
+from poweron_services.text.invisible_characters import INVISIBLE
+
 _CUT = "…"
 MIN_COLUMNS = 40  # a narrower column is hard to read
 MAX_LINES = 3
 
-_UNSEEN: Final = re.compile(
-    "["
-    "\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff"  # control characters, line separators, lone surrogates
-    "\u061c\u200b-\u200f\u202a-\u202e\u2060-\u206f"  # direction marks and zero-width characters
-    "\xad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufeff\uffa0\ufff0-\ufffb"
-    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"  # the last are tags, which can hide text
-    "]"
-)
-"""Characters that act on a terminal or are invisible: control characters, and Default_Ignorable_Code_Point of
-Unicode 16 except the variation selectors of emoji."""
+counted: Final = count_words.counted
 
 stdout = Console(highlight=False, markup=False, emoji=False, soft_wrap=not sys.stdout.isatty())
 stderr = Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=not sys.stderr.isatty())
@@ -32,18 +25,13 @@ stderr = Console(stderr=True, highlight=False, markup=False, emoji=False, soft_w
 
 def printable(text: str) -> str:
     """Escape invisible characters of untrusted text, so that none acts on the terminal or stays hidden (S23)."""
-    return _UNSEEN.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
+    return INVISIBLE.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def one_line(text: str, limit: int = 160) -> str:
     """Return untrusted text on one line, cut to a readable length."""
     line = printable(" ".join(text.split()))
     return line if len(line) <= limit else line[: limit - 1] + _CUT
-
-
-def counted(count: int, thing: str) -> str:
-    """Format a number of things, such as “1 step” or “2 steps”."""
-    return f"{count} {thing}{'' if count == 1 else 's'}"
 
 
 def and_joined(names: Sequence[str]) -> str:
@@ -63,7 +51,7 @@ def print_json(value: object) -> None:
 
 def print_json_text(text: str) -> None:
     """Print JSON that is already encoded, in the same way."""
-    encoded = _UNSEEN.sub(lambda match: json.dumps(match[0])[1:-1], text)
+    encoded = INVISIBLE.sub(lambda match: json.dumps(match[0])[1:-1], text)
     sys.stdout.buffer.write(encoded.encode() + b"\n")
     sys.stdout.flush()
 

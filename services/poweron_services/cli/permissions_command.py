@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import typer
 from rich.text import Text
@@ -16,14 +16,13 @@ from poweron_services.cli.arguments import AsJson
 from poweron_services.cli.context import FAILED, USAGE
 from poweron_services.cli.error_messages import sentences, stop
 from poweron_services.cli.output import and_joined, one_line, print_json, printable, stdout, utc
-from poweron_services.cli.policy_commands import decision_in_words
 from poweron_services.cli.query_commands import with_rows
 from poweron_services.client.connect import Connections
-from poweron_services.client.permissions import MayApprove, Permission
+from poweron_services.client.permissions import LATEST, MayApprove, Permission, as_object
 from poweron_services.client.permissions import permissions as permissions_of
+from poweron_services.client.policy_words import decision_in_words
 from poweron_services.settings.setting_types import action_patterns
 
-LATEST: Final = 2**53  # ms, later than any record: the rows as they are now, although clocks differ
 SHOWN: Final = 5  # processes in a line; `--json` lists all
 
 
@@ -64,7 +63,7 @@ def permissions(
     policy, processes = with_rows(read)
     found = permissions_of(policy, processes, patterns, asked)
     if as_json:
-        print_json(_as_json(time_ms, policy, processes, found))
+        print_json(as_object(time_ms, policy, processes, found))
     else:
         stdout.print(_shown(time_ms, policy, found, actor), soft_wrap=True)
 
@@ -92,21 +91,6 @@ def _actor(name: str) -> Actor:
         return Actor(id=name, via="cli")
     except ValueError:
         stop("--actor: the name of an actor has 1 to 255 characters.", USAGE)
-
-
-def _as_json(
-    time_ms: int, policy: PolicyEntry | None, processes: Sequence[InstanceEntry], found: Sequence[Permission]
-) -> dict[str, Any]:
-    return {
-        "at": None if time_ms == LATEST else reader.time(time_ms),
-        "policy": policy and policy.model_dump(mode="json", by_alias=True, exclude={"policy"}),
-        "processes": [
-            process.model_dump(mode="json", by_alias=True, exclude={"record"})
-            | {"release": process.record.release, "roles": process.record.roles}
-            for process in processes
-        ],
-        "permissions": [each.model_dump(mode="json", by_alias=True) for each in found],
-    }
 
 
 def _shown(time_ms: int, policy: PolicyEntry | None, found: Sequence[Permission], actor: str | None) -> Text:

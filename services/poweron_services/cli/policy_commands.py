@@ -13,7 +13,7 @@ from rich.text import Text
 
 from poweron_events.catalog import CATALOG, meaningless
 from poweron_events.fold.policy_chain import policy_sha256
-from poweron_events.policy import Group, GroupName, Policy, Quota, Rule
+from poweron_events.policy import Policy
 from poweron_projections import reader
 from poweron_projections.entries import PolicyEntry
 from poweron_projections.workflow_filter import matching
@@ -22,12 +22,19 @@ from poweron_services.cli.command_group import command_group
 from poweron_services.cli.context import FAILED, USAGE
 from poweron_services.cli.error_messages import check_reason, load_settings, run_work, sentences, stop
 from poweron_services.cli.event_lines import tell_untaken
-from poweron_services.cli.output import counted, one_line, print_json, printable, stdout, tell, utc
+from poweron_services.cli.output import one_line, print_json, printable, stdout, tell, utc
 from poweron_services.cli.query_commands import bring_rows_on, with_rows
 from poweron_services.cli.verb_commands import print_results
 from poweron_services.client.connect import Connections
 from poweron_services.client.follow import Callbacks
 from poweron_services.client.policy_request import APPLIES_ALREADY, PolicyOutcome, apply_policy
+from poweron_services.client.policy_words import (
+    MARKS,
+    groups_in_words,
+    limits_in_words,
+    quotas_in_words,
+    rule_in_words,
+)
 from poweron_services.client.verbs import MAX_WORKFLOWS, Instruction
 from poweron_services.decider.policy_check import approver_notes, form_problems, problems
 from poweron_services.settings.config import Settings
@@ -37,7 +44,6 @@ policy = command_group("Show, check and apply the policy: what is allowed, and b
 
 MAX_FILE: Final = 200_000  # bytes
 IN_DOLLARS: Final = ("costUsd", "cost_usd", "costUsdPerDay", "cost_usd_per_day")
-MARKS: Final = {"allow": "allowed", "deny": "denied"}
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="The policy, as TOML (.toml) or JSON.")]
 
@@ -171,7 +177,7 @@ async def _apply(settings: Settings, written: Policy, reason: str, replacing: in
 
 async def _apply_to_open(settings: Settings, reason: str, *, as_json: bool) -> bool:
     """Apply the current policy to the open rounds that have an older one; return whether any was missed."""
-    instruction = Instruction("apply policy", reason, settings.acting_through("cli"), local_identity().source)
+    instruction = Instruction("apply policy", reason, settings.acting_through("cli"), lambda _: local_identity())
     async with open_connections(settings, tell) as connections:
         await bring_rows_on(connections)
         found = await matching(connections.pool, [], limit=MAX_WORKFLOWS, among="under an older policy")
@@ -250,79 +256,16 @@ def shown(entry: PolicyEntry) -> Text:
         f"  applied:  {utc(entry.time)} (UTC) by {one_line(entry.actor.described)}{because}",
         f"  SHA-256:  {entry.sha256}",
         f"  replaces: {entry.previous or 'nothing: it is the first, which anyone may apply'}",
-        f"  the next one may be applied by {_named(written, written.apply)}",
+        f"  the next one may be applied by {printable(groups_in_words(written, written.apply))}",
         "  the first rule that matches an action decides:",
-        *(f"  {number:>3}  {rule_in_words(written, rule)}" for number, rule in enumerate(written.rules, start=1)),
+        *(
+            f"  {number:>3}  {printable(rule_in_words(written, rule))}"
+            for number, rule in enumerate(written.rules, start=1)
+        ),
         f"       otherwise: {MARKS[written.otherwise]}",
-        *_limits(written),
-        *_quotas(written),
+        *(f"  {printable(line)}" for line in (*limits_in_words(written), *quotas_in_words(written))),
     ]
     return Text(f"{title}\n", style="bold").append("\n".join(lines), "not bold")
-
-
-def rule_in_words(written: Policy, rule: Rule) -> str:
-    """Say what a rule decides about which actions."""
-    kinds = f" in tasks of type {', '.join(rule.task_types)}" if rule.task_types else ""
-    return f"{', '.join(rule.actions)}{kinds}: {decision_in_words(written, rule)}"
-
-
-def decision_in_words(written: Policy, rule: Rule) -> str:
-    """Say what a rule decides."""
-    if rule.decision != "approve":
-        return MARKS[rule.decision]
-    people = _named(written, rule.from_) if rule.from_ else "anyone"
-    words = [f"{counted(rule.approvers, 'approval')} by {people}"]
-    if rule.not_requester:
-        words.append("not by the requester")
-    if rule.expires:
-        words.append(f"within {rule.expires}")
-    if rule.escalate:
-        words.append(f"after {rule.escalate.after} also by {_named(written, rule.escalate.to)}")
-    return ", ".join(words)
-
-
-def _limits(written: Policy) -> Iterator[str]:
-    limits = written.limits
-    amounts = [
-        counted(limits.steps, "step") + " for each attempt" if limits.steps else "",
-        counted(limits.tokens, "token") if limits.tokens else "",
-        f"${limits.cost_usd}" if limits.cost_usd else "",
-    ]
-    if any(amounts):
-        yield f"  a workflow may use at most {', '.join(filter(None, amounts))}"
-    if limits.on_budget == "ask":
-        by = _named(written, limits.grants.from_) if limits.grants and limits.grants.from_ else "anyone"
-        but = ", not by the requester" if limits.grants and limits.grants.not_requester else ""
-        yield f"  a round whose budget has no room asks for more; it may be granted by {by}{but}"
-
-
-def _quotas(written: Policy) -> Iterator[str]:
-    for of_actors in written.per_actor:
-        which = f" in {_named(written, of_actors.groups)}" if of_actors.groups else ""
-        yield f"  each actor{which}: {_amounts(of_actors)}"
-    for of_sources in written.per_source:
-        which = f" {' or '.join(map(one_line, of_sources.sources))}" if of_sources.sources else ""
-        turns = "" if of_sources.weight == 1 else f"takes {of_sources.weight} turns at a time"
-        yield f"  each source{which}: {'; '.join(filter(None, (_amounts(of_sources), turns)))}"
-
-
-def _amounts(quota: Quota) -> str:
-    amounts = [
-        counted(quota.open_workflows, "open workflow") if quota.open_workflows else "",
-        counted(quota.starts_per_day, "round") + " a day" if quota.starts_per_day else "",
-        counted(quota.tokens_per_day, "token") + " a day" if quota.tokens_per_day else "",
-        f"${quota.cost_usd_per_day} a day" if quota.cost_usd_per_day else "",
-    ]
-    return "" if quota.limits_nothing else f"at most {', '.join(filter(None, amounts))}"
-
-
-def _named(written: Policy, names: Sequence[GroupName]) -> str:
-    return " or ".join(f"{name} ({_members(written.groups.get(name, Group()))})" for name in names)
-
-
-def _members(group: Group) -> str:
-    members = ", ".join([*map(one_line, group.members), *(f"role {one_line(role)}" for role in group.roles)])
-    return f"verified: {members}" if group.verified else members
 
 
 def _log(entries: Sequence[PolicyEntry]) -> Table:

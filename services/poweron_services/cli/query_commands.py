@@ -1,11 +1,10 @@
 """The commands that show what is in the log and in the rows, and which sources answers cite."""
 
 import asyncio
-import base64
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import aclosing, suppress
 from itertools import zip_longest
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, TypeVar
 
 import typer
 from pydantic import ValidationError
@@ -18,28 +17,26 @@ from poweron_events.codec import Undecodable, read_record
 from poweron_events.errors import LogLost
 from poweron_events.event import PREFIX, READING
 from poweron_events.fold.evolve import evolve
-from poweron_events.fold.objections import why_superseded
 from poweron_events.fold.state import Workflow
 from poweron_events.log import Record
-from poweron_events.request import RequestRefused
 from poweron_projections import reader
-from poweron_projections.entries import ApprovalEntry, DeadLetterEntry, EventEntry, HistoryEntry, WorkflowSummary
+from poweron_projections.entries import ApprovalEntry, EventEntry, HistoryEntry, WorkflowSummary
 from poweron_projections.verify import catch_up
 from poweron_services.cli.advice import LOG_LOST, advice
 from poweron_services.cli.arguments import AsJson, Limit, WorkflowId
 from poweron_services.cli.error_messages import check_id, load_settings, run_work, sentence, sentences
-from poweron_services.cli.event_lines import STYLES, Narrator, size, tell_how_to_answer, waiting
+from poweron_services.cli.event_lines import STYLES, Narrator, tell_how_to_answer
 from poweron_services.cli.output import one_line, print_beside, print_json, print_row, printable, stdout, tell, utc
 from poweron_services.cli.progress_bar import ProgressWatch, watching_progress
 from poweron_services.cli.standard_streams import abandoned
 from poweron_services.client.cancel import why_unknown
 from poweron_services.client.client_errors import UnknownWorkflow
 from poweron_services.client.connect import Connections
+from poweron_services.client.event_words import size, waiting
 from poweron_services.client.follow import HINT_AFTER
 from poweron_services.client.source_check import CheckedQuote, CitedDocument, Source, check_sources
-from poweron_services.client.workflow_snapshot import recorded_history, verified_records
-from poweron_services.connectors.document_reader import UnreadableDocument, extract
-from poweron_services.connectors.text_recognition import TextRecognition
+from poweron_services.client.workflow_snapshot import reasons, recorded_history, verified_records
+from poweron_services.connectors.document_reader import text_reader
 from poweron_services.standalone import open_connections
 
 PAGE = 500  # records fetched at a time
@@ -194,7 +191,7 @@ def events(workflow: WorkflowId, as_json: AsJson = False) -> None:
     check_id(workflow)
 
     async def show(connections: Connections) -> None:
-        whys = _whys(await recorded_history(connections, workflow))
+        whys = reasons(await recorded_history(connections, workflow))
         last = -1
         while page := await reader.events(connections.pool, workflow, after_seq=last, limit=PAGE):
             for event in page:
@@ -202,18 +199,6 @@ def events(workflow: WorkflowId, as_json: AsJson = False) -> None:
             last = page[-1].seq
 
     with_rows(show)
-
-
-def _whys(history: Sequence[Heard]) -> dict[int, str]:
-    """Return why requests were refused, and why answers of people had no effect, by the `seq` of the record."""
-    whys, before = dict[int, str](), Workflow("")
-    for seq, heard in enumerate(history):
-        if isinstance(heard.event, RequestRefused):
-            whys[seq] = heard.event.detail
-        elif heard.verdict == "superseded" and (why := why_superseded(before, heard.event)) is not None:
-            whys[seq] = why
-        before = heard.workflow
-    return whys
 
 
 def _print_event(event: EventEntry, why: str | None, *, as_json: bool) -> None:
@@ -248,19 +233,13 @@ def deadletters(limit: Limit = 50, as_json: AsJson = False) -> None:
     letters = with_rows(lambda connections: reader.dead_letters(connections.pool, limit=limit))
     for letter in letters:
         if as_json:
-            print_json(_dead_letter(letter))
+            print_json(letter.model_dump(mode="json", by_alias=True))
         else:
             place = f"{one_line(letter.topic)} {letter.partition}/{letter.offset}"
             margin = Text(f"{utc(letter.time)}  {place:<24}  {size(letter.size):>9}  ", style="dim")
             print_beside(stdout, margin, letter.reason)
     if not letters and not as_json:
         stdout.print("There are no dead letters.")
-
-
-def _dead_letter(letter: DeadLetterEntry) -> dict[str, Any]:
-    """Return a dead letter as `--json` prints it; its bytes, which may be anything, are base64."""
-    fields = letter.model_dump(mode="json", by_alias=True, exclude={"raw"})
-    return fields | {"raw": None if letter.raw is None else base64.b64encode(letter.raw).decode()}
 
 
 @sentences()
@@ -379,7 +358,9 @@ def sources(workflow: WorkflowId, as_json: AsJson = False) -> None:
     or missing if the source is no longer stored.
     """
     check_id(workflow)
-    result = with_rows(lambda connections: check_sources(connections, workflow, _read))
+    result = with_rows(
+        lambda connections: check_sources(connections, workflow, text_reader(load_settings().ocr_command))
+    )
     for name in result.missing:
         tell(f"{one_line(name)!r} is no longer in the content store, so its quotes cannot be checked.")
     if as_json:
@@ -391,15 +372,6 @@ def sources(workflow: WorkflowId, as_json: AsJson = False) -> None:
         _print_document(document)
     if not result.sources and not result.documents:
         stdout.print("No answer of this workflow cites a web page or a document.")
-
-
-async def _read(data: bytes, name: str) -> str:
-    command = load_settings().ocr_command
-    try:
-        document = await extract(data, name, recognition=TextRecognition(command) if command else None)
-    except UnreadableDocument:
-        return ""
-    return document.markdown()
 
 
 def _print_page(source: Source) -> None:

@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from typing import Annotated, Final, NoReturn
 
@@ -27,17 +27,14 @@ from poweron_services.cli.output import counted, print_beside, print_json, print
 from poweron_services.cli.query_commands import bring_rows_on
 from poweron_services.client.client_errors import ClientError
 from poweron_services.client.follow import Callbacks
-from poweron_services.client.verbs import DONE, MAX_WORKFLOWS, Instruction, Verb, VerbResult, carry_out
+from poweron_services.client.verbs import AMONG, DONE, MAX_WORKFLOWS, Instruction, Verb, VerbResult, carry_out
 from poweron_services.settings.config import Settings
 from poweron_services.standalone import local_identity, open_connections
 
 SHOWN: Final = 10  # workflows that a question lists
 STDIN: Final = "-"
-STYLES: Final = {"refused": "bold yellow", "failed": "bold red", "ended": "bold yellow"}
+STYLES: Final = {"refused": "bold yellow", "failed": "bold red", "ended": "bold yellow", "pending": "bold yellow"}
 WIDTH: Final = max(map(len, (*DONE.values(), *STYLES))) + 2
-
-AMONG: Final[Mapping[Verb, Among]] = {"pause": "open", "resume": "paused", "restart": "all", "cancel": "open"}
-"""The workflows that `--where` chooses from: those that the verb can be about."""
 
 Workflows = Annotated[
     list[str] | None,
@@ -111,7 +108,7 @@ def act(
             ids = _chosen(settings, verb, parse_all(where, lambda: time.time_ns() // 1_000_000), yes=yes)
         else:
             ids = named(workflows or [])
-        instruction = Instruction(verb, reason, settings.acting_through("cli"), local_identity().source)
+        instruction = Instruction(verb, reason, settings.acting_through("cli"), lambda _: local_identity())
         failed = run_work(print_results(settings, instruction, ids, as_json=as_json), lambda: _interruption(verb))
     raise typer.Exit(FAILED if failed else 0)
 

@@ -1,18 +1,21 @@
 """Approve or deny: find the pending approval of an action, answer it, and wait until the answer is accepted."""
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
+import orjson
 from pydantic import JsonValue
 
 from poweron_events.actor import Actor
 from poweron_events.codes import Code
+from poweron_events.errors import Refused
 from poweron_events.fold.questions import approval_terms
 from poweron_events.request import RequestApproval, RequestBudget, Requester, RequestIdentity, RequestRefused
 from poweron_events.step_events import ApprovalDenied, ApprovalGranted, ParametersChanged
 from poweron_projections import reader
+from poweron_projections.connection import Pool
 from poweron_projections.entries import ApprovalEntry, BudgetEntry, EventEntry
 from poweron_services.client.client_errors import LastAnswer, NothingToApprove
 from poweron_services.client.connect import Connections
@@ -23,6 +26,9 @@ from poweron_services.decider.approval import by_whom
 Decision = Literal["approve", "deny"]
 AnswerStatus = Literal["approved", "denied", "refused", "counted", "proposed"]
 """`counted`: the approval counts, but more are needed; `proposed`: others have to approve the new parameters."""
+
+
+ALL: Final = 2**31 - 1  # rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +44,32 @@ class ApprovalOutcome:
     """The reason as a sentence."""
     missing: int = 0
     """How many more people have to approve."""
+
+
+async def waiting_for_people(
+    pool: Pool, *, limit: int = ALL, actor: Actor | None = None, overdue: bool = False
+) -> tuple[list[ApprovalEntry], list[BudgetEntry]]:
+    """Return the actions that wait for an approval, and the rounds that ask for a larger budget.
+
+    Args:
+        pool: where the rows are.
+        limit: the most entries of each kind.
+        actor: only what this actor may answer, and has not yet.
+        overdue: only what was escalated, so that further groups may answer.
+
+    Raises:
+        Unavailable: Postgres cannot be reached.
+    """
+
+    def wanted(entry: ApprovalEntry | BudgetEntry) -> bool:
+        if overdue and not entry.terms.escalated:
+            return False
+        return actor is None or entry.terms.objection(actor, "approve") is None
+
+    read_most = ALL if actor or overdue else limit  # entries that are filtered out must not count
+    approvals = filter(wanted, await reader.approvals(pool, limit=read_most))
+    questions = filter(wanted, await reader.budget_questions(pool, limit=read_most))
+    return [*approvals][:limit], [*questions][:limit]
 
 
 async def waiting_approval(connections: Connections, workflow_id: str) -> ApprovalEntry:
@@ -81,6 +113,31 @@ def answer_to(
         actor=approver,
         changed_parameters=None if changed_parameters is None else dict(changed_parameters),
     )
+
+
+def changed_parameters(parameters: JsonValue, changes: Sequence[str]) -> dict[str, JsonValue]:
+    """Return the parameters with these changes, each written as KEY=VALUE.
+
+    A value is read as JSON if it is JSON and the parameter is not a text now; otherwise it is a text.
+
+    Raises:
+        Refused: a change is not written like that.
+    """
+    changed = dict(parameters) if isinstance(parameters, dict) else {}
+    for change in changes:
+        key, equals, value = change.partition("=")
+        if not equals or not key:
+            raise Refused(f"{change!r} is not KEY=VALUE.", code="parameter_invalid")
+        changed[key] = value if isinstance(changed.get(key), str) else _read_value(value)
+    return changed
+
+
+def _read_value(value: str) -> JsonValue:
+    try:
+        read: JsonValue = orjson.loads(value)
+    except orjson.JSONDecodeError:
+        return value
+    return read
 
 
 async def answer(

@@ -64,7 +64,9 @@ async def ask(
     request = with_settings(request, connections.settings)
     request = request.model_copy(update={"documents": (*request.documents, *documents)})
     began = time.monotonic()
-    receipt = await send(connections.log, request, source=identity.source, request_id=identity.id, start=start)
+    receipt = await send(
+        connections.log, request, source=identity.source, request_id=identity.id, start=start, seal=connections.seal
+    )
     callbacks.requested(workflow)
     reason = partial(_served_quota_reason, connections, request, identity)
     round_ = request.after_round + 1 if isinstance(request, RequestRound) else 1

@@ -1,6 +1,6 @@
 """The open connections of a service or a command: to the log, the rows and the content store."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -26,6 +26,8 @@ class Connections:
     content: ContentStore
     progress: ProgressTopic = field(default_factory=MemoryProgress)
     """The progress of long work; by default shared only within this process."""
+    seal: Callable[[bytes], bytes] | None = None
+    """Seals the requests of actors whom a door has verified; None for doors that verify no one."""
 
 
 @asynccontextmanager

@@ -268,7 +268,15 @@ async def send_and_wait(
     start, before = snapshot.position, snapshot.after_last_round
     if is_opened:
         start, before = snapshot.stub.openings[-1], snapshot.before_last_round
-    receipt = await send(connections.log, request, source=identity.source, request_id=identity.id, start=start, key=key)
+    receipt = await send(
+        connections.log,
+        request,
+        source=identity.source,
+        request_id=identity.id,
+        start=start,
+        key=key,
+        seal=connections.seal,
+    )
     callbacks.requested(request.workflow_id)
     waiter = RequestWaiter(request.workflow_id, asked, callbacks, news=snapshot.position)
     record = await waiter.until_answered(hear(connections.log, receipt, before))

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from poweron_events.actor import Actor
 from poweron_events.client import Heard
 from poweron_events.envelope import Envelope
 from poweron_events.event import CATALOGUE
@@ -134,7 +135,13 @@ async def plan_fork(connections: Connections, wish: ForkWish) -> ForkPlan:
 
 
 async def fork(
-    connections: Connections, wish: ForkWish, plan: ForkPlan, *, identity: RequestIdentity, callbacks: Callbacks
+    connections: Connections,
+    wish: ForkWish,
+    plan: ForkPlan,
+    *,
+    actor: Actor,
+    identity: RequestIdentity,
+    callbacks: Callbacks,
 ) -> Forked:
     """Request each round of the plan in turn, and follow it to its end; raises like `ask`."""
     fork_id, reuse = workflow_id(identity.source, identity.id), Reuse()
@@ -144,7 +151,7 @@ async def fork(
         callbacks.heard(record)
 
     for opening in plan.openings:
-        request = await _request(connections, fork_id, wish, opening, plan)
+        request = await _request(connections, fork_id, wish, opening, plan, actor=actor)
         first = opening.round == 1
         telling = replace(callbacks, heard=report, requested=callbacks.requested if first else lambda _: None)
         request_identity = (
@@ -157,11 +164,11 @@ async def fork(
 
 
 async def _request(
-    connections: Connections, fork_id: str, wish: ForkWish, opening: Opening, plan: ForkPlan
+    connections: Connections, fork_id: str, wish: ForkWish, opening: Opening, plan: ForkPlan, *, actor: Actor
 ) -> OpeningRequest:
     """Return the request that opened the round; the last one has the changes of the wish."""
     terms: dict[str, Any] = {name: getattr(opening, name) for name in Terms.model_fields}
-    terms |= {"actor": connections.settings.acting_through("cli"), "budgets": own_budgets(opening)}
+    terms |= {"actor": actor, "budgets": own_budgets(opening)}
     if opening is plan.openings[-1]:
         changes = {"prompt": wish.prompt, "max_steps": wish.max_steps}
         terms |= {name: value for name, value in changes.items() if value is not None}

@@ -6,15 +6,17 @@ opened before the policy of that time may have had the rules of an earlier one.
 
 from collections.abc import Collection, Iterator, Sequence
 from itertools import chain
-from typing import Literal, get_args
+from typing import Any, Final, Literal, get_args
 
 from poweron_events.actor import Actor
 from poweron_events.event import ActionName, Model, TaskType, matches
 from poweron_events.instance_events import InstanceStarted
 from poweron_events.policy import AnswerTerms, GroupName, Rule
+from poweron_projections import reader
 from poweron_projections.entries import InstanceEntry, PolicyEntry
 from poweron_services.decider.approval import ActionLists, marks
 
+LATEST: Final = 2**53  # ms, later than any record: the rows as they are now, although clocks differ
 TASK_TYPES: tuple[TaskType, ...] = get_args(TaskType)
 
 
@@ -69,6 +71,22 @@ def permissions(
     named = {pattern for pattern in patterns if "." in pattern and not pattern.endswith(".*")}
     actions = sorted({action for action in offered if matches(action, patterns)} | named)
     return list(chain.from_iterable(_by_task_type(policy, records, action, actor) for action in actions))
+
+
+def as_object(
+    time_ms: int, policy: PolicyEntry | None, processes: Sequence[InstanceEntry], found: Sequence[Permission]
+) -> dict[str, Any]:
+    """Return the permissions at a time as `--json` prints them."""
+    return {
+        "at": None if time_ms == LATEST else reader.time(time_ms),
+        "policy": policy and policy.model_dump(mode="json", by_alias=True, exclude={"policy"}),
+        "processes": [
+            process.model_dump(mode="json", by_alias=True, exclude={"record"})
+            | {"release": process.record.release, "roles": process.record.roles}
+            for process in processes
+        ],
+        "permissions": [each.model_dump(mode="json", by_alias=True) for each in found],
+    }
 
 
 def _by_task_type(

@@ -59,7 +59,9 @@ async def apply_policy(
     """
     start, newest = await _newest(connections)
     request = RequestPolicy(policy=policy, previous=previous, reason=reason, actor=actor)
-    sent = await send(connections.log, request, source=source, request_id=str(uuid.uuid4()), start=start)
+    sent = await send(
+        connections.log, request, source=source, request_id=str(uuid.uuid4()), start=start, seal=connections.seal
+    )
     callbacks.requested(POLICY_ID)
     waiter = RequestWaiter(POLICY_ID, "policy", callbacks)
     record = await waiter.until_answered(hear(connections.log, sent, Workflow(POLICY_ID, policy=newest)))

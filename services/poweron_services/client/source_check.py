@@ -163,6 +163,11 @@ async def check_sources(connections: Connections, workflow_id: str, read: ReadTe
         Unavailable: a server cannot be reached.
     """
     await verified_records(connections, workflow_id)
+    return await stored_sources(connections, workflow_id, read)
+
+
+async def stored_sources(connections: Connections, workflow_id: str, read: ReadText) -> Sources:
+    """Return the same as `check_sources` from the rows as they are, without the log."""
     answers, documents = list[DocumentRef](), list[DocumentRef]()
     for entry in await reader.documents(connections.pool, workflow_id):
         if written_by_model(entry, {entry.label: [entry]}):

@@ -1,7 +1,6 @@
 """The verbs of an operator: pause, resume, restart or cancel one workflow or many, with a result for each."""
 
 import asyncio
-import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
@@ -26,7 +25,8 @@ from poweron_events.request import (
     own_budgets,
     workflow_id,
 )
-from poweron_projections import reader
+from poweron_projections import reader, request_answers
+from poweron_projections.workflow_filter import Among
 from poweron_services.client.cancel import cancel
 from poweron_services.client.client_errors import NotServed
 from poweron_services.client.connect import Connections
@@ -34,9 +34,9 @@ from poweron_services.client.follow import TAKEN_WITHIN, Callbacks, send_and_wai
 from poweron_services.client.workflow_snapshot import read_snapshot, verified_records
 
 Verb = Literal["pause", "resume", "restart", "cancel", "apply policy"]
-Status = Literal["paused", "resumed", "restarted", "cancelled", "applied", "ended", "refused", "failed"]
+Status = Literal["paused", "resumed", "restarted", "cancelled", "applied", "ended", "refused", "failed", "pending"]
 """The outcome for a workflow: `ended` if its round ended otherwise before it could be cancelled, `refused` if intake
-refused the request, `failed` if nothing could be requested or no answer came."""
+refused the request, `failed` if nothing could be requested or no answer came, `pending` if the time was over."""
 
 DONE: Final[Mapping[Verb, Status]] = {
     "pause": "paused",
@@ -45,6 +45,10 @@ DONE: Final[Mapping[Verb, Status]] = {
     "cancel": "cancelled",
     "apply policy": "applied",
 }
+AMONG: Final[Mapping[Verb, Among]] = {"pause": "open", "resume": "paused", "restart": "all", "cancel": "open"}
+"""The workflows that a filter chooses from: those that the verb can be about."""
+
+NO_ANSWER: Final = "No answer came in time. What was sent remains in the log and is carried out."
 MAX_WORKFLOWS: Final = 1_000  # of one call
 AT_ONCE: Final = 16  # workflows
 
@@ -56,8 +60,8 @@ class Instruction:
     verb: Verb
     reason: str
     actor: Actor
-    source: str
-    """The CloudEvent source of the requests."""
+    identity: Callable[[str], RequestIdentity]
+    """Returns the identity of the request about a workflow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,17 +81,29 @@ class VerbResult:
 
 
 async def carry_out(
-    connections: Connections, instruction: Instruction, workflow_ids: Sequence[str], callbacks: Callbacks
+    connections: Connections,
+    instruction: Instruction,
+    workflow_ids: Sequence[str],
+    callbacks: Callbacks,
+    *,
+    within: float | None = None,
 ) -> AsyncGenerator[VerbResult, None]:
-    """Yield the result for each workflow, in the order in which they were given; none stops the others."""
+    """Yield the result for each workflow, in the order in which they were given; none stops the others.
+
+    A workflow that has no result `within` seconds is `pending`. An instruction that is repeated under the same
+    identities does nothing twice.
+    """
     places = asyncio.Semaphore(AT_ONCE)
+    deadline = None if within is None else asyncio.get_running_loop().time() + within
 
     async def one(id_: str) -> VerbResult:
-        async with places:
-            try:
-                return await _CARRIED_OUT[instruction.verb](connections, instruction, id_, callbacks)
-            except PowerOnError as error:
-                return VerbResult(id_, "failed", error.code, str(error), error=error)
+        try:
+            async with asyncio.timeout_at(deadline), places:
+                return await _result(connections, instruction, id_, callbacks)
+        except TimeoutError:
+            return VerbResult(id_, "pending", detail=NO_ANSWER)
+        except PowerOnError as error:
+            return VerbResult(id_, "failed", error.code, str(error), error=error)
 
     tasks = [asyncio.create_task(one(id_)) for id_ in workflow_ids]
     try:
@@ -99,29 +115,43 @@ async def carry_out(
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
+async def _result(connections: Connections, instruction: Instruction, id_: str, callbacks: Callbacks) -> VerbResult:
+    identity = instruction.identity(id_)
+    earlier = await request_answers.answer(connections.pool, identity.source, identity.id)
+    if earlier is None:
+        return await _CARRIED_OUT[instruction.verb](connections, instruction, id_, callbacks, identity=identity)
+    if earlier.answer == "refused":
+        return VerbResult(id_, "refused", earlier.code, earlier.detail)
+    new_id = earlier.workflow_id if instruction.verb == "restart" else None
+    return VerbResult(id_, DONE[instruction.verb], new_workflow_id=new_id)
+
+
 async def _switch(
     connections: Connections,
     instruction: Instruction,
     id_: str,
     callbacks: Callbacks,
     *,
+    identity: RequestIdentity,
     request: type[RequestPause | RequestResume | RequestRules],
 ) -> VerbResult:
     snapshot = await read_snapshot(connections, id_)
     asked = request(workflow_id=id_, round=snapshot.last_round, reason=instruction.reason, actor=instruction.actor)
-    record = await send_and_wait(connections, asked, snapshot, identity=_identity(instruction), callbacks=callbacks)
+    record = await send_and_wait(connections, asked, snapshot, identity=identity, callbacks=callbacks)
     if isinstance(record.event, RequestRefused):
         return VerbResult(id_, "refused", record.event.precise_code, record.event.detail)
     return VerbResult(id_, DONE[instruction.verb])
 
 
-async def _cancel(connections: Connections, instruction: Instruction, id_: str, callbacks: Callbacks) -> VerbResult:
+async def _cancel(
+    connections: Connections, instruction: Instruction, id_: str, callbacks: Callbacks, *, identity: RequestIdentity
+) -> VerbResult:
     outcome = await cancel(
         connections,
         id_,
         reason=instruction.reason,
         actor=instruction.actor,
-        identity=_identity(instruction),
+        identity=identity,
         callbacks=callbacks,
     )
     if outcome.refusal is not None:
@@ -129,12 +159,13 @@ async def _cancel(connections: Connections, instruction: Instruction, id_: str, 
     return VerbResult(id_, "cancelled" if outcome.status == "cancelled" else "ended", outcome.code)
 
 
-async def _restart(connections: Connections, instruction: Instruction, id_: str, callbacks: Callbacks) -> VerbResult:
+async def _restart(
+    connections: Connections, instruction: Instruction, id_: str, callbacks: Callbacks, *, identity: RequestIdentity
+) -> VerbResult:
     """Send the workflow's first request again, and wait until the new workflow is opened or refused."""
     await read_snapshot(connections, id_)
     await verified_records(connections, id_)
     opening = await _first_opening(connections, id_)
-    identity = _identity(instruction)
     new_id = workflow_id(identity.source, identity.id)
     terms: dict[str, Any] = {name: getattr(opening, name) for name in Terms.model_fields}
     if opening.user_language_detected:
@@ -145,7 +176,7 @@ async def _restart(connections: Connections, instruction: Instruction, id_: str,
         documents=tuple([await copied(connections, id_, new_id, document) for document in opening.documents]),
         restarted_from=id_,
     )
-    sent = await send(connections.log, request, source=identity.source, request_id=identity.id)
+    sent = await send(connections.log, request, source=identity.source, request_id=identity.id, seal=connections.seal)
     callbacks.requested(new_id)
     refusal = await _refusal(connections, sent)
     if refusal is not None:
@@ -185,11 +216,7 @@ async def copied(connections: Connections, origin: str, new_id: str, document: D
     return StoredDocument(document_name=document.document_name, mime_type=document.mime_type, content=content)
 
 
-def _identity(instruction: Instruction) -> RequestIdentity:
-    return RequestIdentity(source=instruction.source, id=str(uuid.uuid4()))
-
-
-_CARRIED_OUT: Final[Mapping[Verb, Callable[[Connections, Instruction, str, Callbacks], Awaitable[VerbResult]]]] = {
+_CARRIED_OUT: Final[Mapping[Verb, Callable[..., Awaitable[VerbResult]]]] = {
     "pause": partial(_switch, request=RequestPause),
     "resume": partial(_switch, request=RequestResume),
     "restart": _restart,

@@ -1,13 +1,17 @@
 """The state of a workflow before something is requested of it, and its records, compared with the log and folded."""
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from poweron_events import topics
 from poweron_events.client import Heard
 from poweron_events.codec import is_uuid, read_record
+from poweron_events.errors import Refused
 from poweron_events.fold.evolve import evolve
+from poweron_events.fold.objections import why_superseded
 from poweron_events.fold.partial import Stub
 from poweron_events.fold.state import Workflow
+from poweron_events.request import RequestRefused
 from poweron_projections import bootstrap, reader
 from poweron_projections.reader import StoredRecord
 from poweron_projections.verify import catch_up
@@ -98,9 +102,31 @@ async def verified_records(connections: Connections, workflow_id: str) -> list[S
 
 async def recorded_history(connections: Connections, workflow_id: str) -> list[Heard]:
     """Return the workflow after each of its records, folded from the first one; raises like `verified_records`."""
-    workflow, history = Workflow(workflow_id), list[Heard]()
-    for record in await verified_records(connections, workflow_id):
+    return [*folded_history(workflow_id, await verified_records(connections, workflow_id))]
+
+
+def folded_history(workflow_id: str, records: Iterable[StoredRecord]) -> Iterator[Heard]:
+    """Yield the workflow after each of its records, which start with the first one.
+
+    Raises:
+        Refused: a row does not hold the bytes that came.
+    """
+    workflow = Workflow(workflow_id)
+    for record in records:
+        if not record.is_whole:
+            raise Refused(f"Event {record.seq} of workflow {workflow_id} is damaged in the rows", code="rows_differ")
         recorded = read_record(record.log_record(workflow_id))
         workflow, verdict = evolve(workflow, recorded)
-        history.append(Heard(recorded, verdict, workflow))
-    return history
+        yield Heard(recorded, verdict, workflow)
+
+
+def reasons(history: Iterable[Heard]) -> dict[int, str]:
+    """Return why requests were refused, and why answers of people had no effect, by the `seq` of the record."""
+    whys, before = dict[int, str](), Workflow("")
+    for seq, heard in enumerate(history):
+        if isinstance(heard.event, RequestRefused):
+            whys[seq] = heard.event.detail
+        elif heard.verdict == "superseded" and (why := why_superseded(before, heard.event)) is not None:
+            whys[seq] = why
+        before = heard.workflow
+    return whys

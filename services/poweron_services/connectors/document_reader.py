@@ -117,6 +117,20 @@ async def extract(
     return document
 
 
+def text_reader(ocr_command: tuple[str, ...] | None) -> Callable[[bytes, str], Awaitable[str]]:
+    """Return a function that returns the text of a document with these bytes and this name; "" if it has none."""
+    recognition = TextRecognition(ocr_command) if ocr_command else None
+
+    async def read(data: bytes, name: str) -> str:
+        try:
+            document = await extract(data, name, recognition=recognition)
+        except UnreadableDocument:
+            return ""
+        return document.markdown()
+
+    return read
+
+
 async def _with_picture_notes(
     document: ExtractedDocument, data: bytes, recognition: TextRecognition | None
 ) -> ExtractedDocument:

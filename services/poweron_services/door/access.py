@@ -1,17 +1,33 @@
-"""Who sends a request, and what they may do: the user of this machine, or the actor of a key."""
+"""Who sends a request, and what they may do: the actor of a key, or on loopback the user of this machine."""
 
-from collections.abc import Callable
+import asyncio
+import re
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
-from typing import Annotated, Final, Literal, get_args
+from typing import Annotated, Final
 
 from fastapi import Depends, Request
+from fastapi.security import HTTPBearer
 
 from poweron_events.actor import Actor
-from poweron_services.door.door_state import state_of
+from poweron_events.errors import Unavailable
+from poweron_events.task_cancellation import cancel_task
+from poweron_projections.access_keys import KEY, SCOPES, AccessKey, AccessScope, digest, now_ms
+from poweron_services.door.door_state import API, state_of
+from poweron_services.door.http_guard import LOOPBACK_NAMES, SAFE_METHODS, host_name
 from poweron_services.door.problems import Problem
+from poweron_services.door.session_cookies import TOKEN_HEADER, check_token, session_key
 
-Scope = Literal["read", "content", "request", "approve", "operate", "audit"]
-SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)
+NEEDED: Final = "A request to this address of the door needs a key."
+MAX_FILES: Final = 100
+MAX_FIELDS: Final = 1_200  # a list of 1,000 workflows, and what to do with them
+MAX_FIELD: Final = 1_000_000  # bytes
+WATCH_PERIOD: Final = 1.0  # seconds between looks at the key of an open stream
+_BEARER: Final = re.compile(r"bearer +(\S+)", re.IGNORECASE)
+_OF_PROXIES: Final = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip")
+
+documented: Final = HTTPBearer(auto_error=False, description="A key of `poweron keys add`; on loopback none is needed.")
+"""Names the keys in the OpenAPI document; `caller_of` reads them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,37 +35,148 @@ class Caller:
     """The sender of a request."""
 
     actor: Actor
-    scopes: frozenset[Scope]
+    scopes: frozenset[AccessScope]
     source: str
     """The CloudEvent source of what they request."""
+    key: AccessKey | None = None
+    """The key that they gave, or with which their session began; None for the user of this machine."""
+    has_session: bool = False
 
 
-def caller_of(request: Request) -> Caller:
-    """Return who sends the request.
+async def caller_of(request: Request) -> Caller:
+    """Return who sends the request, and count it.
 
     Raises:
-        Problem: a key is needed.
+        Problem: a key is needed, the given one does not hold, or it has reached a limit.
+        Unavailable: the key cannot be checked now.
     """
-    door = state_of(request)
-    if door.is_local:
-        actor = door.settings.acting_through("http")
-        return Caller(actor, frozenset(SCOPES), f"/poweron/http/{actor.id[:200].replace('|', '_')}")
-    raise Problem("key_missing", "This door is open to other machines, so a request needs a key.")
+    caller = await _identified(request)
+    if caller.key is not None:
+        limits = state_of(request).limits
+        await limits.count_request(caller.key.key_id)
+        if request.headers.get("content-type", "").lower().startswith("multipart/"):
+            await limits.count_upload(caller.key.key_id)
+    is_api = request.url.path.startswith(f"{API}/")
+    if caller.has_session and is_api and request.method not in SAFE_METHODS:
+        check_token(request, request.headers.get(TOKEN_HEADER, ""))
+    return caller
 
 
-def _with(scope: Scope) -> Callable[[Request], Caller]:
-    def check(request: Request) -> Caller:
-        caller = caller_of(request)
-        if scope not in caller.scopes:
-            raise Problem("scope_missing", f"This needs the scope {scope!r}.", scope=scope)
+async def _identified(request: Request) -> Caller:
+    if "authorization" in request.headers:
+        return _as_actor(await _key_of_header(request))
+    key = await session_key(request)
+    if key is not None:
+        return _as_actor(key, has_session=True)
+    if not is_of_this_machine(request):
+        raise Problem("key_missing", NEEDED)
+    actor = state_of(request).settings.acting_through("http")
+    return Caller(actor, frozenset(SCOPES), f"/poweron/http/{actor.id[:200].replace('|', '_')}")
+
+
+def is_of_this_machine(request: Request) -> bool:
+    """Return whether only a process of this machine can have sent the request: no proxy passed it on."""
+    is_forwarded = any(name in request.headers for name in _OF_PROXIES)
+    return state_of(request).is_local and not is_forwarded and host_name(request.scope) in LOOPBACK_NAMES
+
+
+async def _key_of_header(request: Request) -> AccessKey:
+    values = request.headers.getlist("authorization")
+    match = _BEARER.fullmatch(values[0].strip()) if len(values) == 1 else None
+    if match is None:
+        raise Problem("key_missing", f"The header `Authorization` is not `Bearer KEY`. {NEEDED}")
+    return await usable_key(request, match[1])
+
+
+async def usable_key(request: Request, given: str) -> AccessKey:
+    """Return the key that was given.
+
+    Raises:
+        Problem: it is unknown, expired or revoked.
+        Unavailable: it cannot be checked now.
+    """
+    door, place = state_of(request), digest(given).hex()
+    address = request.client.host if request.client else ""
+    if not door.keys.holds(place):
+        await door.limits.check_tries(address)
+    key = await door.keys.find(door.pool, place) if KEY.fullmatch(given) else None
+    if key is None:
+        await door.limits.count_try(address)
+        raise Problem("key_unknown", "This door does not know the key.")
+    return _valid(key)
+
+
+def _valid(key: AccessKey) -> AccessKey:
+    state = key.state(now_ms())
+    if state == "revoked":
+        raise Problem("key_revoked", f"The key {key.name!r} was revoked at {key.revoked}.")
+    if state == "expired":
+        raise Problem("key_expired", f"The key {key.name!r} expired at {key.expires}.")
+    return key
+
+
+def _as_actor(key: AccessKey, *, has_session: bool = False) -> Caller:
+    _valid(key)
+    actor = Actor(id=key.actor, kind=key.kind, roles=key.roles, via="http", verified=True)
+    return Caller(actor, frozenset(key.scopes), f"/poweron/keys/{key.name}", key, has_session)
+
+
+Known = Annotated[Caller, Depends(caller_of)]
+"""The sender of a request, regardless of what they may do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """A dependency of routes that only callers with this scope may use."""
+
+    scope: AccessScope
+
+    async def __call__(self, caller: Known, _: Annotated[object, Depends(documented)]) -> Caller:
+        if self.scope not in caller.scopes:
+            raise Problem("scope_missing", f"This needs the scope {self.scope!r}.", scope=self.scope)
         return caller
 
-    return check
+
+Reader = Annotated[Caller, Depends(Needs("read"))]
+ContentReader = Annotated[Caller, Depends(Needs("content"))]
+Sender = Annotated[Caller, Depends(Needs("request"))]
+Approver = Annotated[Caller, Depends(Needs("approve"))]
+Operator = Annotated[Caller, Depends(Needs("operate"))]
+Auditor = Annotated[Caller, Depends(Needs("audit"))]
 
 
-Reader = Annotated[Caller, Depends(_with("read"))]
-ContentReader = Annotated[Caller, Depends(_with("content"))]
-Sender = Annotated[Caller, Depends(_with("request"))]
-Approver = Annotated[Caller, Depends(_with("approve"))]
-Operator = Annotated[Caller, Depends(_with("operate"))]
-Auditor = Annotated[Caller, Depends(_with("audit"))]
+async def checked_form(request: Request, _: Known) -> None:
+    """Refuse a form that does not come from a page of the same session; `request.form()` returns it again."""
+    form = await request.form(max_files=MAX_FILES, max_fields=MAX_FIELDS, max_part_size=MAX_FIELD)
+    given = form.get("token", "")
+    check_token(request, given if isinstance(given, str) else "")
+
+
+CheckedForm = Annotated[None, Depends(checked_form)]
+"""A form of a page; it is not read before the sender is known."""
+
+
+async def stream_slot(request: Request, caller: Known) -> AsyncGenerator[None, None]:
+    """Count a stream while it is open, and end it once its key, or the session, does not hold any more."""
+    if caller.key is None:
+        yield
+        return
+    with state_of(request).limits.stream(caller.key.key_id):
+        request.state.ended = asyncio.Event()
+        watching = asyncio.create_task(_end_with_key(request))
+        try:
+            yield
+        finally:
+            await cancel_task(watching)
+
+
+async def _end_with_key(request: Request) -> None:
+    try:
+        while True:
+            await asyncio.sleep(WATCH_PERIOD)
+            if (await _identified(request)).key is None:
+                break
+    except (Problem, Unavailable):
+        pass
+    finally:
+        request.state.ended.set()

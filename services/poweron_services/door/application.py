@@ -1,43 +1,85 @@
 """The application: the API below `/api/v1`, and the pages."""
 
+from http import HTTPStatus
 from typing import Final
 
-from fastapi import FastAPI, Request, Response
+from fastapi import Depends, Request, Response
 from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp
 
 from poweron_events.errors import PowerOnError
-from poweron_services.door import event_streams, html_pages, workflow_commands, workflow_queries
+from poweron_services.door import (
+    api_document,
+    approval_answers,
+    audit_queries,
+    batch_commands,
+    comparison_page,
+    content_downloads,
+    dead_letter_commands,
+    event_streams,
+    fork_requests,
+    html_pages,
+    login_pages,
+    overview_queries,
+    problem_pages,
+    request_status,
+    workflow_commands,
+    workflow_queries,
+)
+from poweron_services.door.access import stream_slot
+from poweron_services.door.api_document import DocumentedApi
 from poweron_services.door.door_state import API, DoorState
 from poweron_services.door.http_guard import HttpGuard
+from poweron_services.door.http_methods import HttpMethods, allowed
+from poweron_services.door.page_rendering import VERSION
 from poweron_services.door.problems import Problem, problem_of, problem_response, wants_page
 
 ERRORS: Final = (Problem, PowerOnError, RequestValidationError, ValidationError, HTTPException, Exception)
 
+ROUTES: Final = (
+    workflow_commands,
+    approval_answers,
+    batch_commands,
+    fork_requests,
+    dead_letter_commands,
+    request_status,
+    workflow_queries,
+    audit_queries,
+    content_downloads,
+    overview_queries,
+)
+PAGES: Final = (
+    login_pages,
+    html_pages,
+    comparison_page,
+    problem_pages,
+)
+
 
 def build(door: DoorState) -> ASGIApp:
     """Build the application of a door."""
-    app = FastAPI(
-        title="PowerOn",
-        version="0.4.0",
-        openapi_url=f"{API}/openapi.json",
-        docs_url=None,
-        redoc_url=None,
-    )
+    app = DocumentedApi(version=VERSION)
     app.state.door = door
-    for routes in (workflow_commands, workflow_queries, event_streams):
+    for routes in ROUTES:
         app.include_router(routes.router, prefix=API)
-    app.include_router(html_pages.router, include_in_schema=False)
+    app.include_router(event_streams.router, prefix=API, dependencies=[Depends(stream_slot)])
+    app.include_router(api_document.router, include_in_schema=False)
+    for pages in PAGES:
+        app.include_router(pages.router, include_in_schema=False)
     app.mount("/static", html_pages.STATIC)
     for error in ERRORS:
         app.add_exception_handler(error, _answered)
-    return HttpGuard(app, door.hosts)
+    return HttpGuard(HttpMethods(app, app.routes), door.hosts)
 
 
 async def _answered(request: Request, error: Exception) -> Response:
     problem = problem_of(error)
     if wants_page(request):
+        if problem.status == HTTPStatus.UNAUTHORIZED:
+            return login_pages.login_redirect(request)
         return html_pages.problem_page(request, problem)
-    return problem_response(problem)
+    is_wrong_method = int(problem.status) == HTTPStatus.METHOD_NOT_ALLOWED
+    headers = {"Allow": allowed(request.app.routes, request.scope)} if is_wrong_method else None
+    return problem_response(problem, headers=headers)

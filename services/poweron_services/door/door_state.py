@@ -2,16 +2,21 @@
 
 import asyncio
 from dataclasses import dataclass, field
-from typing import Annotated, Final, cast
+from typing import Annotated, Any, Final, cast
 
 from fastapi import Depends, Request
 
 from poweron_events.errors import Unavailable
+from poweron_projections.connection import Pool
 from poweron_services.client.connect import Connections
+from poweron_services.door.door_secret import DoorSecret
+from poweron_services.door.key_cache import KeyCache
+from poweron_services.door.rate_limits import RateLimits
 from poweron_services.door.record_feed import RecordFeed
 from poweron_services.settings.config import Settings
 
 API: Final = "/api/v1"
+AT_A_TIME: Final = 2  # queries that take much processor time
 STARTING: Final = "PowerOn is starting: Kafka or Postgres does not answer yet"
 
 
@@ -21,14 +26,32 @@ class DoorState:
 
     settings: Settings
     hosts: frozenset[str]
-    """The values of the header `Host` that are accepted, without ports."""
+    """The names that `Host` may have, without ports, beside the address at which a request arrives."""
     is_local: bool
-    """Whether only this machine can connect, so that its user acts without a key."""
+    """Whether only this machine can connect, so that its user acts without a key, unless a proxy passes requests on."""
     connections: Connections | None = None
     """None until Kafka and Postgres have answered."""
     feed: RecordFeed | None = None
     """New records for all streams; opened with the connections."""
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
+    storing: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while a document is in memory, on its way into the content store."""
+    working: set["asyncio.Task[Any]"] = field(default_factory=set)
+    """What goes on after its request was answered; cancelled when the door stops."""
+    busy: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_A_TIME))
+    """Held by queries that take much processor time, so that they leave some to the others."""
+    keys: KeyCache = field(default_factory=KeyCache)
+    limits: RateLimits = field(init=False)
+    secret: DoorSecret = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.limits = RateLimits(self.settings)
+        self.secret = DoorSecret(self.settings.home)
+
+    @property
+    def pool(self) -> "Pool | None":
+        """Postgres; None until it has answered."""
+        return None if self.connections is None else self.connections.pool
 
     @property
     def opened(self) -> Connections:

@@ -1,15 +1,20 @@
 """The first look at every HTTP request: its host and its origin; and the headers of every answer."""
 
+import asyncio
+import re
 import secrets
-from typing import Final
-from urllib.parse import urlsplit
+from collections.abc import Awaitable, Callable
+from ipaddress import IPv6Address, ip_address
+from typing import Any, Final
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from poweron_events.task_cancellation import cancel_task
 from poweron_services.door.problems import Problem, problem_response
 
 SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+LOOPBACK_NAMES: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 POLICY: Final = (
     "default-src 'none'; script-src 'nonce-{nonce}'; style-src 'self'; img-src 'self'; font-src 'self'; "
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; "
@@ -22,16 +27,45 @@ HEADERS: Final = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+    "Cache-Control": "private, no-cache",
 }
+ONLY_TLS: Final = "max-age=31536000"
+"""The value of `Strict-Transport-Security`; browsers ignore it over HTTP."""
+_HOST: Final = re.compile(r"(?P<name>\[[0-9a-f:.]{2,45}\]|[a-z0-9](?:[a-z0-9._-]{0,252}))(?::[0-9]{1,5})?")
+
+
+def plain_host(host: str) -> str | None:
+    """Return the name or address in a header `Host`, without its port; None if it is not in the form of one.
+
+    Different spellings of an address are one: `[0:0:0:0:0:0:0:1]` is `::1`.
+    """
+    match = _HOST.fullmatch(host.lower())
+    return None if match is None else plain_address(match["name"].strip("[]"))
+
+
+def plain_address(name: str) -> str:
+    """Return the usual spelling of an IP address; any other name as it is."""
+    try:
+        address = ip_address(name)
+    except ValueError:
+        return name
+    is_mapped = isinstance(address, IPv6Address) and address.ipv4_mapped is not None
+    return str(address.ipv4_mapped if is_mapped and isinstance(address, IPv6Address) else address)
+
+
+def host_name(scope: Scope) -> str | None:
+    """Return the host that a request names; None if it names none, several or an unreadable one."""
+    hosts = Headers(scope=scope).getlist("host")
+    return plain_host(hosts[0]) if len(hosts) == 1 else None
 
 
 class HttpGuard:
     """Refuses requests for foreign hosts (DNS rebinding) and from pages of other sites (CSRF)."""
 
     def __init__(self, app: ASGIApp, hosts: frozenset[str]) -> None:
-        """`hosts` are the accepted names without ports; empty to accept every one."""
+        """`hosts` are the accepted names without ports, beside the address at which a request arrives."""
         self._app = app
-        self._hosts = hosts
+        self._hosts = frozenset(map(plain_address, map(str.lower, hosts)))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -39,32 +73,88 @@ class HttpGuard:
             return
         nonce = secrets.token_urlsafe(16)
         scope.setdefault("state", {})["nonce"] = nonce
-        policy = POLICY.format(nonce=nonce)
-
-        async def send_with_headers(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                headers = MutableHeaders(scope=message)
-                for name, value in HEADERS.items():
-                    headers.setdefault(name, value)
-                headers.setdefault("Content-Security-Policy", policy)
-            await send(message)
-
+        answer = _Answer(send, {**HEADERS, "Content-Security-Policy": POLICY.format(nonce=nonce)}, scope["scheme"])
         try:
             self._check(scope)
         except Problem as problem:
-            await problem_response(problem)(scope, receive, send_with_headers)
+            await problem_response(problem)(scope, receive, answer.send)
             return
-        await self._app(scope, receive, send_with_headers)
+        await self._app(scope, _until_ended(scope, receive), answer.send)
+        await answer.finish()
 
     def _check(self, scope: Scope) -> None:
         headers = Headers(scope=scope)
-        host = headers.get("host", "")
-        name = urlsplit(f"//{host}").hostname or ""
-        if self._hosts and name not in self._hosts:
-            raise Problem("host_unknown", f"This door does not serve the host {host[:100]!r}.")
-        if scope["method"] in SAFE_METHODS:
-            return
-        origin = headers.get("origin")
-        is_foreign = origin is not None and urlsplit(origin).netloc != host
-        if is_foreign or headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
-            raise Problem("foreign_origin", f"A page of {(origin or 'another site')[:100]!r} sent this request.")
+        name = host_name(scope)
+        server = scope.get("server")
+        arrived_at = plain_address(server[0]) if server else None
+        if name is None or (name not in self._hosts and name != arrived_at):
+            given = ", ".join(headers.getlist("host"))
+            raise Problem("host_unknown", f"This door does not serve the host {given[:100]!r}.")
+        if not _is_own_site(scope, headers):
+            origin = headers.get("origin", "another site")
+            raise Problem("foreign_origin", f"A page of {origin[:100]!r} sent this request.")
+
+
+def _is_own_site(scope: Scope, headers: Headers) -> bool:
+    """Return whether a page of this door sent the request, or no page; foreign pages may only link to pages."""
+    is_safe = scope["method"] in SAFE_METHODS
+    site = headers.get("sec-fetch-site", "none")
+    is_link = is_safe and headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
+    if site not in ("same-origin", "none") and not is_link:
+        return False
+    origins = headers.getlist("origin")
+    return is_safe or not origins or (len(origins) == 1 and _is_own_origin(scope, origins[0], headers["host"]))
+
+
+def _is_own_origin(scope: Scope, origin: str, host: str) -> bool:
+    """Return whether the origin is this door: the same host and port, and not plain HTTP for a request over TLS."""
+    scheme, separator, place = origin.lower().partition("://")
+    return bool(separator) and place == host.lower() and scheme in ("https", scope["scheme"])
+
+
+def _until_ended(scope: Scope, receive: Receive) -> Receive:
+    """Return a `receive` that reports the client as gone once the request is ended by us (`state.ended`)."""
+
+    async def received() -> Message:
+        ended: asyncio.Event | None = scope["state"].get("ended")
+        return await receive() if ended is None else await _first(receive, ended)
+
+    return received
+
+
+async def _first(receive: Callable[[], Awaitable[Message]], ended: asyncio.Event) -> Message:
+    async def waiting() -> Message:
+        await ended.wait()
+        return {"type": "http.disconnect"}
+
+    tasks: list[asyncio.Task[Message]] = [asyncio.ensure_future(receive()), asyncio.create_task(waiting())]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        return done.pop().result()
+    finally:
+        for task in tasks:
+            await cancel_task(task)
+
+
+class _Answer:
+    """Sends an answer with the headers of every answer, and ends one that was broken off."""
+
+    def __init__(self, send: Send, headers: dict[str, str], scheme: str) -> None:
+        self._send = send
+        self._headers = headers | ({"Strict-Transport-Security": ONLY_TLS} if scheme == "https" else {})
+        self._is_begun = False
+        self._is_complete = False
+
+    async def send(self, message: Any) -> None:
+        if message["type"] == "http.response.start":
+            self._is_begun = True
+            headers = MutableHeaders(scope=message)
+            for name, value in self._headers.items():
+                headers.setdefault(name, value)
+        elif message["type"] == "http.response.body":
+            self._is_complete = not message.get("more_body", False)
+        await self._send(message)
+
+    async def finish(self) -> None:
+        if self._is_begun and not self._is_complete:
+            await self._send({"type": "http.response.body", "body": b"", "more_body": False})

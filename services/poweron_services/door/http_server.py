@@ -4,6 +4,8 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import Callable, Generator
+from dataclasses import replace
+from ipaddress import ip_address
 from typing import Final
 
 import uvicorn
@@ -13,13 +15,22 @@ from poweron_events.task_cancellation import cancel_task
 from poweron_services import wiring
 from poweron_services.door.application import build
 from poweron_services.door.door_state import DoorState
+from poweron_services.door.http_guard import LOOPBACK_NAMES
 from poweron_services.door.record_feed import RecordFeed
 from poweron_services.settings.config import Settings
 from poweron_services.standalone import open_connections
 
 DRAINED_WITHIN: Final = 2  # seconds in which running requests must end once the door stops
-LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
+LOOPBACK: Final = LOOPBACK_NAMES
 STALLED_MS: Final = 20_000  # in which a client must take what was sent to it, or the kernel drops the connection
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine can connect to a socket that listens there."""
+    try:
+        return host in LOOPBACK or ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 class _Server(uvicorn.Server):
@@ -67,6 +78,7 @@ async def run(
     config = uvicorn.Config(
         build(door),
         http="httptools",
+        ws="none",
         log_config=None,
         access_log=False,
         lifespan="off",
@@ -87,6 +99,8 @@ async def run(
             await door.feed.close()
         server.should_exit = True
         await asyncio.wait({served}, timeout=DRAINED_WITHIN + 1)
+        for work in [*door.working]:
+            await cancel_task(work)
         await cancel_task(working)
         await cancel_task(served)
 
@@ -95,7 +109,7 @@ async def _work(door: DoorState, *, serving: bool, progress: Callable[[str], Non
     """Open the connections and play the roles, or only keep the connections open."""
     async with open_connections(door.settings, progress, wait=True) as connections:
         door.feed = RecordFeed(connections.pool)
-        door.connections = connections
+        door.connections = replace(connections, seal=door.keys.seal)
         if not serving:
             await asyncio.Event().wait()
         async with wiring.open_model(door.settings) as model:

@@ -2,13 +2,22 @@
 
 import hashlib
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 
 import orjson
 from fastapi import Request, Response
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 JSON: Final = "application/json"
+
+Item = TypeVar("Item")
+
+
+class Page(BaseModel, Generic[Item]):
+    """A page of a list."""
+
+    items: list[Item]
+    next: str | None = Field(description="The `cursor` of the next page; null if this is the last one.")
 
 
 def dumped(value: Any) -> Any:
@@ -27,20 +36,24 @@ def found(request: Request, value: Any, *, links: Sequence[str] = ()) -> Respons
     return matched(request, orjson.dumps(dumped(value)), JSON, links=links)
 
 
-def page(request: Request, items: Sequence[Any], next_: str | None) -> Response:
+def page(request: Request, items: Sequence[Any], next_: str | None = None) -> Response:
     """Return a page of a list; `next_` is the cursor of the next page, which `Link` names as a whole address."""
     links = []
     if next_ is not None:
-        links = [f'<{request.url.include_query_params(after=next_)}>; rel="next"']
+        links = [f'<{request.url.include_query_params(cursor=next_)}>; rel="next"']
     return found(request, {"items": items, "next": next_}, links=links)
 
 
-def matched(request: Request, body: bytes, media_type: str, *, links: Sequence[str] = ()) -> Response:
-    """Return the body with its ETag, or 304 if `If-None-Match` names it."""
+def matched(
+    request: Request, body: bytes, media_type: str, *, links: Sequence[str] = (), more: dict[str, str] | None = None
+) -> Response:
+    """Return the body with its ETag and `more` headers, or 304 if `If-None-Match` names it."""
     etag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
     headers = {"ETag": etag, "Cache-Control": "private, no-cache", "Vary": "Accept, Authorization, Cookie"}
+    headers |= more or {}
     if links:
         headers["Link"] = ", ".join(links)
-    if etag in (part.strip().removeprefix("W/") for part in request.headers.get("if-none-match", "").split(",")):
+    known = [part.strip().removeprefix("W/") for part in request.headers.get("if-none-match", "").split(",")]
+    if etag in known or known == ["*"]:
         return Response(status_code=304, headers=headers)
     return Response(body, headers=headers, media_type=media_type)

@@ -21,6 +21,9 @@ MEDIA_TYPE: Final = "application/problem+json"
 RETRY_AFTER: Final = 1.0  # seconds, where an unavailable server says nothing else
 
 HTTP_CODES: Final[dict[str, Explained]] = {
+    "conflict": Explained(
+        "Another request came first, or the state does not allow this one.", "Read the state again, and decide again."
+    ),
     "form_outdated": Explained(
         "The form comes from another session, or from before the door's secret changed.",
         "Load the page again and send the form once more.",
@@ -58,6 +61,17 @@ HTTP_CODES: Final[dict[str, Explained]] = {
     "scope_missing": Explained(
         "The key may not do this.", "Use a key with this scope; `poweron keys add --scope` sets the scopes of a key."
     ),
+    "dead_letter_unreadable": Explained(
+        "The request still cannot be read, so it would become a dead letter again.",
+        "Correct it as the detail says; it is a CloudEvent as JSON, as docs/events.md describes it.",
+    ),
+    "not_redrivable": Explained(
+        "Only dead letters from `poweron.requests` can be sent again.",
+        "Nothing: an unreadable record of another topic has no effect, and nothing has to be repeated.",
+    ),
+    "unknown_dead_letter": Explained(
+        "There is no such dead letter.", "Copy its place from the list of dead letters on the page Operations."
+    ),
     "too_many_requests": Explained(
         "The key has reached its limit of requests, uploads or streams.", "Wait as long as `Retry-After` says."
     ),
@@ -77,6 +91,7 @@ _BY_CODE: Final[Mapping[str, HTTPStatus]] = {
     "not_a_workflow_id": HTTPStatus.NOT_FOUND,
     "unknown_workflow": HTTPStatus.NOT_FOUND,
     "unknown_seq": HTTPStatus.NOT_FOUND,
+    "unknown_dead_letter": HTTPStatus.NOT_FOUND,
     "workflow_pending": HTTPStatus.NOT_FOUND,
     "request_too_large": HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     **dict.fromkeys(
@@ -102,6 +117,7 @@ _BY_CODE: Final[Mapping[str, HTTPStatus]] = {
             "newer_release",
             "no_such_round",
             "not_paused",
+            "not_redrivable",
             "nothing_to_approve",
             "other_parameters",
             "policy_applies_already",
@@ -122,14 +138,21 @@ _BY_CODE: Final[Mapping[str, HTTPStatus]] = {
     "too_many_requests": HTTPStatus.TOO_MANY_REQUESTS,
     "too_many_waiting": HTTPStatus.TOO_MANY_REQUESTS,
 }
-_BY_STATUS: Final[Mapping[int, Code]] = {
+STATUS_CODES: Final[Mapping[int, Code]] = {
     400: "request_unreadable",
+    401: "key_missing",
+    403: "scope_missing",
     404: "not_found",
     405: "method_not_allowed",
     406: "not_acceptable",
+    409: "conflict",
+    410: "document_missing",
     413: "request_too_large",
     415: "media_type_unknown",
+    421: "host_unknown",
     422: "invalid_request",
+    429: "too_many_requests",
+    503: "unavailable",
 }
 
 
@@ -172,7 +195,7 @@ def problem_of(error: Exception) -> Problem:
     if isinstance(error, ValidationError):
         return Problem("invalid_request", f"{explain(error)}.")
     if isinstance(error, HTTPException):
-        code = _BY_STATUS.get(error.status_code, "request_unreadable")
+        code = STATUS_CODES.get(error.status_code, "request_unreadable")
         return Problem(code, str(error.detail).removesuffix(".") + ".", status=error.status_code)
     log.error("http_error", exc_info=error)
     return Problem("unexpected_error", "PowerOn met an unexpected error; its log says more.", status=500)
@@ -222,3 +245,8 @@ def retry_header(problem: Problem) -> dict[str, str]:
 def wants_page(request: Request) -> bool:
     """Return whether a person's browser asks, and not a program."""
     return not request.url.path.startswith(("/api/", "/static/")) and "text/html" in request.headers.get("accept", "")
+
+
+def status_of_code(code: str) -> HTTPStatus | None:
+    """Return the status of answers with this code; None if it depends on the error."""
+    return _BY_CODE.get(code)

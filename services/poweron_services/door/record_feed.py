@@ -184,7 +184,7 @@ class RecordFeed:
                 if batch is not None:
                     cursor = batch.to
                 elif not self.is_closed:
-                    await changed
+                    await asyncio.shield(changed)  # one that is cancelled must not cancel the others
         finally:
             followed.followers -= 1
 

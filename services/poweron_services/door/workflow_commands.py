@@ -1,95 +1,62 @@
-"""Commands: requests in the log, each answered with 202 as soon as it is there."""
+"""Commands about one workflow: requests in the log, each answered with 202 as soon as it is there."""
 
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
+from contextlib import aclosing
 from typing import Any, Final
 
-import orjson
 from fastapi import APIRouter, Request, Response
 from starlette.datastructures import UploadFile
-from starlette.formparsers import MultiPartException
 
-from poweron_events.event import NANO
+from poweron_events.errors import Refused
+from poweron_events.event import NANO, Model
 from poweron_events.request import Requester, RequestIdentity, RequestWorkflow, workflow_id
-from poweron_services.client.ask import File, ask
-from poweron_services.client.follow import Outcome
-from poweron_services.door.access import Sender
-from poweron_services.door.dispatch import IdempotencyKey, Prefer, dispatched, identity_of, wait_seconds
-from poweron_services.door.door_state import API, Opened
-from poweron_services.door.json_responses import JSON
-from poweron_services.door.problems import Problem
+from poweron_services.client.ask import ask, follow_up
+from poweron_services.client.follow import Callbacks, Outcome
+from poweron_services.client.verbs import Instruction, Verb, VerbResult, carry_out
+from poweron_services.door.access import Caller, Operator, Sender
+from poweron_services.door.dispatch import Dispatch, Dispatching
+from poweron_services.door.door_state import DoorState
+from poweron_services.door.received_requests import received, store
+from poweron_services.door.request_bodies import PROMPT, ReasonBody, RoundBody, WorkflowBody, described
+from poweron_services.door.workflow_queries import WorkflowId, known
 
 router = APIRouter(tags=["commands"])
 
-MAX_FILES: Final = 100
-MAX_FILE: Final = 200_000_000  # bytes
-MAX_JSON: Final = 1_000_000  # bytes
-NOT_FROM_SENDERS: Final = frozenset({"actor", "requester", "documents", "forked_from", "restarted_from"})
-"""Fields of a request that this door sets itself."""
-
-
-async def received(request: Request, kind: type[RequestWorkflow]) -> tuple[dict[str, Any], list[File]]:
-    """Read the request and its files from the body, JSON or multipart.
-
-    Raises:
-        Problem: the body is of another type, too large or unreadable.
-    """
-    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if media_type == JSON:
-        body = await request.body()
-        return _fields(body, kind), []
-    if media_type != "multipart/form-data":
-        raise Problem("media_type_unknown", f"The body is {media_type[:100] or 'of no known type'!r}.")
-    try:
-        async with request.form(max_files=MAX_FILES, max_fields=10, max_part_size=MAX_JSON) as form:
-            given = form.get("request", "")
-            data = await given.read() if isinstance(given, UploadFile) else given.encode()
-            files = [
-                File(upload.filename or "document", await upload.read())
-                for name, upload in form.multi_items()
-                if name != "request" and isinstance(upload, UploadFile)
-            ]
-    except MultiPartException as error:
-        raise Problem("request_unreadable", f"The form cannot be read: {error.message}") from error
-    return _fields(data, kind), files
-
-
-def _fields(data: bytes, kind: type[RequestWorkflow]) -> dict[str, Any]:
-    if len(data) > MAX_JSON:
-        raise Problem("request_too_large", f"The request has {len(data):,} bytes; at most {MAX_JSON:,} are allowed.")
-    try:
-        fields = orjson.loads(data)
-    except orjson.JSONDecodeError as error:
-        raise Problem("request_unreadable", f"The request is not JSON: {error}.") from error
-    if not isinstance(fields, dict):
-        raise Problem("request_unreadable", "The request is not a JSON object.")
-    if forbidden := [
-        field.alias for name, field in kind.model_fields.items() if name in NOT_FROM_SENDERS and field.alias in fields
-    ]:
-        raise Problem("invalid_request", f"{forbidden[0]}: is set by the door, not by the sender.")
-    return fields
-
-
-def accepted(workflow: str, identity: RequestIdentity) -> Response:
-    """Return the answer to a request that is in the log."""
-    base = f"{API}/workflows/{workflow}"
-    links = {
-        "workflow": base,
-        "history": f"{base}/history",
-        "events": f"{base}/events",
-        "stream": f"{base}/stream",
-        "page": f"/w/{workflow}",
-    }
-    body = {"workflowId": workflow, "requestId": identity.id, "links": links}
-    return Response(orjson.dumps(body), 202, {"Location": base}, media_type=JSON)
+WORKFLOW: Final = "8f14e45f-ceea-567a-8f14-e45fceea167a"
+REASON: Final = {"reason": "The supplier answered by telephone."}
+OUTCOME: Final = {
+    "workflowId": WORKFLOW,
+    "round": 1,
+    "status": "completed",
+    "code": None,
+    "message": "It opens at nine.",
+    "documents": [],
+    "steps": 2,
+    "tokens": 4_210,
+    "costUsd": 0.003,
+    "durationMs": 5_120,
+}
+VERB_RESULT: Final = {
+    "workflowId": WORKFLOW,
+    "status": "paused",
+    "code": None,
+    "detail": "",
+    "newWorkflowId": None,
+}
 
 
 def outcome_json(outcome: Outcome) -> dict[str, Any]:
-    """Return the outcome of a request, with the fields of `--json`."""
+    """Return the outcome of a request, with the fields of `--json`.
+
+    Raises:
+        Refused: the request was refused.
+    """
+    if outcome.refusal is not None:
+        raise Refused(outcome.message, code=outcome.code)
     return {
         "workflowId": outcome.workflow_id,
         "round": outcome.round,
-        "status": "refused" if outcome.refusal else outcome.status,
+        "status": outcome.status,
         "code": outcome.code,
         "message": outcome.message,
         "documents": [document.model_dump(mode="json", by_alias=True) for document in outcome.documents],
@@ -100,29 +67,111 @@ def outcome_json(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-@router.post("/workflows", status_code=202)
-async def start_workflow(
-    *,
-    request: Request,
-    connections: Opened,
-    caller: Sender,
-    key: IdempotencyKey = None,
-    prefer: Prefer = None,
-) -> Response:
+def verb_json(result: VerbResult) -> dict[str, Any]:
+    """Return the result of a verb, with the fields of `--json`."""
+    return {
+        "workflowId": result.workflow_id,
+        "status": result.status,
+        "code": result.code,
+        "detail": result.detail,
+        "newWorkflowId": result.new_workflow_id,
+    }
+
+
+@router.post("/workflows", status_code=202, **described(WorkflowBody, PROMPT, outcome=OUTCOME, files=True))
+async def start_workflow(*, request: Request, caller: Sender, dispatch: Dispatching) -> Response:
     """Ask for work: open a workflow, with documents as further parts of a form."""
-    fields, files = await received(request, RequestWorkflow)
-    identity = identity_of(caller, key)
-    asked = RequestWorkflow.model_validate(
-        {**fields, "actor": caller.actor, "requester": Requester(name=caller.actor.id)}
-    )
-    work = partial(_ask, connections, asked, files, identity)
-    outcome = await dispatched(work, wait_seconds(prefer))
-    if outcome is not None:
-        return Response(orjson.dumps(outcome_json(outcome)), media_type=JSON)
-    return accepted(workflow_id(identity.source, identity.id), identity)
+    async with received(request, WorkflowBody, files=True) as asked:
+        identity = dispatch.identity(caller)
+        opened = workflow_id(identity.source, identity.id)
+
+        async def work(identity: RequestIdentity, callbacks: Callbacks) -> Mapping[str, Any]:
+            stored = await _with_documents(dispatch.door, opened, _request(asked.body, caller), asked.files)
+            return outcome_json(await ask(dispatch.door.opened, stored, (), identity=identity, callbacks=callbacks))
+
+        return await dispatch.answer(identity, asked.sha256, work)
 
 
-async def _ask(
-    connections: Any, asked: Any, files: Sequence[File], identity: RequestIdentity, callbacks: Any
-) -> Outcome:
-    return await ask(connections, asked, files, identity=identity, callbacks=callbacks)
+@router.post(
+    "/workflows/{workflow_id}/rounds", status_code=202, **described(RoundBody, PROMPT, outcome=OUTCOME, files=True)
+)
+async def follow_up_workflow(
+    *, request: Request, workflow_id: WorkflowId, caller: Sender, dispatch: Dispatching
+) -> Response:
+    """Follow up on a workflow whose rounds have ended."""
+    async with received(request, RoundBody, files=True) as asked:
+
+        async def work(identity: RequestIdentity, callbacks: Callbacks) -> Mapping[str, Any]:
+            connections = dispatch.door.opened
+            await known(connections, workflow_id)
+            round_ = await follow_up(connections, _request(asked.body, caller), workflow_id)
+            stored = await _with_documents(dispatch.door, workflow_id, round_, asked.files)
+            return outcome_json(await ask(connections, stored, (), identity=identity, callbacks=callbacks))
+
+        return await dispatch.answer(dispatch.identity(caller), asked.sha256, work, workflow=workflow_id)
+
+
+def _request(body: Model, caller: Caller) -> RequestWorkflow:
+    return RequestWorkflow(**dict(body), actor=caller.actor, requester=Requester(name=caller.actor.id))
+
+
+async def _with_documents(door: DoorState, workflow: str, request: Any, files: Sequence[UploadFile]) -> Any:
+    """Return the request with the files, stored as content of the workflow."""
+    return request.model_copy(update={"documents": await store(door, workflow, files)})
+
+
+@router.post("/workflows/{workflow_id}/cancellation", status_code=202, **described(ReasonBody, REASON))
+async def cancel_workflow(
+    *, request: Request, workflow_id: WorkflowId, caller: Operator, dispatch: Dispatching
+) -> Response:
+    """Cancel the open round, or the request for one that has no answer yet."""
+    return await _carried_out("cancel", workflow_id, request, caller, dispatch)
+
+
+@router.post("/workflows/{workflow_id}/pause", status_code=202, **described(ReasonBody, REASON, outcome=VERB_RESULT))
+async def pause_workflow(
+    *, request: Request, workflow_id: WorkflowId, caller: Operator, dispatch: Dispatching
+) -> Response:
+    """Pause the open round: what runs is finished, and nothing new begins."""
+    return await _carried_out("pause", workflow_id, request, caller, dispatch)
+
+
+@router.post("/workflows/{workflow_id}/resume", status_code=202, **described(ReasonBody, REASON))
+async def resume_workflow(
+    *, request: Request, workflow_id: WorkflowId, caller: Operator, dispatch: Dispatching
+) -> Response:
+    """Resume the paused round."""
+    return await _carried_out("resume", workflow_id, request, caller, dispatch)
+
+
+@router.post("/workflows/{workflow_id}/restart", status_code=202, **described(ReasonBody, REASON))
+async def restart_workflow(
+    *, request: Request, workflow_id: WorkflowId, caller: Operator, dispatch: Dispatching
+) -> Response:
+    """Start a new workflow with the first request of this one; `workflowId` is the new one."""
+    return await _carried_out("restart", workflow_id, request, caller, dispatch)
+
+
+async def _carried_out(verb: Verb, id_: str, request: Request, caller: Caller, dispatch: Dispatch) -> Response:
+    async with received(request, ReasonBody) as asked:
+
+        async def work(identity: RequestIdentity, callbacks: Callbacks) -> Mapping[str, Any]:
+            connections = dispatch.door.opened
+            instruction = Instruction(verb, asked.body.reason, caller.actor, lambda _: identity)
+            if verb != "cancel":
+                await known(connections, id_)
+            async with aclosing(carry_out(connections, instruction, [id_], callbacks)) as results:
+                result = await anext(results)
+            if result.error is not None:
+                raise result.error
+            if result.status == "refused":
+                raise Refused(result.detail, code=result.code)
+            return verb_json(result)
+
+        return await dispatch.answer(
+            dispatch.identity(caller),
+            asked.sha256,
+            work,
+            workflow=None if verb == "restart" else id_,
+            is_decision=verb != "restart",
+        )

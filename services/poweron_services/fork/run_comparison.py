@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any, Final, Literal, NamedTuple
 
-from poweron_events.event import Model
+from poweron_events.event import NANO, Model
 from poweron_events.fold.costs import failed_calls, model_calls
 from poweron_events.fold.state import Place, Used
 from poweron_events.round_events import (
@@ -60,6 +60,11 @@ class RunCost(Model):
     model_ms: int
     action_ms: int
 
+    def as_object(self) -> dict[str, Any]:
+        """Return the cost as `--json` prints it: the money in USD."""
+        fields = self.model_dump(mode="json", by_alias=True, exclude={"cost_nano_usd"})
+        return {**fields, "costUsd": self.cost_nano_usd / NANO}
+
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
@@ -73,15 +78,24 @@ class Comparison:
     def same(self) -> bool:
         return self.divergence is None
 
+    def as_object(self, a: str, b: str) -> dict[str, Any]:
+        """Return the comparison of the workflows with these ids as `--json` prints it."""
+        return {
+            "same": self.same,
+            "divergence": None if self.divergence is None else self.divergence.model_dump(mode="json", by_alias=True),
+            "a": {"workflowId": a, **self.a.as_object()},
+            "b": {"workflowId": b, **self.b.as_object()},
+        }
+
 
 def compare(a: Sequence[WorkflowEvent], b: Sequence[WorkflowEvent]) -> Comparison:
     """Compare the accepted events of two workflows, place by place."""
-    return Comparison(_divergence(list(_turns(a)), list(_turns(b))), _cost(a), _cost(b))
+    return Comparison(_divergence(list(turns(a)), list(turns(b))), _cost(a), _cost(b))
 
 
 def decides_the_same(a: WorkflowEvent, b: WorkflowEvent) -> bool:
     """Return whether two events make the same decision at the same place."""
-    return type(a) is type(b) and [*_turns([a])] == [*_turns([b])]
+    return type(a) is type(b) and [*turns([a])] == [*turns([b])]
 
 
 def _divergence(a: Sequence[Turn], b: Sequence[Turn]) -> Divergence | None:
@@ -108,7 +122,8 @@ def _description(turn: Turn | None) -> Any:
     return None if turn is None else {"place": list(turn.place), turn.what: turn.value}
 
 
-def _turns(events: Sequence[WorkflowEvent]) -> Iterator[Turn]:
+def turns(events: Sequence[WorkflowEvent]) -> Iterator[Turn]:
+    """Yield what can be compared of each event."""
     for event in events:
         for kind, what, value in _COMPARISONS:
             if isinstance(event, kind):

@@ -77,6 +77,9 @@ class RoundState(Protocol):
 class IntakeQueries(Protocol):
     """The queries that intake sends to Postgres. Every method raises Unavailable while Postgres does not answer."""
 
+    async def seal_key(self) -> bytes | None:
+        """Return the key with which doors seal requests; None if no door has keys."""
+
     async def answered(self, source: str, request_id: str) -> bool:
         """Return whether the rows hold an answer to the request."""
 

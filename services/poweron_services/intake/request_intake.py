@@ -14,7 +14,7 @@ import structlog
 
 from poweron_events import topics
 from poweron_events.catalog import CATALOG, ActionSpec
-from poweron_events.codec import InvalidRequest, ReceivedRequest, Undecodable, decode_request, is_uuid
+from poweron_events.codec import InvalidRequest, ReceivedRequest, Undecodable, decode_request, has_seal, is_uuid
 from poweron_events.content import ContentStore
 from poweron_events.dead_letter import DeadLetter
 from poweron_events.errors import Conflict, Refused, Unavailable
@@ -71,6 +71,7 @@ class Intake:
         spans: telemetry.Sink | None = None,
     ) -> None:
         self._log = event_log
+        self._queries = queries
         self._reads = reads = ConsistentReads(event_log, queries)
         self._judge = RequestJudge(
             queries=queries,
@@ -105,7 +106,7 @@ class Intake:
     async def _answer(self, held: HeldRequest, is_new: bool) -> None:
         record = held.record
         try:
-            received = decode_request(record.value, record.headers)
+            received = await self._decoded(record)
         except Undecodable as error:
             await self._dead_letter(record, str(error))
         except InvalidRequest as error:
@@ -129,8 +130,9 @@ class Intake:
 
     async def _next_cancellation(self, workflow: str, held: HeldRequest) -> ReceivedRequest | None:
         """Return the first unanswered cancellation that arrived while the request waits, or None if there is none."""
-        for received in filter(None, [_cancellation(behind.record) for behind in held.behind]):
-            if not await self._settlement.is_answered(workflow, received.identity):
+        for behind in tuple(held.behind):
+            received = await self._cancellation(behind.record)
+            if received is not None and not await self._settlement.is_answered(workflow, received.identity):
                 return received
         return None
 
@@ -139,7 +141,7 @@ class Intake:
         if not _is_decision(record):
             await self._cancel_at_once(record)
             return
-        received = decode_request(record.value, record.headers)
+        received = await self._decoded(record)
         telemetry.bind_request(record.time_ms, received)
         judge = partial(self._judge.judge, target(received), received)
         await self._settlement.settle(target(received), received.identity, judge)
@@ -149,7 +151,7 @@ class Intake:
 
         Anything else, including a refusal, is left to the request's turn, which finds this answer if there is one.
         """
-        received = _cancellation(record)
+        received = await self._cancellation(record)
         if received is None:
             return
         telemetry.bind_request(record.time_ms, received)
@@ -160,6 +162,22 @@ class Intake:
         with suppress(Refusal):
             event = await self._judge.cancel(identity, request)
             await self._settlement.append(request.workflow_id, identity, event)
+
+    async def _decoded(self, record: Record) -> ReceivedRequest:
+        """Decode a request and check its seal; raises Unavailable if that cannot be done now."""
+        seal_key = await self._queries.seal_key() if has_seal(record.value, record.headers) else None
+        return decode_request(record.value, record.headers, seal_key=seal_key)
+
+    async def _cancellation(self, record: Record) -> ReceivedRequest | None:
+        """Return the cancellation in the record, or None if it is none or its workflow id is not valid."""
+        try:
+            received = await self._decoded(record)
+        except (Undecodable, InvalidRequest):
+            return None
+        request = received.request
+        if not isinstance(request, RequestCancellation) or not is_uuid(request.workflow_id):
+            return None
+        return received
 
     async def _give_up(self, record: Record, reason: str) -> None:
         await (self._dead_letter if _is_decision(record) else _leave_to_its_turn)(record, reason)
@@ -192,18 +210,6 @@ def _is_decision(record: Record) -> bool:
         return isinstance(decode_request(record.value, record.headers).request, _DECISIONS)
     except (Undecodable, Refused):
         return False
-
-
-def _cancellation(record: Record) -> ReceivedRequest | None:
-    """Return the cancellation in the record, or None if it is none or its workflow id is not valid."""
-    try:
-        received = decode_request(record.value, record.headers)
-    except (Undecodable, InvalidRequest):
-        return None
-    request = received.request
-    if not isinstance(request, RequestCancellation) or not is_uuid(request.workflow_id):
-        return None
-    return received
 
 
 def _may_be_cancellation(record: Record) -> bool:

@@ -181,6 +181,12 @@ class Settings(SecretSettings, ActionVariables, SearchVariables, WebVariables):
     """A collector that accepts spans over HTTP; unset: there are no spans."""
     approve: str = ""
     """The actions that wait for a user's approval, separated by commas: `web.*`, `ai.process`, or `*` for all."""
+    door_requests: int = Field(default=600, ge=1, le=1_000_000)
+    """The number of requests that a key may send to a door in a minute."""
+    door_uploads: int = Field(default=60, ge=1, le=1_000_000)
+    """The number of requests with files among them."""
+    door_streams: int = Field(default=50, ge=1, le=100_000)
+    """The number of streams that a key may have at a time."""
     mcp: Path | None = None
     """A file with tool servers, in the format of other MCP clients; unset: there are none."""
     approval_expires: str = "7d"

@@ -31,6 +31,7 @@ ARGUMENTS = {
     ("bi", "export"): ["--output", "bi"],
     ("bi", "report"): ["--output", "report.html"],
     ("documents", "gc"): ["--yes"],
+    ("keys", "add"): ["crm", "--actor", "ada", "--scope", "read"],
 }
 
 

@@ -10,7 +10,8 @@ from builders import identity
 from poweron_events.event import TaskType
 from poweron_events.policy import AppliedPolicy, Group, Policy, Rule, WorkflowLimits
 from poweron_events.request import Budgets, RequestWorkflow
-from poweron_services.cli.policy_commands import read_policy, rule_in_words
+from poweron_services.cli.policy_commands import read_policy
+from poweron_services.client.policy_words import rule_in_words
 from poweron_services.decider.policy_check import problems
 from poweron_services.intake.judgement import terms
 

@@ -1,0 +1,83 @@
+"""Queries for single records of a workflow: those of one step, those of one type, and the names of its contents."""
+
+from typing import Any, Final, NamedTuple
+
+import orjson
+
+from poweron_projections.connection import Found, Pool, acquire
+from poweron_projections.entries import EventEntry
+from poweron_projections.reader import event_entry
+from poweron_projections.records import decompress
+
+Place = tuple[int, int, int, int]
+"""(round, task, attempt, step)."""
+
+_SINCE_STEP: Final = """
+SELECT * FROM records
+ WHERE workflow_id = $1::uuid AND compressed IS NOT NULL
+   AND time_ms >= (SELECT begun_ms FROM steps
+                    WHERE workflow_id = $1::uuid AND (round, task, attempt, step) = ($2, $3, $4, $5))
+ ORDER BY seq
+"""
+_OF_TYPE: Final = """
+SELECT * FROM records WHERE workflow_id = $1::uuid AND type = $2 AND verdict = 'accepted' ORDER BY seq
+"""
+_NAMES: Final = """
+SELECT document_name AS name, mime_type, document_id
+  FROM documents
+ WHERE workflow_id = $1::uuid AND content = $2
+ UNION ALL
+SELECT 'page.html', 'text/html', document_id
+  FROM documents
+ WHERE workflow_id = $1::uuid AND (page ->> 'content' = $2 OR sources @> jsonb_build_array(
+       jsonb_build_object('page', jsonb_build_object('content', $2::text))))
+ UNION ALL
+SELECT 'source.md', 'text/markdown', document_id
+  FROM documents
+ WHERE workflow_id = $1::uuid AND sources @> jsonb_build_array(jsonb_build_object('text', $2::text))
+ UNION ALL
+SELECT CASE WHEN prompt_ref = $2 THEN 'prompt.txt' ELSE 'answer.txt' END, 'text/plain', NULL
+  FROM usage
+ WHERE workflow_id = $1::uuid AND $2 IN (prompt_ref, answer_ref)
+ LIMIT 1
+"""
+
+
+async def step_events(pool: Pool, workflow_id: str, place: Place) -> list[EventEntry]:
+    """Return all records that name this step, oldest first, with their verdicts; raise Unavailable without Postgres."""
+    async with acquire(pool) as connection:
+        rows = await connection.fetch(_SINCE_STEP, workflow_id, *place)
+    return [event_entry(row) for row in rows if place_of_record(row) == place]
+
+
+async def events_of_type(pool: Pool, workflow_id: str, type_: str) -> list[EventEntry]:
+    """Return the accepted events of one type, oldest first; raise Unavailable without Postgres."""
+    async with acquire(pool) as connection:
+        return [event_entry(row) for row in await connection.fetch(_OF_TYPE, workflow_id, type_)]
+
+
+class NamedContent(NamedTuple):
+    """A content to which events refer."""
+
+    name: str
+    """The name of its document, or one that says what it is."""
+    media_type: str
+    document_id: str | None
+    """Its document, or the one that was made from it; None for prompts and answers."""
+
+
+async def named_content(pool: Pool, workflow_id: str, content: str) -> NamedContent | None:
+    """Return a content to which the workflow's events refer; None if none does.
+
+    Raises:
+        Unavailable: Postgres cannot be reached.
+    """
+    async with acquire(pool) as connection:
+        found = await connection.fetch(_NAMES, workflow_id, content)
+    return NamedContent(*found[0]) if found else None
+
+
+def place_of_record(row: Found) -> tuple[Any, ...]:
+    """Return the place that a record names; empty or with gaps if it names none."""
+    data = orjson.loads(decompress(row["compressed"]))["data"]
+    return tuple(data.get(name) for name in ("round", "task", "attempt", "step")) if isinstance(data, dict) else ()

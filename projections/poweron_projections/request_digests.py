@@ -1,0 +1,108 @@
+"""The requests of a door by their senders' ids: what was requested, and the response, for repeats of it.
+
+They are in a schema of their own, which no rebuild touches. The log recognises repeats without them; they add that the
+same id with another request is noticed, and that a repeat gets the same response.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from poweron_events.request import RequestIdentity
+from poweron_projections.connection import Pool, acquire
+from poweron_projections.table_spec import text
+
+KEPT_FOR: Final = "30 days"  # an interval of Postgres
+
+_EXISTS: Final = "SELECT to_regclass('poweron_door.request_digests') IS NOT NULL"
+_CREATE: Final = """
+SELECT pg_advisory_xact_lock(hashtext('poweron_door'));
+CREATE SCHEMA IF NOT EXISTS poweron_door;
+CREATE TABLE IF NOT EXISTS poweron_door.request_digests (
+    source      text NOT NULL,
+    id          text NOT NULL,
+    sha256      bytea NOT NULL,
+    workflow_id uuid,
+    received    timestamptz NOT NULL DEFAULT now(),
+    status      smallint,
+    location    text,
+    body        bytea,
+    PRIMARY KEY (source, id)
+);
+CREATE INDEX IF NOT EXISTS request_digests_received ON poweron_door.request_digests (received);
+"""
+_FORGET: Final = f"DELETE FROM poweron_door.request_digests WHERE received < now() - INTERVAL '{KEPT_FOR}'"  # noqa: S608
+_CLAIM: Final = """
+INSERT INTO poweron_door.request_digests (source, id, sha256, workflow_id) VALUES ($1, $2, $3, $4::uuid)
+ON CONFLICT (source, id) DO NOTHING
+"""
+_FIND: Final = """
+SELECT sha256, workflow_id, status, location, body FROM poweron_door.request_digests WHERE (source, id) = ($1, $2)
+"""
+_KEEP: Final = """
+UPDATE poweron_door.request_digests SET status = $3, location = $4, body = $5
+ WHERE (source, id) = ($1, $2) AND status IS NULL
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class KeptResponse:
+    """The response to a request that was sent."""
+
+    status: int
+    location: str | None
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimedRequest:
+    """A request as it was first received."""
+
+    sha256: bytes
+    workflow_id: str | None
+    """The workflow that it is about or opens; None if it is about several."""
+    response: KeptResponse | None
+    """None until it was sent."""
+
+
+async def claim(pool: Pool, identity: RequestIdentity, sha256: bytes, workflow_id: str | None) -> ClaimedRequest:
+    """Record a request unless its identity is already known; return what was recorded first.
+
+    Raises:
+        Unavailable: Postgres cannot be reached.
+    """
+    async with acquire(pool) as connection:
+        if not await connection.fetchval(_EXISTS):
+            await connection.execute(_CREATE)
+        await connection.execute(_FORGET)
+        await connection.execute(_CLAIM, text(identity.source), text(identity.id), sha256, workflow_id)
+    claimed = await find(pool, identity)
+    return claimed or ClaimedRequest(sha256, workflow_id, None)
+
+
+async def find(pool: Pool, identity: RequestIdentity) -> ClaimedRequest | None:
+    """Return the request as it was first received; None if it never was, or too long ago.
+
+    Raises:
+        Unavailable: Postgres cannot be reached.
+    """
+    async with acquire(pool) as connection:
+        if not await connection.fetchval(_EXISTS):
+            return None
+        row = await connection.fetchrow(_FIND, text(identity.source), text(identity.id))
+    if row is None:
+        return None
+    response = None if row["status"] is None else KeptResponse(row["status"], row["location"], row["body"])
+    workflow = None if row["workflow_id"] is None else str(row["workflow_id"])
+    return ClaimedRequest(row["sha256"], workflow, response)
+
+
+async def keep(pool: Pool, identity: RequestIdentity, response: KeptResponse) -> None:
+    """Keep the response to a request for repeats of it; the first one stays.
+
+    Raises:
+        Unavailable: Postgres cannot be reached.
+    """
+    async with acquire(pool) as connection:
+        await connection.execute(
+            _KEEP, text(identity.source), text(identity.id), response.status, response.location, response.body
+        )

@@ -1,0 +1,346 @@
+"""Queries about how a workflow came to be as it is: states, decisions, replays and the bytes of its records."""
+
+import asyncio
+import base64
+import re
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Path, Query, Request, Response
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic.alias_generators import to_camel
+
+from poweron_events.errors import MissingContent
+from poweron_events.event import Model
+from poweron_events.fold.state import ChatMessage
+from poweron_events.fold.state_json import as_json
+from poweron_projections import reader, record_queries
+from poweron_projections.entries import DocumentEntry, StepEntry, TaskEntry, UsageEntry
+from poweron_projections.reader import StoredRecord
+from poweron_projections.record_queries import Place
+from poweron_services.client.client_errors import UnknownSeq
+from poweron_services.client.connect import Connections
+from poweron_services.client.workflow_snapshot import folded_history
+from poweron_services.door.access import Auditor, Caller, Reader
+from poweron_services.door.door_state import DoorOf, Opened
+from poweron_services.door.json_responses import JSON, dumped, found, matched
+from poweron_services.door.problems import Problem
+from poweron_services.door.query_parameters import MAX_SEQ, UUID, Seq, WorkflowId
+from poweron_services.door.query_route import QueryRoute, expect_accepted
+from poweron_services.door.state_schema import WorkflowState
+from poweron_services.door.workflow_queries import ListedEvent, known, with_reasons
+from poweron_services.fork.original import accepted
+from poweron_services.fork.run_comparison import Divergence, compare
+from poweron_services.replay.action_specs import known_actions
+from poweron_services.replay.decision_view import as_object, view
+from poweron_services.replay.prompt_check import Sameness
+from poweron_services.replay.replay_processes import Counted, replay
+
+router = APIRouter(tags=["audit"], route_class=QueryRoute)
+
+BYTES: Final = "application/octet-stream"
+NO_SCOPE: Final = "A key needs the scope 'content' to see it."
+_PLACE: Final = re.compile(r"r([0-9]{1,9})t([0-9]{1,9})a([0-9]{1,9})s([0-9]{1,9})")
+StepPlace = Annotated[
+    str,
+    Path(
+        description="Round, task, attempt and step.",
+        pattern=r"^r[0-9]{1,9}t[0-9]{1,9}a[0-9]{1,9}s[0-9]{1,9}$",
+        examples=["r1t1a1s2"],
+    ),
+]
+
+
+class ShownCall(UsageEntry):
+    """One model call of a step, with what the model saw and what it answered."""
+
+    prompt: str | None
+    answer: str | None
+    missing: str | None
+    """Why prompt or answer is not shown; None if both are."""
+
+
+class WholeStep(Model):
+    """Everything about one step."""
+
+    step: StepEntry
+    task: TaskEntry | None
+    events: list[ListedEvent]
+    """All records that name it, including superseded ones."""
+    calls: list[ShownCall]
+    documents: list[DocumentEntry]
+
+
+@router.get("/workflows/{workflow_id}/steps/{place}", response_model=WholeStep)
+async def read_step(
+    *, request: Request, workflow_id: WorkflowId, place: StepPlace, connections: Opened, caller: Reader
+) -> Response:
+    """Return everything about one step: its records, its model calls with prompt and answer, its documents."""
+    await known(connections, workflow_id)
+    numbers = _numbers(place)
+    pool = connections.pool
+    step = next((step for step in await reader.steps(pool, workflow_id) if _place_of(step) == numbers), None)
+    if step is None:
+        raise Problem("not_found", f"Workflow {workflow_id} has no step {place}.")
+    events = await record_queries.step_events(pool, workflow_id, numbers)
+    seqs = {event.seq for event in events}
+    calls = [call for call in await reader.usage(pool, workflow_id) if call.seq in seqs]
+    tasks = await reader.tasks(pool, workflow_id)
+    whole = {
+        "step": step,
+        "task": next((task for task in tasks if (task.round, task.task) == numbers[:2]), None),
+        "events": await with_reasons(connections, workflow_id, events),
+        "calls": [await _shown_call(connections, workflow_id, call, caller) for call in calls],
+        "documents": [entry for entry in await reader.documents(pool, workflow_id) if entry.seq in seqs],
+    }
+    return found(request, whole)
+
+
+def _numbers(place: str) -> Place:
+    match = _PLACE.fullmatch(place)
+    assert match is not None
+    round_, task, attempt, step = map(int, match.groups())
+    return round_, task, attempt, step
+
+
+def _place_of(step: StepEntry) -> Place:
+    return step.round, step.task, step.attempt, step.step
+
+
+async def _shown_call(connections: Connections, workflow_id: str, call: UsageEntry, caller: Caller) -> dict[str, Any]:
+    if "content" not in caller.scopes:
+        return {**dumped(call), "prompt": None, "answer": None, "missing": NO_SCOPE}
+    texts, missing = dict[str, str | None](), list[str]()
+    for name, reference in (("prompt", call.prompt_ref), ("answer", call.answer_ref)):
+        texts[name] = None
+        try:
+            if reference is not None:
+                texts[name] = (await connections.content.get(workflow_id, reference)).decode("utf-8", "replace")
+            elif call.code is None:
+                missing.append(f"The {name} was never kept.")
+        except MissingContent:
+            missing.append(f"The {name} was erased.")
+    return {**dumped(call), **texts, "missing": " ".join(missing) or None}
+
+
+# --- states and decisions -----------------------------------------------------------------------------
+
+
+async def stored(connections: Connections, workflow_id: str, *, until: int | None = None) -> list[StoredRecord]:
+    """Return the records of a workflow, or those up to one.
+
+    Raises:
+        UnknownWorkflow, WorkflowPending: as `known`.
+        UnknownSeq: it has no such record.
+    """
+    await known(connections, workflow_id)
+    limit = None if until is None else until + 1
+    records = await reader.stored_records(connections.pool, workflow_id, limit=limit)
+    last = records[-1].seq
+    if until is not None and last != until:
+        raise UnknownSeq(workflow_id, until, superseded=False, nearest=last, last=last)
+    return records
+
+
+@router.get("/workflows/{workflow_id}/state", response_model=WorkflowState)
+async def read_state(
+    *,
+    request: Request,
+    workflow_id: WorkflowId,
+    connections: Opened,
+    door: DoorOf,
+    _: Reader,
+    at: Annotated[
+        int | None, Query(description="After this event; otherwise after the last.", ge=0, le=MAX_SEQ)
+    ] = None,
+) -> Response:
+    """Return the state after an event, as the roles fold it."""
+    records = await stored(connections, workflow_id, until=at)
+
+    def fold() -> Any:
+        *_, last = folded_history(workflow_id, records)
+        return as_json(last.workflow)
+
+    async with door.busy:
+        return found(request, await asyncio.to_thread(fold))
+
+
+class _Camel(BaseModel):
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True)
+
+
+class SeenDocument(_Camel):
+    """A document that the decision could use."""
+
+    reference: str
+    document_name: str
+    mime_type: str
+    size: int
+    label: str | None
+
+
+class SeenBudget(_Camel):
+    """What a budget allowed, and what was used of it."""
+
+    of: str
+    code: str
+    used: int
+    limit: int
+
+
+class NextDecision(_Camel):
+    """The decision that came next."""
+
+    seq: int
+    type: str
+    data: dict[str, JsonValue]
+
+
+class SeenByDecision(_Camel):
+    """The workflow after an event, and what the next decision saw, said and decided."""
+
+    seq: int
+    type: str
+    phase: str
+    round: int
+    task: int
+    attempt: int
+    step: int
+    history: list[ChatMessage]
+    documents: list[SeenDocument]
+    budgets: list[SeenBudget]
+    model: str | None = Field(description="Null if code decided without a model.")
+    template: str | None
+    prompt: str | None
+    answer: str | None
+    decision: NextDecision | None = Field(description="Null if no decision has followed.")
+    missing: str | None = Field(description="Why prompt or answer is not shown; null if both are.")
+
+
+@router.get("/workflows/{workflow_id}/decisions/{seq}", response_model=SeenByDecision)
+async def read_decision(
+    *, request: Request, workflow_id: WorkflowId, seq: Seq, connections: Opened, door: DoorOf, caller: Reader
+) -> Response:
+    """Return what the decision after an event saw: history, documents, budgets, prompt and answer."""
+    records = await stored(connections, workflow_id)
+    async with door.busy:
+        shown = as_object(await view(workflow_id, records, connections.content, at=seq))
+    if "content" not in caller.scopes and (shown["prompt"] or shown["answer"]):
+        shown |= {"prompt": None, "answer": None, "missing": NO_SCOPE}
+    return found(request, shown)
+
+
+class ReplayedDecision(_Camel):
+    """A decision that was made again from its record."""
+
+    seq: int
+    type: str
+    decision: Sameness
+    prompt: Sameness
+    detail: str
+
+
+class ReplayedDecisions(_Camel):
+    """All decisions of a workflow, made again, and how many gave the same result."""
+
+    items: list[ReplayedDecision]
+    decisions: int
+    same: int
+    differs: int
+    inconclusive: int
+
+
+@router.get("/workflows/{workflow_id}/replay", response_model=ReplayedDecisions)
+async def replay_workflow(
+    *, request: Request, workflow_id: WorkflowId, connections: Opened, door: DoorOf, _: Auditor
+) -> Response:
+    """Make every decision again from what is recorded, and compare; no model is asked and nothing is written."""
+    records = await stored(connections, workflow_id)
+    async with door.busy, known_actions(door.settings) as actions:
+        results = [result async for result in replay(workflow_id, records, connections.content, actions)]
+    return found(request, {"items": [result._asdict() for result in results], **Counted.of(results)._asdict()})
+
+
+# --- records as bytes ---------------------------------------------------------------------------------
+
+
+class RawRecord(_Camel):
+    """The bytes of a record, and where they are in the log."""
+
+    partition: int
+    offset: int
+    time: str
+    sha256: str
+    value: str = Field(description="The bytes, as base64.")
+
+
+@router.get(
+    "/workflows/{workflow_id}/events/{seq}/raw",
+    response_class=Response,
+    responses={200: {"content": {BYTES: {}, JSON: {"schema": RawRecord.model_json_schema()}}}},
+)
+async def read_record(
+    *, request: Request, workflow_id: WorkflowId, seq: Seq, connections: Opened, _: Auditor
+) -> Response:
+    """Return the bytes of a record; as JSON if `Accept` asks for it."""
+    media_type = expect_accepted(request, BYTES, JSON)
+    await known(connections, workflow_id)
+    records = await reader.stored_records(connections.pool, workflow_id, after_seq=seq - 1, limit=1)
+    if not records or records[0].seq != seq:
+        last = (await reader.record_counts(connections.pool, [workflow_id]))[workflow_id] - 1
+        raise UnknownSeq(workflow_id, seq, superseded=False, nearest=min(seq, last), last=last)
+    record = records[0]
+    if not record.is_whole:
+        raise Problem("rows_differ", f"The row of event {seq} does not hold the bytes that came.")
+    facts = {"partition": record.partition, "offset": record.offset, "time": reader.time(record.time_ms)}
+    if media_type == JSON:
+        value = base64.b64encode(record.value).decode()
+        return found(request, {**facts, "sha256": record.sha256.hex(), "value": value})
+    headers = {f"PowerOn-{name.title()}": str(value) for name, value in facts.items()}
+    headers["Repr-Digest"] = f"sha-256=:{base64.b64encode(record.sha256).decode()}:"
+    return matched(request, record.value, BYTES, more=headers)
+
+
+# --- two workflows ------------------------------------------------------------------------------------
+
+
+class RunCostShown(_Camel):
+    """What a workflow cost."""
+
+    workflow_id: str
+    steps: int
+    calls: int
+    recorded_calls: int
+    tokens: int
+    model_ms: int
+    action_ms: int
+    cost_usd: float
+
+
+class ComparedRuns(_Camel):
+    """Where two workflows first differ, and what each cost."""
+
+    same: bool
+    divergence: Divergence | None
+    a: RunCostShown
+    b: RunCostShown
+
+
+@router.get("/workflows/{workflow_id}/diff", response_model=ComparedRuns)
+async def compare_workflows(
+    *,
+    request: Request,
+    workflow_id: WorkflowId,
+    connections: Opened,
+    door: DoorOf,
+    _: Reader,
+    other: Annotated[str, Query(alias="with", description="The workflow to compare it with.", pattern=UUID)],
+) -> Response:
+    """Return where two workflows first differ: in actions, parameters, outcomes, decisions or their number."""
+    runs = []
+    for id_ in (workflow_id, other):
+        await known(connections, id_)
+        judged = await reader.judged_records(connections.pool, id_)
+        runs.append([entry.event for entry in accepted(judged)])
+    async with door.busy:
+        comparison = await asyncio.to_thread(compare, *runs)
+    return found(request, comparison.as_object(workflow_id, other))

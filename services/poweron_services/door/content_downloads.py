@@ -1,0 +1,78 @@
+"""Downloads of contents: documents, prompts and answers, as attachments that a browser does not run."""
+
+import re
+from typing import Annotated, Any, Final
+from urllib.parse import quote
+
+from fastapi import APIRouter, Path, Request, Response
+
+from poweron_events.errors import MissingContent
+from poweron_events.request import DocumentErased
+from poweron_projections import record_queries
+from poweron_projections.record_queries import NamedContent
+from poweron_services.client.connect import Connections
+from poweron_services.door.access import ContentReader
+from poweron_services.door.door_state import Opened
+from poweron_services.door.json_responses import matched
+from poweron_services.door.problems import Problem
+from poweron_services.door.query_parameters import WorkflowId
+from poweron_services.door.query_route import QueryRoute
+from poweron_services.door.workflow_queries import known
+
+router = APIRouter(tags=["content"], route_class=QueryRoute)
+
+BYTES: Final = "application/octet-stream"
+_MEDIA_TYPE: Final = re.compile(r"[a-z]+/[a-z0-9][a-z0-9.+-]{0,100}")
+_UNSAFE: Final = re.compile(r"[^\w\-. ()\[\]&+,']")
+ContentName = Annotated[
+    str,
+    Path(
+        description="The name of a content, as documents and model calls give it.",
+        pattern=r"^[0-9a-f]{64}$",
+        examples=["0c" * 32],
+    ),
+]
+
+
+@router.get(
+    "/workflows/{workflow_id}/content/{name}",
+    response_class=Response,
+    responses={200: {"content": {"*/*": {}}}},
+)
+async def download_content(
+    *, request: Request, workflow_id: WorkflowId, name: ContentName, connections: Opened, _: ContentReader
+) -> Response:
+    """Download a document, a prompt or an answer; 410 if it was erased."""
+    await known(connections, workflow_id)
+    named = await record_queries.named_content(connections.pool, workflow_id, name)
+    if named is None:
+        raise Problem("not_found", f"No event of workflow {workflow_id} refers to this content.", status=404)
+    try:
+        data = await connections.content.get(workflow_id, name)
+    except MissingContent:
+        raise await _gone(connections, workflow_id, named) from None
+    media_type = named.media_type if _MEDIA_TYPE.fullmatch(named.media_type) else BYTES
+    headers = {
+        "Content-Disposition": _attachment(named.name),
+        "Content-Security-Policy": "sandbox; default-src 'none'",
+        "X-Content-Type-Options": "nosniff",
+    }
+    return matched(request, data, media_type, more=headers)
+
+
+def _attachment(name: str) -> str:
+    safe = _UNSAFE.sub("_", name)
+    plain = safe.encode("ascii", "replace").decode().replace("?", "_")
+    return f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(safe, safe='')}"
+
+
+async def _gone(connections: Connections, workflow_id: str, content: NamedContent) -> Problem:
+    """Say that a content is gone, and why if an event says it."""
+    sentence = f"The content store no longer holds {content.name!r}: it was erased, or lost. Its events remain."
+    facts: dict[str, Any] = {}
+    for event in await record_queries.events_of_type(connections.pool, workflow_id, DocumentErased.TYPE):
+        erased = DocumentErased.model_validate(event.data, extra="ignore")
+        if content.document_id in erased.documents:
+            sentence = f"{content.name!r} was erased at {event.time}: {erased.reason}"
+            facts = {"erased": event.time, "reason": erased.reason, "legalBasis": erased.legal_basis}
+    return Problem("document_missing", sentence, status=410, **facts)

@@ -1,0 +1,56 @@
+"""Forks: a new workflow from an event of another one, with changes from there."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from fastapi import APIRouter, Request, Response
+
+from poweron_events.request import RequestIdentity
+from poweron_services.client.follow import Callbacks
+from poweron_services.client.fork_request import ForkWish, fork, plan_fork
+from poweron_services.door.access import Sender
+from poweron_services.door.dispatch import Dispatching
+from poweron_services.door.received_requests import received
+from poweron_services.door.request_bodies import ForkBody, described
+from poweron_services.door.workflow_commands import OUTCOME, outcome_json
+from poweron_services.door.workflow_queries import WorkflowId, known
+
+router = APIRouter(tags=["commands"])
+
+EXAMPLE: Final = {"at": 12, "prompt": "When does it open in winter?", "live": False}
+FORKED: Final = {
+    **OUTCOME,
+    "forkedFrom": {"workflow": OUTCOME["workflowId"], "seq": 12, "head": "9f86…"},
+    "reusedCalls": 3,
+    "reusedActions": 1,
+    "nothingLeft": False,
+}
+
+
+@router.post("/workflows/{workflow_id}/forks", status_code=202, **described(ForkBody, EXAMPLE, outcome=FORKED))
+async def fork_workflow(
+    *, request: Request, workflow_id: WorkflowId, caller: Sender, dispatch: Dispatching
+) -> Response:
+    """Start a new workflow that takes over everything up to the event `at`; `workflowId` is the new one.
+
+    From there, models decide again. Results of the same actions are still reused; other actions only run with `live`.
+    If several rounds are taken over, this door requests each one as the one before it ends.
+    """
+    async with received(request, ForkBody) as asked:
+        body = asked.body
+        wish = ForkWish(workflow_id, body.at, prompt=body.prompt, max_steps=body.max_steps, live=body.live)
+
+        async def work(identity: RequestIdentity, callbacks: Callbacks) -> Mapping[str, Any]:
+            connections = dispatch.door.opened
+            await known(connections, workflow_id)
+            plan = await plan_fork(connections, wish)
+            forked = await fork(connections, wish, plan, actor=caller.actor, identity=identity, callbacks=callbacks)
+            return {
+                **outcome_json(forked.outcome),
+                "forkedFrom": plan.forked_from.model_dump(mode="json", by_alias=True),
+                "reusedCalls": forked.reuse.calls,
+                "reusedActions": forked.reuse.actions,
+                "nothingLeft": plan.nothing_left,
+            }
+
+        return await dispatch.answer(dispatch.identity(caller), asked.sha256, work, keeps_working=True)

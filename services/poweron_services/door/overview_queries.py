@@ -1,0 +1,178 @@
+"""Queries about all workflows: what waits for whom, what cannot be read, what it costs, and what was allowed."""
+
+from datetime import datetime
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Query, Request, Response
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+from poweron_events.actor import Actor
+from poweron_events.event import ActionPattern
+from poweron_projections import operations, reader, usage_totals
+from poweron_projections.entries import ApprovalEntry, BudgetEntry, DeadLetterEntry
+from poweron_projections.operations import GroupLag, HaltedWorkflow, WaitingTurns
+from poweron_projections.usage_totals import UsageKey, UsageTotal
+from poweron_services.client.approve import waiting_for_people
+from poweron_services.client.permissions import LATEST, Permission, as_object, permissions
+from poweron_services.door.access import Auditor, Reader
+from poweron_services.door.door_state import Opened
+from poweron_services.door.json_responses import Page, found, page
+from poweron_services.door.query_parameters import Limit, Moment, cursor
+from poweron_services.door.query_route import QueryRoute
+
+router = APIRouter(tags=["operations"], route_class=QueryRoute)
+
+MOST_HALTED: Final = 1_000
+
+
+@router.get("/approvals", response_model=Page[ApprovalEntry | BudgetEntry])
+async def list_approvals(
+    *,
+    request: Request,
+    connections: Opened,
+    caller: Reader,
+    mine: Annotated[bool, Query(description="Only what you may answer, and have not yet.")] = False,
+    overdue: Annotated[bool, Query(description="Only what was escalated because it waited too long.")] = False,
+    limit: Limit = 50,
+    place: Annotated[str | None, cursor(r"^[ab]_[0-9TZ:.+-]{20,40}_[0-9a-f-]{36}$")] = None,
+) -> Response:
+    """List the actions that wait for an approval, longest first, and then the rounds that ask for a larger budget."""
+    actor = caller.actor if mine else None
+    approvals, questions = await waiting_for_people(connections.pool, actor=actor, overdue=overdue)
+    entries: list[ApprovalEntry | BudgetEntry] = [*approvals, *questions]
+    waiting = {_cursor(entry): entry for entry in entries}
+    rest = [(key, waiting[key]) for key in sorted(waiting) if place is None or key > place]
+    shown = rest[:limit]
+    return page(request, [entry for _, entry in shown], shown[-1][0] if len(rest) > limit else None)
+
+
+def _cursor(entry: ApprovalEntry | BudgetEntry) -> str:
+    kind, time = ("a", entry.asked) if isinstance(entry, ApprovalEntry) else ("b", entry.expires)
+    return f"{kind}_{time}_{entry.workflow_id}"
+
+
+@router.get("/deadletters", response_model=Page[DeadLetterEntry])
+async def list_dead_letters(
+    *,
+    request: Request,
+    connections: Opened,
+    _: Reader,
+    limit: Limit = 50,
+    place: Annotated[str | None, cursor(r"^[0-9]{1,18}\|[a-zA-Z0-9._-]{1,249}\|[0-9]{1,9}\|[0-9]{1,18}$")] = None,
+) -> Response:
+    """List records that cannot be read, and why, newest first; `raw` has their bytes as base64."""
+    before = None
+    if place is not None:
+        time, topic, partition, offset = place.split("|")
+        before = int(time), topic, int(partition), int(offset)
+    entries = await reader.dead_letters(connections.pool, limit=limit, before=before)
+    return page(request, entries, _place(entries[-1]) if len(entries) == limit else None)
+
+
+def _place(entry: DeadLetterEntry) -> str:
+    time_ms = round(datetime.fromisoformat(entry.time).timestamp() * 1_000)
+    return f"{time_ms}|{entry.topic}|{entry.partition}|{entry.offset}"
+
+
+@router.get("/usage", response_model=Page[UsageTotal])
+async def sum_usage(
+    *,
+    request: Request,
+    connections: Opened,
+    _: Reader,
+    by: Annotated[UsageKey, Query(description="What to add up by.")] = "day",
+    after: Annotated[Moment, Query(description="Only calls from this time on.")] = 0,
+    before: Annotated[Moment, Query(description="Only calls before this time.")] = 2**53,
+) -> Response:
+    """Add up what model calls used, also those that were superseded, refused, repeated or failed."""
+    totals = await usage_totals.usage_totals(connections.pool, by, since_ms=after, before_ms=before)
+    return page(request, totals)
+
+
+class _Camel(BaseModel):
+    model_config = ConfigDict(alias_generator=to_camel)
+
+
+class Lag(_Camel):
+    """How far the consumers are behind the log, and what open workflows wait for."""
+
+    groups: list[GroupLag]
+    turns: list[WaitingTurns]
+    approvals: int
+    budget_questions: int
+    paused: int
+    stuck: int
+    frozen: int
+
+
+@router.get("/lag", response_model=Lag)
+async def read_lag(*, request: Request, connections: Opened, _: Reader) -> Response:
+    """Return how far each consumer group is behind the log, and which roles have turns waiting.
+
+    This asks Kafka: without it, the answer is 503.
+    """
+    processes = await reader.instances_at(connections.pool, LATEST)
+    waiting = await operations.open_workflows(connections.pool)
+    groups = await operations.lags(connections.log, connections.pool, processes)
+    return found(request, {"groups": groups, **waiting.model_dump(mode="json", by_alias=True)})
+
+
+@router.get("/stuck", response_model=Page[HaltedWorkflow])
+async def list_stuck(*, request: Request, connections: Opened, _: Reader) -> Response:
+    """List open workflows that no role works on any more, longest first."""
+    return page(request, await operations.halted_workflows(connections.pool, limit=MOST_HALTED))
+
+
+class AppliedPolicySummary(_Camel):
+    """The policy of a time; its text is in the event that applied it."""
+
+    number: int
+    sha256: str
+    previous: str | None
+    name: str
+    reason: str
+    actor: Actor
+    time: str
+
+
+class ProcessThen(_Camel):
+    """A process of a time."""
+
+    instance: str
+    started: str
+    ended: str | None
+    release: str
+    roles: list[str]
+
+
+class PermissionsThen(_Camel):
+    """What was allowed at a time, by which policy, and which processes there were."""
+
+    at: str | None = Field(description="Null for now.")
+    policy: AppliedPolicySummary | None
+    processes: list[ProcessThen]
+    permissions: list[Permission]
+
+
+@router.get("/permissions", response_model=PermissionsThen)
+async def read_permissions(
+    *,
+    request: Request,
+    connections: Opened,
+    _: Auditor,
+    at: Annotated[Moment | None, Query(description="As of this time; default now.")] = None,
+    actor: Annotated[
+        str | None, Query(min_length=1, max_length=255, description="Also say whether this actor could approve.")
+    ] = None,
+    action: Annotated[
+        list[ActionPattern] | None, Query(description="Only these actions, such as `web.*` or `ai.process`.")
+    ] = None,
+) -> Response:
+    """Return what was allowed for each action: by which policy or settings, and which processes could execute it."""
+    time_ms = LATEST if at is None else at
+    policy = await reader.policy_at(connections.pool, time_ms)
+    processes = await reader.instances_at(connections.pool, time_ms)
+    asked = None if actor is None else Actor(id=actor, via="http")
+    answers: Any = permissions(policy, processes, tuple(action or ("*",)), asked)
+    return found(request, as_object(time_ms, policy, processes, answers))

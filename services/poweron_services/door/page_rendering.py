@@ -1,0 +1,121 @@
+"""The rendering of pages: templates, the form of values, and texts from outside with their invisible characters."""
+
+import re
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+from fastapi import Request, Response
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.staticfiles import StaticFiles
+
+from poweron_events.event import NANO, PREFIX
+from poweron_projections import reader
+from poweron_services.door.json_responses import dumped
+from poweron_services.door.problems import Problem, explained, retry_header
+from poweron_services.door.session_cookies import form_token
+from poweron_services.text.invisible_characters import INVISIBLE
+
+HERE: Final = Path(__file__).parent
+STATIC: Final = StaticFiles(directory=HERE / "static")
+_VERSION_OF_TYPE: Final = re.compile(r"\.v[0-9]+$")
+VERSION: Final = "0.4.0"
+
+
+def visible(text: str, limit: int = 0) -> str:
+    """Return a text from outside with the numbers of its invisible characters, cut to `limit` characters."""
+    if limit and len(text) > limit:
+        text = text[: limit - 1] + "…"
+    return INVISIBLE.sub(lambda match: f"[U+{ord(match[0]):04X}]", text.replace("\r\n", "\n"))
+
+
+def money(nano_usd: int) -> str:
+    """Return an amount in dollars, exact enough to see that a small one is not zero."""
+    if not nano_usd:
+        return "$0"
+    dollars = nano_usd / NANO
+    return f"${dollars:,.2f}" if dollars >= 1 else f"${dollars:.4f}" if dollars >= 0.0001 else "< $0.0001"
+
+
+def tokens(count: int) -> str:
+    """Return a number of tokens."""
+    return f"{count:,}"
+
+
+def duration(ms: int | None) -> str:
+    """Return a time span in its two largest units."""
+    if ms is None:
+        return "-"
+    if ms < 1_000:
+        return f"{ms} ms"
+    if ms < 60_000:
+        return f"{ms / 1_000:.1f} s"
+    minutes, seconds = divmod(ms // 1_000, 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    parts = [(days, "d"), (hours, "h"), (minutes, "min"), (seconds, "s")]
+    first = next(index for index, (number, _) in enumerate(parts) if number)
+    return " ".join(f"{number} {unit}" for number, unit in parts[first : first + 2] if number)
+
+
+def size(count: int) -> str:
+    """Return a number of bytes."""
+    for unit, factor in (("MB", 1_000_000), ("kB", 1_000)):
+        if count >= factor:
+            return f"{count / factor:.1f} {unit}"
+    return f"{count} bytes"
+
+
+def words_of_type(type_: str) -> str:
+    """Return the type of an event in words, such as “Action selected”."""
+    name = _VERSION_OF_TYPE.sub("", type_.removeprefix(PREFIX))
+    return visible(name.replace(".", " ").replace("_", " ").capitalize(), 80)
+
+
+def json_text(value: Any) -> str:
+    """Return a value as indented JSON."""
+    return orjson.dumps(dumped(value), option=orjson.OPT_INDENT_2).decode()
+
+
+TEMPLATES: Final = Environment(
+    loader=FileSystemLoader(HERE / "templates"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+TEMPLATES.filters |= {
+    "visible": visible,
+    "money": money,
+    "tokens": tokens,
+    "duration": duration,
+    "size": size,
+    "json": json_text,
+    "utc": reader.time,
+    "words": words_of_type,
+}
+TEMPLATES.globals["version"] = VERSION
+
+
+def rendered(request: Request, template: str, *, status: int = 200, **values: Any) -> Response:
+    """Render a page."""
+    html = TEMPLATES.get_template(template).render(
+        nonce=request.state.nonce, path=request.url.path, form_token=form_token(request), status=status, **values
+    )
+    return Response(html, status, {"Cache-Control": "no-store"}, media_type="text/html")
+
+
+def problem_page(request: Request, problem: Problem) -> Response:
+    """Render what went wrong, and what to do about it."""
+    meaning = explained(problem.code)
+    response = rendered(
+        request,
+        "problem.html",
+        status=int(problem.status),
+        problem=problem,
+        meaning=meaning,
+        heading=meaning.meaning.rstrip(".") if meaning else "Something went wrong",
+        can_retry=request.method == "GET",
+    )
+    response.headers.update(retry_header(problem))
+    return response

@@ -1,0 +1,189 @@
+"""The bodies of commands: the requests of the log without the fields that the door sets, and their OpenAPI schemas."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, create_model, model_validator
+
+from poweron_events.event import MAX_NANO_USD, NANO, Base64, FreeText, JsonValues, Model, Sha256, Tokens
+from poweron_events.request import MAX_PROMPT, MAX_REASON, MAX_STEPS, RequestRound, RequestWorkflow
+from poweron_services.client.approve import Decision
+from poweron_services.client.verbs import MAX_WORKFLOWS
+from poweron_services.door.json_responses import JSON
+from poweron_services.door.problems import MEDIA_TYPE
+
+FORM: Final = "multipart/form-data"
+UUID: Final = r"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
+PROMPT: Final = {"prompt": "When does the museum open?", "maxSteps": 5}
+SET_BY_DOOR: Final = ("actor", "requester", "documents", "forked_from")
+
+
+def _without(name: str, kind: type[Model], *left_out: str) -> type[Model]:
+    """Return a model with the fields of another one, except those that are left out."""
+    fields: dict[str, Any] = {
+        field: (info.annotation, info) for field, info in kind.model_fields.items() if field not in left_out
+    }
+    return create_model(name, __base__=Model, __doc__=kind.__doc__, **fields)
+
+
+WorkflowBody: Final = _without("WorkflowBody", RequestWorkflow, *SET_BY_DOOR, "restarted_from")
+RoundBody: Final = _without("RoundBody", RequestRound, *SET_BY_DOOR, "workflow_id", "after_round")
+
+Reason = Annotated[FreeText, Field(default="", max_length=MAX_REASON)]
+
+
+class ReasonBody(Model):
+    """Why something is requested."""
+
+    reason: Reason
+
+
+class NoBody(Model):
+    """An empty object."""
+
+
+class ApprovalBody(Model):
+    """A person's answer to an action, with the hash of the parameters that it is about, or to a budget question."""
+
+    decision: Decision
+    reason: Reason
+    parameters_sha256: Sha256 | None = None
+    """The hash that was shown with the action; left out in the answer to a budget question."""
+    changes: JsonValues | None = Field(default=None, alias="set")
+    """Other values of parameters, which others have to approve."""
+    tokens: Tokens = 0
+    cost_usd: float = Field(default=0, ge=0, le=MAX_NANO_USD / NANO)
+
+
+class BatchBody(Model):
+    """A verb for many workflows: those that are named, or those for which all conditions hold."""
+
+    model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": ["ids"]}, {"required": ["where"]}]})
+
+    verb: Literal["pause", "resume", "restart", "cancel"]
+    ids: tuple[Annotated[str, Field(pattern=UUID)], ...] = Field(default=(), min_length=1, max_length=MAX_WORKFLOWS)
+    where: tuple[Annotated[str, Field(max_length=1_000)], ...] = Field(default=(), min_length=1, max_length=20)
+    reason: Reason
+
+    @model_validator(mode="after")
+    def _chosen_one_way(self) -> Self:
+        if bool(self.ids) == bool(self.where):
+            raise ValueError("name workflows by `ids` or choose them with `where`, one of the two")
+        return self
+
+
+class ForkBody(Model):
+    """Where a fork begins, and what changes from there."""
+
+    at: int = Field(ge=0, le=2**31 - 1)
+    prompt: FreeText | None = Field(default=None, min_length=1, max_length=MAX_PROMPT, pattern=r"\S")
+    max_steps: int | None = Field(default=None, ge=1, le=MAX_STEPS)
+    live: bool = False
+
+
+class RedriveBody(Model):
+    """The bytes to send instead of those of the dead letter, as base64; left out to send those again."""
+
+    raw: Base64 | None = None
+
+
+class AcceptedJson(BaseModel):
+    """A request that is in the log."""
+
+    workflowId: str | None  # noqa: N815 - the name in JSON
+    requestId: str  # noqa: N815 - the name in JSON
+    links: dict[str, str]
+
+
+class ProblemJson(BaseModel):
+    """What went wrong, as in RFC 9457, and what to do about it."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    code: str
+    advice: str
+
+
+def described(
+    body: type[Model], example: Mapping[str, Any], *, outcome: Mapping[str, Any] | None = None, files: bool = False
+) -> dict[str, Any]:
+    """Return what describes a command in the OpenAPI document: its body and its responses."""
+    schema = _inlined(body.model_json_schema(by_alias=True, mode="validation"))
+    content: dict[str, Any] = {JSON: {"schema": schema, "example": example}}
+    if files:
+        content[FORM] = _form(schema, example)
+    responses: dict[int | str, dict[str, Any]] = {
+        202: {"model": AcceptedJson, "description": "The request is in the log.", "headers": _LOCATION},
+        200: {
+            "description": "The outcome, if `Prefer: wait` asked for it and it came in time.",
+            "content": {JSON: {"schema": {"type": "object"}, "example": dict(outcome or {})}},
+        },
+        **{status: _problem(words) for status, words in _PROBLEMS.items()},
+    }
+    is_required = bool(body.model_json_schema().get("required"))
+    return {
+        "responses": responses,
+        "openapi_extra": {"requestBody": {"required": is_required, "content": content}},
+    }
+
+
+_LOCATION: Final = {"Location": {"description": "The workflow.", "schema": {"type": "string"}}}
+_PROBLEMS: Final[Mapping[int, str]] = {
+    400: "The body cannot be read.",
+    401: "A key is needed.",
+    403: "The sender may not do this.",
+    404: "There is no such workflow, step or dead letter.",
+    409: "The workflow is in another state; `state` shows it.",
+    413: "The body is too large.",
+    415: "The body is of another type.",
+    422: "The request is invalid, or its `Idempotency-Key` was used for another one.",
+    429: "The key has reached a limit.",
+    503: "A server is unavailable; `Retry-After` says when to try again.",
+}
+
+
+def _problem(words: str) -> dict[str, Any]:
+    return {"description": words, "content": {MEDIA_TYPE: {"schema": ProblemJson.model_json_schema()}}}
+
+
+def _form(schema: JsonValue, example: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "schema": {
+            "type": "object",
+            "required": ["request"],
+            "additionalProperties": False,
+            "properties": {
+                "request": schema,
+                "file": {
+                    "type": "array",
+                    "maxItems": 100,
+                    "items": {"type": "string", "format": "binary"},
+                    "description": "Documents, up to 100 of 200 MB each, one part for each.",
+                },
+            },
+        },
+        "encoding": {
+            "request": {"contentType": JSON},
+            "file": {"contentType": "application/octet-stream"},
+        },
+        "example": {"request": dict(example)},
+    }
+
+
+def _inlined(schema: dict[str, Any]) -> Any:
+    """Return the schema with its definitions in place of the references to them; none of ours is recursive."""
+    definitions = schema.pop("$defs", {})
+
+    def resolve(part: Any) -> Any:
+        if isinstance(part, list):
+            return [resolve(each) for each in part]
+        if not isinstance(part, dict):
+            return part
+        if "$ref" in part:
+            name = str(part["$ref"]).rpartition("/")[2]
+            part = {**definitions[name], **{key: value for key, value in part.items() if key != "$ref"}}
+        return {key: resolve(value) for key, value in part.items() if key != "freeText"}
+
+    return resolve(schema)

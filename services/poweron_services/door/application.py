@@ -9,10 +9,11 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp
 
 from poweron_events.errors import PowerOnError
-from poweron_services.door import event_streams, html_pages, workflow_commands, workflow_queries
+from poweron_services.door import event_streams, html_pages, probe_routes, workflow_commands, workflow_queries
 from poweron_services.door.door_state import API, DoorState
 from poweron_services.door.http_guard import HttpGuard
 from poweron_services.door.problems import Problem, problem_of, problem_response, wants_page
+from poweron_services.door.request_meter import RequestMeter
 
 ERRORS: Final = (Problem, PowerOnError, RequestValidationError, ValidationError, HTTPException, Exception)
 
@@ -31,9 +32,10 @@ def build(door: DoorState) -> ASGIApp:
         app.include_router(routes.router, prefix=API)
     app.include_router(html_pages.router, include_in_schema=False)
     app.mount("/static", html_pages.STATIC)
+    app.include_router(probe_routes.router, include_in_schema=False)
     for error in ERRORS:
         app.add_exception_handler(error, _answered)
-    return HttpGuard(app, door.hosts)
+    return RequestMeter(HttpGuard(app, door.hosts), door)
 
 
 async def _answered(request: Request, error: Exception) -> Response:

@@ -23,6 +23,7 @@ from poweron_services.door import (
     html_pages,
     login_pages,
     overview_queries,
+    probe_routes,
     problem_pages,
     request_status,
     workflow_commands,
@@ -35,6 +36,7 @@ from poweron_services.door.http_guard import HttpGuard
 from poweron_services.door.http_methods import HttpMethods, allowed
 from poweron_services.door.page_rendering import VERSION
 from poweron_services.door.problems import Problem, problem_of, problem_response, wants_page
+from poweron_services.door.request_meter import RequestMeter
 
 ERRORS: Final = (Problem, PowerOnError, RequestValidationError, ValidationError, HTTPException, Exception)
 
@@ -69,9 +71,10 @@ def build(door: DoorState) -> ASGIApp:
     for pages in PAGES:
         app.include_router(pages.router, include_in_schema=False)
     app.mount("/static", html_pages.STATIC)
+    app.include_router(probe_routes.router, include_in_schema=False)
     for error in ERRORS:
         app.add_exception_handler(error, _answered)
-    return HttpGuard(HttpMethods(app, app.routes), door.hosts)
+    return RequestMeter(HttpGuard(HttpMethods(app, app.routes), door.hosts), door)
 
 
 async def _answered(request: Request, error: Exception) -> Response:

@@ -3,7 +3,7 @@
 from http import HTTPStatus
 from typing import Final
 
-from fastapi import Depends, Request, Response
+from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
@@ -29,7 +29,6 @@ from poweron_services.door import (
     workflow_commands,
     workflow_queries,
 )
-from poweron_services.door.access import stream_slot
 from poweron_services.door.api_document import DocumentedApi
 from poweron_services.door.door_state import API, DoorState
 from poweron_services.door.http_guard import HttpGuard
@@ -66,7 +65,7 @@ def build(door: DoorState) -> ASGIApp:
     app.state.door = door
     for routes in ROUTES:
         app.include_router(routes.router, prefix=API)
-    app.include_router(event_streams.router, prefix=API, dependencies=[Depends(stream_slot)])
+    app.include_router(event_streams.router, prefix=API)
     app.include_router(api_document.router, include_in_schema=False)
     for pages in PAGES:
         app.include_router(pages.router, include_in_schema=False)
@@ -74,7 +73,7 @@ def build(door: DoorState) -> ASGIApp:
     app.include_router(probe_routes.router, include_in_schema=False)
     for error in ERRORS:
         app.add_exception_handler(error, _answered)
-    return RequestMeter(HttpGuard(HttpMethods(app, app.routes), door.hosts), door)
+    return RequestMeter(HttpGuard(event_streams.StreamSender(HttpMethods(app, app.routes)), door.hosts), door)
 
 
 async def _answered(request: Request, error: Exception) -> Response:

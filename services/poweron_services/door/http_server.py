@@ -17,6 +17,7 @@ from poweron_services.door.application import build
 from poweron_services.door.door_state import DoorState
 from poweron_services.door.http_guard import LOOPBACK_NAMES
 from poweron_services.door.record_feed import RecordFeed
+from poweron_services.door.record_rows import PostgresRows
 from poweron_services.probes.probe_server import QuietServer, probes_served
 from poweron_services.settings.config import Settings
 from poweron_services.standalone import open_connections
@@ -115,7 +116,7 @@ async def _work(door: DoorState, *, serving: bool, progress: Callable[[str], Non
         open_connections(door.settings, progress, wait=True) as connections,
         door.probes.watching(connections),
     ):
-        door.feed = RecordFeed(connections.pool)
+        door.feed = RecordFeed(PostgresRows(connections.pool), connections.progress)
         door.connections = replace(connections, seal=door.keys.seal)
         door.probes.ready()
         if not serving:

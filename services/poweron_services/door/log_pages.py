@@ -28,6 +28,7 @@ from poweron_services.door.json_responses import dumped
 from poweron_services.door.page_rendering import rendered
 from poweron_services.door.problems import Problem
 from poweron_services.door.query_parameters import MAX_SEQ, WorkflowId
+from poweron_services.door.record_rows import PostgresRows
 from poweron_services.door.workflow_queries import known
 
 router = APIRouter()
@@ -249,19 +250,19 @@ async def download_workflow_log(
 @router.get("/log.jsonl")
 async def download_whole_log(*, connections: Opened, _: Reader, query: Filter) -> Response:
     """Download the records of all workflows that the rows hold, in the order of their partitions."""
-    lines = _all_events(connections.pool, await reader.positions(connections.pool))
+    lines = _all_events(connections.pool, await PostgresRows(connections.pool).positions())
     return _download("poweron-log.jsonl", lines, _json, query.wanted)
 
 
 async def _all_events(pool: Pool, ends: Offsets) -> AsyncGenerator[list[EventEntry], None]:
     offsets = [0] * len(ends)
-    while page := await reader.events_after(pool, offsets, limit=DOWNLOADED):
-        inside = [entry for entry in page if entry.offset < ends[entry.partition]]
+    while page := await reader.records_after(pool, offsets, limit=DOWNLOADED):
+        inside = [record for record in page if record.offset < ends[record.partition]]
         if not inside:
             return
-        yield inside
-        for entry in page:
-            offsets[entry.partition] = entry.offset + 1
+        yield [record.event for record in inside if record.event is not None]
+        for record in page:
+            offsets[record.partition] = record.offset + 1
 
 
 def _json(entry: EventEntry) -> dict[str, Any]:

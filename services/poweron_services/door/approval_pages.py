@@ -1,13 +1,14 @@
 """The page of approvals: what waits for a person, with all that an answer is about, and the forms that answer."""
 
+import hashlib
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from typing import Annotated, Any, Final
 from urllib.parse import urlencode
 
-from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 from pydantic import JsonValue
 from starlette.datastructures import FormData
 from starlette.responses import RedirectResponse
@@ -15,7 +16,7 @@ from starlette.responses import RedirectResponse
 from poweron_events.actor import Actor
 from poweron_events.event import MAX_NANO_USD, MAX_TOKENS, NANO
 from poweron_events.policy import AnswerTerms
-from poweron_events.request import MAX_REASON, RequestApproval, RequestBudget
+from poweron_events.request import MAX_REASON, RequestApproval, RequestBudget, RequestIdentity
 from poweron_projections import reader
 from poweron_projections.answered_approvals import answered_approvals
 from poweron_projections.entries import ApprovalEntry, BudgetEntry, DocumentEntry
@@ -32,7 +33,8 @@ from poweron_services.client.connect import Connections
 from poweron_services.client.follow import Callbacks
 from poweron_services.client.policy_words import who_answers
 from poweron_services.door.access import Approver, Caller, CheckedForm, Reader
-from poweron_services.door.dispatch import dispatched, identity_of
+from poweron_services.door.approval_answers import StepPlace
+from poweron_services.door.dispatch import Dispatching
 from poweron_services.door.door_state import Opened
 from poweron_services.door.page_rendering import rendered
 from poweron_services.door.problems import Problem, explained
@@ -45,7 +47,6 @@ ANSWERED: Final = 10  # answers that are shown
 WAIT: Final = 15.0  # seconds for which a form waits for the outcome
 SHOWN: Final = ("mine", "all", "overdue")
 _PLACE: Final = re.compile(r"r([0-9]{1,9})t([0-9]{1,9})a([0-9]{1,9})s([0-9]{1,9})")
-Place = Annotated[str, Path(pattern=r"^r[0-9]{1,9}t[0-9]{1,9}a[0-9]{1,9}s[0-9]{1,9}$")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,26 +168,29 @@ async def answer_form(
     *,
     request: Request,
     workflow_id: WorkflowId,
-    place: Place,
-    connections: Opened,
+    place: StepPlace,
     caller: Approver,
+    dispatch: Dispatching,
     _: CheckedForm,
 ) -> Response:
     """Answer exactly what was shown: the form has the hash of the parameters, or the number of the budget question."""
     form = await request.form()
-    asked = await _request(connections, caller, workflow_id, place, form)
-    identity = identity_of(caller, None)
+    asked = await _request(dispatch.door.opened, caller, workflow_id, place, form)
+    outcomes = list[ApprovalOutcome]()
 
-    async def work(callbacks: Callbacks) -> ApprovalOutcome:
-        return await answer(connections, asked, identity=identity, callbacks=callbacks)
+    async def work(identity: RequestIdentity, callbacks: Callbacks) -> Mapping[str, Any]:
+        outcome = await answer(dispatch.door.opened, asked, identity=identity, callbacks=callbacks)
+        outcomes.append(outcome)
+        return {}
 
-    outcome = await dispatched(work, WAIT)
-    facts = {"outcome": "sent", "workflow": workflow_id}
-    if outcome is not None:
-        facts = {"outcome": outcome.status, "workflow": workflow_id, "missing": str(outcome.missing)}
-        facts |= {"code": outcome.code} if outcome.code else {}
-    show = _field(form, "show")
-    return RedirectResponse(f"/approvals?{urlencode({'show': show if show in SHOWN else 'mine'} | facts)}", 303)
+    digest = hashlib.sha256(asked.model_dump_json().encode()).digest()
+    waiting = replace(dispatch, wait=WAIT)
+    await waiting.answer(dispatch.identity(caller), digest, work, workflow=workflow_id, is_decision=True)
+    facts = {"show": _field(form, "show"), "workflow": workflow_id, "outcome": "sent"}
+    for outcome in outcomes:
+        facts |= {"outcome": outcome.status, "code": outcome.code or "", "missing": str(outcome.missing)}
+    facts["show"] = facts["show"] if facts["show"] in SHOWN else "mine"
+    return RedirectResponse(f"/approvals?{urlencode(facts)}", 303)
 
 
 def _field(form: FormData, name: str) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 from urllib.parse import quote, urlencode
 
 import orjson
@@ -11,16 +11,13 @@ from starlette.responses import RedirectResponse
 
 from poweron_events.dead_letter import MAX_RAW
 from poweron_events.errors import Refused
-from poweron_events.request import RequestApproval, RequestBudget, RequestRound, RequestWorkflow
-from poweron_events.stream import Request as LogRequest
 from poweron_projections import reader
-from poweron_projections.access_keys import AccessScope
 from poweron_projections.entries import DeadLetterEntry
-from poweron_services.client.redrive import read_dead_letter, redrivable, redrive, why_not_redriven
+from poweron_services.client.redrive import REQUESTS, expect_request, original, read_dead_letter, redrive
 from poweron_services.door.access import Auditor, CheckedForm, Operator, Reader
+from poweron_services.door.dead_letter_commands import edited_by
 from poweron_services.door.door_state import Opened
 from poweron_services.door.page_rendering import rendered
-from poweron_services.door.problems import Problem
 
 router = APIRouter()
 
@@ -87,7 +84,7 @@ def _page(
         shown=min(len(raw), SHOWN),
         kept=len(raw),
         is_cut=letter.size > MAX_RAW,
-        objection=why_not_redriven(letter),
+        is_request=letter.topic == REQUESTS,
         may_redrive=may_redrive,
         edited=_indented(raw) if edited is None else edited,
         error=error,
@@ -136,28 +133,21 @@ async def redrive_form(
     form = await request.form()
     letter = await read_dead_letter(connections, topic, partition, offset)
     is_edited = form.get("how") == "edited"
-    given: Any = form.get("edited", "")
-    edited = given.encode(errors="replace") if is_edited and isinstance(given, str) else None
+    given = form.get("edited", "")
+    text = given if is_edited and isinstance(given, str) else ""
+    expect_request(topic)
     try:
-        ready = redrivable(letter, edited=edited, actor=caller.actor)
+        if is_edited:
+            ready = edited_by(caller, text.encode(errors="replace"), connections)
+        else:
+            ready = await original(connections, letter)
     except Refused as error:
-        if error.code == "not_redrivable":
-            raise
-        text = given if is_edited and isinstance(given, str) else None
-        return _page(request, letter, may_redrive=True, error=f"{error}.", edited=text, status=422)
-    scope = scope_of(ready.request)
-    if scope not in caller.scopes:
-        raise Problem("scope_missing", f"To send this request, a key needs the scope {scope!r}.", scope=scope)
-    await redrive(connections, ready, actor=caller.actor if is_edited else None)
-    facts = {"workflow": ready.address.workflow_id, "source": ready.address.source, "id": ready.address.id}
+        return _page(
+            request, letter, may_redrive=True, error=f"{error}.", edited=text if is_edited else None, status=422
+        )
+    await redrive(connections, ready)
+    facts = {"workflow": ready.workflow_id, "source": ready.identity.source, "id": ready.identity.id}
     return RedirectResponse(f"/operations/redriven?{urlencode(facts)}", 303)
-
-
-def scope_of(request: LogRequest) -> AccessScope:
-    """Return the scope that a key needs for a request of this kind."""
-    if isinstance(request, RequestApproval | RequestBudget):
-        return "approve"
-    return "request" if isinstance(request, RequestWorkflow | RequestRound) else "operate"
 
 
 @router.get("/operations/redriven")

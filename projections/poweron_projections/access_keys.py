@@ -26,7 +26,7 @@ KEY_ID: Final = re.compile(r"[0-9a-f]{16}")
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 MAX_LIFE_MS: Final = 3_650 * 86_400_000
 
-_LOCK: Final = 5_796_104_319  # any number that no other lock uses
+LOCK: Final = 5_796_104_319  # any number that no other lock uses
 _TABLES: Final = """
 CREATE SCHEMA IF NOT EXISTS {schema};
 CREATE TABLE IF NOT EXISTS {schema}.keys (
@@ -205,11 +205,11 @@ async def seal_key(pool: Pool) -> bytes | None:
 
 async def _create(connection: Connection) -> str:
     """Create what is missing and return the schema; runs inside a transaction that the caller commits."""
-    await connection.execute("SELECT pg_advisory_xact_lock($1)", _LOCK)
+    await connection.execute("SELECT pg_advisory_xact_lock($1)", LOCK)
     existing = await _existing(connection)
     if existing is not None:
         return existing
-    schema = _schema_beside(await schema_of(connection))
+    schema = schema_beside(await schema_of(connection))
     await connection.execute(_TABLES.format(schema=schema))
     await connection.execute(_ADD_SEAL.format(schema=schema), secrets.token_bytes(32))
     return schema
@@ -217,11 +217,11 @@ async def _create(connection: Connection) -> str:
 
 async def _existing(connection: Connection) -> str | None:
     """Return the schema of the keys, or None if it was not created yet."""
-    schema = _schema_beside(await schema_of(connection))
+    schema = schema_beside(await schema_of(connection))
     return schema if await connection.fetchval(_EXISTS, f"{schema}.seal") else None
 
 
-def _schema_beside(live: str) -> str:
+def schema_beside(live: str) -> str:
     """Return the schema of the keys beside this schema of the rows."""
     return "poweron_door" if live == LIVE else f"{live}_door"
 

@@ -5,19 +5,20 @@ same id with another request is noticed, and that a repeat gets the same respons
 """
 
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Final
 
 from poweron_events.request import RequestIdentity
-from poweron_projections.connection import Pool, acquire
+from poweron_projections.access_keys import LOCK, schema_beside
+from poweron_projections.connection import Connection, Pool, acquire, schema_of
 from poweron_projections.table_spec import text
 
-KEPT_FOR: Final = "30 days"  # an interval of Postgres
+KEPT_FOR: Final = timedelta(days=30)
 
-_EXISTS: Final = "SELECT to_regclass('poweron_door.request_digests') IS NOT NULL"
+_EXISTS: Final = "SELECT to_regclass($1) IS NOT NULL"
 _CREATE: Final = """
-SELECT pg_advisory_xact_lock(hashtext('poweron_door'));
-CREATE SCHEMA IF NOT EXISTS poweron_door;
-CREATE TABLE IF NOT EXISTS poweron_door.request_digests (
+CREATE SCHEMA IF NOT EXISTS {schema};
+CREATE TABLE IF NOT EXISTS {schema}.request_digests (
     source      text NOT NULL,
     id          text NOT NULL,
     sha256      bytea NOT NULL,
@@ -28,18 +29,18 @@ CREATE TABLE IF NOT EXISTS poweron_door.request_digests (
     body        bytea,
     PRIMARY KEY (source, id)
 );
-CREATE INDEX IF NOT EXISTS request_digests_received ON poweron_door.request_digests (received);
+CREATE INDEX IF NOT EXISTS request_digests_received ON {schema}.request_digests (received);
 """
-_FORGET: Final = f"DELETE FROM poweron_door.request_digests WHERE received < now() - INTERVAL '{KEPT_FOR}'"  # noqa: S608
+_FORGET: Final = "DELETE FROM {schema}.request_digests WHERE received < now() - $1::interval"
 _CLAIM: Final = """
-INSERT INTO poweron_door.request_digests (source, id, sha256, workflow_id) VALUES ($1, $2, $3, $4::uuid)
+INSERT INTO {schema}.request_digests (source, id, sha256, workflow_id) VALUES ($1, $2, $3, $4::uuid)
 ON CONFLICT (source, id) DO NOTHING
 """
 _FIND: Final = """
-SELECT sha256, workflow_id, status, location, body FROM poweron_door.request_digests WHERE (source, id) = ($1, $2)
+SELECT sha256, workflow_id, status, location, body FROM {schema}.request_digests WHERE (source, id) = ($1, $2)
 """
 _KEEP: Final = """
-UPDATE poweron_door.request_digests SET status = $3, location = $4, body = $5
+UPDATE {schema}.request_digests SET status = $3, location = $4, body = $5
  WHERE (source, id) = ($1, $2) AND status IS NULL
 """
 
@@ -71,10 +72,10 @@ async def claim(pool: Pool, identity: RequestIdentity, sha256: bytes, workflow_i
         Unavailable: Postgres cannot be reached.
     """
     async with acquire(pool) as connection:
-        if not await connection.fetchval(_EXISTS):
-            await connection.execute(_CREATE)
-        await connection.execute(_FORGET)
-        await connection.execute(_CLAIM, text(identity.source), text(identity.id), sha256, workflow_id)
+        schema = await _existing(connection) or await _create(connection)
+        await connection.execute(_FORGET.format(schema=schema), KEPT_FOR)
+        source, id_ = text(identity.source), text(identity.id)
+        await connection.execute(_CLAIM.format(schema=schema), source, id_, sha256, workflow_id)
     claimed = await find(pool, identity)
     return claimed or ClaimedRequest(sha256, workflow_id, None)
 
@@ -86,10 +87,11 @@ async def find(pool: Pool, identity: RequestIdentity) -> ClaimedRequest | None:
         Unavailable: Postgres cannot be reached.
     """
     async with acquire(pool) as connection:
-        if not await connection.fetchval(_EXISTS):
-            return None
-        row = await connection.fetchrow(_FIND, text(identity.source), text(identity.id))
-    if row is None:
+        schema = await _existing(connection)
+        row = schema and await connection.fetchrow(
+            _FIND.format(schema=schema), text(identity.source), text(identity.id)
+        )
+    if not row:
         return None
     response = None if row["status"] is None else KeptResponse(row["status"], row["location"], row["body"])
     workflow = None if row["workflow_id"] is None else str(row["workflow_id"])
@@ -103,6 +105,23 @@ async def keep(pool: Pool, identity: RequestIdentity, response: KeptResponse) ->
         Unavailable: Postgres cannot be reached.
     """
     async with acquire(pool) as connection:
-        await connection.execute(
-            _KEEP, text(identity.source), text(identity.id), response.status, response.location, response.body
-        )
+        schema = await _existing(connection)
+        if schema is not None:
+            place = text(identity.source), text(identity.id)
+            await connection.execute(
+                _KEEP.format(schema=schema), *place, response.status, response.location, response.body
+            )
+
+
+async def _create(connection: Connection) -> str:
+    schema = schema_beside(await schema_of(connection))
+    async with connection.transaction():
+        await connection.execute("SELECT pg_advisory_xact_lock($1)", LOCK)
+        await connection.execute(_CREATE.format(schema=schema))
+    return schema
+
+
+async def _existing(connection: Connection) -> str | None:
+    """Return the schema of the table, or None if it was not created yet."""
+    schema = schema_beside(await schema_of(connection))
+    return schema if await connection.fetchval(_EXISTS, f"{schema}.request_digests") else None

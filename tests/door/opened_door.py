@@ -1,11 +1,16 @@
 """A door on the real servers, within the test."""
 
+import uuid
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
+import asyncpg
 import httpx2
+import pytest
 from beside import beside
+from servers import Pair
 
 from poweron_services.door import http_server
 from poweron_services.settings.config import Settings
@@ -39,3 +44,22 @@ async def opened(settings: Settings, *, serving: bool = True) -> AsyncGenerator[
         door = Door(settings, address, http)
         await door.until_ready()
         yield door
+
+
+@asynccontextmanager
+async def door_of_module(pair: Pair, home: Path) -> AsyncGenerator[Door, None]:
+    """A door for all tests of a module, with topics and a database of its own."""
+    name = f"t{uuid.uuid4().hex}"
+    connection = await asyncpg.connect(pair.postgres)
+    await connection.execute(f"CREATE DATABASE {name}")
+    base, question, options = pair.postgres.partition("?")
+    postgres = f"{base.rpartition('/')[0]}/{name}{question}{options}"
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            for variable, value in replace(pair.kafka, prefix=f"{name}.").environment().items():
+                patch.setenv(variable, value)
+            async with opened(Settings(home=home, postgres=postgres)) as door:
+                yield door
+    finally:
+        await connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+        await connection.close()

@@ -266,9 +266,10 @@ async def _soon(query: Coroutine[Any, Any, Result]) -> Result | None:
     return None
 
 
-def links_of(workflow: str | None, identity: RequestIdentity) -> dict[str, str]:
-    """Return the addresses of a request, and of the workflow that it is about."""
-    links = {"request": f"{API}/requests/{quote(identity.id, safe='')}"}
+def links_of(workflow: str | None, identity: RequestIdentity, *, own: bool = True) -> dict[str, str]:
+    """Return the addresses of a request, the caller's own or another sender's, and of the workflow it is about."""
+    source = "" if own else f"?source={quote(identity.source, safe='')}"
+    links = {"request": f"{API}/requests/{quote(identity.id, safe='')}{source}"}
     if workflow is None:
         return links
     base = f"{API}/workflows/{workflow}"
@@ -282,9 +283,9 @@ def links_of(workflow: str | None, identity: RequestIdentity) -> dict[str, str]:
     }
 
 
-def accepted(workflow: str | None, identity: RequestIdentity) -> Response:
-    """Return the answer to a request that is in the log."""
-    links = links_of(workflow, identity)
+def accepted(workflow: str | None, identity: RequestIdentity, *, own: bool = True) -> Response:
+    """Return the answer to a request that is in the log; the request is the caller's own or another sender's."""
+    links = links_of(workflow, identity, own=own)
     body = {"workflowId": workflow, "requestId": identity.id, "links": links}
     location = links["request" if workflow is None else "workflow"]
     return Response(orjson.dumps(body), 202, {"Location": location}, media_type=JSON)

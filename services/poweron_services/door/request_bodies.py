@@ -10,7 +10,6 @@ from poweron_events.request import MAX_PROMPT, MAX_REASON, MAX_STEPS, RequestRou
 from poweron_services.client.approve import Decision
 from poweron_services.client.verbs import MAX_WORKFLOWS
 from poweron_services.door.json_responses import JSON
-from poweron_services.door.problems import MEDIA_TYPE
 
 FORM: Final = "multipart/form-data"
 UUID: Final = r"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
@@ -95,17 +94,6 @@ class AcceptedJson(BaseModel):
     links: dict[str, str]
 
 
-class ProblemJson(BaseModel):
-    """What went wrong, as in RFC 9457, and what to do about it."""
-
-    type: str
-    title: str
-    status: int
-    detail: str
-    code: str
-    advice: str
-
-
 def described(
     body: type[Model], example: Mapping[str, Any], *, outcome: Mapping[str, Any] | None = None, files: bool = False
 ) -> dict[str, Any]:
@@ -120,7 +108,6 @@ def described(
             "description": "The outcome, if `Prefer: wait` asked for it and it came in time.",
             "content": {JSON: {"schema": {"type": "object"}, "example": dict(outcome or {})}},
         },
-        **{status: _problem(words) for status, words in _PROBLEMS.items()},
     }
     is_required = bool(body.model_json_schema().get("required"))
     return {
@@ -130,22 +117,6 @@ def described(
 
 
 _LOCATION: Final = {"Location": {"description": "The workflow.", "schema": {"type": "string"}}}
-_PROBLEMS: Final[Mapping[int, str]] = {
-    400: "The body cannot be read.",
-    401: "A key is needed.",
-    403: "The sender may not do this.",
-    404: "There is no such workflow, step or dead letter.",
-    409: "The workflow is in another state; `state` shows it.",
-    413: "The body is too large.",
-    415: "The body is of another type.",
-    422: "The request is invalid, or its `Idempotency-Key` was used for another one.",
-    429: "The key has reached a limit.",
-    503: "A server is unavailable; `Retry-After` says when to try again.",
-}
-
-
-def _problem(words: str) -> dict[str, Any]:
-    return {"description": words, "content": {MEDIA_TYPE: {"schema": ProblemJson.model_json_schema()}}}
 
 
 def _form(schema: JsonValue, example: Mapping[str, Any]) -> dict[str, Any]:

@@ -54,7 +54,7 @@ async def read_request(
         raise Problem(
             "not_found", f"No request {request_id[:100]!r} of {identity.source[:100]!r} is known.", status=404
         )
-    links = links_of(shown["workflowId"], identity)
+    links = links_of(shown["workflowId"], identity, own=identity.source == caller.source)
     response = found(request, {"requestId": identity.id, "source": identity.source, **shown, "links": links})
     if shown["status"] == "pending":
         response.headers["Retry-After"] = "1"

@@ -69,6 +69,11 @@ LOG_EVENTS: Final[dict[str, LogEvent]] = {
     "content_store_unavailable": LogEvent(
         "warning", "An action waits for the content store.", "Make sure that the content store is reachable."
     ),
+    "dead_letter_redriven": LogEvent(
+        "info",
+        "An operator sent a request again that had become a dead letter; `edited` says whether as it was.",
+        _NOTHING,
+    ),
     "disk_full": LogEvent(
         "error",
         "The disk of Kafka, Postgres or the content store is full; work that needs it waits. Logged once a minute.",

@@ -25,7 +25,7 @@ from poweron_services.standalone import open_connections
 DRAINED_WITHIN: Final = 2  # seconds in which running requests must end once the door stops
 CLOSED_WITHIN: Final = 1  # seconds for their connections after that
 LOOPBACK: Final = LOOPBACK_NAMES
-STALLED_MS: Final = 20_000  # in which a client must take what was sent to it, or the kernel drops the connection
+STALLED_MS: Final = 10_000  # in which a client must take what was sent to it, or the kernel drops the connection
 
 
 def is_loopback(host: str) -> bool:

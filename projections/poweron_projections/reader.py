@@ -155,6 +155,11 @@ SELECT * FROM dead_letters
 """
 _DEAD_LETTER: Final = "SELECT * FROM dead_letters WHERE topic = $1 AND partition = $2 AND log_offset = $3"
 
+_STATUS_COUNTS: Final = """
+SELECT status, COUNT(*) AS count, COUNT(*) FILTER (WHERE stuck) AS stuck FROM workflows
+ WHERE status <> 'no_workflow' GROUP BY status
+"""
+
 _LAST_SEQ: Final = 2**31 - 1
 
 
@@ -206,6 +211,12 @@ def _place(cursor: str) -> tuple[int, str]:
     if not (opened.isascii() and opened.isdecimal() and len(opened) <= MAX_DIGITS and is_uuid(workflow_id)):
         raise Refused(f"{cursor[:100]!r} is no cursor; take that of the last line of the page before.")
     return int(opened), workflow_id
+
+
+async def workflow_counts(pool: Pool) -> dict[str, int]:
+    """Return the number of workflows of each status, and of those that are `stuck`."""
+    found = await _fetch(pool, _STATUS_COUNTS)
+    return {row["status"]: row["count"] for row in found} | {"stuck": sum(row["stuck"] for row in found)}
 
 
 async def workflow(pool: Pool, workflow_id: str) -> WorkflowSummary | None:
@@ -493,7 +504,7 @@ def _references(row: Found) -> tuple[str, ...]:
 
 
 def event_entry(row: Found, *, damaged: bool = False) -> EventEntry:
-    """Build the entry of a row of `records`; with `damaged`, one of a damaged row has no source and no data."""
+    """Return a row of `records` as an entry; with `damaged`, one of a damaged row has no source and no data."""
     return _entry(EventEntry, row, **_event_fields(row, damaged=damaged))
 
 

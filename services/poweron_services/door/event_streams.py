@@ -9,14 +9,14 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
 from typing import Annotated, Any, Final, Literal
 
-from fastapi import APIRouter, Header, Query, Response
+from fastapi import APIRouter, Header, Query, Request, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from poweron_events.task_cancellation import cancel_task
 from poweron_projections import reader
 from poweron_services.client.cancel import why_unknown
 from poweron_services.client.client_errors import UnknownWorkflow
-from poweron_services.door.access import Reader
+from poweron_services.door.access import Reader, StreamSlot
 from poweron_services.door.ag_ui_events import AgUiView
 from poweron_services.door.door_state import DoorOf, DoorState, Opened
 from poweron_services.door.problems import Problem
@@ -46,26 +46,33 @@ class RecordStream(Response):
 
     media_type = "text/event-stream"
 
-    def __init__(self, following: AbstractContextManager[Followed[Any]], follower: Follower[Any]) -> None:
+    def __init__(
+        self, following: AbstractContextManager[Followed[Any]], follower: Follower[Any], slot: StreamSlot
+    ) -> None:
         super().__init__(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
         del self.headers["content-length"]
         self._following = following
         self._follower = follower
+        self._slot = slot
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 - of the interface
         scope["state"]["stream"] = self
 
     async def run(self, receive: Receive, send: Send) -> None:
         """Send the stream."""
-        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        sending, gone = asyncio.create_task(self._send_all(send)), asyncio.create_task(_until_gone(receive))
+        sending = asyncio.create_task(self._send_all(send))
+        ends = [asyncio.create_task(_until_gone(receive))]
+        if self._slot.has_key:
+            ends.append(asyncio.create_task(self._slot.until_invalid()))
         try:
-            await asyncio.wait({sending, gone}, return_when=asyncio.FIRST_COMPLETED)
+            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+            await asyncio.wait({sending, *ends}, return_when=asyncio.FIRST_COMPLETED)
             if sending.done():
                 sending.result()
         finally:
-            await cancel_task(gone)
-            await cancel_task(sending)
+            self._slot.release()
+            for task in (*ends, sending):
+                await cancel_task(task)
 
     async def _send_all(self, send: Send) -> None:
         try:
@@ -109,7 +116,8 @@ async def stream_of_workflow(
     workflow_id: WorkflowId,
     connections: Opened,
     door: DoorOf,
-    _: Reader,
+    request: Request,
+    caller: Reader,
     last_event_id: LastEventId = None,
     after: Annotated[int | None, Query(ge=-1, le=LAST, description="Only what comes after this seq.")] = None,
     show: Annotated[list[Shown] | None, Query(description="Only these kinds of events; repeatable.")] = None,
@@ -129,14 +137,16 @@ async def stream_of_workflow(
         view, cursor = AgUiView(workflow_id, cursor), -1
     present = -1 if workflow is None else workflow.seq - 1
     follower = Follower(view, cursor, present, waits=follow, round=round_)
-    return RecordStream(_feed(door).workflow(workflow_id, progress=view.shows_progress and follow), follower)
+    following = _feed(door).workflow(workflow_id, progress=view.shows_progress and follow)
+    return RecordStream(following, follower, StreamSlot(request, caller))
 
 
 @router.get("/stream", response_class=Response)
 async def stream_of_all(
     *,
     door: DoorOf,
-    _: Reader,
+    request: Request,
+    caller: Reader,
     last_event_id: LastEventId = None,
     after: Annotated[str | None, Query(max_length=1_000, description="The `id` of an event.")] = None,
     follow: Follow = True,
@@ -146,7 +156,7 @@ async def stream_of_all(
     positions = await feed.rows.positions()
     cursor = _offsets(last_event_id or after, len(positions)) if last_event_id or after else positions
     follower = Follower(PlainView(frozenset({"event"})), cursor, positions, waits=follow)
-    return RecordStream(feed.everything(), follower)
+    return RecordStream(feed.everything(), follower, StreamSlot(request, caller))
 
 
 def _feed(door: DoorState) -> RecordFeed:

@@ -84,9 +84,13 @@ class CallTries:
         except BudgetUsedUp:  # nothing was sent
             raise
         except (Exception, asyncio.CancelledError) as error:
+            telemetry.count_failure(self.prompt.stage, _code(error))
             _count(error, self._failure_without_usage(_code(error), _since(began)))
             raise
         self.duration_ms = _since(began)
+        telemetry.count_answer(partial(_measured, self.prompt.stage, completion, self.duration_ms))
+        if completion.refusal is not None:
+            telemetry.count_failure(self.prompt.stage, completion.refusal.code)
         if isinstance(completion.refusal, Unavailable | TooLong):
             _count(completion.refusal, self._failure_with_usage(completion, completion.refusal.code))
             raise completion.refusal
@@ -389,6 +393,21 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0  # seconds between two requests; a provid
 
 
 UNREADABLE_ANSWERS = 4  # in one call, after which the model is not asked again
+
+
+def _measured(stage: PromptStage, completion: Completion, duration_ms: int) -> telemetry.ModelAnswer:
+    """Return what is measured of an answer, usable or not: it was paid for."""
+    return telemetry.ModelAnswer(
+        stage=stage,
+        provider=completion.provider,
+        model=completion.model,
+        seconds=duration_ms / 1000,
+        input_tokens=completion.input_tokens,
+        output_tokens=completion.output_tokens,
+        cached_input_tokens=completion.cached_input_tokens,
+        reasoning_tokens=completion.reasoning_tokens,
+        cost_nano_usd=completion.cost_nano_usd,
+    )
 
 
 def _count(error: BaseException, call: FailedCalls) -> None:

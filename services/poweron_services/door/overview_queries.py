@@ -8,7 +8,6 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from poweron_events.actor import Actor
-from poweron_events.event import ActionPattern
 from poweron_projections import operations, reader, usage_totals
 from poweron_projections.entries import ApprovalEntry, BudgetEntry, DeadLetterEntry
 from poweron_projections.operations import GroupLag, HaltedWorkflow, WaitingTurns
@@ -24,6 +23,10 @@ from poweron_services.door.query_route import QueryRoute
 router = APIRouter(tags=["operations"], route_class=QueryRoute)
 
 MOST_HALTED: Final = 1_000
+ActionQuery = Annotated[
+    str, Field(max_length=100, pattern=r"^(\*|[a-z][A-Za-z0-9_-]*(\.(\*|[A-Za-z][A-Za-z0-9_-]*))?)$")
+]
+"""An action, or a pattern that an action can match."""
 
 
 @router.get("/approvals", response_model=Page[ApprovalEntry | BudgetEntry])
@@ -166,7 +169,7 @@ async def read_permissions(
         str | None, Query(min_length=1, max_length=255, description="Also say whether this actor could approve.")
     ] = None,
     action: Annotated[
-        list[ActionPattern] | None, Query(description="Only these actions, such as `web.*` or `ai.process`.")
+        list[ActionQuery] | None, Query(description="Only these actions, such as `web.*` or `ai.process`.")
     ] = None,
 ) -> Response:
     """Return what was allowed for each action: by which policy or settings, and which processes could execute it."""

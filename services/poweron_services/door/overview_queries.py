@@ -1,5 +1,6 @@
 """Queries about all workflows: what waits for whom, what cannot be read, what it costs, and what was allowed."""
 
+import asyncio
 from datetime import datetime
 from typing import Annotated, Any, Final
 
@@ -8,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from poweron_events.actor import Actor
+from poweron_events.errors import Unavailable
 from poweron_projections import operations, reader, usage_totals
 from poweron_projections.entries import ApprovalEntry, BudgetEntry, DeadLetterEntry
 from poweron_projections.operations import GroupLag, HaltedWorkflow, WaitingTurns
@@ -19,6 +21,7 @@ from poweron_services.door.door_state import Opened
 from poweron_services.door.json_responses import Page, found, page
 from poweron_services.door.query_parameters import Limit, Moment, cursor
 from poweron_services.door.query_route import QueryRoute
+from poweron_services.door.workflow_queries import KAFKA_WITHIN
 
 router = APIRouter(tags=["operations"], route_class=QueryRoute)
 
@@ -117,7 +120,11 @@ async def read_lag(*, request: Request, connections: Opened, _: Reader) -> Respo
     """
     processes = await reader.instances_at(connections.pool, LATEST)
     waiting = await operations.open_workflows(connections.pool)
-    groups = await operations.lags(connections.log, connections.pool, processes)
+    try:
+        async with asyncio.timeout(KAFKA_WITHIN):
+            groups = await operations.lags(connections.log, connections.pool, processes)
+    except TimeoutError:
+        raise Unavailable("Kafka does not answer, so the lag is unknown", retry_after=1) from None
     return found(request, {"groups": groups, **waiting.model_dump(mode="json", by_alias=True)})
 
 

@@ -71,6 +71,10 @@ HTTP_CODES: Final[dict[str, Explained]] = {
     "too_many_requests": Explained(
         "The key has reached its limit of requests, uploads or streams.", "Wait as long as `Retry-After` says."
     ),
+    "nothing_to_edit": Explained(
+        "The event is not followed by a decision of a model that could be edited.",
+        "Fork at the event before a decision; the page of each event says which one that is.",
+    ),
     "not_a_workflow_id": Explained("The id is no UUID in lower case.", "Copy the id from the list of workflows."),
     "nobody_serves": Explained(
         "No process has taken the request yet; it remains in the log.", "Start `poweron serve` on these servers."

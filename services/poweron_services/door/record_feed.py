@@ -184,7 +184,7 @@ class RecordFeed:
                 if batch is not None:
                     cursor = batch.to
                 elif not self.is_closed:
-                    await changed
+                    await asyncio.wait({changed})  # to await it would cancel it for all, if this follower leaves
         finally:
             followed.followers -= 1
 

@@ -8,6 +8,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from typing import Final, Generic, NamedTuple, TypeVar, get_args
 
+import structlog
+
 from poweron_events import topics
 from poweron_events.errors import PowerOnError, Refused
 from poweron_events.event import Role
@@ -18,6 +20,8 @@ from poweron_projections.workload import Workload, read_workload
 from poweron_services import wiring
 from poweron_services.client.connect import Connections
 from poweron_services.telemetry.prometheus import OTHER, Figure
+
+log = structlog.get_logger()
 
 KEPT: Final = 5.0  # seconds for which an answer is used again
 QUERY_TIMEOUT: Final = 10.0  # seconds after which a query is given up
@@ -61,7 +65,11 @@ class _Query(Generic[Answer]):
 
     async def _bounded(self) -> Answer:
         async with asyncio.timeout(QUERY_TIMEOUT):
-            return await self._ask()
+            try:
+                return await self._ask()
+            except Refused as error:  # for outages, the roles have log lines of their own
+                log.warning("figures_refused", error=str(error))
+                raise
 
     async def close(self) -> None:
         if self._task is not None:

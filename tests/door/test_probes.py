@@ -1,16 +1,22 @@
 """An orchestrator and Prometheus ask a door how it is, on the door's own port."""
 
 import asyncio
+import re
+import runpy
 import socket
+from pathlib import Path
 
 import httpx2
 import pytest
+import yaml
 from beside import beside
 from opened_door import Door, opened
+from metric_labels import LABELS
 from prometheus_client.parser import text_string_to_metric_families
 
 from poweron_services.door import http_server
 from poweron_services.settings.config import Settings
+from poweron_services.telemetry.prometheus import METRICS
 
 pytestmark = pytest.mark.system
 
@@ -118,3 +124,31 @@ async def until_running(http: httpx2.AsyncClient, route: str) -> None:
 def free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         return int(taken.getsockname()[1])
+
+
+HOUSE = Path(__file__).parents[2]
+METRIC = re.compile(r"\b(?:poweron|process)_[a-z_]+")
+UNUSED = {"poweron_model_errors_total"}
+"""Metrics of what has not happened in this test; they have a type, but no value."""
+
+
+def charted() -> set[str]:
+    """The metrics of the board and of the alert rules."""
+    board = runpy.run_path(str(HOUSE / "deploy" / "grafana" / "build.py"))["expressions"]()
+    rules = yaml.safe_load((HOUSE / "deploy" / "prometheus" / "alerts.yaml").read_text())["groups"][0]["rules"]
+    return {name for query in (*board, *(rule["expr"] for rule in rules)) for name in METRIC.findall(query)}
+
+
+async def test_every_metric_that_is_charted_or_alerted_on_exists_once_a_door_has_worked(door: Door) -> None:
+    await door.http.post("/api/v1/workflows", json={"prompt": "Hello"}, headers={"Prefer": "wait=60"})
+    async with door.http.stream("GET", "/api/v1/stream"):
+        scrape = (await door.http.get("/metrics")).text
+    families = list(text_string_to_metric_families(scrape))
+    valued = {sample.name for family in families for sample in family.samples}
+    assert {name for name in METRICS if name not in valued and f"{name}_count" not in valued} == UNUSED
+    assert charted() - valued == UNUSED & charted()
+    assert {
+        name for name in METRICS if not any(each == name or each.startswith(f"{name}_") for each in charted())
+    } == set()
+    assert [family.name for family in families if not family.documentation] == []
+    assert {label for family in families for sample in family.samples for label in sample.labels} <= LABELS

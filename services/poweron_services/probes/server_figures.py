@@ -19,7 +19,7 @@ from poweron_events.task_cancellation import cancel_task, retrieve_error
 from poweron_projections.workload import Workload, read_workload
 from poweron_services import wiring
 from poweron_services.client.connect import Connections
-from poweron_services.telemetry.prometheus import OTHER, Figure
+from poweron_services.telemetry.prometheus import OTHER, GaugeValue
 
 log = structlog.get_logger()
 
@@ -85,18 +85,20 @@ class ServerFigures:
         self._postgres = _Query(self._read_workload)
         self._kafka = _Query(self._read_lags)
 
-    async def figures(self) -> list[Figure]:
+    async def figures(self) -> list[GaugeValue]:
         """Return all figures that can be read now."""
         lags, workload = await self._answers(SCRAPE_WAIT)
-        figures = [Figure("poweron_server_up", lags is not None, "kafka")]
-        figures.append(Figure("poweron_server_up", workload is not None, "postgres"))
+        figures = [GaugeValue("poweron_server_up", lags is not None, "kafka")]
+        figures.append(GaugeValue("poweron_server_up", workload is not None, "postgres"))
         if lags is not None:
-            figures += [Figure("poweron_consumer_group_lag_records", lag, group) for group, lag in lags.groups.items()]
+            figures += [
+                GaugeValue("poweron_consumer_group_lag_records", lag, group) for group, lag in lags.groups.items()
+            ]
         if workload is not None:
             figures += _of_workload(workload, wiring.now_ms())
         if lags is not None and workload is not None:
             lag = sum(max(0, end - workload.positions.get(number, 0)) for number, end in lags.ends.items())
-            figures.append(Figure("poweron_projector_lag_records", lag))
+            figures.append(GaugeValue("poweron_projector_lag_records", lag))
         return figures
 
     async def unavailable(self) -> list[str]:
@@ -138,7 +140,7 @@ def _groups(roles: frozenset[str]) -> Iterator[tuple[str, str]]:
         yield topics.EVENTS.name, wiring.group_of(folding)
 
 
-def _of_workload(workload: Workload, now_ms: int) -> Iterator[Figure]:
+def _of_workload(workload: Workload, now_ms: int) -> Iterator[GaugeValue]:
     phases, waiting = dict.fromkeys(sorted(PHASES), 0), dict.fromkeys(ROLES_OF_TURNS, 0)
     oldest = dict.fromkeys(ROLES_OF_TURNS, now_ms)
     for turns in workload.turns:
@@ -148,15 +150,15 @@ def _of_workload(workload: Workload, now_ms: int) -> Iterator[Figure]:
         if role is not None and turns.has_turn:
             waiting[role] += turns.workflows
             oldest[role] = min(oldest[role], turns.since_ms)
-    yield from (Figure("poweron_open_workflows", count, phase) for phase, count in phases.items())
-    yield from (Figure("poweron_waiting_turns", count, role) for role, count in waiting.items())
-    yield from (Figure("poweron_oldest_turn_seconds", (now_ms - ms) / 1000, role) for role, ms in oldest.items())
-    yield Figure("poweron_stuck_workflows", workload.stuck)
-    yield Figure("poweron_pending_approvals", workload.approvals)
-    yield Figure("poweron_overdue_approvals", workload.overdue)
-    yield Figure("poweron_pending_budget_questions", workload.questions)
+    yield from (GaugeValue("poweron_open_workflows", count, phase) for phase, count in phases.items())
+    yield from (GaugeValue("poweron_waiting_turns", count, role) for role, count in waiting.items())
+    yield from (GaugeValue("poweron_oldest_turn_seconds", (now_ms - ms) / 1000, role) for role, ms in oldest.items())
+    yield GaugeValue("poweron_stuck_workflows", workload.stuck)
+    yield GaugeValue("poweron_pending_approvals", workload.approvals)
+    yield GaugeValue("poweron_overdue_approvals", workload.overdue)
+    yield GaugeValue("poweron_pending_budget_questions", workload.questions)
     letters = dict.fromkeys(sorted(TOPICS), 0)
     for topic, count in workload.dead_letters.items():
         known = topic if topic in TOPICS else OTHER
         letters[known] = letters.get(known, 0) + count
-    yield from (Figure("poweron_dead_letters", count, topic) for topic, count in letters.items())
+    yield from (GaugeValue("poweron_dead_letters", count, topic) for topic, count in letters.items())

@@ -10,8 +10,8 @@ import httpx2
 import pytest
 import yaml
 from beside import beside
-from opened_door import Door, opened
 from metric_labels import LABELS
+from opened_door import Door, opened
 from prometheus_client.parser import text_string_to_metric_families
 
 from poweron_services.door import http_server

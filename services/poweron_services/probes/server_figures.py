@@ -63,6 +63,13 @@ class _Query(Generic[Answer]):
             return None
         return task.result()
 
+    async def is_down(self) -> bool:
+        """Return whether the server has failed to answer the last query, or lets it wait for longer than a scrape."""
+        if await self.answer(READY_WAIT) is not None:
+            return False
+        assert self._task is not None
+        return self._task.done() or asyncio.get_running_loop().time() - self._asked > SCRAPE_WAIT
+
     async def _bounded(self) -> Answer:
         async with asyncio.timeout(QUERY_TIMEOUT):
             try:
@@ -87,7 +94,7 @@ class ServerFigures:
 
     async def figures(self) -> list[GaugeValue]:
         """Return all figures that can be read now."""
-        lags, workload = await self._answers(SCRAPE_WAIT)
+        lags, workload = await asyncio.gather(self._kafka.answer(SCRAPE_WAIT), self._postgres.answer(SCRAPE_WAIT))
         figures = [GaugeValue("poweron_server_up", lags is not None, "kafka")]
         figures.append(GaugeValue("poweron_server_up", workload is not None, "postgres"))
         if lags is not None:
@@ -103,15 +110,12 @@ class ServerFigures:
 
     async def unavailable(self) -> list[str]:
         """Return the names of the servers that do not answer."""
-        answers = dict(zip(("Kafka", "Postgres"), await self._answers(READY_WAIT), strict=True))
-        return [name for name, answer in answers.items() if answer is None]
+        down = await asyncio.gather(self._kafka.is_down(), self._postgres.is_down())
+        return [name for name, is_down in zip(("Kafka", "Postgres"), down, strict=True) if is_down]
 
     async def close(self) -> None:
         """Give up queries that are still running."""
         await asyncio.gather(self._kafka.close(), self._postgres.close())
-
-    async def _answers(self, wait: float) -> tuple[Lags | None, Workload | None]:
-        return await asyncio.gather(self._kafka.answer(wait), self._postgres.answer(wait))
 
     async def _read_workload(self) -> Workload:
         return await read_workload(self._connections.pool, wiring.now_ms())

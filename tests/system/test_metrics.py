@@ -7,11 +7,12 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 import httpx2
+import psutil
 import pytest
 from own import OwnServers, frozen, own_servers
 from processes import ONE_STEP, script, serving
@@ -22,6 +23,7 @@ from poweron_events.request import WorkflowRequested
 from poweron_events.round_events import RoundCompleted
 from poweron_services.client.connect import connect
 from poweron_services.client.follow import Callbacks
+from poweron_services.probes.process_probes import SILENT_AFTER
 from poweron_services.settings.config import Settings
 from poweron_services.standalone import local_identity, run_request
 
@@ -142,16 +144,21 @@ async def test_a_working_process_shows_what_it_does_and_no_id(own: OwnServers, t
     assert (ready.status_code, ready.text) == (200, "Ready.\n")
 
 
-@pytest.mark.parametrize("which", ["postgres", "kafka"])
-async def test_while_a_server_is_frozen_the_process_is_alive_and_ready_and_names_it(
-    own: OwnServers, which: str, tmp_path: Path
+def killed(server: psutil.Process) -> Callable[[], None]:
+    server.kill()
+    return lambda: None
+
+
+@pytest.mark.parametrize(("which", "away"), [("postgres", killed), ("postgres", frozen), ("kafka", frozen)])
+async def test_while_a_server_is_away_the_process_is_alive_and_ready_and_names_it(
+    own: OwnServers, which: str, away: Callable[[psutil.Process], Callable[[], None]], tmp_path: Path
 ) -> None:
     environment = environment_of(own, tmp_path)
     with serving(environment, tmp_path, ["all"]):
         async with watched(environment) as http:
             await until(http, 200)
             await until_value(http, "poweron_server_up", (which,), 1)
-            thaw = frozen(own.postgres() if which == "postgres" else own.kafka())
+            thaw = away(own.postgres() if which == "postgres" else own.kafka())
             try:
                 await until_value(http, "poweron_server_up", (which,), 0)
                 for _ in range(5):
@@ -167,6 +174,26 @@ async def test_while_a_server_is_frozen_the_process_is_alive_and_ready_and_names
     assert ready.status_code == alive.status_code == 200
     assert ready.text == f"Ready, but work waits for {which.capitalize()}, which does not answer.\n"
     assert "poweron_dead_letters{" not in scrape.text or which == "kafka"
+
+
+@pytest.mark.soak
+async def test_a_long_outage_of_kafka_is_no_reason_to_restart(own: OwnServers, tmp_path: Path) -> None:
+    environment = environment_of(own, tmp_path)
+    with serving(environment, tmp_path, ["all"]):
+        async with watched(environment) as http:
+            await until(http, 200)
+            await ask(own, tmp_path)
+            thaw = frozen(own.kafka())
+            try:
+                ages = list[float]()
+                for _ in range(100):
+                    ages.append(max(values((await http.get("/metrics")).text, "poweron_poll_age_seconds").values()))
+                    assert (await http.get("/livez")).status_code == 200
+                    await asyncio.sleep(1)
+            finally:
+                thaw()
+                await own.mend()
+    assert max(ages) < SILENT_AFTER / 2
 
 
 async def test_a_process_that_waits_for_its_servers_is_alive_but_not_ready(own: OwnServers, tmp_path: Path) -> None:

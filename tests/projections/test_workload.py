@@ -43,7 +43,7 @@ async def test_a_paused_workflow_and_one_that_waits_for_a_person_wait_for_no_rol
     at = At()
     thinks = Told("1").tell(requested("1"))
     is_paused = Told("2").tell(requested("2"), paused())
-    asks = Told("3").tell(requested("3", on_budget="ask"), At().budget_requested("plan"))
+    asks = Told("3").tell(requested("3", on_budget="ask"), At(0, 0, 0).budget_requested("plan"))
     waits = Told("4").tell(
         requested("4"), planned(), at.selected(), at.parameters(), at.approval_requested(expires_ms=2 * HOUR_MS)
     )

@@ -105,6 +105,11 @@ LOG_EVENTS: Final[dict[str, LogEvent]] = {
         "The log did not take the record of this process: its settings, actions and lists at its start.",
         "Nothing if servers are starting: PowerOn retries. Otherwise fix the cause in `error`.",
     ),
+    "figures_refused": LogEvent(
+        "warning",
+        "Postgres or Kafka does not let this process read the figures of its metrics, which are missing.",
+        "Grant what `error` names; the role of Postgres needs to read all tables of PowerOn.",
+    ),
     "iteration_ended": LogEvent("info", "A step of a task ended, with decision, tokens, cost and duration.", _NOTHING),
     "kafka_unavailable": LogEvent(
         "warning",

@@ -72,7 +72,7 @@ def pages(world: World, door: PageDoor) -> list[str]:
         f"/w/{world.failed}?failures=true",
         f"/w/{world.waiting}",
         f"/w/{world.fork}",
-        *(f"/w/{world.cited}/at/{seq}" for seq in range(8)),
+        *(f"/w/{world.cited}/at/{seq}" for seq in (0, 3, 5, 7)),
         f"/w/{world.cited}/at/2/replay",
         f"/w/{world.cited}/text/{text}?place=page+1&mark=GRAND+TOTAL",
         f"/w/{world.cited}/at/99999",
@@ -92,6 +92,7 @@ def test_each_page_passes_axe_and_asks_no_other_host(
             if response.status >= 400:
                 seen.problems[:] = [each for each in seen.problems if f"status of {response.status}" not in each]
             results = AXE.run(seen.page)
+            assert results.response["passes"]
             assert not results.response["violations"], (path, results.generate_report())
             wider = seen.page.evaluate("document.documentElement.scrollWidth - innerWidth")
             assert wider <= 0, f"{path} is {wider} pixels too wide"
@@ -101,7 +102,7 @@ def test_each_page_passes_axe_and_asks_no_other_host(
 def test_no_hostile_text_changes_title_or_elements(door: PageDoor, browser: Browser) -> None:
     harmless = door.ask_about("Harmless", [("harmless.txt", b"Harmless words.")])
     with watched(browser, door.address) as seen:
-        views = ("", "?view=conversation", "/at/0", "/at/1", "/at/2")
+        views = ("", "/at/0")
         skeletons = {view: _skeleton(seen.page, f"/w/{harmless}{view}") for view in views}
         for number, text in enumerate(HOSTILE):
             name = re.sub(r"[/\x00-\x1f\x7f\ud800-\udfff]", "_", text)[:100]
@@ -137,7 +138,7 @@ def test_who_only_has_a_keyboard_asks_reads_and_steps(door: PageDoor, browser: B
         expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
         page.keyboard.press("Enter")
         page.keyboard.press("Tab")
-        expect(page.get_by_label("What do you want to know?")).to_be_focused()
+        expect(page.get_by_role("textbox", name="What do you want to know?")).to_be_focused()
         page.keyboard.type("Hello by keyboard")
         page.keyboard.press("Tab")
         page.keyboard.press("Tab")
@@ -173,7 +174,7 @@ def test_without_scripts_a_person_asks_finds_the_page_behind_a_statement_and_ste
     with watched(browser, door.address, java_script_enabled=False) as seen:
         page = seen.page
         page.goto("/")
-        page.get_by_label("What do you want to know?").fill("What is the grand total?")
+        page.get_by_role("textbox", name="What do you want to know?").fill("What is the grand total?")
         page.get_by_label("Documents").set_input_files(Path(__file__).parents[2] / "docs/examples/estimate.pdf")
         page.get_by_role("button", name="Ask").click()
         workflow = page.url.rpartition("/")[2]

@@ -64,10 +64,9 @@ def spans(step: TimedStep, now_ms: int) -> Iterator[Span]:
             yield Span("wait", step.approval_ms, max(answered, step.approval_ms))
         if start is None or (kind == "act" and step.approval == "denied"):
             continue
-        if kind == "parameters" and end is None:
-            end = step.approval_ms or step.claimed_ms
-        yield Span(kind, start, max(start, end or step.ended_ms or now_ms))
-        if end is None:
+        over = end or ((step.approval_ms or step.claimed_ms) if kind == "parameters" else None)
+        yield Span(kind, start, max(start, over or step.ended_ms or now_ms))
+        if over is None:
             return
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import asyncpg
 import httpx2
+import orjson
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 from servers import Pair

@@ -5,6 +5,7 @@ import re
 import statistics
 import time
 from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -175,7 +176,9 @@ def test_without_scripts_a_person_asks_finds_the_page_behind_a_statement_and_ste
         page = seen.page
         page.goto("/")
         page.get_by_role("textbox", name="What do you want to know?").fill("What is the grand total?")
-        page.get_by_label("Documents").set_input_files(Path(__file__).parents[2] / "docs/examples/estimate.pdf")
+        page.get_by_label("Documents", exact=True).set_input_files(
+            Path(__file__).parents[2] / "docs/examples/estimate.pdf"
+        )
         page.get_by_role("button", name="Ask").click()
         workflow = page.url.rpartition("/")[2]
         door.until(workflow, status="completed")
@@ -237,7 +240,11 @@ def test_one_tab_holds_the_stream_and_all_tabs_show_what_is_new(door: PageDoor, 
 
 def test_the_page_of_a_long_workflow_costs_no_more_than_that_of_a_short_one(door: PageDoor, browser: Browser) -> None:
     origin = door.ask("What does the estimate cost?", "estimate.pdf", "letter.txt")
-    short, long = (asyncio.run(_copied(door.settings.postgres, origin, count)) for count in (100, 10_000))
+    with ThreadPoolExecutor(1) as outside:  # of the loop of Playwright
+        short, long = (
+            outside.submit(asyncio.run, _copied(door.settings.postgres, origin, count)).result()
+            for count in (100, 10_000)
+        )
     times: dict[str, list[float]] = {short: [], long: []}
     for workflow in [short, long] * 15:
         began = time.perf_counter()

@@ -7,7 +7,7 @@ import pytest
 from hostile_texts import HOSTILE
 
 from poweron_projections.workflow_excerpts import TimedStep
-from poweron_services.door.answer_rendering import ShownSource, answer_html
+from poweron_services.door.answer_html import ShownSource, answer_html
 from poweron_services.door.page_rendering import HERE, duration, money, visible
 from poweron_services.door.timeline import timeline
 

@@ -10,7 +10,7 @@ from poweron_projections import workflow_excerpts
 from poweron_services.client.source_check import MARKDOWN, DocumentText
 from poweron_services.connectors.document_reader import text_reader
 from poweron_services.door.access import ContentReader
-from poweron_services.door.answer_rendering import marked_html
+from poweron_services.door.answer_html import marked_html
 from poweron_services.door.door_state import DoorOf, Opened
 from poweron_services.door.page_rendering import rendered
 from poweron_services.door.problems import Problem

@@ -22,7 +22,7 @@ from poweron_services.client.source_check import MARKDOWN, ReadText, check_answe
 from poweron_services.connectors.document_reader import text_reader
 from poweron_services.decider.authorship import written_by_model
 from poweron_services.door.access import CheckedForm, Reader, Sender
-from poweron_services.door.answer_rendering import MOST, ShownSource, answer_html, shown_sources
+from poweron_services.door.answer_html import MOST, ShownSource, answer_html, shown_sources
 from poweron_services.door.dispatch import Dispatching
 from poweron_services.door.door_state import DoorOf, Opened
 from poweron_services.door.page_rendering import rendered

@@ -29,6 +29,7 @@ ATTRIBUTES: Final = {
     "a": {"href", "class", "aria-label"},
     "ol": {"start"},
     "mark": {"id"},
+    "table": {"tabindex"},
     **{tag: {"dir"} for tag in ("p", "li", "td", "th", "blockquote", "h3", "h4", "h5", "h6")},
 }
 _OWN_DIRECTION: Final = frozenset({"p", "li", "td", "th", "blockquote", "h3", "h4", "h5", "h6"})
@@ -146,13 +147,31 @@ def _html(content: str) -> Token:
 
 def _tokens(markdown: str, most: int) -> list[Token]:
     """Parse Markdown; its headings become those of a section, and each block has its own direction."""
-    tokens = _MARKDOWN.parse(visible(markdown, most))
+    tokens = _without_empty_headers(_MARKDOWN.parse(visible(markdown, most)))
     for token in tokens:
+        if token.type == "table_open":
+            token.attrSet("tabindex", "0")  # a wide table is scrolled by the keyboard, too
         if token.tag in ("h1", "h2", "h3", "h4"):
             token.tag = f"h{int(token.tag[1]) + 2}"
         if token.nesting == 1 and token.tag in _OWN_DIRECTION:
             token.attrSet("dir", "auto")
     return tokens
+
+
+def _without_empty_headers(tokens: Sequence[Token]) -> list[Token]:
+    """Return the tokens without the heads of tables that are empty; other empty header cells become data cells."""
+    result, head = list[Token](), list[Token]()
+    for index, token in enumerate(tokens):
+        if token.type == "thead_open" or head:
+            head.append(token)
+            if token.type == "inline" and not token.content:
+                tokens[index - 1].tag = tokens[index + 1].tag = "td"
+            if token.type == "thead_close":
+                result += head if any(each.type == "inline" and each.content for each in head) else ()
+                head = []
+        else:
+            result.append(token)
+    return result
 
 
 def _cleaned(tokens: Sequence[Token]) -> Markup:

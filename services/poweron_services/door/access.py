@@ -145,11 +145,15 @@ Operator = Annotated[Caller, Depends(Needs("operate"))]
 Auditor = Annotated[Caller, Depends(Needs("audit"))]
 
 
-async def checked_form(request: Request, _: Known) -> None:
-    """Refuse a form that does not come from a page of the same session; `request.form()` returns it again."""
-    form = await request.form(max_files=MAX_FILES, max_fields=MAX_FIELDS, max_part_size=MAX_FIELD)
-    given = form.get("token", "")
-    check_token(request, given if isinstance(given, str) else "")
+async def checked_form(request: Request, _: Known) -> AsyncGenerator[None, None]:
+    """Refuse a form that does not come from a page of the same session; `request.form()` returns it again.
+
+    Its files are closed after the response.
+    """
+    async with request.form(max_files=MAX_FILES, max_fields=MAX_FIELDS, max_part_size=MAX_FIELD) as form:
+        given = form.get("token", "")
+        check_token(request, given if isinstance(given, str) else "")
+        yield
 
 
 CheckedForm = Annotated[None, Depends(checked_form)]

@@ -30,6 +30,7 @@ ATTRIBUTES: Final = {
     **{tag: {"dir"} for tag in ("p", "li", "td", "th", "blockquote", "h3", "h4", "h5", "h6")},
 }
 _OWN_DIRECTION: Final = frozenset({"p", "li", "td", "th", "blockquote", "h3", "h4", "h5", "h6"})
+_NUMBER: Final = re.compile(r"\s*\[[0-9]{1,3}\]")
 _MARKS: Final = re.compile(r"[\s\W_]+")
 
 
@@ -128,9 +129,19 @@ def _add_marks(token: Token, by_statement: Mapping[str, Sequence[int]], cited: s
                     cited.add((statement, number))
                     numbers[number] = None
     for number in numbers:
+        _remove_mark(token.children or [])
         mark = Token("html_inline", "", 0)
         mark.content = f' <a class="cite" href="#source-{number}" aria-label="Source {number}">{number}</a>'
         token.children = [*(token.children or []), mark]
+
+
+def _remove_mark(children: Sequence[Token]) -> None:
+    """Remove the last number in brackets, in whose place the number of the source comes."""
+    for child in reversed(children):
+        if child.type == "text" and (matches := [*_NUMBER.finditer(child.content)]):
+            start, end = matches[-1].span()
+            child.content = child.content[:start] + child.content[end:]
+            return
 
 
 TEMPLATES.filters["answer"] = answer_html

@@ -1,13 +1,14 @@
 """The timeline of steps: a bar for each stage, on a scale on which idle time is folded."""
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 from poweron_projections.workflow_excerpts import TimedStep
 
 WIDTH: Final = 1_000.0
 SHORTEST: Final = 3.0  # of a bar, so that it is seen
-FOLDED: Final = 0.04  # of the width that a fold takes
+FOLDED: Final = 0.08  # of the width that a fold takes
 IDLE_MS: Final = 1_500  # without work, from which on time is folded
 STAGES: Final = ("select", "parameters", "act", "observe", "refine")
 
@@ -44,7 +45,13 @@ class TimelineRow(NamedTuple):
 
     @property
     def ms(self) -> int:
-        return sum(span.ms for span in self.spans)
+        """How long its stages took."""
+        return sum(span.ms for span in self.spans if span.kind != "wait")
+
+    @property
+    def wait_ms(self) -> int:
+        """How long it waited for a person."""
+        return sum(span.ms for span in self.spans if span.kind == "wait")
 
 
 def spans(step: TimedStep, now_ms: int) -> Iterator[Span]:
@@ -55,12 +62,11 @@ def spans(step: TimedStep, now_ms: int) -> Iterator[Span]:
         if kind == "act" and step.approval_ms is not None:
             answered = step.approval_answered_ms or step.claimed_ms or step.ended_ms or now_ms
             yield Span("wait", step.approval_ms, max(answered, step.approval_ms))
-        if start is None:
+        if start is None or (kind == "act" and step.approval == "denied"):
             continue
-        if end is None and kind == "parameters" and step.claimed_ms is not None:
-            continue
-        yield Span(kind, start, max(start, end or step.ended_ms or now_ms))
-        if end is None:
+        over = end or ((step.approval_ms or step.claimed_ms) if kind == "parameters" else None)
+        yield Span(kind, start, max(start, over or step.ended_ms or now_ms))
+        if over is None:
             return
 
 
@@ -108,14 +114,11 @@ class _Scale:
         return round(x, 1), round(width, 1)
 
     def _at(self, ms: int) -> float:
-        earlier = (0, 0.0)
-        for time, place in self._points:
-            if ms <= time:
-                if time == earlier[0] or not earlier[0]:
-                    return place
-                share = (ms - earlier[0]) / (time - earlier[0])
-                return earlier[1] + (place - earlier[1]) * share
-            earlier = (time, place)
+        for (start, place), (end, next_place) in pairwise(self._points):
+            if ms <= start:
+                return place
+            if ms <= end:
+                return place + (next_place - place) * (ms - start) / (end - start)
         return self._length
 
 

@@ -27,6 +27,7 @@ FATE_WORDS: Final[dict[Fate, str]] = {
     "superseded": "Superseded",
     "failed": "Call failed",
 }
+TICKS: Final = 5
 WIDTH, HEIGHT, MARGIN = 720, 180, 4  # of the chart, in its own units
 
 
@@ -46,8 +47,8 @@ class Chart:
     """What was used on each day, as bars."""
 
     bars: Sequence[Bar]
-    ticks: Sequence[tuple[float, str]]
-    """Labels of days: the place on the x axis, and the day."""
+    days: Sequence[str]
+    """A few days from the first to the last, as labels of the x axis."""
     greatest: int
     """The greatest total of a day: tokens, or nano-USD."""
     is_money: bool
@@ -134,7 +135,7 @@ def chart(days: Sequence[UsageTotal], *, is_money: bool) -> Chart:
     greatest = max(map(amount, days), default=0)
     step = WIDTH / max(1, len(days))
     width = min(40.0, max(1.0, step * 0.72))
-    bars, ticks = list[Bar](), list[tuple[float, str]]()
+    bars = list[Bar]()
     for number, day in enumerate(days):
         x, y = number * step + (step - width) / 2, float(HEIGHT)
         for fate, part in day.fates.items():
@@ -142,6 +143,5 @@ def chart(days: Sequence[UsageTotal], *, is_money: bool) -> Chart:
             if height > 0:
                 y -= height
                 bars.append(Bar(fate, round(x, 2), round(y, 2), round(width, 2), round(height, 2)))
-        if number % max(1, len(days) // 6) == 0:
-            ticks.append((round(x + width / 2, 2), day.key))
-    return Chart(bars, ticks, greatest, is_money)
+    labels = [days[round(number * (len(days) - 1) / TICKS)].key for number in range(TICKS + 1)]
+    return Chart(bars, list(dict.fromkeys(labels)), greatest, is_money)

@@ -73,7 +73,7 @@ async def run(
     serving: bool,
     progress: Callable[[str], None],
 ) -> None:
-    """Serve at this socket until cancelled."""
+    """Serve at this socket until cancelled, and close it."""
     door = DoorState(settings, hosts, is_local)
     config = uvicorn.Config(
         build(door),
@@ -101,6 +101,7 @@ async def run(
         await asyncio.wait({served}, timeout=DRAINED_WITHIN + 1)
         await cancel_task(working)
         await cancel_task(served)
+        sock.close()
 
 
 async def _work(door: DoorState, *, serving: bool, progress: Callable[[str], None]) -> None:

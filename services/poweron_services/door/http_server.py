@@ -68,7 +68,7 @@ async def run(
     serving: bool,
     progress: Callable[[str], None],
 ) -> None:
-    """Serve at this socket until cancelled; then finish running requests first, still listening."""
+    """Serve at this socket until cancelled, and close it; running requests end first, while it still listens."""
     door = DoorState(settings, hosts, is_local, wiring.ROLES if serving else ())
     config = uvicorn.Config(
         build(door),
@@ -97,6 +97,7 @@ async def run(
             await cancel_task(working)
             await asyncio.wait({served}, timeout=CLOSED_WITHIN + 1)
             await cancel_task(served)
+            sock.close()
 
 
 async def _drain(door: DoorState) -> None:

@@ -37,7 +37,7 @@ HTTP_CODES: Final[dict[str, Explained]] = {
     ),
     "key_expired": Explained("The key has expired.", "Create another one with `poweron keys add`."),
     "key_missing": Explained(
-        "A request from another machine needs a key.",
+        "A request from another machine, or through a proxy, needs a key.",
         "Send `Authorization: Bearer KEY`; `poweron keys add` creates a key.",
     ),
     "key_revoked": Explained("The key was revoked.", "Create another one with `poweron keys add`."),

@@ -80,6 +80,12 @@ LOG_EVENTS: Final[dict[str, LogEvent]] = {
         "Free space on the disk that `error` names, and restart the server if it has ended. The work then continues; "
         "never delete files of Kafka or Postgres.",
     ),
+    "door_secret_in_memory": LogEvent(
+        "warning",
+        "The secret of a door cannot be read or kept in the data directory; `error` says why. Sessions and open forms "
+        "of its pages end with the process.",
+        "Let the door write POWERON_HOME, or delete the file that `error` names, and start the door again.",
+    ),
     "document_rights_kept": LogEvent(
         "warning",
         "The processes that read documents cannot drop all their rights on this system; `rights` says which.",

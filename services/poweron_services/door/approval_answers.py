@@ -23,9 +23,9 @@ from poweron_services.client.client_errors import NothingToApprove
 from poweron_services.client.connect import Connections
 from poweron_services.client.follow import Callbacks
 from poweron_services.door.access import Approver
+from poweron_services.door.body_reader import received
 from poweron_services.door.dispatch import Dispatching
 from poweron_services.door.problems import Problem
-from poweron_services.door.received_requests import received
 from poweron_services.door.request_bodies import ApprovalBody, described
 from poweron_services.door.workflow_queries import WorkflowId, known
 
@@ -47,7 +47,7 @@ EXAMPLE: Final = {
 }
 
 
-class Place(NamedTuple):
+class AskedStep(NamedTuple):
     """A step of a workflow."""
 
     round: int
@@ -56,7 +56,7 @@ class Place(NamedTuple):
     step: int
 
     @classmethod
-    def of(cls, entry: ApprovalEntry | BudgetEntry) -> "Place":
+    def of(cls, entry: ApprovalEntry | BudgetEntry) -> "AskedStep":
         return cls(entry.round, entry.task, entry.attempt, entry.step)
 
     @property
@@ -77,7 +77,7 @@ async def answer_approval(
     """
     match = _PLACE.fullmatch(step)
     assert match is not None
-    place = Place(*map(int, match.groups()))
+    place = AskedStep(*map(int, match.groups()))
     async with received(request, ApprovalBody) as asked:
 
         async def work(identity: RequestIdentity, callbacks: Callbacks) -> Mapping[str, Any]:
@@ -92,7 +92,7 @@ async def answer_approval(
 
 
 async def _request(
-    connections: Connections, workflow_id: str, place: Place, body: ApprovalBody, approver: Actor
+    connections: Connections, workflow_id: str, place: AskedStep, body: ApprovalBody, approver: Actor
 ) -> RequestApproval | RequestBudget:
     """Return the answer to what waits at this place; raises Problem or Refused if that is something else."""
     if body.decision == "deny" and not body.reason.strip():
@@ -120,9 +120,9 @@ async def _request(
     return answer_to(waiting, body.decision, reason=body.reason, approver=approver, changed_parameters=changed)
 
 
-async def _question(connections: Connections, workflow_id: str, place: Place) -> BudgetEntry:
+async def _question(connections: Connections, workflow_id: str, place: AskedStep) -> BudgetEntry:
     question = await open_budget_question(connections, workflow_id)
-    if question is not None and Place.of(question) == place:
+    if question is not None and AskedStep.of(question) == place:
         return question
     waiting = await _waiting(connections, workflow_id, place)
     raise Problem(
@@ -130,7 +130,7 @@ async def _question(connections: Connections, workflow_id: str, place: Place) ->
     )
 
 
-async def _waiting(connections: Connections, workflow_id: str, place: Place) -> ApprovalEntry:
+async def _waiting(connections: Connections, workflow_id: str, place: AskedStep) -> ApprovalEntry:
     try:
         waiting = await waiting_approval(connections, workflow_id)
     except NothingToApprove as error:
@@ -139,8 +139,8 @@ async def _waiting(connections: Connections, workflow_id: str, place: Place) -> 
             raise
         by = f" by {last.approver}" if last.approver else ""
         raise Problem(error.code, f"{place.words} was answered already: it is {last.status}{by}.") from error
-    if Place.of(waiting) != place:
-        other = Place.of(waiting).words
+    if AskedStep.of(waiting) != place:
+        other = AskedStep.of(waiting).words
         raise Refused(f"{place.words} does not wait for an approval. {other} does", code="nothing_to_approve")
     return waiting
 

@@ -13,9 +13,9 @@ from poweron_events.stream import Request as LogRequest
 from poweron_projections.access_keys import AccessScope
 from poweron_services.client.redrive import read_dead_letter, redrivable, redrive
 from poweron_services.door.access import Operator
+from poweron_services.door.body_reader import received
 from poweron_services.door.dispatch import Dispatching, accepted
 from poweron_services.door.problems import Problem
-from poweron_services.door.received_requests import received
 from poweron_services.door.request_bodies import RedriveBody, described
 
 router = APIRouter(tags=["commands"])

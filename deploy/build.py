@@ -15,6 +15,7 @@ END: Final = "    # The settings end here.\n"
 
 IN_THE_CONTAINER: Final = {
     "POWERON_HOME": "/var/lib/poweron",
+    "POWERON_METRICS": "0.0.0.0:9464",
 }
 """The variables that are the same wherever the image runs, regardless of `.env`."""
 

@@ -56,7 +56,7 @@ from poweron_services.roles.executor import Executor
 from poweron_services.runtime.daily_use import DailyUse, DayQueries
 from poweron_services.runtime.stages import StageFunction
 from poweron_services.runtime.worker import Worker
-from poweron_services.telemetry import Sink
+from poweron_services.telemetry import Meter, Sink
 
 EVENTS = topics.EVENTS.name
 DEADLINE = 20.0  # seconds
@@ -345,6 +345,7 @@ class World:
         mishap: Callable[[], str] = lambda: "",
         stage_functions: Mapping[Role, StageFunction] | None = None,
         spans: Sink | None = None,
+        meter: Meter | None = None,
         approval: Approval = NEVER,
         web: Web | None = None,
         lists: ActionLists = EVERYTHING,
@@ -379,6 +380,7 @@ class World:
             concurrency=concurrency,
             now_ms=clock,
             spans=spans,
+            meter=meter,
         )
         process = Process(worker, executor, log, instance, asyncio.create_task(worker.run()))
         self.processes.append(process)

@@ -14,7 +14,7 @@ READERS = (
     "events/poweron_events/fold/history.py",
     "projections/poweron_projections/documents.py",
     "projections/poweron_projections/steps.py",
-    "services/poweron_services/cli/event_lines.py",
+    "services/poweron_services/client/event_words.py",
     "services/poweron_services/fork/event_copies.py",
     "services/poweron_services/fork/original.py",
 )

@@ -236,6 +236,12 @@ class EventEntry(Model):
     data: JsonValue
 
 
+class LoggedEvent(EventEntry):
+    """One record of the log, which names its workflow."""
+
+    workflow_id: str
+
+
 class DocumentEntry(DocumentRef):
     """One document, under the label that names it."""
 

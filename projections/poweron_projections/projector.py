@@ -16,7 +16,7 @@ from poweron_events.retry import Backoff, Outage
 from poweron_events.task_cancellation import cancel_task
 from poweron_projections.connection import Pool
 from poweron_projections.rebuild import rebuild
-from poweron_projections.rows import BATCH, RowWriter
+from poweron_projections.rows import BATCH, Projected, RowWriter
 
 log = logging.getLogger(__name__)
 
@@ -32,16 +32,20 @@ LONG_WORK: Final = 0.5  # seconds that a transaction may take before polling con
 STOP_TIMEOUT: Final = 5.0  # seconds
 
 
-async def run(log: EventLog, pool: Pool) -> None:
-    """Project events and dead letters until cancelled; failures are retried after longer and longer pauses."""
+async def run(log: EventLog, pool: Pool, projected: Projected | None = None) -> None:
+    """Project events and dead letters until cancelled; failures are retried after longer and longer pauses.
+
+    `projected` receives how many events of each type and verdict were committed.
+    """
     async with asyncio.TaskGroup() as group:
-        group.create_task(_follow(log, pool, topics.EVENTS.name, GROUP))
+        group.create_task(_follow(log, pool, topics.EVENTS.name, GROUP, projected))
         group.create_task(_follow(log, pool, topics.DEAD_LETTERS.name, DEAD_LETTERS_GROUP))
 
 
-async def _follow(log: EventLog, pool: Pool, topic: str, group: str) -> None:
+async def _follow(log: EventLog, pool: Pool, topic: str, group: str, projected: Projected | None = None) -> None:
     async with log.follow(topic, group) as follower:
-        following = _Following(follower, RowWriter(log, pool, topic, renew=partial(rebuild, log, pool)))
+        renew = partial(rebuild, log, pool)
+        following = _Following(follower, RowWriter(log, pool, topic, renew=renew, projected=projected))
         while True:
             await following.go_on()
 

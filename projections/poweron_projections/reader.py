@@ -12,7 +12,7 @@ import orjson
 from poweron_events import topics
 from poweron_events.codec import decode, is_uuid
 from poweron_events.envelope import Envelope, rfc3339
-from poweron_events.errors import Refused
+from poweron_events.errors import Conflict, Refused
 from poweron_events.event import READING, Model
 from poweron_events.fold.history import item_reference, list_reference
 from poweron_events.fold.state import ChatMessage, Opening, Verdict
@@ -29,6 +29,7 @@ from poweron_projections.entries import (
     EventEntry,
     HistoryEntry,
     InstanceEntry,
+    LoggedEvent,
     PolicyEntry,
     RoundSummary,
     StepEntry,
@@ -105,18 +106,16 @@ _EVENTS: Final = """
 SELECT * FROM records WHERE workflow_id = $1::uuid AND seq > $2 ORDER BY seq LIMIT $3
 """
 _EVENTS_AFTER: Final = """
-SELECT records.*
+SELECT merged.*
   FROM unnest($1::bigint[]) WITH ORDINALITY AS given (after, number)
-  JOIN offsets ON offsets.topic = $3 AND offsets.partition = number - 1
  CROSS JOIN LATERAL (
-       SELECT * FROM records
-        WHERE records.partition = number - 1 AND log_offset >= after AND log_offset < next_offset
-          AND workflow_id IS NOT NULL AND compressed IS NOT NULL
-        ORDER BY log_offset LIMIT $2
-  ) records
- ORDER BY time_ms, records.partition, log_offset LIMIT $2
+       SELECT page.*, MAX(time_ms) OVER (ORDER BY log_offset) AS merged_ms
+         FROM (SELECT * FROM records
+                WHERE records.partition = number - 1 AND log_offset >= after
+                ORDER BY log_offset LIMIT $2) page
+  ) merged
+ ORDER BY merged_ms, merged.partition, log_offset LIMIT $2
 """
-_POSITIONS: Final = "SELECT next_offset FROM offsets WHERE topic = $1 ORDER BY partition"
 _COUNTS: Final = "SELECT workflow_id::text, seq FROM workflows WHERE workflow_id = ANY($1::uuid[])"
 _STORED: Final = """
 SELECT seq, verdict, partition, log_offset, time_ms, sha256, compressed
@@ -155,6 +154,11 @@ SELECT * FROM dead_letters
  ORDER BY time_ms DESC, topic DESC, partition DESC, log_offset DESC LIMIT $1
 """
 _DEAD_LETTER: Final = "SELECT * FROM dead_letters WHERE topic = $1 AND partition = $2 AND log_offset = $3"
+
+_STATUS_COUNTS: Final = """
+SELECT status, COUNT(*) AS count, COUNT(*) FILTER (WHERE stuck) AS stuck FROM workflows
+ WHERE status <> 'no_workflow' GROUP BY status
+"""
 
 _LAST_SEQ: Final = 2**31 - 1
 
@@ -207,6 +211,12 @@ def _place(cursor: str) -> tuple[int, str]:
     if not (opened.isascii() and opened.isdecimal() and len(opened) <= MAX_DIGITS and is_uuid(workflow_id)):
         raise Refused(f"{cursor[:100]!r} is no cursor; take that of the last line of the page before.")
     return int(opened), workflow_id
+
+
+async def workflow_counts(pool: Pool) -> dict[str, int]:
+    """Return the number of workflows of each status, and of those that are `stuck`."""
+    found = await _fetch(pool, _STATUS_COUNTS)
+    return {row["status"]: row["count"] for row in found} | {"stuck": sum(row["stuck"] for row in found)}
 
 
 async def workflow(pool: Pool, workflow_id: str) -> WorkflowSummary | None:
@@ -268,17 +278,55 @@ async def events(pool: Pool, workflow_id: str, *, after_seq: int = -1, limit: in
     return [event_entry(row) for row in await _fetch(pool, _EVENTS, workflow_id, after_seq, limit)]
 
 
-async def events_after(pool: Pool, offsets: Sequence[int], *, limit: int = PAGE) -> list[EventEntry]:
+class News(NamedTuple):
+    """What the rows added to a workflow, as they were at one moment."""
+
+    events: list[EventEntry]
+    """A page of records, oldest first; of a damaged row without source and data."""
+    messages: dict[int, HistoryEntry]
+    """The messages of the history that these records added, by seq."""
+    workflow: WorkflowSummary | None
+    """The workflow after all of its records, not only these."""
+
+
+async def news(pool: Pool, workflow_id: str, *, after_seq: int = -1, limit: int = PAGE) -> News:
+    """Return the records of a workflow after this seq, with their messages and the workflow's state.
+
+    The workflow is read last: if a rebuild replaces the rows meanwhile, it shows fewer records than these.
+
+    Raises:
+        Unavailable: Postgres cannot be reached.
+        Conflict: the rows were replaced meanwhile.
+    """
+    async with snapshot(pool) as connection:
+        rows = await connection.fetch(_EVENTS, workflow_id, after_seq, limit)
+        told = await connection.fetch(_ENTRIES, workflow_id, rows[-1]["seq"] + 1, len(rows)) if rows else []
+        found = await connection.fetch(_ONE, workflow_id)
+    workflow = _workflow(found[0]) if found else None
+    if rows and workflow is not None and workflow.seq <= rows[-1]["seq"]:
+        raise Conflict("A rebuild replaced the rows while they were read.")
+    messages = {row["seq"]: _told(row, damaged=True) for row in reversed(told) if row["seq"] > after_seq}
+    return News([event_entry(row, damaged=True) for row in rows], messages, workflow)
+
+
+class LoggedRecord(NamedTuple):
+    """A record in the order of the log."""
+
+    partition: int
+    offset: int
+    event: LoggedEvent | None
+    """None if it is not an event; of a damaged row without source and data."""
+
+
+async def records_after(pool: Pool, offsets: Sequence[int], *, limit: int = PAGE) -> list[LoggedRecord]:
     """Return a page of the records of all workflows from these offsets on, one offset for each partition.
 
-    Within each partition, they are in the order of the log.
+    Within each partition, they are in the order of the log and without gaps.
     """
-    return [event_entry(row) for row in await _fetch(pool, _EVENTS_AFTER, list(offsets), limit, topics.EVENTS.name)]
-
-
-async def positions(pool: Pool) -> tuple[int, ...]:
-    """Return the next offset of each partition that is not in the rows yet."""
-    return tuple(row["next_offset"] for row in await _fetch(pool, _POSITIONS, topics.EVENTS.name))
+    return [
+        LoggedRecord(row["partition"], row["log_offset"], _logged(row))
+        for row in await _fetch(pool, _EVENTS_AFTER, list(offsets), limit)
+    ]
 
 
 async def record_counts(pool: Pool, workflow_ids: Sequence[str]) -> dict[str, int]:
@@ -429,10 +477,15 @@ def _dead_letter(row: Found) -> DeadLetterEntry:
     return _entry(DeadLetterEntry, row, offset=row["log_offset"], time=time(row["time_ms"]))
 
 
-def _told(row: Found) -> HistoryEntry:
-    return _entry(
-        HistoryEntry, row, review_reason=_reason(row["review"]), references=_references(row), time=time(row["time_ms"])
-    )
+def _told(row: Found, *, damaged: bool = False) -> HistoryEntry:
+    """Build the entry; with `damaged`, a damaged review is left out."""
+    try:
+        reason = _reason(row["review"])
+    except Refused:
+        if not damaged:
+            raise
+        reason = None
+    return _entry(HistoryEntry, row, review_reason=reason, references=_references(row), time=time(row["time_ms"]))
 
 
 def _reason(review: bytes | None) -> str | None:
@@ -450,20 +503,34 @@ def _references(row: Found) -> tuple[str, ...]:
     )
 
 
-def event_entry(row: Found) -> EventEntry:
-    """Return a row of `records` as an entry."""
-    causation, attributes = row["causation_id"], orjson.loads(decompress(row["compressed"]))
-    return _entry(
-        EventEntry,
-        row,
-        offset=row["log_offset"],
-        time=time(row["time_ms"]),
-        id=str(row["event_id"]),
-        source=attributes["source"],
-        causationid=None if causation is None else str(causation),
-        sha256=row["sha256"].hex(),
-        data=attributes["data"],
-    )
+def event_entry(row: Found, *, damaged: bool = False) -> EventEntry:
+    """Return a row of `records` as an entry; with `damaged`, one of a damaged row has no source and no data."""
+    return _entry(EventEntry, row, **_event_fields(row, damaged=damaged))
+
+
+def _logged(row: Found) -> LoggedEvent | None:
+    if row["workflow_id"] is None:
+        return None
+    return _entry(LoggedEvent, row, workflow_id=str(row["workflow_id"]), **_event_fields(row, damaged=True))
+
+
+def _event_fields(row: Found, *, damaged: bool) -> dict[str, Any]:
+    causation = row["causation_id"]
+    try:
+        attributes = orjson.loads(decompress(row["compressed"]))
+    except DamagedRecord:
+        if not damaged:
+            raise
+        attributes = {"source": "", "data": None}
+    return {
+        "offset": row["log_offset"],
+        "time": time(row["time_ms"]),
+        "id": str(row["event_id"]),
+        "source": attributes["source"],
+        "causationid": None if causation is None else str(causation),
+        "sha256": row["sha256"].hex(),
+        "data": attributes["data"],
+    }
 
 
 _HASH: Final = """

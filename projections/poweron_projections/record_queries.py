@@ -47,7 +47,7 @@ async def step_events(pool: Pool, workflow_id: str, place: Place) -> list[EventE
     """Return all records that name this step, oldest first, with their verdicts; raise Unavailable without Postgres."""
     async with acquire(pool) as connection:
         rows = await connection.fetch(_SINCE_STEP, workflow_id, *place)
-    return [event_entry(row) for row in rows if _place(row) == place]
+    return [event_entry(row) for row in rows if place_of_record(row) == place]
 
 
 async def events_of_type(pool: Pool, workflow_id: str, type_: str) -> list[EventEntry]:
@@ -77,6 +77,7 @@ async def named_content(pool: Pool, workflow_id: str, content: str) -> NamedCont
     return NamedContent(*found[0]) if found else None
 
 
-def _place(row: Found) -> tuple[Any, ...]:
+def place_of_record(row: Found) -> tuple[Any, ...]:
+    """Return the place that a record names; empty or with gaps if it names none."""
     data = orjson.loads(decompress(row["compressed"]))["data"]
     return tuple(data.get(name) for name in ("round", "task", "attempt", "step")) if isinstance(data, dict) else ()

@@ -6,9 +6,11 @@ process writes. A process can drop what it remembers at any time: the rows say w
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
+from operator import itemgetter
 from typing import Final, Generic, TypeVar
 
 from poweron_events import topics
@@ -21,6 +23,7 @@ from poweron_projections.connection import Connection, Pool, acquire, snapshot
 from poweron_projections.folder import Folder, LocalFolder, LookUp
 from poweron_projections.migrations import migrate
 from poweron_projections.projection import Batch, Changes, put_dead_letters
+from poweron_projections.records import RECORDS
 from poweron_projections.tables import PROJECTED
 
 BATCH_BYTES: Final = 8 * 2**20  # of records in one transaction; ordinary batches stay far below
@@ -82,8 +85,10 @@ class Rows:
         if any(found.get(partition) != offset for partition, offset in remembered.items()):
             raise Conflict(f"the rows of {topic!r} are at {found!r}, but were left at {remembered!r}")
 
-    async def write(self, connection: Connection, topic: str, records: Sequence[Record]) -> None:
+    async def write(self, connection: Connection, topic: str, records: Sequence[Record]) -> Changes:
         """Write the records into the rows, inside a repeatable-read transaction that the caller commits.
+
+        Return what they change.
 
         Records before the offset are already there and are skipped, so a batch may be delivered twice.
 
@@ -98,6 +103,7 @@ class Rows:
             raise Conflict(f"another projector has moved {topic!r} on from {before!r} to {found!r}")
         changes = await self.fold(topic, fresh, partial(views, connection))
         await self.put(connection, topic, fresh, changes)
+        return changes
 
     async def fold(self, topic: str, records: Sequence[Record], look_up: LookUp) -> Changes:
         """Return what the records change in the rows."""
@@ -176,6 +182,9 @@ class Pieces(Generic[T]):
         yield from self.rest()
 
 
+_TYPE_AND_VERDICT: Final = itemgetter(RECORDS.columns.index("type"), RECORDS.columns.index("verdict"))
+
+
 BATCH: Final = 2_000  # records in one transaction
 
 
@@ -190,14 +199,19 @@ MAX_CONFLICTS: Final = 10  # without progress by any writer
 
 Renew = Callable[[], Awaitable[object]]
 """Replaces tables of an older release; raises Conflict if another process is doing so."""
+Projected = Callable[[Mapping[tuple[str | None, str], int]], None]
+"""Receives how many events of each type and verdict were committed; a record that is no event has no type."""
 
 
 class RowWriter:
     """Writes records of one topic into the live rows."""
 
-    def __init__(self, log: EventLog, pool: Pool, topic: str, *, renew: Renew) -> None:
+    def __init__(
+        self, log: EventLog, pool: Pool, topic: str, *, renew: Renew, projected: Projected | None = None
+    ) -> None:
         self._log, self._pool, self._topic = log, pool, topic
         self._renew = renew
+        self._projected = projected
         self._rows = Rows(log)
 
     async def load(self, partitions: Sequence[int]) -> Mapping[int, int]:
@@ -240,7 +254,9 @@ class RowWriter:
         """
         for some in Pieces[Record](most=BATCH, size=BATCH_BYTES).of(records):
             async with _deadline(), snapshot(self._pool, readonly=False) as connection:
-                await self._rows.write(connection, self._topic, some)
+                changes = await self._rows.write(connection, self._topic, some)
+            if self._projected is not None:
+                self._projected(Counter(map(_TYPE_AND_VERDICT, changes.new.get(RECORDS.name, ()))))
 
     async def catch_up(self, ends: Mapping[int, int]) -> None:
         """Bring the rows to these ends, waiting for another writer for as long as it makes progress.

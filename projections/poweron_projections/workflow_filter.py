@@ -85,6 +85,16 @@ class Condition:
         return cls(f"workflows.opened_ms {sign} {{}}::bigint", time_ms)
 
     @classmethod
+    def stuck(cls) -> "Condition":
+        """Return the condition that no role works on a workflow any more."""
+        return cls("workflows.stuck = {}::boolean", value=True)
+
+    @classmethod
+    def among(cls, workflow_ids: Sequence[str]) -> "Condition":
+        """Return the condition that a workflow is one of these."""
+        return cls("workflows.workflow_id = ANY({}::uuid[])", list(workflow_ids))
+
+    @classmethod
     def words(cls, query: str) -> "Condition":
         """Return the condition that a prompt or a final answer contains words, written as in a search engine."""
         return cls(_OF_ROUNDS.format(f"{_TEXTS} @@ websearch_to_tsquery('simple', {{}}::text)"), text(query))

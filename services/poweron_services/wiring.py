@@ -18,6 +18,7 @@ from poweron_events.content import ContentStore
 from poweron_events.errors import LogLost, PowerOnError
 from poweron_events.event import Role
 from poweron_events.fold.stage_specs import PromptStage
+from poweron_events.log import EventLog
 from poweron_events.retry import Backoff, Failure, retry
 from poweron_events.topics import FOLDING, group_of
 from poweron_projections import projector
@@ -148,10 +149,12 @@ async def serve(
     open_actions: OpenActions = actions,
     *,
     started: Callable[[], None] = lambda: None,
+    meter: telemetry.Meter | None = None,
 ) -> None:
     """Play the roles until cancelled, with these actions, which are closed at the end; servers may be unavailable.
 
-    `started` is called once the actions are open, which may take as long as a tool server's first start.
+    `started` is called once the actions are open, which may take as long as a tool server's first start; `meter`
+    counts and measures the work.
 
     Raises:
         LogLost: events that the rows were made from are missing; everything held in memory is discarded.
@@ -164,12 +167,19 @@ async def serve(
         opened_actions(open_actions, connections, roles) as work,
     ):
         started()
-        process = _Process(connections, instance, spans)
+        process = _Process(connections, instance, spans, meter)
         async with recorded(connections.log, started_event(instance, roles, connections.settings, work), now_ms):
             await _until_lost(connections.log, _services(process, frozenset(roles), model, work))
 
 
-async def keep_serving(connections: Connections, roles: Collection[str], model: ChatModel) -> None:
+async def keep_serving(
+    connections: Connections,
+    roles: Collection[str],
+    model: ChatModel,
+    *,
+    started: Callable[[], None] = lambda: None,
+    meter: telemetry.Meter | None = None,
+) -> None:
     """Play the roles until cancelled; if events are missing, stop and start again once the log is complete.
 
     Raises:
@@ -179,7 +189,7 @@ async def keep_serving(connections: Connections, roles: Collection[str], model: 
         approve = connections.settings.approve_patterns
         log.info("service_started", roles=",".join(sorted(roles)), approve=",".join(sorted(approve)))
         with suppress(LogLost):
-            await serve(connections, roles, model)
+            await serve(connections, roles, model, started=started, meter=meter)
         pauses = Backoff(CHECK_PERIOD, CHECK_PERIOD)
         await retry(partial(_begin_again, connections.log), failed=_still_lost, on=PowerOnError, backoff=pauses)
 
@@ -239,6 +249,13 @@ class _Process:
     connections: Connections
     instance: str
     spans: telemetry.Sink | None
+    meter: telemetry.Meter | None = None
+
+    @property
+    def log(self) -> EventLog:
+        """The log, whose polls are noted if somebody watches them."""
+        log = self.connections.log
+        return log if self.meter is None else telemetry.WatchedLog(log, self.meter)
 
 
 def _services(
@@ -247,7 +264,8 @@ def _services(
     services: list[Coroutine[Any, Any, None]] = []
     connections = process.connections
     if "projector" in roles:
-        services.append(projector.run(connections.log, connections.pool))
+        projected = None if process.meter is None else process.meter.events_projected
+        services.append(projector.run(process.log, connections.pool, projected))
     if "intake" in roles:
         services.append(_intake(process, work).run())
     if roles & FOLDING:
@@ -259,7 +277,7 @@ def _services(
 def _intake(process: _Process, work: OpenedActions) -> Intake:
     connections = process.connections
     return Intake(
-        event_log=connections.log,
+        event_log=process.log,
         queries=PostgresPorts(connections.pool),
         content=connections.content,
         instance=process.instance,
@@ -318,7 +336,7 @@ def _worker(
     executor = Executor(execution, worker=process.instance, concurrency=concurrency, forks=forks)
     functions = forks.first(stage_functions(caller, connections.content, work.specs, work.configured_places))
     return Worker(
-        event_log=connections.log,
+        event_log=process.log,
         snapshots=ports,
         stage_functions={role: function for role, function in functions.items() if role in roles},
         executor=executor if "executor" in roles else None,
@@ -327,4 +345,5 @@ def _worker(
         concurrency=concurrency,
         now_ms=now_ms,
         spans=process.spans,
+        meter=process.meter,
     )

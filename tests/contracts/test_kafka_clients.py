@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import struct
 import time
 from contextlib import suppress
 from types import SimpleNamespace
@@ -20,6 +21,7 @@ from poweron_events.log.kafka_clients import FIRST_RECORDS, MAX_BYTES
 from poweron_events.log.kafka_follower import KafkaFollower, end_offsets
 
 TOPIC = "poweron.events"
+METADATA = 3  # the key of the request that tells of the brokers and their topics
 
 
 @pytest.mark.system
@@ -195,6 +197,29 @@ async def test_closing_that_is_cancelled_leaves_nothing_running() -> None:
     await asyncio.wait({closing})
     assert closing.cancelled()
     assert (client._sender.closed, client._fetcher.closed, client._client.closed) == (True, True, True)
+
+
+@pytest.mark.req("E-09")
+async def test_a_start_that_is_given_up_leaves_no_connection_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The broker tells which version of the next request it takes, and then is silent."""
+    monkeypatch.setattr(kafka_clients, "CONNECT_TIMEOUT", 0.01)
+    ended = asyncio.Event()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked = await reader.readexactly(int.from_bytes(await reader.readexactly(4)))
+        told = asked[4:8] + struct.pack(">hihhh", 0, 1, METADATA, 0, 1)
+        writer.write(struct.pack(">i", len(told)) + told)
+        await reader.read()
+        ended.set()
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        settings = KafkaSettings(f"127.0.0.1:{server.sockets[0].getsockname()[1]}")
+        with pytest.raises(Unavailable) as found:
+            await kafka_clients.started(AIOKafkaProducer(**settings.client_options()), settings, 0.2)
+        async with asyncio.timeout(5):
+            await ended.wait()
+    assert isinstance(found.value.__cause__, TimeoutError)
 
 
 class _Swallowing(_Silent):

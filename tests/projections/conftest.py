@@ -15,7 +15,7 @@ async def pool(pair) -> AsyncGenerator[Pool, None]:
     async with connect(pair.postgres, schema=schema) as pool:
         yield pool
         async with acquire(pool) as connection:
-            await connection.execute(f"DROP SCHEMA IF EXISTS {schema}, {schema}_bi CASCADE")
+            await connection.execute(f"DROP SCHEMA IF EXISTS {schema}, {schema}_bi, {schema}_door CASCADE")
 
 
 @pytest.fixture

@@ -10,9 +10,10 @@ import socket
 import ssl
 from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import suppress
-from contextvars import copy_context
+from contextvars import ContextVar
 from typing import Any, Final
 
+import aiokafka.client
 from aiokafka import TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.conn import collect_hosts, create_conn
@@ -157,11 +158,9 @@ def _too_large(record: Record) -> Record:
 async def started(client: Any, settings: KafkaSettings, timeout: float) -> None:
     """Start a client; close it if it does not start or if the caller is cancelled.
 
-    It gets a moment to connect before it is interrupted, since otherwise it would leave that connection open.
+    It gets a moment to start before it is interrupted.
     """
-    context = copy_context()
-    context.run(limit_batches)
-    starting = asyncio.create_task(client.start(), context=context)
+    starting = asyncio.create_task(_start(client))
     retrieve_error(starting)
     try:
         async with asyncio.timeout(timeout):
@@ -172,6 +171,30 @@ async def started(client: Any, settings: KafkaSettings, timeout: float) -> None:
     except BaseException:
         await _stop_starting(client, starting)
         raise
+
+
+async def _start(client: Any) -> None:
+    """Start a client; if that is interrupted, close its first connection, which the client itself leaves open."""
+    limit_batches()
+    first: list[Any] = []
+    _first_connections.set(first)
+    try:
+        await client.start()
+    except BaseException:
+        for connection in first:
+            connection.close()
+        raise
+
+
+async def _create_connection(*arguments: Any, **options: Any) -> Any:
+    connection = await create_conn(*arguments, **options)
+    if "on_close" not in options:  # the client does not hold this one
+        _first_connections.get([]).append(connection)
+    return connection
+
+
+_first_connections: ContextVar[list[Any]] = ContextVar("poweron_first_connections")
+aiokafka.client.create_conn = _create_connection  # aiokafka has no setting for this
 
 
 async def _stop_starting(client: Any, starting: "asyncio.Future[None]") -> None:

@@ -21,10 +21,11 @@ from poweron_services.cli.advice import advice_for, advice_for_search
 from poweron_services.cli.arguments import AsJson, NoServe, Output
 from poweron_services.cli.context import CANCELLED, FAILED, NOTHING_YET, USAGE
 from poweron_services.cli.error_messages import check_id, load_settings, run_work, sentences, stop
-from poweron_services.cli.event_lines import STYLES, Narrator, size, tell_quota_reached, tell_untaken
+from poweron_services.cli.event_lines import STYLES, Narrator, tell_quota_reached, tell_untaken
 from poweron_services.cli.output import and_joined, counted, one_line, print_json, printable, stderr, stdout, tell
 from poweron_services.cli.progress_bar import ProgressWatch, watching_progress
 from poweron_services.client.ask import File, follow_up
+from poweron_services.client.event_words import size
 from poweron_services.client.follow import Callbacks, Outcome
 from poweron_services.settings.config import Settings, wrong_language
 from poweron_services.standalone import (

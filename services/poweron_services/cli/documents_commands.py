@@ -14,7 +14,6 @@ from poweron_services.cli.arguments import AsJson, Output, WorkflowId
 from poweron_services.cli.command_group import CommandGroup
 from poweron_services.cli.context import FAILED
 from poweron_services.cli.error_messages import check_id, load_settings, run_work, sentence, sentences, stop
-from poweron_services.cli.event_lines import size
 from poweron_services.cli.output import (
     counted,
     one_line,
@@ -28,6 +27,7 @@ from poweron_services.cli.query_commands import with_rows
 from poweron_services.client.connect import Connections
 from poweron_services.client.content_cleanup import Cleanup, NotItsLog, clearing_up
 from poweron_services.client.content_inventory import InventoryEntry
+from poweron_services.client.event_words import size
 from poweron_services.client.workflow_snapshot import verified_records
 from poweron_services.settings.config import Settings
 from poweron_services.standalone import open_connections

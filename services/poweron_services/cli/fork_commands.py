@@ -25,10 +25,11 @@ from poweron_services.cli.ask_command import (
 )
 from poweron_services.cli.context import FAILED, USAGE
 from poweron_services.cli.error_messages import check_id, load_settings, run_work, sentence, sentences, stop
-from poweron_services.cli.event_lines import shown_value, tell_quota_reached, tell_untaken
+from poweron_services.cli.event_lines import tell_quota_reached, tell_untaken
 from poweron_services.cli.output import counted, print_json, printable, stdout, tell
 from poweron_services.cli.progress_bar import watching_progress
 from poweron_services.client.connect import Connections
+from poweron_services.client.event_words import shown_value
 from poweron_services.client.follow import Callbacks
 from poweron_services.client.fork_request import Forked, ForkWish
 from poweron_services.client.workflow_snapshot import read_snapshot, verified_records

@@ -23,9 +23,9 @@ from poweron_services.actions.server_tool import ServerTool
 from poweron_services.cli.advice import advice_for
 from poweron_services.cli.context import USAGE
 from poweron_services.cli.error_messages import explained, stop
-from poweron_services.cli.event_lines import told_lines
 from poweron_services.cli.output import counted, one_line, print_json, printable, stdout, tell
 from poweron_services.client.connect import Connections
+from poweron_services.client.event_words import told_lines
 from poweron_services.connectors.mcp.server_list import FORM, HttpServer, read_servers
 from poweron_services.connectors.mcp.tool_catalog import ApprovedTool
 from poweron_services.connectors.mcp.tool_description import (

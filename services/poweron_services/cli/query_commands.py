@@ -25,13 +25,14 @@ from poweron_projections.verify import catch_up
 from poweron_services.cli.advice import LOG_LOST, advice
 from poweron_services.cli.arguments import AsJson, Limit, WorkflowId
 from poweron_services.cli.error_messages import check_id, load_settings, run_work, sentence, sentences
-from poweron_services.cli.event_lines import STYLES, Narrator, size, tell_how_to_answer, waiting
+from poweron_services.cli.event_lines import STYLES, Narrator, tell_how_to_answer
 from poweron_services.cli.output import one_line, print_beside, print_json, print_row, printable, stdout, tell, utc
 from poweron_services.cli.progress_bar import ProgressWatch, watching_progress
 from poweron_services.cli.standard_streams import abandoned
 from poweron_services.client.cancel import why_unknown
 from poweron_services.client.client_errors import UnknownWorkflow
 from poweron_services.client.connect import Connections
+from poweron_services.client.event_words import size, waiting
 from poweron_services.client.follow import HINT_AFTER
 from poweron_services.client.source_check import CheckedQuote, CitedDocument, Source, check_sources
 from poweron_services.client.workflow_snapshot import reasons, recorded_history, verified_records

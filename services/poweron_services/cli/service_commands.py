@@ -2,11 +2,11 @@
 
 import os
 import sys
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager, suppress
 from enum import StrEnum
 from itertools import groupby
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import structlog
 import typer
@@ -27,9 +27,13 @@ from poweron_services.cli.progress_bar import bar
 from poweron_services.client.connect import Connections
 from poweron_services.client.content_check import CheckedContent, ContentFault, check_content
 from poweron_services.log_redaction import hide_configured_secrets
+from poweron_services.models.chat_model import ChatModel
 from poweron_services.process_memory import tune_memory
 from poweron_services.settings.config import Settings, misspelled
 from poweron_services.standalone import open_connections
+
+if TYPE_CHECKING:
+    from poweron_services.probes.process_probes import ProcessProbes
 
 log = structlog.get_logger()
 
@@ -86,9 +90,28 @@ def serve(
 
 
 async def _serve(settings: Settings, roles: Sequence[str]) -> None:
+    if settings.metrics is None:
+        async with _connected(settings) as (connections, model):
+            await wiring.keep_serving(connections, roles, model)
+        return
+    from poweron_services.probes.probe_server import probes_served  # noqa: PLC0415 - only where it is asked for
+    from poweron_services.probes.process_probes import ProcessProbes  # noqa: PLC0415 - as above
+
+    probes = ProcessProbes(roles)
+    async with probes_served(settings.metrics, probes):
+        await probes.until_stopped(_serve_with_probes(settings, roles, probes))
+
+
+async def _serve_with_probes(settings: Settings, roles: Sequence[str], probes: "ProcessProbes") -> None:
+    async with _connected(settings) as (connections, model), probes.watching(connections):
+        await wiring.keep_serving(connections, roles, model, started=probes.ready, meter=probes.meter)
+
+
+@asynccontextmanager
+async def _connected(settings: Settings) -> AsyncGenerator[tuple[Connections, ChatModel], None]:
     async with open_connections(settings, _tell_log, wait=True) as connections, wiring.open_model(settings) as model:
         tune_memory()
-        await wiring.keep_serving(connections, roles, model)
+        yield connections, model
 
 
 def _log_given_up() -> None:

@@ -1,40 +1,37 @@
-"""Redrive: send a request again that could not be read, as it was or corrected."""
+"""Redrive: send a request again that could not be read or answered, as it was or with edited bytes."""
 
-from typing import Final, NamedTuple
-
-import orjson
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import NamedTuple
 
 from poweron_events import topics
 from poweron_events.actor import Actor
-from poweron_events.codec import (
-    InvalidRequest,
-    RequestAddress,
-    Undecodable,
-    decode_request,
-    dumps,
-    request_address,
-)
-from poweron_events.dead_letter import MAX_RAW
+from poweron_events.codec import InvalidRequest, Undecodable, decode_request, encode_request, request_address
+from poweron_events.envelope import rfc3339
 from poweron_events.errors import Refused
-from poweron_events.log import Message
+from poweron_events.log import Message, Record
+from poweron_events.request import RequestIdentity
 from poweron_events.stream import Request
 from poweron_projections import reader
 from poweron_projections.entries import DeadLetterEntry
 from poweron_services.client.connect import Connections
 
-MAX_REQUEST: Final = topics.MAX_RECORD - 1_000  # bytes; the rest is for the record's own fields
+REQUESTS = topics.REQUESTS.name
 
 
 class Redrivable(NamedTuple):
     """A request that can be sent again."""
 
-    request: Request
-    address: RequestAddress
+    key: bytes
     value: bytes
+    request: Request
+    identity: RequestIdentity
+    workflow_id: str
+    """The workflow that it is about, or that it opens."""
 
 
 async def read_dead_letter(connections: Connections, topic: str, partition: int, offset: int) -> DeadLetterEntry:
-    """Return a dead letter by the place of the unreadable record.
+    """Return a dead letter by the place of the record.
 
     Raises:
         Refused: there is none (`unknown_dead_letter`).
@@ -42,74 +39,80 @@ async def read_dead_letter(connections: Connections, topic: str, partition: int,
     """
     letter = await reader.dead_letter(connections.pool, topic, partition, offset)
     if letter is None:
-        raise Refused(f"There is no dead letter for {topic} {partition}/{offset}", code="unknown_dead_letter")
+        raise Refused(
+            f"Record {offset} of partition {partition} of {topic} is no dead letter", code="unknown_dead_letter"
+        )
     return letter
 
 
-def why_not_redriven(letter: DeadLetterEntry) -> str | None:
-    """Return why a dead letter cannot be sent again, not even corrected; None if it can."""
-    if letter.topic != topics.REQUESTS.name:
-        return (
-            f"It is from {letter.topic}: only requests, from {topics.REQUESTS.name}, can be sent again. "
-            "What else is unreadable there has no effect, and nothing has to be repeated."
+def expect_request(topic: str) -> None:
+    """Raise Refused (`not_redrivable`) unless records of the topic are requests."""
+    if topic != REQUESTS:
+        raise Refused(
+            f"Only requests can be sent again, not a record of {topic[:100]!r}: what is unreadable there has no effect",
+            code="not_redrivable",
         )
-    return None
 
 
-def redrivable(letter: DeadLetterEntry, *, edited: bytes | None = None, actor: Actor) -> Redrivable:
-    """Return the request of a dead letter if it can be read now.
-
-    Args:
-        letter: the dead letter.
-        edited: the corrected bytes, a CloudEvent as JSON; None for those that came.
-        actor: who corrected it, on whose behalf the corrected request is.
+async def original(connections: Connections, letter: DeadLetterEntry) -> Redrivable:
+    """Return the request as it was, from the log or else from the dead letter.
 
     Raises:
-        Refused: it is no request, or still cannot be read (`not_redrivable`, `dead_letter_unreadable`).
+        Refused: it still cannot be read, or only its beginning is kept (`invalid_request`, `not_redrivable`).
+        Unavailable: the log cannot be reached.
     """
-    objection = why_not_redriven(letter)
-    if objection is not None:
-        raise Refused(objection, code="not_redrivable")
-    value = letter.raw if edited is None else _on_behalf_of(actor, edited)
-    if edited is None and letter.size > MAX_RAW:
-        raise Refused("Only its beginning is kept, so it cannot be sent as it was", code="dead_letter_unreadable")
-    if not value or len(value) > MAX_REQUEST:
-        raise Refused(f"A request has at least 1 and at most {MAX_REQUEST:,} bytes", code="dead_letter_unreadable")
-    try:
-        request = decode_request(value, {}).request
-        address = request_address(value, {})
-    except (Undecodable, InvalidRequest) as error:
-        raise Refused(f"It still cannot be read: {error}", code="dead_letter_unreadable") from error
-    assert address is not None
-    return Redrivable(request, address, value)
+    start = {letter.partition: letter.offset}
+    record: Record | None = None
+    async for records in connections.log.read(REQUESTS, start, {letter.partition: letter.offset + 1}):
+        record = next(iter(records), record)
+    value, headers = (letter.raw, {}) if record is None else (record.value, record.headers)
+    if record is None and letter.size != len(letter.raw or b""):
+        kept = len(letter.raw or b"")
+        raise Refused(
+            f"Only the first {kept:,} of its {letter.size:,} bytes are kept: send edited bytes", code="not_redrivable"
+        )
+    return _redrivable(value, dict(headers), None if record is None else record.key)
 
 
-async def redrive(connections: Connections, redrivable: Redrivable, *, actor: Actor | None = None) -> None:
-    """Send the request again.
+def edited(raw: bytes, actor: Actor, seal: Callable[[bytes], bytes] | None = None) -> Redrivable:
+    """Return edited bytes, a CloudEvent as JSON, as a request of who edited them; `seal` proves that a door knows who.
 
-    A request with the id of an earlier one is the same request: sent again, it has no further effect.
+    Raises:
+        Refused: they cannot be read (`invalid_request`).
+    """
+    given = _redrivable(raw, {}, None)
+    own = given.request.model_copy(update={"actor": actor})
+    value = _encoded(own, given.identity)
+    return given._replace(request=own, value=seal(value) if seal is not None and actor.verified else value)
 
-    Args:
-        connections: where to send it.
-        redrivable: the request.
-        actor: who corrected it; sealed if a door has verified them. None if it is sent as it was.
+
+async def redrive(connections: Connections, redrivable: Redrivable) -> None:
+    """Send the request; with the identity of an earlier one it is the same request, and has no further effect.
 
     Raises:
         Unavailable: the log cannot be reached.
     """
-    value = redrivable.value
-    if actor is not None and actor.verified and connections.seal is not None:
-        value = connections.seal(value)
-    await connections.log.append(topics.REQUESTS.name, [Message(redrivable.address.workflow_id.encode(), value)])
+    await connections.log.append(REQUESTS, [Message(redrivable.key, redrivable.value)])
 
 
-def _on_behalf_of(actor: Actor, edited: bytes) -> bytes:
-    """Return the corrected request with who corrected it as its actor; what is no JSON object stays as it is."""
+def _redrivable(value: bytes | None, headers: Mapping[str, bytes], key: bytes | None) -> Redrivable:
+    """Return a record that intake can read, as a structured CloudEvent.
+
+    Raises:
+        Refused: it would become a dead letter again, or be refused.
+    """
     try:
-        attributes = orjson.loads(edited)
-    except orjson.JSONDecodeError:
-        return edited
-    if not isinstance(attributes, dict) or not isinstance(attributes.get("data"), dict):
-        return edited
-    data = attributes["data"] | {"actor": actor.model_dump(mode="json", by_alias=True)}
-    return dumps({**attributes, "data": data})
+        received = decode_request(value, headers)
+    except (Undecodable, InvalidRequest) as error:
+        raise Refused(f"The bytes are no request that can be answered: {error}", code="invalid_request") from error
+    address = request_address(value, headers)
+    assert value is not None
+    assert address is not None
+    written = _encoded(received.request, received.identity) if headers else value
+    key = key or address.workflow_id.encode()
+    return Redrivable(key, written, received.request, received.identity, address.workflow_id)
+
+
+def _encoded(request: Request, identity: RequestIdentity) -> bytes:
+    time = rfc3339(datetime.now(UTC))
+    return encode_request(request, source=identity.source, request_id=identity.id, time=time)

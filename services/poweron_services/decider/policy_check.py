@@ -9,6 +9,7 @@ from pydantic_core import ErrorDetails
 from poweron_events.codec import dumps
 from poweron_events.event import Model
 from poweron_events.policy import (
+    MAX_APPROVERS,
     MAX_POLICY,
     ActorQuota,
     Escalation,
@@ -35,8 +36,9 @@ def problems(policy: Policy) -> Iterator[str]:
     """Yield a sentence for each problem; a policy with any of them is not applied."""
     for name, group in policy.groups.items():
         yield from _of_group(name, group)
-    yield from _of_apply(policy)
-    yield from _of_grants(policy)
+    yield from _unknown(policy, "`apply`", policy.apply)
+    if policy.limits.grants is not None:
+        yield from _unknown(policy, "`limits.grants.from`", policy.limits.grants.from_)
     for number, rule in enumerate(policy.rules, start=1):
         yield from _of_rule(policy, number, rule)
         yield from _never_applies(policy.rules[: number - 1], number, rule)
@@ -71,33 +73,6 @@ def _of_group(name: GroupName, group: Group) -> Iterator[str]:
             yield f"Group {name!r} lists {member!r} twice, since case and extra spaces do not count; remove one."
 
 
-def _of_apply(policy: Policy) -> Iterator[str]:
-    without_people = (
-        "No one could apply the next policy: no group in `apply` has a member who counts without verification, "
-        "and no door verifies actors yet; list members in a group without `verified`."
-    )
-    yield from _without_people(policy, "`apply`", policy.apply, without_people)
-
-
-def _of_grants(policy: Policy) -> Iterator[str]:
-    grants = policy.limits.grants
-    if grants is None or not grants.from_:
-        return
-    without_people = (
-        "No one could grant a larger budget: no group in `limits.grants.from` has a member who counts without "
-        "verification; list members in a group without `verified`."
-    )
-    yield from _without_people(policy, "`limits.grants.from`", grants.from_, without_people)
-
-
-def _without_people(policy: Policy, place: str, names: Collection[GroupName], sentence: str) -> Iterator[str]:
-    """Yield the groups at this place that are unknown or, if none is, the sentence if no member of them counts."""
-    unknown = list(_unknown(policy, place, names))
-    yield from unknown
-    if not unknown and not _people(policy, names):
-        yield sentence
-
-
 def _of_rule(policy: Policy, number: int, rule: Rule) -> Iterator[str]:
     if rule.decision != "approve":
         yield from _means_nothing(number, rule, _DONE[rule.decision])
@@ -105,23 +80,18 @@ def _of_rule(policy: Policy, number: int, rule: Rule) -> Iterator[str]:
     unknown = list(_unknown(policy, f"Rule {number}: `from`", rule.from_))
     yield from unknown
     people = _people(policy, rule.from_)
-    if rule.from_ and not unknown and people < rule.approvers:
-        needs = "1 approval" if rule.approvers == 1 else f"{rule.approvers} approvals"
-        count = {0: "no member counts", 1: "only 1 member counts"}.get(people, f"only {people} members count")
+    if not unknown and 0 < people < rule.approvers:
+        count = "1 member" if people == 1 else f"{people} members"
         yield (
-            f"Rule {number} needs {needs}, but of the groups in `from` {count} without verification; list more, or "
-            "require fewer in `approvers`."
+            f"Rule {number} needs {rule.approvers} approvals, but the groups in `from` have only {count} and no roles; "
+            "list more, or require fewer in `approvers`."
         )
     if rule.escalate is not None:
         yield from _of_escalation(policy, number, rule, rule.escalate)
 
 
 def _of_escalation(policy: Policy, number: int, rule: Rule, escalate: Escalation) -> Iterator[str]:
-    without_people = (
-        f"Rule {number} would escalate to no one: no group in `escalate.to` has a member who counts without "
-        "verification; list members in a group without `verified`."
-    )
-    yield from _without_people(policy, f"Rule {number}: `escalate.to`", escalate.to, without_people)
+    yield from _unknown(policy, f"Rule {number}: `escalate.to`", escalate.to)
     if not rule.from_:
         yield (
             f"Rule {number} lets anyone approve, so it has no one to escalate to; name groups in `from`, or remove "
@@ -202,13 +172,12 @@ def _unknown(policy: Policy, place: str, names: Collection[GroupName]) -> Iterat
 
 
 def _people(policy: Policy, names: Collection[GroupName]) -> int:
-    """Count the different actors that are members without verification."""
+    """Count the different actors that are members; any number may hold a role."""
     people = list[str]()
-    for name in names:
-        group = policy.groups.get(name, Group())
-        members = () if group.verified else group.members
-        people += [member for member in members if not any(same_id(member, other) for other in people)]
-    return len(people)
+    groups = [policy.groups.get(name, Group()) for name in names]
+    for group in groups:
+        people += [member for member in group.members if not any(same_id(member, other) for other in people)]
+    return MAX_APPROVERS if any(group.roles for group in groups) else len(people)
 
 
 Place = tuple[int | str, ...]

@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import Annotated, Final
 
@@ -11,7 +11,6 @@ from fastapi.security import HTTPBearer
 
 from poweron_events.actor import Actor
 from poweron_events.errors import Unavailable
-from poweron_events.task_cancellation import cancel_task
 from poweron_projections.access_keys import KEY, SCOPES, AccessKey, AccessScope, digest, now_ms
 from poweron_services.door.door_state import API, state_of
 from poweron_services.door.http_guard import LOOPBACK_NAMES, SAFE_METHODS, host_name
@@ -156,27 +155,30 @@ CheckedForm = Annotated[None, Depends(checked_form)]
 """A form of a page; it is not read before the sender is known."""
 
 
-async def stream_slot(request: Request, caller: Known) -> AsyncGenerator[None, None]:
-    """Count a stream while it is open, and end it once its key, or the session, does not hold any more."""
-    if caller.key is None:
-        yield
-        return
-    with state_of(request).limits.stream(caller.key.key_id):
-        request.state.ended = asyncio.Event()
-        watching = asyncio.create_task(_end_with_key(request))
-        try:
-            yield
-        finally:
-            await cancel_task(watching)
+class StreamSlot:
+    """The place of a stream among those that its key may have at a time.
 
+    It is taken at once, which raises Problem if there is none, and must be released.
+    """
 
-async def _end_with_key(request: Request) -> None:
-    try:
-        while True:
-            await asyncio.sleep(WATCH_PERIOD)
-            if (await _identified(request)).key is None:
-                break
-    except (Problem, Unavailable):
-        pass
-    finally:
-        request.state.ended.set()
+    def __init__(self, request: Request, caller: Caller) -> None:
+        self._request = request
+        self._key = caller.key
+        self._taken = ExitStack()
+        if self._key is not None:
+            self._taken.enter_context(state_of(request).limits.stream(self._key.key_id))
+
+    @property
+    def has_key(self) -> bool:
+        """Whether the stream belongs to a key; one of the user of this machine has no limits."""
+        return self._key is not None
+
+    def release(self) -> None:
+        """Give the place to another stream."""
+        self._taken.close()
+
+    async def until_invalid(self) -> None:
+        """Wait until the key, or the session, is no longer valid."""
+        with suppress(Problem, Unavailable):
+            while (await _identified(self._request)).key is not None:  # noqa: ASYNC110 - a key must be looked up
+                await asyncio.sleep(WATCH_PERIOD)

@@ -3,7 +3,7 @@
 from http import HTTPStatus
 from typing import Final
 
-from fastapi import Depends, Request, Response
+from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
@@ -13,26 +13,36 @@ from poweron_events.errors import PowerOnError
 from poweron_services.door import (
     api_document,
     approval_answers,
+    approval_pages,
     audit_queries,
     batch_commands,
+    comparison_page,
     content_downloads,
+    cost_page,
     dead_letter_commands,
+    dead_letter_pages,
     event_streams,
     fork_requests,
     html_pages,
+    key_page,
+    log_pages,
     login_pages,
+    operation_page,
     overview_queries,
+    permission_pages,
+    probe_routes,
+    problem_pages,
     request_status,
     workflow_commands,
     workflow_queries,
 )
-from poweron_services.door.access import stream_slot
 from poweron_services.door.api_document import DocumentedApi
 from poweron_services.door.door_state import API, DoorState
 from poweron_services.door.http_guard import HttpGuard
 from poweron_services.door.http_methods import HttpMethods, allowed
 from poweron_services.door.page_rendering import VERSION
 from poweron_services.door.problems import Problem, problem_of, problem_response, wants_page
+from poweron_services.door.request_meter import RequestMeter
 
 ERRORS: Final = (Problem, PowerOnError, RequestValidationError, ValidationError, HTTPException, Exception)
 
@@ -48,6 +58,19 @@ ROUTES: Final = (
     content_downloads,
     overview_queries,
 )
+PAGES: Final = (
+    login_pages,
+    html_pages,
+    comparison_page,
+    log_pages,
+    approval_pages,
+    operation_page,
+    dead_letter_pages,
+    cost_page,
+    permission_pages,
+    key_page,
+    problem_pages,
+)
 
 
 def build(door: DoorState) -> ASGIApp:
@@ -56,14 +79,15 @@ def build(door: DoorState) -> ASGIApp:
     app.state.door = door
     for routes in ROUTES:
         app.include_router(routes.router, prefix=API)
-    app.include_router(event_streams.router, prefix=API, dependencies=[Depends(stream_slot)])
-    app.include_router(login_pages.router, include_in_schema=False)
+    app.include_router(event_streams.router, prefix=API)
     app.include_router(api_document.router, include_in_schema=False)
-    app.include_router(html_pages.router, include_in_schema=False)
+    for pages in PAGES:
+        app.include_router(pages.router, include_in_schema=False)
     app.mount("/static", html_pages.STATIC)
+    app.include_router(probe_routes.router, include_in_schema=False)
     for error in ERRORS:
         app.add_exception_handler(error, _answered)
-    return HttpGuard(HttpMethods(app, app.routes), door.hosts)
+    return RequestMeter(HttpGuard(event_streams.StreamSender(HttpMethods(app, app.routes)), door.hosts), door)
 
 
 async def _answered(request: Request, error: Exception) -> Response:

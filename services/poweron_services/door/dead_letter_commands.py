@@ -7,12 +7,18 @@ import structlog
 from fastapi import APIRouter, Path, Request, Response
 
 from poweron_events import topics
-from poweron_events.errors import Refused
-from poweron_events.request import RequestApproval, RequestBudget, RequestIdentity, RequestRound, RequestWorkflow
-from poweron_events.stream import Request as LogRequest
+from poweron_events.request import RequestApproval, RequestBudget, RequestRound, RequestWorkflow
 from poweron_projections.access_keys import AccessScope
-from poweron_services.client.redrive import read_dead_letter, redrivable, redrive
-from poweron_services.door.access import Operator
+from poweron_services.client.connect import Connections
+from poweron_services.client.redrive import (
+    Redrivable,
+    edited,
+    expect_request,
+    original,
+    read_dead_letter,
+    redrive,
+)
+from poweron_services.door.access import Caller, Operator
 from poweron_services.door.body_reader import received
 from poweron_services.door.dispatch import Dispatching, accepted
 from poweron_services.door.problems import Problem
@@ -28,7 +34,9 @@ EDITED: Final = (
 EXAMPLE: Final = {"raw": base64.b64encode(EDITED).decode()}
 
 
-@router.post("/deadletters/{topic}/{partition}/{offset}/redrive", status_code=202, **described(RedriveBody, EXAMPLE))
+@router.post(
+    "/deadletters/{topic}/{partition}/{offset}/redrive", status_code=202, **described(RedriveBody, EXAMPLE, outcome={})
+)
 async def redrive_dead_letter(
     *,
     request: Request,
@@ -43,35 +51,37 @@ async def redrive_dead_letter(
     An edited request has the operator as its actor, and needs the scope of what it asks for.
     """
     async with received(request, RedriveBody) as asked:
-        identity, edited = dispatch.identity(caller), asked.body.raw
+        identity = dispatch.identity(caller)
         repeated = await dispatch.first_response(identity, asked.sha256, None)
         if repeated is not None:
             return repeated
-        if topic != REQUESTS:
-            raise Refused(f"Only requests can be sent again, not a record of {topic[:100]!r}", code="not_redrivable")
+        expect_request(topic)
         connections = dispatch.door.opened
         letter = await read_dead_letter(connections, topic, partition, offset)
-        wanted = redrivable(letter, edited=edited, actor=caller.actor)
-        scope = _scope(wanted.request)
-        if edited is not None and scope not in caller.scopes:
-            raise Problem("scope_missing", f"What the edited request asks for needs the scope {scope!r}.", scope=scope)
-        await redrive(connections, wanted, actor=None if edited is None else caller.actor)
+        raw = asked.body.raw
+        redriven = await original(connections, letter) if raw is None else edited_by(caller, raw, connections)
+        await redrive(connections, redriven)
         log.info(
             "dead_letter_redriven",
             partition=partition,
             offset=offset,
             actor=caller.actor.id,
-            edited=edited is not None,
-            workflow_id=wanted.address.workflow_id,
+            edited=raw is not None,
+            workflow_id=redriven.workflow_id,
         )
-        sent = RequestIdentity(source=wanted.address.source, id=wanted.address.id)
-        response = accepted(wanted.address.workflow_id, sent, own=False)
+        response = accepted(redriven.workflow_id, redriven.identity)
         await dispatch.keep(identity, response)
         return response
 
 
-def _scope(request: LogRequest) -> AccessScope:
-    """Return the scope that a sender of this request needs."""
-    if isinstance(request, RequestWorkflow | RequestRound):
-        return "request"
-    return "approve" if isinstance(request, RequestApproval | RequestBudget) else "operate"
+def edited_by(caller: Caller, raw: bytes, connections: Connections) -> Redrivable:
+    """Return the edited bytes as a request of the caller, who needs the scope of what it asks for."""
+    redriven = edited(raw, caller.actor, connections.seal)
+    needed: AccessScope = "operate"
+    if isinstance(redriven.request, RequestWorkflow | RequestRound):
+        needed = "request"
+    elif isinstance(redriven.request, RequestApproval | RequestBudget):
+        needed = "approve"
+    if needed not in caller.scopes:
+        raise Problem("scope_missing", f"What the edited request asks for needs the scope {needed!r}.", scope=needed)
+    return redriven

@@ -1,6 +1,7 @@
 """What the requests of one door share: its settings, the connections once they are open, and whether it is stopping."""
 
 import asyncio
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, cast
 
@@ -13,6 +14,7 @@ from poweron_services.door.door_secret import DoorSecret
 from poweron_services.door.key_cache import KeyCache
 from poweron_services.door.rate_limits import RateLimits
 from poweron_services.door.record_feed import RecordFeed
+from poweron_services.probes.process_probes import ProcessProbes
 from poweron_services.settings.config import Settings
 
 API: Final = "/api/v1"
@@ -29,6 +31,8 @@ class DoorState:
     """The names that `Host` may have, without ports, beside the address at which a request arrives."""
     is_local: bool
     """Whether only this machine can connect, so that its user acts without a key, unless a proxy passes requests on."""
+    roles: Collection[str] = ()
+    """The roles that this process plays beside the door."""
     connections: Connections | None = None
     """None until Kafka and Postgres have answered."""
     feed: RecordFeed | None = None
@@ -43,15 +47,35 @@ class DoorState:
     keys: KeyCache = field(default_factory=KeyCache)
     limits: RateLimits = field(init=False)
     secret: DoorSecret = field(init=False)
+    probes: ProcessProbes = field(init=False)
+    """What metrics and probes show."""
+    running: int = 0
+    """The requests that are being answered."""
+    idle: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set while no request is being answered."""
 
     def __post_init__(self) -> None:
+        """Create what depends on the settings, and the probes, which count the followers of the feed."""
         self.limits = RateLimits(self.settings)
         self.secret = DoorSecret(self.settings.home)
+        self.probes = ProcessProbes(self.roles, lambda: self.feed.followers if self.feed is not None else 0)
+        self.idle.set()
 
     @property
     def pool(self) -> "Pool | None":
         """Postgres; None until it has answered."""
         return None if self.connections is None else self.connections.pool
+
+    def begin_request(self) -> None:
+        """Count a request that is being answered."""
+        self.running += 1
+        self.idle.clear()
+
+    def end_request(self) -> None:
+        """Count it no longer."""
+        self.running -= 1
+        if not self.running:
+            self.idle.set()
 
     @property
     def opened(self) -> Connections:

@@ -5,87 +5,109 @@
 """
 
 import asyncio
-import random
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
-from typing import Annotated, Any, Final
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager
+from typing import Annotated, Any, Final, Literal
 
-from fastapi import APIRouter, Header, Query, Response
-from starlette.types import Receive, Scope, Send
+from fastapi import APIRouter, Header, Query, Request, Response
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from poweron_events.task_cancellation import cancel_task
 from poweron_projections import reader
 from poweron_services.client.cancel import why_unknown
 from poweron_services.client.client_errors import UnknownWorkflow
-from poweron_services.door.access import Reader
-from poweron_services.door.door_state import DoorOf, Opened
+from poweron_services.door.access import Reader, StreamSlot
+from poweron_services.door.ag_ui_events import AgUiView
+from poweron_services.door.door_state import DoorOf, DoorState, Opened
 from poweron_services.door.problems import Problem
-from poweron_services.door.record_feed import PING_AFTER, SHOWN, Batch, RecordFeed, Shown, frame, has_ended
+from poweron_services.door.record_feed import Followed, RecordFeed
+from poweron_services.door.record_rows import Offsets
+from poweron_services.door.stream_follower import Follower, StreamView
+from poweron_services.door.stream_views import SHOWN, PlainView, Shown
 from poweron_services.door.workflow_queries import WorkflowId
 
 router = APIRouter(tags=["streams"])
 
 STUCK_AFTER: Final = 10.0  # seconds in which a client that reads nothing may block its stream
-PING: Final = b": ping\n\n"
-RETRY_MS: Final = (500, 5_000)  # between which clients come back after a stop, so that they do not all do so at once
+PIECE: Final = 65_536  # bytes that are sent at once, so that a client that does not read takes no more memory
+LAST: Final = 2**31 - 1
 
-LastEventId = Annotated[str | None, Header(alias="Last-Event-ID", max_length=1_000)]
-Show = Annotated[list[Shown] | None, Query(description="Only these kinds of events; repeatable.")]
+LastEventId = Annotated[
+    str | None, Header(alias="Last-Event-ID", max_length=1_000, description="The last `id` that arrived.")
+]
 Follow = Annotated[bool, Query(description="Whether to wait for further events; otherwise it ends at the present.")]
 
 
 class RecordStream(Response):
-    """A response that sends the batches of a feed until it ends, the client is gone, or the door stops."""
+    """A response that sends what a follower gets until the stream ends or the client is gone.
+
+    `StreamSender` runs it, after the framework has released what it needed to find it.
+    """
 
     media_type = "text/event-stream"
 
     def __init__(
-        self, feed: RecordFeed, batches: AsyncGenerator[Batch[Any] | None, None], show: frozenset[str], *, follow: bool
+        self, following: AbstractContextManager[Followed[Any]], follower: Follower[Any], slot: StreamSlot
     ) -> None:
         super().__init__(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
         del self.headers["content-length"]
-        self._feed = feed
-        self._batches = batches
-        self._show = show
-        self._follow = follow
+        self._following = following
+        self._follower = follower
+        self._slot = slot
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 - of the interface
-        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        sending, gone = asyncio.create_task(self._send_all(send)), asyncio.create_task(_until_gone(receive))
+        scope["state"]["stream"] = self
+
+    async def run(self, receive: Receive, send: Send) -> None:
+        """Send the stream."""
+        sending = asyncio.create_task(self._send_all(send))
+        ends = [asyncio.create_task(_until_gone(receive))]
+        if self._slot.has_key:
+            ends.append(asyncio.create_task(self._slot.until_invalid()))
         try:
-            await asyncio.wait({sending, gone}, return_when=asyncio.FIRST_COMPLETED)
+            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+            await asyncio.wait({sending, *ends}, return_when=asyncio.FIRST_COMPLETED)
             if sending.done():
                 sending.result()
         finally:
-            await cancel_task(gone)
-            await cancel_task(sending)
+            self._slot.release()
+            for task in (*ends, sending):
+                await cancel_task(task)
 
     async def _send_all(self, send: Send) -> None:
-        loop = asyncio.get_running_loop()
-        sent = loop.time()
-        async with aclosing(self._batches) as batches:
-            async for batch in batches:
-                data = PING if batch is None and loop.time() - sent >= PING_AFTER else b""
-                if batch is not None:
-                    data = batch.encoded(self._show)
-                if data:
-                    sent = loop.time()
-                    async with asyncio.timeout(STUCK_AFTER):
-                        await send({"type": "http.response.body", "body": data, "more_body": True})
-                if (batch is not None and batch.has_ended) or (batch is None and not self._follow):
-                    break
-        await send({"type": "http.response.body", "body": self._last_words(), "more_body": False})
+        try:
+            with self._following as followed:
+                await self._follower.run(followed, _in_pieces(send))
+        except TimeoutError:
+            return  # the client reads nothing; the connection is closed, and it may come back
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
 
-    def _last_words(self) -> bytes:
-        if not self._feed.is_closed:
-            return frame("end", {})
-        retry = random.randint(*RETRY_MS)  # noqa: S311 - no secret
-        return frame("bye", {}) + f"retry: {retry}\n\n".encode()
+
+def _in_pieces(send: Send) -> Callable[[bytes], Awaitable[None]]:
+    async def send_all(data: bytes) -> None:
+        for begin in range(0, len(data), PIECE):
+            async with asyncio.timeout(STUCK_AFTER):
+                piece = data if len(data) <= PIECE else data[begin : begin + PIECE]
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
+
+    return send_all
 
 
 async def _until_gone(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
+
+
+class StreamSender:
+    """Runs the streams that the routes below it return."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._app(scope, receive, send)
+        if isinstance(stream := scope.get("state", {}).pop("stream", None), RecordStream):
+            await stream.run(receive, send)
 
 
 @router.get("/workflows/{workflow_id}/stream", response_class=Response)
@@ -94,47 +116,67 @@ async def stream_of_workflow(
     workflow_id: WorkflowId,
     connections: Opened,
     door: DoorOf,
-    _: Reader,
+    request: Request,
+    caller: Reader,
     last_event_id: LastEventId = None,
-    after: Annotated[int | None, Query(ge=-1, le=2**31 - 1)] = None,
-    show: Show = None,
+    after: Annotated[int | None, Query(ge=-1, le=LAST, description="Only what comes after this seq.")] = None,
+    show: Annotated[list[Shown] | None, Query(description="Only these kinds of events; repeatable.")] = None,
     follow: Follow = True,
+    round_: Annotated[int, Query(alias="round", ge=0, le=LAST, description="Wait until this round has ended.")] = 0,
+    format_: Annotated[
+        Literal["poweron", "ag-ui"], Query(alias="format", description="`ag-ui`: as events of that protocol.")
+    ] = "poweron",
 ) -> RecordStream:
     """Follow a workflow until no round of it is open."""
     workflow = await reader.workflow(connections.pool, workflow_id)
     if workflow is None and isinstance(error := await why_unknown(connections, workflow_id), UnknownWorkflow):
         raise error
-    assert door.feed is not None
     cursor = _seq(last_event_id) if last_event_id else -1 if after is None else after
-    waits = follow and (workflow is None or not has_ended(workflow))
-    return RecordStream(door.feed, door.feed.workflow(workflow_id, cursor), frozenset(show or SHOWN), follow=waits)
+    view: StreamView = PlainView(frozenset(show or SHOWN))
+    if format_ == "ag-ui":
+        view, cursor = AgUiView(workflow_id, cursor), -1
+    present = -1 if workflow is None else workflow.seq - 1
+    follower = Follower(view, cursor, present, waits=follow, round=round_)
+    following = _feed(door).workflow(workflow_id, progress=view.shows_progress and follow)
+    return RecordStream(following, follower, StreamSlot(request, caller))
 
 
 @router.get("/stream", response_class=Response)
 async def stream_of_all(
     *,
-    connections: Opened,
     door: DoorOf,
-    _: Reader,
+    request: Request,
+    caller: Reader,
     last_event_id: LastEventId = None,
     after: Annotated[str | None, Query(max_length=1_000, description="The `id` of an event.")] = None,
     follow: Follow = True,
 ) -> RecordStream:
-    """Follow all workflows, from now on or from an earlier event."""
-    positions = await reader.positions(connections.pool)
+    """Follow all workflows, from now on or from an earlier event; each event names its workflow."""
+    feed = _feed(door)
+    positions = await feed.rows.positions()
     cursor = _offsets(last_event_id or after, len(positions)) if last_event_id or after else positions
+    follower = Follower(PlainView(frozenset({"event"})), cursor, positions, waits=follow)
+    return RecordStream(feed.everything(), follower, StreamSlot(request, caller))
+
+
+def _feed(door: DoorState) -> RecordFeed:
+    _ = door.opened
     assert door.feed is not None
-    return RecordStream(door.feed, door.feed.everything(cursor), frozenset({"event"}), follow=follow)
+    return door.feed
 
 
 def _seq(last_event_id: str) -> int:
-    if not (last_event_id.isdecimal() and last_event_id.isascii()) or int(last_event_id) >= 2**31:
+    if not (last_event_id.isdecimal() and last_event_id.isascii()) or int(last_event_id) > LAST:
         raise Problem("request_unreadable", f"Last-Event-ID: {last_event_id[:100]!r} is no number of an event.")
     return int(last_event_id)
 
 
-def _offsets(id_: str | None, partitions: int) -> tuple[int, ...]:
+def _offsets(id_: str | None, partitions: int) -> Offsets:
     parts = (id_ or "").split(".")
-    if len(parts) != partitions or not all(part.isdecimal() and part.isascii() for part in parts):
+    if len(parts) != partitions or not all(_is_offset(part) for part in parts):
         raise Problem("request_unreadable", f"{(id_ or '')[:100]!r} is no id of an event of this stream.")
     return tuple(map(int, parts))
+
+
+def _is_offset(part: str) -> bool:
+    return part.isdecimal() and part.isascii() and len(part) < 19

@@ -17,6 +17,7 @@ from poweron_services.door.workflow_queries import WorkflowId, known
 
 router = APIRouter(tags=["commands"])
 
+CHANGES: Final = ("prompt", "max_steps", "live", "answer", "parameters")
 EXAMPLE: Final = {"at": 12, "prompt": "When does it open in winter?", "live": False}
 FORKED: Final = {
     **OUTCOME,
@@ -38,7 +39,7 @@ async def fork_workflow(
     """
     async with received(request, ForkBody) as asked:
         body = asked.body
-        wish = ForkWish(workflow_id, body.at, prompt=body.prompt, max_steps=body.max_steps, live=body.live)
+        wish = ForkWish(workflow_id, body.at, **{name: getattr(body, name) for name in CHANGES})
 
         async def work(identity: RequestIdentity, callbacks: Callbacks) -> Mapping[str, Any]:
             connections = dispatch.door.opened

@@ -2,34 +2,20 @@
 
 from typing import Final
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter
 
-from poweron_projections import reader
-from poweron_services.door.access import Reader
-from poweron_services.door.door_state import Opened
+from poweron_services.door import document_page, step_page, workflow_list_page, workflow_page
 from poweron_services.door.page_rendering import STATIC, problem_page, rendered
-from poweron_services.door.workflow_queries import WorkflowId, known
 
 __all__: Final = ["STATIC", "problem_page", "rendered", "router"]
 
 router = APIRouter()
-
-
-@router.get("/")
-async def workflows_page(request: Request, connections: Opened, _: Reader) -> Response:
-    """Show a box to ask with, and the list of workflows."""
-    return rendered(request, "workflows.html", workflows=await reader.workflows(connections.pool))
-
-
-@router.get("/w/{workflow_id}")
-async def workflow_page(*, request: Request, workflow_id: WorkflowId, connections: Opened, _: Reader) -> Response:
-    """Show a workflow: the answer first."""
-    workflow = await known(connections, workflow_id)
-    return rendered(
-        request,
-        "workflow.html",
-        workflow=workflow,
-        rounds=await reader.rounds(connections.pool, workflow_id),
-        steps=await reader.steps(connections.pool, workflow_id),
-        history=await reader.history(connections.pool, workflow_id),
-    )
+for routes in (
+    workflow_list_page.router,
+    workflow_list_page.forms,
+    workflow_page.router,
+    workflow_page.forms,
+    document_page.router,
+    step_page.router,
+):
+    router.include_router(routes)

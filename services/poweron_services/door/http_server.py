@@ -1,9 +1,9 @@
 """The HTTP server of a door: it listens at once, opens the connections, plays the roles, and stops in order."""
 
 import asyncio
-import contextlib
 import socket
-from collections.abc import Callable, Generator
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from ipaddress import ip_address
 from typing import Final
@@ -17,12 +17,15 @@ from poweron_services.door.application import build
 from poweron_services.door.door_state import DoorState
 from poweron_services.door.http_guard import LOOPBACK_NAMES
 from poweron_services.door.record_feed import RecordFeed
+from poweron_services.door.record_rows import PostgresRows
+from poweron_services.probes.probe_server import QuietServer, probes_served
 from poweron_services.settings.config import Settings
 from poweron_services.standalone import open_connections
 
 DRAINED_WITHIN: Final = 2  # seconds in which running requests must end once the door stops
+CLOSED_WITHIN: Final = 1  # seconds for their connections after that
 LOOPBACK: Final = LOOPBACK_NAMES
-STALLED_MS: Final = 20_000  # in which a client must take what was sent to it, or the kernel drops the connection
+STALLED_MS: Final = 10_000  # in which a client must take what was sent to it, or the kernel drops the connection
 
 
 def is_loopback(host: str) -> bool:
@@ -31,14 +34,6 @@ def is_loopback(host: str) -> bool:
         return host in LOOPBACK or ip_address(host).is_loopback
     except ValueError:
         return False
-
-
-class _Server(uvicorn.Server):
-    """A server that leaves the signals to `shutdown`."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Generator[None, None, None]:
-        yield
 
 
 def listening(host: str, port: int) -> socket.socket:
@@ -73,8 +68,8 @@ async def run(
     serving: bool,
     progress: Callable[[str], None],
 ) -> None:
-    """Serve at this socket until cancelled."""
-    door = DoorState(settings, hosts, is_local)
+    """Serve at this socket until cancelled; then finish running requests first, still listening."""
+    door = DoorState(settings, hosts, is_local, wiring.ROLES if serving else ())
     config = uvicorn.Config(
         build(door),
         http="httptools",
@@ -83,34 +78,48 @@ async def run(
         access_log=False,
         lifespan="off",
         server_header=False,
-        timeout_graceful_shutdown=DRAINED_WITHIN,
+        timeout_graceful_shutdown=CLOSED_WITHIN,
     )
-    server = _Server(config)
-    served = asyncio.create_task(server.serve(sockets=[sock]))
-    working = asyncio.create_task(_work(door, serving=serving, progress=progress))
-    try:
-        await asyncio.wait({served, working}, return_when=asyncio.FIRST_COMPLETED)
-        for task in (working, served):
-            if task.done():
-                task.result()
-    finally:
-        door.stopping.set()
-        if door.feed is not None:
-            await door.feed.close()
-        server.should_exit = True
-        await asyncio.wait({served}, timeout=DRAINED_WITHIN + 1)
-        for work in [*door.working]:
-            await cancel_task(work)
-        await cancel_task(working)
-        await cancel_task(served)
+    server = QuietServer(config)
+    async with probes_served(settings.metrics, door.probes):
+        served = asyncio.create_task(server.serve(sockets=[sock]))
+        working = asyncio.create_task(_work(door, serving=serving, progress=progress))
+        try:
+            await asyncio.wait({served, working}, return_when=asyncio.FIRST_COMPLETED)
+            for task in (working, served):
+                if task.done():
+                    task.result()
+        finally:
+            await _drain(door)
+            server.should_exit = True
+            for work in [*door.working]:
+                await cancel_task(work)
+            await cancel_task(working)
+            await asyncio.wait({served}, timeout=CLOSED_WITHIN + 1)
+            await cancel_task(served)
+
+
+async def _drain(door: DoorState) -> None:
+    """Let running requests end. The door still listens, so that probes see that it stops."""
+    door.stopping.set()
+    door.probes.drain()
+    if door.feed is not None:
+        await door.feed.close()
+    with suppress(TimeoutError):
+        async with asyncio.timeout(DRAINED_WITHIN):
+            await door.idle.wait()
 
 
 async def _work(door: DoorState, *, serving: bool, progress: Callable[[str], None]) -> None:
     """Open the connections and play the roles, or only keep the connections open."""
-    async with open_connections(door.settings, progress, wait=True) as connections:
-        door.feed = RecordFeed(connections.pool)
+    async with (
+        open_connections(door.settings, progress, wait=True) as connections,
+        door.probes.watching(connections),
+    ):
+        door.feed = RecordFeed(PostgresRows(connections.pool), connections.progress)
         door.connections = replace(connections, seal=door.keys.seal)
+        door.probes.ready()
         if not serving:
             await asyncio.Event().wait()
         async with wiring.open_model(door.settings) as model:
-            await wiring.keep_serving(connections, wiring.ROLES, model)
+            await wiring.keep_serving(connections, door.roles, model, meter=door.probes.meter)

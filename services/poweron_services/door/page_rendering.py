@@ -1,5 +1,6 @@
 """The rendering of pages: templates, the form of values, and texts from outside with their invisible characters."""
 
+import re
 from pathlib import Path
 from typing import Any, Final
 
@@ -8,7 +9,8 @@ from fastapi import Request, Response
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.staticfiles import StaticFiles
 
-from poweron_events.event import NANO
+from poweron_events.event import NANO, PREFIX
+from poweron_projections import reader
 from poweron_services.door.json_responses import dumped
 from poweron_services.door.problems import Problem, explained, retry_header
 from poweron_services.door.session_cookies import form_token
@@ -16,6 +18,7 @@ from poweron_services.text.invisible_characters import INVISIBLE
 
 HERE: Final = Path(__file__).parent
 STATIC: Final = StaticFiles(directory=HERE / "static")
+_VERSION_OF_TYPE: Final = re.compile(r"\.v[0-9]+$")
 VERSION: Final = "0.4.0"
 
 
@@ -63,6 +66,12 @@ def size(count: int) -> str:
     return f"{count} bytes"
 
 
+def words_of_type(type_: str) -> str:
+    """Return the type of an event in words, such as “Action selected”."""
+    name = _VERSION_OF_TYPE.sub("", type_.removeprefix(PREFIX))
+    return visible(name.replace(".", " ").replace("_", " ").capitalize(), 80)
+
+
 def json_text(value: Any) -> str:
     """Return a value as indented JSON."""
     return orjson.dumps(dumped(value), option=orjson.OPT_INDENT_2).decode()
@@ -82,6 +91,8 @@ TEMPLATES.filters |= {
     "duration": duration,
     "size": size,
     "json": json_text,
+    "utc": reader.time,
+    "words": words_of_type,
 }
 TEMPLATES.globals["version"] = VERSION
 

@@ -61,10 +61,6 @@ HTTP_CODES: Final[dict[str, Explained]] = {
     "scope_missing": Explained(
         "The key may not do this.", "Use a key with this scope; `poweron keys add --scope` sets the scopes of a key."
     ),
-    "dead_letter_unreadable": Explained(
-        "The request still cannot be read, so it would become a dead letter again.",
-        "Correct it as the detail says; it is a CloudEvent as JSON, as docs/events.md describes it.",
-    ),
     "not_redrivable": Explained(
         "Only dead letters from `poweron.requests` can be sent again.",
         "Nothing: an unreadable record of another topic has no effect, and nothing has to be repeated.",
@@ -74,6 +70,10 @@ HTTP_CODES: Final[dict[str, Explained]] = {
     ),
     "too_many_requests": Explained(
         "The key has reached its limit of requests, uploads or streams.", "Wait as long as `Retry-After` says."
+    ),
+    "nothing_to_edit": Explained(
+        "The event is not followed by a decision of a model that could be edited.",
+        "Fork at the event before a decision; the page of each event says which one that is.",
     ),
     "not_a_workflow_id": Explained("The id is no UUID in lower case.", "Copy the id from the list of workflows."),
     "nobody_serves": Explained(
@@ -245,3 +245,8 @@ def retry_header(problem: Problem) -> dict[str, str]:
 def wants_page(request: Request) -> bool:
     """Return whether a person's browser asks, and not a program."""
     return not request.url.path.startswith(("/api/", "/static/")) and "text/html" in request.headers.get("accept", "")
+
+
+def status_of_code(code: str) -> HTTPStatus | None:
+    """Return the status of answers with this code; None if it depends on the error."""
+    return _BY_CODE.get(code)

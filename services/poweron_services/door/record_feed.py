@@ -1,137 +1,151 @@
 """New records for any number of followers: read from the rows once, encoded once, and sent to all as the same bytes.
 
-A follower that is slower than the feed, or resumes, reads pages of the rows instead, so it needs no queue of its own
-and misses nothing. While there is no follower, nothing is read.
+A follower that is slower than the feed, or resumes further back, reads pages of the rows, so it needs no queue of its
+own and misses nothing. While there is no follower, nothing is read.
 """
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import Any, Final, Generic, Literal, TypeVar, get_args
+from collections.abc import Callable, Generator, Mapping
+from contextlib import aclosing, contextmanager
+from typing import Any, Final, Generic
 
-import orjson
+import structlog
 
 from poweron_events.errors import PowerOnError
-from poweron_events.task_cancellation import cancel_task
-from poweron_projections import reader
-from poweron_projections.connection import Pool
-from poweron_projections.entries import EventEntry, HistoryEntry, WorkflowSummary
+from poweron_events.log import ProgressTopic
+from poweron_events.progress import StepProgress
+from poweron_events.task_cancellation import retrieve_error
+from poweron_projections.entries import WorkflowSummary
+from poweron_services.background_tasks import BackgroundTasks
+from poweron_services.client.follow import follow_progress
+from poweron_services.door.record_rows import (
+    PAGE,
+    Batch,
+    Cursor,
+    LogSource,
+    Offsets,
+    Rows,
+    Source,
+    WorkflowSource,
+)
 
-Shown = Literal["event", "message", "state", "progress"]
-SHOWN: Final = frozenset(get_args(Shown))
-PERIOD: Final = 0.05  # seconds between looks at the rows, while there are followers
-KEPT: Final = 50  # batches for followers that are a little behind
-PAGE: Final = 200  # records of a batch
-PING_AFTER: Final = 15.0  # seconds of silence, since proxies cut streams that are idle for longer
+log = structlog.get_logger()
 
-Cursor = TypeVar("Cursor")
-"""A place in what is followed: the seq of a record, or the next offset of each partition."""
-
-
-def frame(event: str, data: Any, id_: str | None = None) -> bytes:
-    """Encode one event of a stream."""
-    line = b"" if id_ is None else b"id: " + id_.encode() + b"\n"
-    return line + b"event: " + event.encode() + b"\ndata: " + orjson.dumps(data) + b"\n\n"
-
-
-@dataclass(slots=True)
-class Batch(Generic[Cursor]):
-    """Consecutive records, from after one cursor up to another."""
-
-    after: Cursor
-    to: Cursor
-    events: Sequence[tuple[str, EventEntry]]
-    """The records, each with the id after which a stream resumes."""
-    messages: dict[int, list[HistoryEntry]] = field(default_factory=dict)
-    """The messages of the history that each record added, by seq."""
-    state: WorkflowSummary | None = None
-    """The workflow after the batch."""
-    _encoded: dict[frozenset[str], bytes] = field(default_factory=dict)
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether no round of the workflow is open after the batch."""
-        return self.state is not None and has_ended(self.state)
-
-    def encoded(self, show: frozenset[str]) -> bytes:
-        """Return the frames of these kinds; the last frame of each record has its id."""
-        if (frames := self._encoded.get(show)) is None:
-            frames = self._encoded[show] = b"".join(self._frames(show))
-        return frames
-
-    def _frames(self, show: frozenset[str]) -> list[bytes]:
-        result = list[bytes]()
-        for id_, event in self.events:
-            shown: list[tuple[str, Any]] = []
-            if "message" in show:
-                shown += [("message", _data(message)) for message in self.messages.get(event.seq, ())]
-            if "event" in show:
-                shown.append(("event", _data(event)))
-            result += [frame(kind, data) for kind, data in shown[:-1]]
-            result += [frame(kind, data, id_) for kind, data in shown[-1:]]
-        if self.state is not None and "state" in show:
-            result.append(frame("state", _data(self.state)))
-        return result
-
-
-def has_ended(workflow: WorkflowSummary) -> bool:
-    """Return whether no round of the workflow is open."""
-    return workflow.status not in ("running", "paused")
-
-
-def _data(entry: EventEntry | HistoryEntry | WorkflowSummary) -> dict[str, Any]:
-    return entry.model_dump(mode="json", by_alias=True)
+PERIOD: Final = 0.1  # seconds between looks at the rows, while there are followers
+REST: Final = 3  # times as long as reading and sending took, the feed rests: many followers get larger batches
+KEPT: Final = 400  # records for followers that are a little behind
+PING_PERIOD: Final = 15.0  # seconds between comments, since proxies cut streams that are idle for longer
+READ_WITHIN: Final = 10.0  # seconds in which Postgres must answer
+CLOSED_WITHIN: Final = 2.0  # seconds in which the feed must end
+READ_AT_ONCE: Final = 2  # pages for followers that are behind, so that other requests still get a connection
 
 
 class Followed(Generic[Cursor]):
     """What some followers follow: one workflow, or all of them."""
 
-    def __init__(self, load: Callable[[Cursor], Awaitable[Batch[Cursor] | None]]) -> None:
-        """`load` returns the records after a cursor; None if there are none yet."""
-        self.load = load
+    def __init__(self, source: Source[Cursor], slots: asyncio.Semaphore) -> None:
+        """At most as many pages are read at once as there are slots."""
+        self.source = source
         self.followers = 0
         self.at: Cursor | None = None
-        """The cursor from which new records are read for all."""
-        self.batches = deque[Batch[Cursor]](maxlen=KEPT)
-        self.changed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        """Done once there may be something to send."""
-        self.woken = asyncio.get_running_loop().time()
+        """The cursor from which new records are read for all; None until the rows have answered."""
+        self.state: WorkflowSummary | None = None
+        """The workflow there; None if all workflows are followed, or it has no records."""
+        self.progress: StepProgress | None = None
+        """The newest progress of a step."""
+        self.pings = 0
+        self.changed = asyncio.Event()
+        """Set once there may be something to send; then another event takes its place."""
+        self.is_closed = False
+        self._slots = slots
+        self._batches = deque[Batch[Cursor]]()
+        self._loads: dict[Cursor, asyncio.Task[Batch[Cursor] | None]] = {}
 
     def wake(self) -> None:
         """Wake all followers."""
-        changed, self.changed = self.changed, asyncio.get_running_loop().create_future()
-        changed.set_result(None)
-        self.woken = asyncio.get_running_loop().time()
+        changed, self.changed = self.changed, asyncio.Event()
+        changed.set()
+
+    def ping(self) -> None:
+        """Let all idle followers send a comment."""
+        self.pings += 1
+        self.wake()
+
+    def close(self) -> None:
+        """End all streams."""
+        self.is_closed = True
+        for load in self._loads.values():
+            load.cancel()
+        self.wake()
+
+    def begin(self, at: Cursor) -> None:
+        """Read new records from here on."""
+        self.at = at
+        self.wake()
 
     async def advance(self) -> None:
         """Read what is new, and wake all followers."""
-        while self.at is not None and (batch := await self.load(self.at)) is not None:
-            self.batches.append(batch)
-            self.at = batch.to
+        while self.at is not None and (batch := await self.source.load(self.at)) is not None:
+            self._batches.append(batch)
+            while sum(len(kept.records) for kept in self._batches) > max(KEPT, len(batch.records)):
+                self._batches.popleft()
+            self.at, self.state = batch.to, batch.state or self.state
             self.wake()
+            if not batch.is_full:
+                break
 
-    async def next(self, cursor: Cursor) -> Batch[Cursor] | None:
-        """Return the batch after the cursor; None if there is none yet."""
-        for batch in self.batches:
+    def is_recent(self, cursor: Cursor) -> bool:
+        """Return whether `recent` has everything after the cursor that the feed has read."""
+        begin = self._batches[0].after if self._batches else self.at
+        return begin is not None and self.source.reaches(cursor, begin)
+
+    def recent(self, cursor: Cursor) -> Batch[Cursor] | None:
+        """Return the next batch after the cursor, if it is kept."""
+        for batch in reversed(self._batches):
             if batch.after == cursor:
                 return batch
-        found = await self.load(cursor)
-        if found is None and self.at is None:
-            self.at = cursor
-        return found
+            if self.source.reaches(cursor, batch.after):
+                return None if self.source.reaches(cursor, batch.to) else self._rest(batch, cursor)
+        return None
+
+    def _rest(self, batch: Batch[Cursor], cursor: Cursor) -> Batch[Cursor]:
+        if cursor not in batch.rests:
+            batch.rests[cursor] = self.source.rest(batch, cursor)
+        return batch.rests[cursor]
+
+    async def older(self, cursor: Cursor) -> Batch[Cursor] | None:
+        """Read a page after the cursor, once for all who ask for it; None if there is none, or Postgres is away."""
+        if (load := self._loads.get(cursor)) is None:
+            load = self._loads[cursor] = asyncio.create_task(self._load(cursor))
+            load.add_done_callback(lambda _: self._loads.pop(cursor))
+            retrieve_error(load)
+        await asyncio.wait({load})
+        return None if load.cancelled() else load.result()
+
+    async def _load(self, cursor: Cursor) -> Batch[Cursor] | None:
+        async with self._slots:
+            try:
+                async with asyncio.timeout(READ_WITHIN):
+                    return await self.source.load(cursor)
+            except (PowerOnError, TimeoutError):
+                return None
 
 
 class RecordFeed:
     """The feed of a door."""
 
-    def __init__(self, pool: Pool) -> None:
-        self._pool = pool
-        self._workflows: dict[str, Followed[int]] = {}
-        self._all: Followed[tuple[int, ...]] | None = None
-        self._reading: asyncio.Task[None] | None = None
+    def __init__(self, rows: Rows, topic: ProgressTopic) -> None:
+        """`topic` has the progress of long steps."""
+        self.rows = rows
         self.is_closed = False
+        self._topic = topic
+        self._slots = asyncio.Semaphore(READ_AT_ONCE)
+        self._workflows: dict[str, Followed[int]] = {}
+        self._all: Followed[Offsets] | None = None
+        self._tails: dict[str, asyncio.Task[None]] = {}
+        self._tasks = BackgroundTasks()
+        self._reading: asyncio.Task[None] | None = None
 
     @property
     def followers(self) -> int:
@@ -142,87 +156,98 @@ class RecordFeed:
         """End all streams."""
         self.is_closed = True
         for followed in self._followed():
-            followed.wake()
-        if self._reading is not None:
-            await cancel_task(self._reading)
+            followed.close()
+        await self._tasks.cancel(CLOSED_WITHIN)
 
-    async def workflow(self, workflow_id: str, cursor: int) -> AsyncGenerator[Batch[int] | None, None]:
-        """Yield the batches of a workflow after this seq; None each time there is nothing new.
-
-        It ends when the feed is closed.
-
-        Raises:
-            Unavailable: Postgres cannot be reached.
-        """
-
-        async def load(after: int) -> Batch[int] | None:
-            return await self._batch(workflow_id, after)
-
-        followed = self._workflows.setdefault(workflow_id, Followed(load))
+    @contextmanager
+    def workflow(self, workflow_id: str, *, progress: bool) -> Generator[Followed[int], None, None]:
+        """Follow a workflow within the block, with the progress of its steps or without."""
+        followed = self._workflows.get(workflow_id)
+        if followed is None:
+            source = WorkflowSource(self.rows, workflow_id)
+            followed = self._workflows[workflow_id] = Followed(source, self._slots)
+        if progress and workflow_id not in self._tails and not self.is_closed:
+            self._tails[workflow_id] = self._tasks.spawn(self._tail(workflow_id, followed))
         try:
-            async for batch in self._follow(followed, cursor):
-                yield batch
+            with self._following(followed):
+                yield followed
         finally:
             if not followed.followers:
-                self._workflows.pop(workflow_id, None)
+                del self._workflows[workflow_id]
+                if tail := self._tails.pop(workflow_id, None):
+                    tail.cancel()
 
-    async def everything(self, cursor: tuple[int, ...]) -> AsyncGenerator[Batch[tuple[int, ...]] | None, None]:
-        """Yield the batches of all workflows after these offsets of the partitions; otherwise as `workflow`."""
-        self._all = self._all or Followed(self._batch_of_all)
-        async for batch in self._follow(self._all, cursor):
-            yield batch
-
-    async def _follow(self, followed: Followed[Cursor], cursor: Cursor) -> AsyncGenerator[Batch[Cursor] | None, None]:
-        followed.followers += 1
-        if self._reading is None or self._reading.done():
-            self._reading = asyncio.create_task(self._read())
+    @contextmanager
+    def everything(self) -> Generator[Followed[Offsets], None, None]:
+        """Follow all workflows within the block."""
+        followed = self._all = self._all or Followed(LogSource(self.rows), self._slots)
         try:
-            while not self.is_closed:
-                changed = followed.changed
-                batch = await followed.next(cursor)
-                yield batch
-                if batch is not None:
-                    cursor = batch.to
-                elif not self.is_closed:
-                    await changed
+            with self._following(followed):
+                yield followed
+        finally:
+            if not followed.followers:
+                self._all = None
+
+    @contextmanager
+    def _following(self, followed: Followed[Any]) -> Generator[None, None, None]:
+        followed.followers += 1
+        followed.is_closed = self.is_closed
+        if (self._reading is None or self._reading.done()) and not self.is_closed:
+            self._reading = self._tasks.spawn(self._read())
+        try:
+            yield
         finally:
             followed.followers -= 1
 
-    async def _batch(self, workflow_id: str, after: int) -> Batch[int] | None:
-        events = await reader.events(self._pool, workflow_id, after_seq=after, limit=PAGE)
-        if not events:
-            return None
-        last = events[-1].seq
-        messages: dict[int, list[HistoryEntry]] = {}
-        for entry in await reader.history(self._pool, workflow_id, limit=len(events), before_seq=last + 1):
-            if entry.seq > after:
-                messages.setdefault(entry.seq, []).append(entry)
-        state = await reader.workflow(self._pool, workflow_id)
-        is_newest = state is not None and state.seq == last + 1
-        return Batch(after, last, [(str(event.seq), event) for event in events], messages, state if is_newest else None)
-
-    async def _batch_of_all(self, after: tuple[int, ...]) -> Batch[tuple[int, ...]] | None:
-        to, events = list(after), list[tuple[str, EventEntry]]()
-        for event in await reader.events_after(self._pool, after, limit=PAGE):
-            to[event.partition] = event.offset + 1
-            events.append((".".join(map(str, to)), event))
-        return Batch(after, tuple(to), events) if events else None
+    def _followed(self) -> list[Followed[Any]]:
+        return [*self._workflows.values(), *([self._all] if self._all is not None else [])]
 
     async def _read(self) -> None:
         """Look for new records while there is a follower; while Postgres is away, try again."""
-        loop = asyncio.get_running_loop()
-        while any(followed.followers for followed in self._followed()):
-            await asyncio.sleep(PERIOD)
-            with suppress(PowerOnError):
-                seqs = await reader.record_counts(self._pool, list(self._workflows)) if self._workflows else {}
-                for workflow_id, followed in [*self._workflows.items()]:
-                    if followed.at is not None and seqs.get(workflow_id, 0) > followed.at + 1:
-                        await followed.advance()
-                if self._all is not None and self._all.followers:
-                    await self._all.advance()
-            for each in self._followed():
-                if loop.time() - each.woken > PING_AFTER:
-                    each.wake()
+        loop, is_away = asyncio.get_running_loop(), False
+        pinged = loop.time()
+        while self._followed():
+            began = loop.time()
+            if began - pinged >= PING_PERIOD:
+                pinged = began
+                self._wake(Followed.ping)
+            was_away, is_away = is_away, not await self._look()
+            if was_away and not is_away:
+                self._wake(Followed.wake)
+            await asyncio.sleep(0)  # those who were woken send before this goes on
+            await asyncio.sleep(max(PERIOD, REST * (loop.time() - began)))
 
-    def _followed(self) -> list[Followed[Any]]:
-        return [*self._workflows.values(), *([self._all] if self._all is not None else [])]
+    def _wake(self, wake: Callable[[Followed[Any]], None]) -> None:
+        for followed in self._followed():
+            wake(followed)
+
+    async def _look(self) -> bool:
+        """Read what is new; return False if Postgres is away."""
+        try:
+            async with asyncio.timeout(READ_WITHIN):
+                if self._workflows:
+                    await self._look_at_workflows(await self.rows.record_counts(list(self._workflows)))
+                if self._all is not None and self._all.at is None:
+                    self._all.begin(await self.rows.positions())
+                elif self._all is not None:
+                    await self._all.advance()
+        except (PowerOnError, TimeoutError):
+            return False
+        except Exception:
+            log.exception("http_error")
+            return False
+        return True
+
+    async def _look_at_workflows(self, counts: Mapping[str, int]) -> None:
+        for workflow_id, followed in [*self._workflows.items()]:
+            last = counts.get(workflow_id, 0) - 1
+            if followed.at is None:
+                followed.begin(max(-1, last - PAGE))
+            if followed.at is not None and last > followed.at:
+                await followed.advance()
+
+    async def _tail(self, workflow_id: str, followed: Followed[int]) -> None:
+        async with aclosing(follow_progress(self._topic, workflow_id)) as following:
+            async for progress in following:
+                followed.progress = progress
+                followed.wake()

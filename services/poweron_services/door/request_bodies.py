@@ -78,6 +78,10 @@ class ForkBody(Model):
     prompt: FreeText | None = Field(default=None, min_length=1, max_length=MAX_PROMPT, pattern=r"\S")
     max_steps: int | None = Field(default=None, ge=1, le=MAX_STEPS)
     live: bool = False
+    answer: FreeText | None = Field(default=None, max_length=MAX_PROMPT)
+    """What to answer to the next decision instead of a model; the fork records it as edited, and by whom."""
+    parameters: JsonValues | None = None
+    """The parameters to set instead of those that a model would, if the next decision sets them."""
 
 
 class RedriveBody(Model):

@@ -90,12 +90,12 @@ class Comparison:
 
 def compare(a: Sequence[WorkflowEvent], b: Sequence[WorkflowEvent]) -> Comparison:
     """Compare the accepted events of two workflows, place by place."""
-    return Comparison(_divergence(list(_turns(a)), list(_turns(b))), _cost(a), _cost(b))
+    return Comparison(_divergence(list(turns(a)), list(turns(b))), _cost(a), _cost(b))
 
 
 def decides_the_same(a: WorkflowEvent, b: WorkflowEvent) -> bool:
     """Return whether two events make the same decision at the same place."""
-    return type(a) is type(b) and [*_turns([a])] == [*_turns([b])]
+    return type(a) is type(b) and [*turns([a])] == [*turns([b])]
 
 
 def _divergence(a: Sequence[Turn], b: Sequence[Turn]) -> Divergence | None:
@@ -122,7 +122,8 @@ def _description(turn: Turn | None) -> Any:
     return None if turn is None else {"place": list(turn.place), turn.what: turn.value}
 
 
-def _turns(events: Sequence[WorkflowEvent]) -> Iterator[Turn]:
+def turns(events: Sequence[WorkflowEvent]) -> Iterator[Turn]:
+    """Yield what can be compared of each event."""
     for event in events:
         for kind, what, value in _COMPARISONS:
             if isinstance(event, kind):

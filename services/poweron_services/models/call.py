@@ -25,6 +25,7 @@ from poweron_events.fold.state import MAX_REFUSALS, Used, Workflow, rejections
 from poweron_events.retry import Backoff, Failure, retry
 from poweron_services import telemetry
 from poweron_services.decider.rules import Budget, BudgetUsedUp, allowance, check_budget, needed, price_unknown
+from poweron_services.fork.edited_answer import EDITED, EditedAnswer, take_edited_answer
 from poweron_services.models.answers import Answer, Unacceptable, read
 from poweron_services.models.call_reservations import may_begin
 from poweron_services.models.chat_model import ChatModel, Completion, TooLong, UnreadableAnswer
@@ -84,9 +85,13 @@ class CallTries:
         except BudgetUsedUp:  # nothing was sent
             raise
         except (Exception, asyncio.CancelledError) as error:
+            telemetry.count_failure(self.prompt.stage, _code(error))
             _count(error, self._failure_without_usage(_code(error), _since(began)))
             raise
         self.duration_ms = _since(began)
+        telemetry.count_answer(partial(_measured, self.prompt.stage, completion, self.duration_ms))
+        if completion.refusal is not None:
+            telemetry.count_failure(self.prompt.stage, completion.refusal.code)
         if isinstance(completion.refusal, Unavailable | TooLong):
             _count(completion.refusal, self._failure_with_usage(completion, completion.refusal.code))
             raise completion.refusal
@@ -246,6 +251,8 @@ class Caller:
         return replace(prompt, allowance=left)
 
     async def _call(self, workflow: Workflow, prompt: Prompt, calls: Sequence[ModelCall], day: DayBudgets) -> Called:
+        if (edited := take_edited_answer()) is not None:
+            return await self._edited(workflow, prompt, edited)
         call_tries, completion = await self._complete(workflow, prompt, calls, day)
         prompt_bytes = bytes(call_tries.prompt.render()) if completion.sent is None else completion.sent
         answer = writable(completion.text)
@@ -272,6 +279,18 @@ class Caller:
             await self._store(workflow.id, prompt.stage, [prompt_bytes, answer.encode()], call),
             _writable(completion.refusal),
         )
+
+    async def _edited(self, workflow: Workflow, prompt: Prompt, edited: EditedAnswer) -> Called:
+        """Return a person's answer as that of a call which asked no model and cost nothing."""
+        call = partial(
+            ModelCall,
+            provider=EDITED,
+            model=writable(edited.editor) or EDITED,
+            template=prompt.template.name,
+            template_sha256=prompt.template.sha256,
+        )
+        texts = [bytes(prompt.render()), writable(edited.text).encode()]
+        return Called(texts[1].decode(), await self._store(workflow.id, prompt.stage, texts, call), None)
 
     async def _store(
         self, workflow_id: str, stage: PromptStage, texts: Sequence[bytes], call: Callable[..., ModelCall]
@@ -389,6 +408,21 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0  # seconds between two requests; a provid
 
 
 UNREADABLE_ANSWERS = 4  # in one call, after which the model is not asked again
+
+
+def _measured(stage: PromptStage, completion: Completion, duration_ms: int) -> telemetry.ModelAnswer:
+    """Return what is measured of an answer, usable or not: it was paid for."""
+    return telemetry.ModelAnswer(
+        stage=stage,
+        provider=completion.provider,
+        model=completion.model,
+        seconds=duration_ms / 1000,
+        input_tokens=completion.input_tokens,
+        output_tokens=completion.output_tokens,
+        cached_input_tokens=completion.cached_input_tokens,
+        reasoning_tokens=completion.reasoning_tokens,
+        cost_nano_usd=completion.cost_nano_usd,
+    )
 
 
 def _count(error: BaseException, call: FailedCalls) -> None:

@@ -6,6 +6,7 @@ and acts (E-06, E-09). Each round with a deadline has a timer.
 """
 
 import asyncio
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -108,9 +109,11 @@ class Worker:
         concurrency: int,
         now_ms: Callable[[], int],
         spans: telemetry.Sink | None = None,
+        meter: telemetry.Meter | None = None,
     ) -> None:
         self._log = event_log
         self._spans = spans
+        self._meter = meter
         self._snapshots = snapshots
         self._stage_functions = stage_functions
         self._executor = executor
@@ -304,6 +307,7 @@ class Worker:
         loop = asyncio.get_running_loop()
         while following is not None:
             telemetry.bind_workflow(workflow, self._spans)
+            telemetry.bind_meter(self._meter)
             is_paused = partial(self._is_paused, work, workflow.id)
             bind_reserve(TurnReservations(self._reservations, work, workflow, following, is_paused))
             began = loop.time()
@@ -379,10 +383,18 @@ class Worker:
             if self._is_paused(work, workflow.id):
                 work.begin_again()
                 return []
-            return await stage_events(workflow, function, self._now_ms, work.keep_limit) if work.partition.ours else []
+            return await self._done(work, workflow, function) if work.partition.ours else []
         finally:
             work.keep_limit(None)
             self._slots.release()
+
+    async def _done(self, work: Work, workflow: Workflow, function: StageFunction) -> Sequence[WorkflowEvent]:
+        """Do the stage, and measure it."""
+        began = time.monotonic()
+        events = await stage_events(workflow, function, self._now_ms, work.keep_limit)
+        if self._meter is not None:
+            self._meter.stage_done(telemetry.STAGE_OF_PHASE[workflow.phase], time.monotonic() - began)
+        return events
 
     def _is_paused(self, work: Work, workflow_id: str) -> bool:
         """Return whether this process has read that the workflow is paused.

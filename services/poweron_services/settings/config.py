@@ -24,6 +24,7 @@ from poweron_services.settings.setting_types import (
     action_patterns,
     command_of,
     has_usable_ports,
+    host_and_port,
     is_broker,
     listed,
     wrong_address,
@@ -179,6 +180,8 @@ class Settings(SecretSettings, ActionVariables, SearchVariables, WebVariables):
     """The number of workflows that may be open before further requests wait in Kafka."""
     otel_endpoint: str | None = Field(default=None, validation_alias="OTEL_EXPORTER_OTLP_ENDPOINT")
     """A collector that accepts spans over HTTP; unset: there are no spans."""
+    metrics: str | None = None
+    """The address, `HOST:PORT`, at which services answer metrics and probes; unset: they answer none."""
     approve: str = ""
     """The actions that wait for a user's approval, separated by commas: `web.*`, `ai.process`, or `*` for all."""
     door_requests: int = Field(default=600, ge=1, le=1_000_000)
@@ -276,6 +279,13 @@ class Settings(SecretSettings, ActionVariables, SearchVariables, WebVariables):
         if not DURATION.fullmatch(expires):
             raise ValueError(f"{expires!r} is no duration; write it like `30m`, `12h` or `7d`")
         return expires
+
+    @field_validator("metrics")
+    @classmethod
+    def _is_a_place(cls, place: str | None) -> str | None:
+        if place is not None:
+            host_and_port(place)
+        return place
 
     @field_validator("otel_endpoint")
     @classmethod

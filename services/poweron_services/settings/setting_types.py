@@ -49,6 +49,20 @@ def is_broker(address: str) -> bool:
     return bool(host) and port.isascii() and port.isdecimal() and 0 < int(port[:6]) <= MAX_PORT
 
 
+def host_and_port(place: str) -> tuple[str, int]:
+    """Return the host, without brackets, and the port of `host:port`.
+
+    Raises:
+        ValueError: it is not of this form.
+    """
+    host, _, port = place.rpartition(":")
+    host = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+    is_bare = ":" in host and f"[{host}]" not in place
+    if not host or is_bare or not is_broker(place):
+        raise ValueError(f"{place!r} is not HOST:PORT; write it like `127.0.0.1:9464` or `[::]:9464`")
+    return host, int(port)
+
+
 def has_usable_ports(dsn: str) -> bool:
     """Return whether all ports in an address of Postgres are usable; hosts may have none."""
     hosts = urlsplit(dsn).netloc.rpartition("@")[2]

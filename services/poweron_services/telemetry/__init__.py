@@ -1,4 +1,4 @@
-"""Telemetry: log lines, and spans for a trace collector."""
+"""Telemetry: log lines, spans for a trace collector, and metrics."""
 
 from poweron_services.telemetry.instrumentation import (
     AnswerSpan,
@@ -18,23 +18,39 @@ from poweron_services.telemetry.logs import (
     configure_for_library,
     hide_secrets,
 )
+from poweron_services.telemetry.meter import (
+    STAGE_OF_PHASE,
+    Meter,
+    ModelAnswer,
+    WatchedLog,
+    bind_meter,
+    count_answer,
+    count_failure,
+)
 from poweron_services.telemetry.otlp import exporting
 from poweron_services.telemetry.spans import Sink, traceparent
 
 __all__ = [
     "MODEL_PASSED_OVER",
     "MODEL_WAITS",
+    "STAGE_OF_PHASE",
     "STAGE_WAITS",
     "AnswerSpan",
     "LogFile",
+    "Meter",
+    "ModelAnswer",
     "Sink",
     "StageWaitReporter",
+    "WatchedLog",
     "action_span",
     "answer_span",
+    "bind_meter",
     "bind_request",
     "bind_workflow",
     "configure",
     "configure_for_library",
+    "count_answer",
+    "count_failure",
     "exporting",
     "hide_secrets",
     "model_call",

@@ -21,6 +21,7 @@ from poweron_events.fold.state import Rejection, Workflow
 from poweron_events.request import RequestIdentity
 from poweron_events.stream import WorkflowEvent
 from poweron_services.telemetry import gen_ai
+from poweron_services.telemetry.meter import measured_action
 from poweron_services.telemetry.milestones import MILLISECOND, ended, place_fields, place_of_work, span
 from poweron_services.telemetry.spans import Context, Kind, Sink, Span, Value, answer_context, context_of
 
@@ -177,14 +178,16 @@ def _call_recorder(stage: str, template: str) -> SpanRecorder:
     return SpanRecorder(gen_ai.CHAT, "client", attributes)
 
 
-def action_span(action: str) -> AbstractContextManager[SpanRecorder]:
-    """Record an action as a span, with its model calls under it."""
+@contextmanager
+def action_span(action: str) -> Generator[SpanRecorder, None, None]:
+    """Record an action as a span, with its model calls under it, and measure it."""
     attributes: dict[str, Value] = {
         gen_ai.OPERATION: gen_ai.EXECUTE_TOOL,
         gen_ai.TOOL_NAME: action,
         gen_ai.TOOL_TYPE: gen_ai.FUNCTION,
     }
-    return _reported(SpanRecorder(f"{gen_ai.EXECUTE_TOOL} {action}", "internal", attributes))
+    with measured_action(), _reported(SpanRecorder(f"{gen_ai.EXECUTE_TOOL} {action}", "internal", attributes)) as span:
+        yield span
 
 
 def _reported(recorder: SpanRecorder, *, only_failed: bool = False) -> AbstractContextManager[SpanRecorder]:

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from builders import requested
 from poweron_events.actor import Actor
 from poweron_events.catalog import CATALOG, meaningless
+from poweron_events.codec import decode_request, encode_request
 from poweron_events.request import RequestApproval, RequestBudget, Requester, RequestIdentity
 from poweron_events.step_events import ApprovalDenied, ApprovalGranted
 from poweron_projections.request_answers import OpenRound, StepApproval
@@ -85,8 +86,10 @@ def test_an_answer_keeps_who_gave_it_and_why_and_to_which_parameters(decision: s
     ],
 )
 def test_an_actor_is_recorded_as_a_claim_that_no_door_has_verified(fields: dict[str, Any], actor: Actor) -> None:
-    answered = approval_answer(RequestIdentity(source="/tests", id="1"), request(**fields))
-    assert answered.actor == actor
+    value = encode_request(request(**fields), source="/tests", request_id="1", time="2026-11-29T00:00:00.000Z")
+    received = decode_request(value, {})
+    assert isinstance(received.request, RequestApproval)
+    assert approval_answer(received.identity, received.request).actor == actor
 
 
 def test_an_actor_that_names_itself_verified_is_shown_as_a_claim_first() -> None:

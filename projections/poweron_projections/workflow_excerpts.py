@@ -1,0 +1,134 @@
+"""The newest rounds, steps and documents of one workflow, a limited number of each, however long it is."""
+
+from typing import Any, Final
+
+from poweron_events.event import READING, DocumentRef
+from poweron_projections.connection import Found, Pool, acquire, cells
+from poweron_projections.entries import DocumentEntry, RoundSummary, StepEntry, TaskEntry
+from poweron_projections.reader import time
+from poweron_projections.record_queries import Place, place_of_record
+
+_ROUNDS: Final = "SELECT * FROM rounds WHERE workflow_id = $1::uuid AND round < $2 ORDER BY round DESC LIMIT $3"
+_TASKS: Final = "SELECT * FROM tasks WHERE workflow_id = $1::uuid AND round BETWEEN $2 AND $3 ORDER BY round, task"
+_STEPS: Final = """
+SELECT * FROM steps WHERE workflow_id = $1::uuid AND (round, task, attempt, step) < ($2, $3, $4, $5)
+ ORDER BY round DESC, task DESC, attempt DESC, step DESC LIMIT $6
+"""
+_FAILED_STEPS: Final = """
+SELECT * FROM steps WHERE workflow_id = $1::uuid AND (round, task, attempt, step) < ($2, $3, $4, $5)
+   AND (success = FALSE OR error IS NOT NULL OR refusals <> '[]' OR approval = 'denied')
+ ORDER BY round DESC, task DESC, attempt DESC, step DESC LIMIT $6
+"""
+_DOCUMENTS: Final = """
+SELECT * FROM documents WHERE workflow_id = $1::uuid ORDER BY seq DESC, position DESC LIMIT $2
+"""
+_DOCUMENT: Final = """
+SELECT * FROM documents WHERE workflow_id = $1::uuid AND document_id = $2 ORDER BY seq DESC LIMIT 1
+"""
+_DOCUMENT_COUNT: Final = "SELECT COUNT(*) AS count FROM documents WHERE workflow_id = $1::uuid"
+_FIRST_OF_STEP: Final = """
+SELECT records.seq, records.compressed FROM records
+  JOIN steps ON (steps.workflow_id, steps.round, steps.task, steps.attempt, steps.step) = ($1::uuid, $2, $3, $4, $5)
+ WHERE records.workflow_id = $1::uuid AND records.time_ms BETWEEN steps.started_ms AND
+       COALESCE(steps.selected_ms, steps.ended_ms, steps.started_ms)
+   AND records.verdict = 'accepted' AND records.compressed IS NOT NULL
+ ORDER BY records.seq
+"""
+LAST: Final = 2**31 - 1
+AFTER_ALL: Final[Place] = (LAST, LAST, LAST, LAST)
+
+
+class TimedStep(StepEntry):
+    """A step with the times (ms since 1970) of its stages."""
+
+    approval_ms: int | None
+    approval_answered_ms: int | None
+    claimed_ms: int | None
+    begun_ms: int
+    selected_ms: int | None
+    parameterized_ms: int | None
+    completed_ms: int | None
+    observed_ms: int | None
+    refined_ms: int | None
+    ended_ms: int | None
+
+    @property
+    def place(self) -> Place:
+        return self.round, self.task, self.attempt, self.step
+
+    @property
+    def name(self) -> str:
+        """Its place as addresses have it, such as `r1t1a1s2`."""
+        return f"r{self.round}t{self.task}a{self.attempt}s{self.step}"
+
+
+async def newest_rounds(pool: Pool, workflow_id: str, *, limit: int, before: int = LAST) -> list[RoundSummary]:
+    """Return the newest rounds, newest first; raise Unavailable without Postgres."""
+    return [_round(row) for row in await _fetch(pool, _ROUNDS, workflow_id, before, limit)]
+
+
+async def tasks_of_rounds(pool: Pool, workflow_id: str, first: int, last: int) -> list[TaskEntry]:
+    """Return the tasks of these rounds in order; raise Unavailable without Postgres."""
+    return [_entry(TaskEntry, row) for row in await _fetch(pool, _TASKS, workflow_id, first, last)]
+
+
+async def newest_steps(
+    pool: Pool, workflow_id: str, *, limit: int, before: Place = AFTER_ALL, failures: bool = False
+) -> list[TimedStep]:
+    """Return the newest steps before a place, newest first, or only those in which something failed.
+
+    Raises:
+        Unavailable: Postgres cannot be reached.
+    """
+    query = _FAILED_STEPS if failures else _STEPS
+    return [_entry(TimedStep, row) for row in await _fetch(pool, query, workflow_id, *before, limit)]
+
+
+async def newest_documents(pool: Pool, workflow_id: str, *, limit: int) -> tuple[list[DocumentEntry], int]:
+    """Return the newest documents, newest first, and the number of all; raise Unavailable without Postgres."""
+    found = [_entry(DocumentEntry, row) for row in await _fetch(pool, _DOCUMENTS, workflow_id, limit)]
+    (row,) = await _fetch(pool, _DOCUMENT_COUNT, workflow_id)
+    return found, row["count"]
+
+
+async def document(pool: Pool, workflow_id: str, document_id: str) -> DocumentEntry | None:
+    """Return a document; None if there is none of this id. Raise Unavailable without Postgres."""
+    return next((_entry(DocumentEntry, row) for row in await _fetch(pool, _DOCUMENT, workflow_id, document_id)), None)
+
+
+async def seq_of_step(pool: Pool, workflow_id: str, place: Place) -> int | None:
+    """Return the first event of a step; None if there is no such step. Raise Unavailable without Postgres."""
+    rows = await _fetch(pool, _FIRST_OF_STEP, workflow_id, *place)
+    return next((row["seq"] for row in rows if place_of_record(row) == place), None)
+
+
+async def _fetch(pool: Pool, query: str, *arguments: object) -> Any:
+    async with acquire(pool) as connection:
+        return await connection.fetch(query, *arguments)
+
+
+def _entry(kind: Any, row: Found) -> Any:
+    return kind.model_validate(cells(row, kind.model_fields), context=READING)
+
+
+def _round(row: Found) -> RoundSummary:
+    ended = row["ended_ms"]
+    given = {
+        **cells(row, (name for name in RoundSummary.model_fields if name in row.keys())),  # noqa: SIM118 - a record
+        "workflow_mode": row["mode"],
+        "duration_ms": None if ended is None else ended - row["opened_ms"],
+        "opened": time(row["opened_ms"]),
+    }
+    return RoundSummary.model_validate(given, context=READING)
+
+
+_LAST_ANSWER: Final = """
+SELECT documents FROM messages WHERE workflow_id = $1::uuid AND kind = 'round_end' ORDER BY seq DESC LIMIT 1
+"""
+
+
+async def answer_documents(pool: Pool, workflow_id: str) -> list[DocumentRef]:
+    """Return the documents of the last round that ended; raise Unavailable without Postgres."""
+    found = await _fetch(pool, _LAST_ANSWER, workflow_id)
+    given = found[0]["documents"] if found else ()
+    return [DocumentRef.model_validate(each, context=READING) for each in given]

@@ -1,0 +1,147 @@
+"""The answer as HTML: Markdown without images, with the address of each link, and marks that lead to the sources."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+import nh3
+from markdown_it import MarkdownIt
+from markdown_it.common.utils import escapeHtml
+from markdown_it.renderer import RendererHTML
+from markdown_it.token import Token
+from markdown_it.utils import EnvType, OptionsDict
+from markupsafe import Markup
+
+from poweron_services.client.source_check import CitedDocument, Source, Sources
+from poweron_services.door.page_rendering import TEMPLATES, visible
+from poweron_services.text.quotes import comparable
+
+MOST: Final = 30_000  # characters of an answer that a page shows
+TAGS: Final = frozenset(
+    (
+        *("a", "blockquote", "br", "code", "del", "em", "h3", "h4", "h5", "h6", "hr", "li", "ol", "p", "pre", "s"),
+        *("strong", "sup", "table", "tbody", "td", "th", "thead", "tr", "ul"),
+    )
+)
+ATTRIBUTES: Final = {
+    "a": {"href", "class", "aria-label"},
+    "ol": {"start"},
+    "table": {"class"},
+    **{tag: {"dir"} for tag in ("p", "li", "td", "th", "blockquote", "h3", "h4", "h5", "h6")},
+}
+_OWN_DIRECTION: Final = frozenset({"p", "li", "td", "th", "blockquote", "h3", "h4", "h5", "h6"})
+_NUMBER: Final = re.compile(r"\s*\[[0-9]{1,3}\]")
+_MARKS: Final = re.compile(r"[\s\W_]+")
+
+
+class ShownSource(NamedTuple):
+    """A source of the answer, with the statements that it supports."""
+
+    n: int
+    title: str
+    places: str
+    url: str
+    """The address of a web page; empty for a document."""
+    reference: str
+    """The id of the document whose text was searched; empty for a web page."""
+    fetched_at: str
+    place: str
+    checks: Sequence[tuple[str, Sequence[tuple[str | None, str]]]]
+    """Each statement, with its quotes and whether they appear in the source."""
+
+
+def shown_sources(sources: Sources) -> list[ShownSource]:
+    """Return the sources in the form of the page."""
+    return [*map(_shown, sources.sources), *map(_shown, sources.documents)]
+
+
+def _shown(source: Source | CitedDocument) -> ShownSource:
+    checks = [
+        (statement, [(quote.quote, quote.result) for quote in source.quotes if quote.statement == statement])
+        for statement in source.statements
+    ]
+    if isinstance(source, Source):
+        return ShownSource(source.n, source.title or source.url, "", source.url, "", source.fetched_at, "", checks)
+    reference = source.texts[-1].split(":")[1] if source.texts else ""
+    places = ", ".join(source.places)
+    place = source.places[0] if source.places else ""
+    return ShownSource(source.n, source.document, places, "", reference, "", place, checks)
+
+
+class _Renderer(RendererHTML):
+    """Writes the address of a link behind its text, and of an image only its description and address."""
+
+    def link_open(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:  # noqa: ARG002
+        env.setdefault("links", []).append(str(tokens[idx].attrGet("href") or ""))
+        return ""
+
+    def link_close(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:  # noqa: ARG002
+        address = escapeHtml(env["links"].pop())
+        return f' (<a href="{address}">{address}</a>)'
+
+    def image(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
+        description = self.renderInlineAsText(tokens[idx].children or [], options, env)
+        return escapeHtml(f"[picture: {description} {tokens[idx].attrGet('src') or ''}]")
+
+
+_MARKDOWN: Final = MarkdownIt("commonmark", {"html": False, "linkify": False}, renderer_cls=_Renderer).enable("table")
+
+
+def answer_html(markdown: str, sources: Iterable[ShownSource] = ()) -> Markup:
+    """Return the Markdown of an answer as safe HTML; each statement leads to its sources by their numbers."""
+    tokens = _MARKDOWN.parse(visible(markdown, MOST))
+    by_statement: dict[str, list[int]] = {}
+    for source in sources:
+        for statement, _ in source.checks:
+            by_statement.setdefault(_key(statement), []).append(source.n)
+    cited = set[tuple[str, int]]()
+    for token in tokens:
+        if token.tag in ("h1", "h2", "h3", "h4"):
+            token.tag = f"h{int(token.tag[1]) + 2}"
+        if token.nesting == 1 and token.tag in _OWN_DIRECTION:
+            token.attrSet("dir", "auto")
+        if token.type == "inline":
+            _add_marks(token, by_statement, cited)
+    html = _MARKDOWN.renderer.render(tokens, _MARKDOWN.options, {})
+    return Markup(  # noqa: S704 - nh3 has cleaned it
+        nh3.clean(
+            str(html),
+            tags=set(TAGS),
+            attributes={tag: set(names) for tag, names in ATTRIBUTES.items()},
+            url_schemes={"http", "https", "mailto"},
+            link_rel="noopener noreferrer nofollow",
+        )
+    )
+
+
+def _key(text: str) -> str:
+    return _MARKS.sub("", comparable(text))
+
+
+def _add_marks(token: Token, by_statement: Mapping[str, Sequence[int]], cited: set[tuple[str, int]]) -> None:
+    """Append the numbers of the sources whose statements this block contains; each statement is marked once."""
+    text = _key(token.content)
+    numbers = dict[int, None]()
+    for statement, sources in by_statement.items():
+        if statement and statement in text:
+            for number in sources:
+                if (statement, number) not in cited:
+                    cited.add((statement, number))
+                    numbers[number] = None
+    for number in numbers:
+        _remove_mark(token.children or [])
+        mark = Token("html_inline", "", 0)
+        mark.content = f' <a class="cite" href="#source-{number}" aria-label="Source {number}">{number}</a>'
+        token.children = [*(token.children or []), mark]
+
+
+def _remove_mark(children: Sequence[Token]) -> None:
+    """Remove the last number in brackets, in whose place the number of the source comes."""
+    for child in reversed(children):
+        if child.type == "text" and (matches := [*_NUMBER.finditer(child.content)]):
+            start, end = matches[-1].span()
+            child.content = child.content[:start] + child.content[end:]
+            return
+
+
+TEMPLATES.filters["answer"] = answer_html

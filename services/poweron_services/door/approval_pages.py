@@ -1,0 +1,265 @@
+"""The page of approvals: what waits for a person, with all that an answer is about, and the forms that answer."""
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal, InvalidOperation
+from typing import Annotated, Any, Final
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Query, Request, Response
+from pydantic import JsonValue
+from starlette.datastructures import FormData
+from starlette.responses import RedirectResponse
+
+from poweron_events.actor import Actor
+from poweron_events.event import MAX_NANO_USD, MAX_TOKENS, NANO
+from poweron_events.policy import AnswerTerms
+from poweron_events.request import MAX_REASON, RequestApproval, RequestBudget, RequestIdentity
+from poweron_projections import reader
+from poweron_projections.answered_approvals import answered_approvals
+from poweron_projections.entries import ApprovalEntry, BudgetEntry, DocumentEntry
+from poweron_services.client.approve import (
+    ApprovalOutcome,
+    Decision,
+    answer,
+    answer_to,
+    answer_to_budget,
+    changed_parameters,
+    waiting_for_people,
+)
+from poweron_services.client.connect import Connections
+from poweron_services.client.follow import Callbacks
+from poweron_services.client.policy_words import who_answers
+from poweron_services.door.access import Approver, Caller, CheckedForm, Reader
+from poweron_services.door.audit_queries import StepPlace
+from poweron_services.door.dispatch import Dispatching
+from poweron_services.door.door_state import Opened
+from poweron_services.door.page_rendering import rendered
+from poweron_services.door.problems import Problem, explained
+from poweron_services.door.query_parameters import WorkflowId
+
+router = APIRouter()
+
+MOST: Final = 50  # entries of a page
+ANSWERED: Final = 10  # answers that are shown
+WAIT: Final = 15.0  # seconds for which a form waits for the outcome
+SHOWN: Final = ("mine", "all", "overdue")
+_PLACE: Final = re.compile(r"r([0-9]{1,9})t([0-9]{1,9})a([0-9]{1,9})s([0-9]{1,9})")
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """A question to people, and whether the person who looks at it may answer."""
+
+    entry: ApprovalEntry | BudgetEntry
+    objection: str
+    """Why their approval would not count; empty if it would."""
+    may_deny: bool
+    may_change: bool
+    documents: Sequence[tuple[str, str]] = ()
+    """The documents of each list that the action reads: the name of the list, and theirs."""
+
+    @property
+    def is_action(self) -> bool:
+        return isinstance(self.entry, ApprovalEntry)
+
+    @property
+    def place(self) -> str:
+        entry = self.entry
+        return f"r{entry.round}t{entry.task}a{entry.attempt}s{entry.step}"
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """The outcome of an answer, in words."""
+
+    kind: str
+    sentence: str
+    advice: str = ""
+
+
+@router.get("/approvals")
+async def approvals_page(
+    *,
+    request: Request,
+    connections: Opened,
+    caller: Reader,
+    show: Annotated[str, Query(pattern="^(mine|all|overdue)$")] = "mine",
+    outcome: Annotated[str, Query(max_length=40)] = "",
+    code: Annotated[str, Query(max_length=64)] = "",
+    workflow: Annotated[str, Query(max_length=36)] = "",
+    missing: Annotated[int, Query(ge=0, le=100)] = 0,
+) -> Response:
+    """Show what waits for a person: by default for the one who looks."""
+    pool = connections.pool
+    waiting = {
+        "mine": await waiting_for_people(pool, actor=caller.actor),
+        "all": await waiting_for_people(pool),
+        "overdue": await waiting_for_people(pool, overdue=True),
+    }
+    entries: list[ApprovalEntry | BudgetEntry] = [*waiting[show][0], *waiting[show][1]]
+    query = f"?{request.url.query}" if request.url.query else ""
+    return rendered(
+        request,
+        "approvals.html",
+        cards=[await _card(connections, entry, caller.actor) for entry in entries[:MOST]],
+        counts={name: len(waiting[name][0]) + len(waiting[name][1]) for name in SHOWN},
+        show=show,
+        left_out=max(0, len(entries) - MOST),
+        notice=_notice(outcome, code, missing),
+        workflow=workflow,
+        actor=caller.actor,
+        answered=await answered_approvals(pool, limit=ANSWERED),
+        who_answers=who_answers,
+        max_reason=MAX_REASON,
+        here=f"/approvals{query}",
+    )
+
+
+async def _card(connections: Connections, entry: ApprovalEntry | BudgetEntry, actor: Actor) -> Card:
+    terms: AnswerTerms = entry.terms
+    objections = {decision: terms.objection(actor, decision) for decision in ("approve", "deny", "change")}
+    documents: Sequence[tuple[str, str]] = ()
+    if isinstance(entry, ApprovalEntry):
+        documents = _lists(entry.parameters, await reader.documents(connections.pool, entry.workflow_id))
+    objection = objections["approve"]
+    return Card(
+        entry,
+        "" if objection is None else objection.sentence,
+        may_deny=objections["deny"] is None,
+        may_change=objections["change"] is None,
+        documents=documents,
+    )
+
+
+def _lists(parameters: JsonValue, documents: Sequence[DocumentEntry]) -> list[tuple[str, str]]:
+    references = parameters.get("documentList") if isinstance(parameters, dict) else None
+    found = list[tuple[str, str]]()
+    for reference in references if isinstance(references, list) else ():
+        kind, _, label = str(reference).partition(":")
+        if kind == "docList":
+            names = [document.document_name for document in documents if document.label == label]
+            found.append((label, ", ".join(names) or "none"))
+    return found
+
+
+def _notice(outcome: str, code: str, missing: int) -> Notice | None:
+    """Word the outcome of an answer; only codes are in the address, so that no one else can word it."""
+    people = "1 more person has" if missing == 1 else f"{missing} more people have"
+    if outcome == "refused":
+        meaning = explained(code)
+        words = ("Your answer was refused.", "") if meaning is None else (meaning.meaning, meaning.remedy)
+        return Notice("bad", f"Nothing was decided. {words[0]}", words[1])
+    serve = "Start `poweron serve` on these servers, if none runs there; the answer remains in the log."
+    notices = {
+        "approved": Notice("ok", "Approved. The workflow continues."),
+        "denied": Notice("ok", "Denied. The workflow takes the reason into account."),
+        "counted": Notice("ok", f"Your approval counts. {people} to approve."),
+        "proposed": Notice("ok", f"The parameters are changed. {people} to approve them."),
+        "sent": Notice("warn", "Your answer is in the log, but no process has judged it yet.", serve),
+    }
+    return notices.get(outcome)
+
+
+@router.post("/approvals/{workflow_id}/{place}")
+async def answer_form(
+    *,
+    request: Request,
+    workflow_id: WorkflowId,
+    place: StepPlace,
+    caller: Approver,
+    dispatch: Dispatching,
+    _: CheckedForm,
+) -> Response:
+    """Answer exactly what was shown: the form has the hash of the parameters, or the number of the budget question."""
+    form = await request.form()
+    asked = await _request(dispatch.door.opened, caller, workflow_id, place, form)
+    outcomes = list[ApprovalOutcome]()
+
+    async def work(identity: RequestIdentity, callbacks: Callbacks) -> Mapping[str, Any]:
+        outcome = await answer(dispatch.door.opened, asked, identity=identity, callbacks=callbacks)
+        outcomes.append(outcome)
+        return {}
+
+    digest = hashlib.sha256(asked.model_dump_json().encode()).digest()
+    waiting = replace(dispatch, wait=WAIT)
+    await waiting.answer(dispatch.identity(caller), digest, work, workflow=workflow_id, is_decision=True)
+    facts = {"show": _field(form, "show"), "workflow": workflow_id, "outcome": "sent"}
+    for outcome in outcomes:
+        facts |= {"outcome": outcome.status, "code": outcome.code or "", "missing": str(outcome.missing)}
+    facts["show"] = facts["show"] if facts["show"] in SHOWN else "mine"
+    return RedirectResponse(f"/approvals?{urlencode(facts)}", 303)
+
+
+def _field(form: FormData, name: str) -> str:
+    value = form.get(name, "")
+    return value.replace("\r\n", "\n").strip() if isinstance(value, str) else ""
+
+
+async def _request(
+    connections: Connections, caller: Caller, workflow_id: str, place: str, form: FormData
+) -> RequestApproval | RequestBudget:
+    match = _PLACE.fullmatch(place)
+    assert match is not None
+    numbers = dict(zip(("round", "task", "attempt", "step"), map(int, match.groups()), strict=True))
+    decision: Decision = "deny" if _field(form, "decision") == "deny" else "approve"
+    reason = _field(form, "reason")
+    if len(reason) > MAX_REASON:
+        raise Problem("invalid_request", f"The reason has {len(reason):,} characters; {MAX_REASON:,} are allowed.")
+    if decision == "deny" and not reason:
+        raise Problem("invalid_request", "The reason is empty. Say why it must not happen; the workflow reads it.")
+    if question := _field(form, "question"):
+        return await _budget_answer(connections, caller, workflow_id, form, decision, question=question)
+    entries = await reader.approvals(connections.pool, workflow_id)
+    shown = next((entry for entry in entries if _is_at(entry, numbers)), None)
+    if shown is None:
+        raise Problem("nothing_to_approve", "This action does not wait for an approval any more.")
+    shown = shown.model_copy(update={"parameters_sha256": _field(form, "parametersSha256")})
+    changes = [line.strip() for line in _field(form, "set").splitlines() if line.strip()]
+    is_change = _field(form, "decision") == "change"
+    if is_change and not changes:
+        raise Problem("parameter_invalid", "No change is given. Write each on a line, as KEY=VALUE.", status=422)
+    changed = changed_parameters(shown.parameters, changes) if is_change else None
+    return answer_to(shown, decision, reason=reason, approver=caller.actor, changed_parameters=changed)
+
+
+def _is_at(entry: Any, numbers: dict[str, int]) -> bool:
+    return all(getattr(entry, name) == number for name, number in numbers.items())
+
+
+async def _budget_answer(
+    connections: Connections, caller: Caller, workflow_id: str, form: FormData, decision: Decision, *, question: str
+) -> RequestBudget:
+    entries = await reader.budget_questions(connections.pool, workflow_id)
+    shown = next((entry for entry in entries if str(entry.question) == question), None)
+    if shown is None:
+        raise Problem("nothing_to_approve", "This round does not ask for a larger budget any more.")
+    tokens, cost = _whole_number(_field(form, "tokens")), _nano_usd(_field(form, "cost"))
+    if decision == "approve" and not (tokens or cost):
+        raise Problem("invalid_request", "Nothing is granted. Say how many tokens or how much money it may use.")
+    if decision == "deny":
+        tokens = cost = 0
+    reason = _field(form, "reason")
+    return answer_to_budget(shown, decision, reason=reason, approver=caller.actor, tokens=tokens, cost_nano_usd=cost)
+
+
+def _whole_number(given: str) -> int:
+    if not given:
+        return 0
+    if not (given.isascii() and given.isdecimal()) or int(given[:12]) > MAX_TOKENS:
+        raise Problem("invalid_request", f"{given[:40]!r} is no number of tokens between 0 and {MAX_TOKENS:,}.")
+    return int(given)
+
+
+def _nano_usd(given: str) -> int:
+    if not given:
+        return 0
+    try:
+        amount = Decimal(given) * NANO
+    except InvalidOperation:
+        amount = Decimal(-1)
+    if not amount.is_finite() or not 0 <= amount <= MAX_NANO_USD:
+        raise Problem("invalid_request", f"{given[:40]!r} is no amount in US dollars, such as 0.50.")
+    return int(amount)

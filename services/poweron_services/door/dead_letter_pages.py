@@ -1,0 +1,165 @@
+"""The pages of dead letters: the bytes of a record that cannot be read, and a form that sends a corrected one."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated, Final
+from urllib.parse import quote, urlencode
+
+import orjson
+from fastapi import APIRouter, Path, Query, Request, Response
+from starlette.responses import RedirectResponse
+
+from poweron_events.dead_letter import MAX_RAW
+from poweron_events.errors import Refused
+from poweron_projections import reader
+from poweron_projections.entries import DeadLetterEntry
+from poweron_services.client.redrive import REQUESTS, expect_request, original, read_dead_letter, redrive
+from poweron_services.door.access import Auditor, CheckedForm, Operator, Reader
+from poweron_services.door.dead_letter_commands import edited_by
+from poweron_services.door.door_state import Opened
+from poweron_services.door.page_rendering import rendered
+
+router = APIRouter()
+
+PAGE: Final = 50
+SHOWN: Final = 8_192  # bytes in hexadecimal
+LINE: Final = 16  # bytes
+Topic = Annotated[str, Path(max_length=255)]
+Number = Annotated[int, Path(ge=0, le=2**63 - 1)]
+
+
+@router.get("/operations/deadletters")
+async def dead_letters_page(
+    *,
+    request: Request,
+    connections: Opened,
+    _: Reader,
+    before: Annotated[
+        str | None, Query(max_length=300, pattern=r"^[0-9]{1,18}\|[^|]{1,255}\|[0-9]{1,9}\|[0-9]{1,18}$")
+    ] = None,
+) -> Response:
+    """List dead letters, newest first."""
+    place = None
+    if before is not None:
+        time, topic, partition, offset = before.split("|")
+        place = int(time), topic, int(partition), int(offset)
+    letters = await reader.dead_letters(connections.pool, limit=PAGE + 1, before=place)
+    next_ = f"/operations/deadletters?{urlencode({'before': _cursor(letters[PAGE - 1])})}" if letters[PAGE:] else None
+    first = None if before is None else "/operations/deadletters"
+    return rendered(request, "dead_letters.html", letters=letters[:PAGE], next=next_, first=first)
+
+
+def _cursor(letter: DeadLetterEntry) -> str:
+    time_ms = round(datetime.fromisoformat(letter.time).timestamp() * 1_000)
+    return f"{time_ms}|{letter.topic}|{letter.partition}|{letter.offset}"
+
+
+@router.get("/operations/deadletters/{topic}/{partition}/{offset}")
+async def dead_letter_page(
+    *, request: Request, topic: Topic, partition: Number, offset: Number, connections: Opened, caller: Auditor
+) -> Response:
+    """Show a dead letter: its reason, its bytes, and a form to send it again."""
+    letter = await read_dead_letter(connections, topic, partition, offset)
+    return _page(request, letter, may_redrive="operate" in caller.scopes)
+
+
+def _page(
+    request: Request,
+    letter: DeadLetterEntry,
+    *,
+    may_redrive: bool,
+    error: str = "",
+    edited: str | None = None,
+    status: int = 200,
+) -> Response:
+    raw = letter.raw or b""
+    return rendered(
+        request,
+        "dead_letter.html",
+        status=status,
+        letter=letter,
+        text=raw.decode(errors="replace"),
+        is_text=_is_text(raw),
+        lines=_hexadecimal(raw[:SHOWN]),
+        shown=min(len(raw), SHOWN),
+        kept=len(raw),
+        is_cut=letter.size > MAX_RAW,
+        is_request=letter.topic == REQUESTS,
+        may_redrive=may_redrive,
+        edited=_indented(raw) if edited is None else edited,
+        error=error,
+        place=f"{quote(letter.topic, safe='')}/{letter.partition}/{letter.offset}",
+    )
+
+
+def _is_text(raw: bytes) -> bool:
+    try:
+        raw.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _indented(raw: bytes) -> str:
+    """Return JSON with a field on each line, as people edit it; anything else as it is."""
+    try:
+        return orjson.dumps(orjson.loads(raw), option=orjson.OPT_INDENT_2).decode()
+    except orjson.JSONDecodeError:
+        return raw.decode(errors="replace")
+
+
+def _hexadecimal(raw: bytes) -> Sequence[tuple[str, str, str]]:
+    """Return lines of an offset, the bytes in hexadecimal, and the printable ones as characters."""
+    lines = []
+    for start in range(0, len(raw), LINE):
+        part = raw[start : start + LINE]
+        printable = "".join(chr(byte) if 32 <= byte < 127 else "·" for byte in part)
+        lines.append((f"{start:06x}", part.hex(" "), printable))
+    return lines
+
+
+@router.post("/operations/deadletters/{topic}/{partition}/{offset}")
+async def redrive_form(
+    *,
+    request: Request,
+    topic: Topic,
+    partition: Number,
+    offset: Number,
+    connections: Opened,
+    caller: Operator,
+    _: CheckedForm,
+) -> Response:
+    """Send a dead letter again, as it was or corrected, and lead to the workflow that it is about."""
+    form = await request.form()
+    letter = await read_dead_letter(connections, topic, partition, offset)
+    is_edited = form.get("how") == "edited"
+    given = form.get("edited", "")
+    text = given if is_edited and isinstance(given, str) else ""
+    expect_request(topic)
+    try:
+        if is_edited:
+            ready = edited_by(caller, text.encode(errors="replace"), connections)
+        else:
+            ready = await original(connections, letter)
+    except Refused as error:
+        return _page(
+            request, letter, may_redrive=True, error=f"{error}.", edited=text if is_edited else None, status=422
+        )
+    await redrive(connections, ready)
+    facts = {"workflow": ready.workflow_id, "source": ready.identity.source, "id": ready.identity.id}
+    return RedirectResponse(f"/operations/redriven?{urlencode(facts)}", 303)
+
+
+@router.get("/operations/redriven")
+async def redriven_page(
+    *,
+    request: Request,
+    connections: Opened,
+    _: Reader,
+    workflow: Annotated[str, Query(max_length=36)],
+    source: Annotated[str, Query(max_length=255)],
+    id_: Annotated[str, Query(alias="id", max_length=255)],
+) -> Response:
+    """Say what was sent again, and where its answer appears."""
+    known = await reader.workflow(connections.pool, workflow) if len(workflow) == 36 else None
+    return rendered(request, "redriven.html", workflow_id=workflow, workflow=known, source=source, id=id_)

@@ -1,0 +1,87 @@
+"""The page behind a statement: the text of a document at one place, with the words that the statement takes from it."""
+
+import re
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Path, Query, Request, Response
+from markupsafe import Markup, escape
+from starlette.responses import HTMLResponse
+
+from poweron_events.errors import MissingContent
+from poweron_projections import workflow_excerpts
+from poweron_services.client.source_check import MARKDOWN, DocumentText
+from poweron_services.connectors.document_reader import text_reader
+from poweron_services.door.access import ContentReader
+from poweron_services.door.door_state import DoorOf, Opened
+from poweron_services.door.page_rendering import rendered, visible
+from poweron_services.door.problems import Problem
+from poweron_services.door.query_parameters import WorkflowId
+from poweron_services.door.workflow_queries import known
+
+router = APIRouter(default_response_class=HTMLResponse)
+
+MOST: Final = 60_000  # characters of a place that the page shows
+PLACES: Final = 200  # links to other places
+MARKS: Final = 20  # places at which the same words are marked
+_WORD: Final = re.compile(r"\w+")
+
+
+@router.get("/w/{workflow_id}/text/{document_id}")
+async def document_page(
+    *,
+    request: Request,
+    workflow_id: WorkflowId,
+    document_id: Annotated[str, Path(max_length=100)],
+    connections: Opened,
+    door: DoorOf,
+    _: ContentReader,
+    place: Annotated[str, Query(max_length=300)] = "",
+    mark: Annotated[list[str], Query(max_length=20)] = [],  # noqa: B006 - never changed
+) -> Response:
+    """Show the text of a document at a place, such as a page."""
+    await known(connections, workflow_id)
+    entry = await workflow_excerpts.document(connections.pool, workflow_id, document_id)
+    if entry is None:
+        raise Problem("not_found", f"Workflow {workflow_id} has no document {document_id!r}.", status=404)
+    try:
+        data = await connections.content.get(workflow_id, entry.content)
+    except MissingContent:
+        raise Problem(
+            "document_missing", f"The content store no longer holds {entry.document_name!r}.", status=410
+        ) from None
+    if entry.mime_type == MARKDOWN:
+        markdown = data.decode("utf-8", errors="replace")
+    else:
+        markdown = await text_reader(door.settings.ocr_command)(data, entry.document_name)
+    parts = DocumentText.of(markdown).parts
+    text = parts.get(place, "") if place else "\n".join(parts.values())
+    shown, marks = _marked(visible(text.strip("\n"), MOST), mark)
+    return rendered(
+        request,
+        "document.html",
+        workflow_id=workflow_id,
+        document=entry,
+        places=[name for name in parts if name][:PLACES],
+        place=place,
+        text=shown,
+        marks=marks,
+        wanted=mark,
+        is_cut=len(text) > MOST,
+    )
+
+
+def _marked(text: str, quotes: list[str]) -> tuple[Markup, int]:
+    """Mark the words of the quotes in a text; return it as HTML, and how many places were marked."""
+    found = list[tuple[int, int]]()
+    for quote in quotes:
+        words = _WORD.findall(quote[:1_000])
+        if words:
+            pattern = re.compile(r"[\W_]{1,12}?".join(map(re.escape, words)), re.IGNORECASE)
+            found += [match.span() for match, _ in zip(pattern.finditer(text), range(MARKS), strict=False)]
+    result, at, count = Markup(), 0, 0
+    for start, end in sorted(found):
+        if start >= at:
+            count += 1
+            result += escape(text[at:start]) + Markup('<mark id="mark-{}">{}</mark>').format(count, text[start:end])
+            at = end
+    return result + escape(text[at:]), count

@@ -1,0 +1,289 @@
+"""The pages of the log: every record of a workflow or of all, newest first, with verdict, cause and reason."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Final, get_args
+from urllib.parse import urlencode
+
+import orjson
+from fastapi import APIRouter, Query, Request, Response
+from pydantic import BaseModel, Field, ValidationError
+from starlette.responses import StreamingResponse
+
+from poweron_events.actor import Actor
+from poweron_events.event import PREFIX, READING, Role
+from poweron_events.fold.state import Verdict
+from poweron_events.stream import WORKFLOW_EVENTS
+from poweron_projections import reader
+from poweron_projections.connection import Pool
+from poweron_projections.entries import EventEntry, WorkflowSummary
+from poweron_projections.record_log import LogFilter, LogRecord, Offsets, role_of, whole_log, workflow_log
+from poweron_services.client.connect import Connections
+from poweron_services.client.event_words import told_lines
+from poweron_services.client.workflow_snapshot import folded_history, reasons
+from poweron_services.door.access import Reader
+from poweron_services.door.door_state import DoorOf, DoorState, Opened
+from poweron_services.door.json_responses import dumped
+from poweron_services.door.page_rendering import rendered
+from poweron_services.door.problems import Problem
+from poweron_services.door.query_parameters import MAX_SEQ, WorkflowId
+from poweron_services.door.record_rows import PostgresRows
+from poweron_services.door.workflow_queries import known
+
+router = APIRouter()
+
+PAGE: Final = 50  # records
+DOWNLOADED: Final = 500  # records fetched at a time
+NARRATED: Final = 3_000  # records of a workflow up to which each is told in words, since that folds all of them
+TYPES: Final = tuple(sorted(WORKFLOW_EVENTS))
+VERDICTS: Final = (*get_args(Verdict), "undecodable")
+ROLES: Final = get_args(Role)
+LATE: Final = "It came out of turn: the workflow was not waiting for it."
+LINE: Final = {"seq", "type", "verdict", "partition", "offset", "time", "id", "source", "causationid", "data"}
+Text = Annotated[str, Field(max_length=100)]
+
+
+class LogQuery(BaseModel):
+    """The filter of a log, as it is in the address."""
+
+    type: Text = ""
+    verdict: Text = ""
+    role: Text = ""
+
+    @property
+    def given(self) -> dict[str, str]:
+        """The conditions that are set."""
+        return {name: value for name, value in self if value}
+
+    @property
+    def wanted(self) -> LogFilter:
+        """The filter of the rows."""
+        sets = (frozenset(filter(None, (value,))) for value in (self.type, self.verdict, self.role))
+        return LogFilter(*sets)
+
+    def address(self, path: str, **more: str | None) -> str:
+        """Return the address of a page with this filter."""
+        query = self.given | {name: value for name, value in more.items() if value}
+        return f"{path}?{urlencode(query)}" if query else path
+
+
+Filter = Annotated[LogQuery, Query()]
+
+
+@dataclass(frozen=True, slots=True)
+class Narration:
+    """The records of a workflow in words, by their number."""
+
+    words: Mapping[int, tuple[str, str]] = field(default_factory=dict)
+    whys: Mapping[int, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    """A record as a page shows it."""
+
+    record: LogRecord
+    word: str
+    sentence: str
+    why: str
+    """Why it had no effect, or why a request was refused."""
+    actor: Actor | None
+
+    @property
+    def type(self) -> str:
+        """Its type without the prefix that all have."""
+        entry = self.record.entry
+        return "no event" if entry is None else entry.type.removeprefix(PREFIX)
+
+
+@router.get("/w/{workflow_id}/log")
+async def workflow_log_page(
+    *,
+    request: Request,
+    workflow_id: WorkflowId,
+    connections: Opened,
+    door: DoorOf,
+    _: Reader,
+    query: Filter,
+    before: Annotated[int | None, Query(ge=0, le=MAX_SEQ)] = None,
+) -> Response:
+    """Show the records of a workflow, newest first."""
+    workflow = await known(connections, workflow_id)
+    page = await workflow_log(connections.pool, workflow_id, before=before, limit=PAGE, wanted=query.wanted)
+    narration = await _narration(door, connections, workflow)
+    next_ = None if page.next is None else query.address(request.url.path, before=str(page.next[0]))
+    lines = [_line(record, narration) for record in page.records]
+    return _page(request, query, lines, page, workflow=workflow, next_=next_, is_first=before is None)
+
+
+@router.get("/log")
+async def whole_log_page(
+    *,
+    request: Request,
+    connections: Opened,
+    _: Reader,
+    query: Filter,
+    before: Annotated[str | None, Query(max_length=400)] = None,
+) -> Response:
+    """Show the records of all workflows, newest first."""
+    offsets = None if before is None else _offsets(before)
+    page = await whole_log(connections.pool, before=offsets, limit=PAGE, wanted=query.wanted)
+    next_ = None if page.next is None else query.address("/log", before=".".join(map(str, page.next)))
+    lines = [_line(record, Narration()) for record in page.records]
+    return _page(request, query, lines, page, workflow=None, next_=next_, is_first=before is None)
+
+
+def _page(
+    request: Request,
+    query: LogQuery,
+    lines: list[LogLine],
+    page: Any,
+    *,
+    workflow: WorkflowSummary | None,
+    next_: str | None,
+    is_first: bool,
+) -> Response:
+    path = request.url.path
+    here = f"{path}?{request.url.query}" if request.url.query else path
+    return rendered(
+        request,
+        "log.html",
+        lines=lines,
+        workflow=workflow,
+        query=query,
+        choices={"type": TYPES, "verdict": VERDICTS, "role": ROLES},
+        short=lambda name: name.removeprefix(PREFIX),
+        next=next_,
+        first=None if is_first else query.address(path),
+        scanned=page.scanned,
+        is_cut=page.is_cut,
+        here=here,
+        path_of_log=path,
+        is_live=is_first,
+        download=query.address(f"{path}.jsonl"),
+    )
+
+
+def _offsets(cursor: str) -> Offsets:
+    parts = cursor.split(".")
+    if not all(part.isascii() and part.isdecimal() and len(part) < 19 for part in parts) or len(parts) != 12:
+        raise Problem("request_unreadable", f"{cursor[:100]!r} is no place in the log.", status=400)
+    return tuple(map(int, parts))
+
+
+async def _narration(door: DoorState, connections: Connections, workflow: WorkflowSummary) -> Narration:
+    """Tell the records of a workflow in words, unless there are too many of them."""
+    if workflow.seq > NARRATED:
+        return Narration()
+    records = await reader.stored_records(connections.pool, workflow.workflow_id)
+
+    def tell() -> Narration:
+        history = list(folded_history(workflow.workflow_id, records))
+        lines = {seq: next(iter(told_lines(heard)), None) for seq, heard in enumerate(history)}
+        words = {seq: (word, sentence) for seq, line in lines.items() if line for _, word, sentence in [line]}
+        return Narration(words, reasons(history))
+
+    async with door.busy:
+        return await asyncio.to_thread(tell)
+
+
+def _line(record: LogRecord, narration: Narration) -> LogLine:
+    entry = record.entry
+    if entry is None:
+        return LogLine(record, "", "It cannot be read as an event; it has no effect.", "", None)
+    word, sentence = narration.words.get(entry.seq, ("", gist(entry.data)))
+    if record.verdict == "superseded":
+        word, sentence = "", gist(entry.data)
+    return LogLine(record, word, sentence, _why(record, narration.whys.get(entry.seq, "")), _actor(entry))
+
+
+def _why(record: LogRecord, why: str) -> str:
+    if why or record.verdict != "superseded":
+        return why
+    if record.rival is None:
+        return LATE
+    if record.rival.is_same:
+        return f"It is a copy of event {record.rival.seq}."
+    return f"Event {record.rival.seq} came first."
+
+
+def gist(data: Any) -> str:
+    """Return the text of a payload that says most about it; empty if it has none."""
+    names = ("actionObjective", "prompt", "error", "detail", "reason", "summary", "message", "objective", "action")
+    texts = (data.get(name) for name in names) if isinstance(data, dict) else ()
+    return next((text for text in texts if isinstance(text, str) and text), "")
+
+
+def _actor(entry: EventEntry) -> Actor | None:
+    given = entry.data.get("actor") if isinstance(entry.data, dict) else None
+    try:
+        return None if given is None else Actor.model_validate(given, extra="ignore", context=READING)
+    except ValidationError:
+        return None
+
+
+# --- downloads ------------------------------------------------------------------------------------
+
+
+@router.get("/w/{workflow_id}/log.jsonl")
+async def download_workflow_log(
+    *, workflow_id: WorkflowId, connections: Opened, door: DoorOf, _: Reader, query: Filter
+) -> Response:
+    """Download the records of a workflow, oldest first, one JSON object on each line."""
+    workflow = await known(connections, workflow_id)
+    narration = await _narration(door, connections, workflow)
+
+    async def pages() -> AsyncGenerator[list[EventEntry], None]:
+        seq = -1
+        while page := await reader.events(connections.pool, workflow_id, after_seq=seq, limit=DOWNLOADED):
+            yield page
+            seq = page[-1].seq
+
+    def line(entry: EventEntry) -> dict[str, Any]:
+        why = narration.whys.get(entry.seq)
+        return _json(entry) | ({"why": why} if why else {})
+
+    return _download(f"poweron-{workflow_id}.jsonl", pages(), line, query.wanted)
+
+
+@router.get("/log.jsonl")
+async def download_whole_log(*, connections: Opened, _: Reader, query: Filter) -> Response:
+    """Download the records of all workflows that the rows hold, in the order of their partitions."""
+    lines = _all_events(connections.pool, await PostgresRows(connections.pool).positions())
+    return _download("poweron-log.jsonl", lines, _json, query.wanted)
+
+
+async def _all_events(pool: Pool, ends: Offsets) -> AsyncGenerator[list[EventEntry], None]:
+    offsets = [0] * len(ends)
+    while page := await reader.records_after(pool, offsets, limit=DOWNLOADED):
+        inside = [record for record in page if record.offset < ends[record.partition]]
+        if not inside:
+            return
+        yield [record.event for record in inside if record.event is not None]
+        for record in page:
+            offsets[record.partition] = record.offset + 1
+
+
+def _json(entry: EventEntry) -> dict[str, Any]:
+    line: dict[str, Any] = dumped(entry)
+    return {name: value for name, value in line.items() if name in LINE | {"workflowId"}}
+
+
+def _download(
+    name: str,
+    pages: AsyncGenerator[list[EventEntry], None],
+    line: Callable[[EventEntry], dict[str, Any]],
+    wanted: LogFilter,
+) -> Response:
+    async def lines() -> AsyncGenerator[bytes, None]:
+        async for page in pages:
+            yield b"".join(orjson.dumps(line(entry)) + b"\n" for entry in page if _is_wanted(wanted, entry))
+
+    headers = {"Content-Disposition": f'attachment; filename="{name}"', "Cache-Control": "no-store"}
+    return StreamingResponse(lines(), headers=headers, media_type="application/x-ndjson")
+
+
+def _is_wanted(wanted: LogFilter, entry: EventEntry) -> bool:
+    given = ((wanted.types, entry.type), (wanted.verdicts, entry.verdict), (wanted.roles, role_of(entry.source)))
+    return all(not values or value in values for values, value in given)

@@ -1,0 +1,243 @@
+"""The page of one event: what the model saw, said and decided, what it changed, and what else could have happened."""
+
+import asyncio
+import hashlib
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from typing import Annotated, Any, Final, NamedTuple
+
+import orjson
+from fastapi import APIRouter, Path, Query, Request, Response
+from pydantic import ValidationError
+from starlette.responses import HTMLResponse, RedirectResponse
+
+from poweron_events.errors import Refused
+from poweron_events.event import FailedCalls, ModelCall
+from poweron_events.fold.costs import failed_calls, model_calls
+from poweron_events.fold.state import Workflow
+from poweron_events.request import RequestIdentity
+from poweron_events.request import workflow_id as id_of_request
+from poweron_projections import reader
+from poweron_projections.reader import StoredRecord
+from poweron_services import wiring
+from poweron_services.client.connect import Connections
+from poweron_services.client.follow import Callbacks
+from poweron_services.client.fork_request import ForkWish, fork, plan_fork
+from poweron_services.client.workflow_snapshot import folded_history
+from poweron_services.door.access import Auditor, CheckedForm, Reader, Sender
+from poweron_services.door.audit_queries import stored
+from poweron_services.door.dispatch import Dispatching
+from poweron_services.door.door_state import DoorOf, DoorState, Opened
+from poweron_services.door.page_rendering import rendered
+from poweron_services.door.problems import Problem
+from poweron_services.door.query_parameters import MAX_SEQ, WorkflowId
+from poweron_services.door.step_view import MOST_CHANGES, StepView
+from poweron_services.door.workflow_list_page import field_of, form_of
+from poweron_services.fork.run_comparison import decides_the_same
+from poweron_services.models.chat_model import ChatModel
+from poweron_services.replay.action_specs import known_actions
+from poweron_services.replay.decision_repeats import AskAgain
+from poweron_services.replay.decision_replay import DecisionReplay, Replayed, is_decision
+from poweron_services.replay.workflow_records import Damaged, Folded, StoredContent, folded
+
+router = APIRouter(default_response_class=HTMLResponse)
+
+AROUND: Final = 5  # events before and after that are listed
+MOST_TIMES: Final = 10  # answers of each model
+MOST_MODELS: Final = 5
+Seq = Annotated[int, Path(ge=0, le=MAX_SEQ)]
+
+
+class ShownCall(NamedTuple):
+    """A model call with its prompt and its answer, byte for byte."""
+
+    call: ModelCall
+    prompt: str | None
+    answer: str | None
+
+
+@router.get("/w/{workflow_id}/at")
+async def chosen_event(
+    *, workflow_id: WorkflowId, _: Reader, seq: Annotated[int, Query(ge=0, le=MAX_SEQ)]
+) -> RedirectResponse:
+    """Lead to the event that the slider chose."""
+    return RedirectResponse(f"/w/{workflow_id}/at/{seq}", 303)
+
+
+@router.get("/w/{workflow_id}/at/{seq}")
+async def step_page(
+    *, request: Request, workflow_id: WorkflowId, seq: Seq, connections: Opened, door: DoorOf, caller: Reader
+) -> Response:
+    """Show one event, and the workflow after it."""
+    view, records = await _view(connections, door, workflow_id, seq)
+    summary = await reader.workflow(connections.pool, workflow_id)
+    assert summary is not None
+    event = view.heard.event
+    may_read = "content" in caller.scopes
+    record = records[-1]
+    async with door.busy:
+        changes, (state, is_cut) = await asyncio.to_thread(lambda: (view.changes, view.state))
+    return rendered(
+        request,
+        "step.html",
+        workflow=summary,
+        view=view,
+        last=summary.seq - 1,
+        around=await _around(connections, workflow_id, seq),
+        calls=await _shown_calls(connections, workflow_id, model_calls(event) if event else (), may_read=may_read),
+        failed_calls=_failed(failed_calls(event) if event else ()),
+        may_read=may_read,
+        changes=changes[:MOST_CHANGES],
+        changes_left_out=max(0, len(changes) - MOST_CHANGES),
+        state=state,
+        is_cut=is_cut,
+        record=record,
+        raw=record.value.decode("utf-8", errors="replace"),
+        is_decision=is_decision(event) and view.heard.verdict == "accepted",
+        cause=_cause(view, records),
+        default_model=_default_model(door),
+    )
+
+
+async def _view(
+    connections: Connections, door: DoorState, workflow_id: str, seq: int
+) -> tuple[StepView, Sequence[StoredRecord]]:
+    records = await stored(connections, workflow_id, until=seq)
+
+    def fold() -> StepView:
+        before, heard = Workflow(workflow_id), None
+        for after in folded_history(workflow_id, records):
+            before, heard = (Workflow(workflow_id) if heard is None else heard.workflow), after
+        assert heard is not None
+        return StepView(seq, heard, before, orjson.loads(records[-1].value)["data"])
+
+    async with door.busy:
+        return await asyncio.to_thread(fold), records
+
+
+async def _around(connections: Connections, workflow_id: str, seq: int) -> Sequence[Any]:
+    after = max(-1, seq - AROUND - 1)
+    return await reader.events(connections.pool, workflow_id, after_seq=after, limit=2 * AROUND + 1)
+
+
+async def _shown_calls(
+    connections: Connections, workflow_id: str, calls: Sequence[ModelCall], *, may_read: bool
+) -> list[ShownCall]:
+    content = StoredContent(connections.content)
+
+    async def text(name: str | None) -> str | None:
+        data = await content.find(workflow_id, name) if may_read else None
+        return None if data is None else data.decode("utf-8", errors="replace")
+
+    return [ShownCall(call, await text(call.prompt_ref), await text(call.answer_ref)) for call in calls]
+
+
+def _failed(calls: Sequence[FailedCalls]) -> list[tuple[str, int, int, int]]:
+    return [(call.code, call.count, call.input_tokens + call.output_tokens, call.cost_nano_usd) for call in calls]
+
+
+def _cause(view: StepView, records: Sequence[StoredRecord]) -> int | None:
+    """Return the seq of the event that caused this one; None if no event of the workflow did."""
+    cause = view.heard.recorded.envelope.cause
+    if cause is None:
+        return None
+    wanted = f'"{cause.id}"'.encode()
+    return next((each.seq for each in reversed(records[:-1]) if wanted in each.value and _is(each, cause.id)), None)
+
+
+def _is(record: StoredRecord, event_id: str) -> bool:
+    found: bool = orjson.loads(record.value).get("id") == event_id
+    return found
+
+
+def _default_model(door: DoorState) -> str:
+    return next(iter(door.settings.named_models), "builtin")
+
+
+async def _decision(connections: Connections, workflow_id: str, seq: int) -> Folded:
+    """Return a decision of the workflow.
+
+    Raises:
+        Problem: the event is no decision, or its row is damaged.
+    """
+    records = await stored(connections, workflow_id, until=seq)
+    *_, record = folded(workflow_id, records)
+    if isinstance(record, Damaged):
+        raise Problem("rows_differ", f"Event {record.stored.seq} is damaged: {record.why}")
+    if not is_decision(record.recorded.envelope.event) or record.verdict != "accepted":
+        raise Problem("invalid_request", f"Event {seq} is no decision that could be made again.", status=422)
+    return record
+
+
+@router.get("/w/{workflow_id}/at/{seq}/replay")
+async def replay_page(
+    *, request: Request, workflow_id: WorkflowId, seq: Seq, connections: Opened, door: DoorOf, _: Auditor
+) -> Response:
+    """Make one decision again from what is recorded, without a model."""
+    decision = await _decision(connections, workflow_id, seq)
+    async with door.busy, known_actions(door.settings) as known:
+        replayed: Replayed = await DecisionReplay(StoredContent(connections.content), known).again(decision)
+    return rendered(
+        request, "again.html", workflow_id=workflow_id, seq=seq, replayed=replayed, answers=[], recorded=decision.data
+    )
+
+
+@router.post("/w/{workflow_id}/at/{seq}/again")
+async def ask_again_form(
+    *,
+    request: Request,
+    workflow_id: WorkflowId,
+    seq: Seq,
+    connections: Opened,
+    door: DoorOf,
+    _: Sender,
+    __: CheckedForm,
+) -> Response:
+    """Ask models for one decision again, and show their answers beside the recorded one; nothing is stored."""
+    form, _files = await form_of(request)
+    names = list(dict.fromkeys(field_of(form, "models").replace(",", " ").split()))[:MOST_MODELS]
+    times = field_of(form, "times") or "1"
+    if not names or not (times.isascii() and times.isdecimal() and 1 <= int(times) <= MOST_TIMES):
+        raise Problem("invalid_request", f"Name a model, and a number from 1 to {MOST_TIMES}.", status=422)
+    decision = await _decision(connections, workflow_id, seq)
+    event = decision.recorded.envelope.event
+    call = next(iter(model_calls(event)), None) if event is not None else None
+    content = connections.content
+    prompt = await StoredContent(content).find(workflow_id, call.prompt_ref if call else None)
+    async with AsyncExitStack() as stack:
+        models = [(name, _model(door, name, stack)) for name in names]
+        known = await stack.enter_async_context(known_actions(door.settings))
+        ask = AskAgain(decision, content, known, prompt)
+        answers = await ask.ask(models, int(times))
+    shown = [(answer, answer.event is not None and decides_the_same(answer.event, ask.event)) for answer in answers]
+    return rendered(
+        request, "again.html", workflow_id=workflow_id, seq=seq, replayed=None, answers=shown, recorded=decision.data
+    )
+
+
+def _model(door: DoorState, name: str, stack: AsyncExitStack) -> ChatModel:
+    try:
+        return wiring.build_model(door.settings.with_model(name), stack)
+    except (Refused, ValidationError) as error:
+        raise Problem(
+            "invalid_request", f"The model {name[:80]!r} is not configured for this door.", status=422
+        ) from error
+
+
+@router.post("/w/{workflow_id}/at/{seq}/forks")
+async def fork_form(
+    *, request: Request, workflow_id: WorkflowId, seq: Seq, caller: Sender, dispatch: Dispatching, _: CheckedForm
+) -> Response:
+    """Start a new workflow that takes over everything up to this event, and show it."""
+    form, _files = await form_of(request)
+    wish = ForkWish(workflow_id, seq, prompt=field_of(form, "prompt") or None, live=bool(form.get("live")))
+    connections, identity = dispatch.door.opened, dispatch.identity(caller)
+    plan = await plan_fork(connections, wish)
+
+    async def work(identity: RequestIdentity, callbacks: Callbacks) -> Mapping[str, Any]:
+        await fork(connections, wish, plan, actor=caller.actor, identity=identity, callbacks=callbacks)
+        return {}
+
+    digest = hashlib.sha256(repr(wish).encode()).digest()
+    await dispatch.answer(identity, digest, work, keeps_working=True)
+    return RedirectResponse(f"/w/{id_of_request(identity.source, identity.id)}", 303)

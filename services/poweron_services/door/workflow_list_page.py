@@ -1,0 +1,230 @@
+"""The page of all workflows: a box to ask with, counts, filters, the list, and verbs for many workflows at once."""
+
+import asyncio
+import hashlib
+import secrets
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Annotated, Any, Final, get_args
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Query, Request, Response
+from pydantic import BaseModel, Field
+from starlette.datastructures import FormData, UploadFile
+from starlette.responses import HTMLResponse, RedirectResponse
+
+from poweron_events.actor import Actor
+from poweron_events.codes import CODES
+from poweron_events.fold.state import Phase
+from poweron_events.request import Requester, RequestIdentity, RequestRound, RequestWorkflow, workflow_id
+from poweron_projections import reader
+from poweron_projections.connection import Pool
+from poweron_projections.entries import WorkflowStatus, WorkflowSummary
+from poweron_projections.workflow_filter import Condition
+from poweron_services.client.approve import waiting_for_people
+from poweron_services.client.ask import OpeningRequest, ask
+from poweron_services.client.follow import Callbacks
+from poweron_services.client.verbs import DONE, MAX_WORKFLOWS, Instruction, Verb, VerbResult, carry_out
+from poweron_services.door.access import MAX_FIELD, Caller, CheckedForm, Operator, Reader, Sender
+from poweron_services.door.body_reader import store
+from poweron_services.door.dispatch import Dispatch, Dispatching
+from poweron_services.door.door_state import Opened
+from poweron_services.door.page_rendering import rendered
+from poweron_services.door.problems import Problem
+from poweron_services.door.query_route import QueryRoute
+from poweron_services.row_query import SharedQuery
+
+router = APIRouter(route_class=QueryRoute, default_response_class=HTMLResponse)
+forms = APIRouter(default_response_class=HTMLResponse)
+
+PAGE: Final = 30  # workflows
+OPEN_WITHIN: Final = 2.0  # seconds in which a new round is usually open
+STATUSES: Final = get_args(WorkflowStatus)
+VERBS: Final[tuple[Verb, ...]] = ("pause", "resume", "cancel", "restart")
+Text = Annotated[str, Field(max_length=200)]
+
+
+class Filters(BaseModel):
+    """The filters of the list, as they are in the address."""
+
+    status: Text = ""
+    code: Text = ""
+    phase: Text = ""
+    action: Text = ""
+    model: Text = ""
+    actor: Text = ""
+    q: Text = ""
+    show: Text = ""
+
+    @property
+    def given(self) -> dict[str, str]:
+        """The filters that are set."""
+        return {name: value for name, value in self if value}
+
+    @property
+    def is_detailed(self) -> bool:
+        """Whether a filter is set that neither the search nor a quick link sets."""
+        return bool(self.given.keys() - {"q", "show", "status"})
+
+    def address(self, **changed: str | None) -> str:
+        """Return the address of the list with some filters changed; without those that are None."""
+        filters = {name: value for name, value in (self.given | changed).items() if value}
+        return f"/?{urlencode(filters)}" if filters else "/"
+
+    async def conditions(self, pool: Pool, actor: Actor) -> list[Condition]:
+        """Return what a workflow must be to be in the list of this actor."""
+        keys = ("status", "code", "phase", "action", "model", "actor")
+        result = [
+            Condition.one_of(key, [part.strip() for part in value.split(",")])
+            for key in keys
+            if (value := self.given.get(key))
+        ]
+        if self.q:
+            result.append(Condition.words(self.q))
+        if self.show == "stuck":
+            result.append(Condition.stuck())
+        if self.show == "waiting":
+            result.append(Condition.among(await waiting_ids(pool, actor)))
+        return result
+
+
+async def waiting_ids(pool: Pool, actor: Actor) -> list[str]:
+    """Return the workflows that wait for an answer which this actor may give."""
+    approvals, questions = await waiting_for_people(pool, actor=actor)
+    ids = [*(approval.workflow_id for approval in approvals), *(question.workflow_id for question in questions)]
+    return list(dict.fromkeys(ids))
+
+
+def state_word(workflow: WorkflowSummary) -> str:
+    """Return the status of a workflow in the words of pages: also whether it is stuck, and what it waits for."""
+    if workflow.stuck:
+        return "stuck"
+    if workflow.status == "running" and workflow.budget_question is not None:
+        return "waits for budget"
+    if workflow.status == "running" and workflow.phase == "approve":
+        return "waits for approval"
+    return workflow.status
+
+
+@router.get("/")
+async def workflows_page(
+    *,
+    request: Request,
+    connections: Opened,
+    caller: Reader,
+    filters: Annotated[Filters, Query()],
+    before: Annotated[str | None, Query(max_length=100)] = None,
+) -> Response:
+    """Show a box to ask with, and the list of workflows."""
+    pool = connections.pool
+    conditions = await filters.conditions(pool, caller.actor)
+    workflows = await reader.workflows(pool, limit=PAGE + 1, before=before, conditions=conditions)
+    counts = await reader.workflow_counts(pool)
+    shown = workflows[:PAGE]
+    return rendered(
+        request,
+        "workflows.html",
+        workflows=shown,
+        filters=filters,
+        links=_links(filters, counts, len(await waiting_ids(pool, caller.actor))),
+        total=sum(counts[status] for status in STATUSES if status in counts),
+        state_word=state_word,
+        choices={"status": STATUSES, "phase": get_args(Phase), "code": tuple(CODES)},
+        verbs=VERBS,
+        here=_with_cursor(filters, before),
+        next=_with_cursor(filters, shown[-1].cursor) if len(workflows) > PAGE else None,
+        before=before,
+    )
+
+
+def _with_cursor(filters: Filters, before: str | None) -> str:
+    return filters.address(before=before)
+
+
+def _links(filters: Filters, counts: Mapping[str, int], waiting: int) -> list[tuple[str, str, int, bool]]:
+    """Return the quick links: name, address, count, and whether the list shows just that."""
+    given = filters.given
+    total = sum(counts.get(status, 0) for status in STATUSES)
+    links = [("All", "/", total, not given), ("Waiting for me", "/?show=waiting", waiting, filters.show == "waiting")]
+    links += [
+        (
+            status.replace("_", " ").capitalize(),
+            f"/?status={status}",
+            counts.get(status, 0),
+            given == {"status": status},
+        )
+        for status in STATUSES
+        if counts.get(status) or status in ("running", "failed")
+    ]
+    return [*links, ("Stuck", "/?show=stuck", counts.get("stuck", 0), filters.show == "stuck")]
+
+
+async def form_of(request: Request) -> tuple[FormData, list[UploadFile]]:
+    """Return the fields of a checked form and its files; an empty choice of files is none."""
+    form = await request.form()
+    return form, [each for _, each in form.multi_items() if isinstance(each, UploadFile) and each.filename]
+
+
+def field_of(form: FormData, name: str, *, limit: int = MAX_FIELD) -> str:
+    """Return the text of a field with the line ends of Unix; empty if it is missing."""
+    value = form.get(name, "")
+    return value.replace("\r\n", "\n").strip()[:limit] if isinstance(value, str) else ""
+
+
+@forms.post("/ask")
+async def ask_form(*, request: Request, caller: Sender, dispatch: Dispatching, _: CheckedForm) -> Response:
+    """Ask for work with the box of the list, and show the new workflow."""
+    form, files = await form_of(request)
+    asked = RequestWorkflow(
+        prompt=field_of(form, "prompt"), actor=caller.actor, requester=Requester(name=caller.actor.id)
+    )
+    return await sent(dispatch, caller, asked, files)
+
+
+async def sent(
+    dispatch: Dispatch, caller: Caller, asked: OpeningRequest, files: Sequence[UploadFile]
+) -> RedirectResponse:
+    """Send a request for a round, and lead to its workflow once that is open, or soon in any case."""
+    identity, connections = dispatch.identity(caller), dispatch.door.opened
+    further = asked if isinstance(asked, RequestRound) else None
+    id_ = workflow_id(identity.source, identity.id) if further is None else further.workflow_id
+    round_ = 1 if further is None else further.after_round + 1
+    given = asked.model_copy(update={"documents": await store(dispatch.door, id_, files)})
+
+    async def work(identity: RequestIdentity, callbacks: Callbacks) -> Mapping[str, Any]:
+        await ask(connections, given, (), identity=identity, callbacks=callbacks)
+        return {}
+
+    async def read() -> WorkflowSummary | None:
+        return await reader.workflow(connections.pool, id_)
+
+    digest = hashlib.sha256(given.model_dump_json().encode()).digest()
+    await dispatch.answer(identity, digest, work, workflow=None if further is None else id_)
+    with suppress(TimeoutError):  # the page says that the workflow is not open yet
+        async with asyncio.timeout(OPEN_WITHIN):
+            await SharedQuery(read).until(lambda found: found is not None and found.current_round >= round_)
+    return RedirectResponse(f"/w/{id_}", 303)
+
+
+@forms.post("/verbs")
+async def verbs_form(*, request: Request, connections: Opened, caller: Operator, __: CheckedForm) -> Response:
+    """Pause, resume, cancel or restart the selected workflows, and show the result for each."""
+    form, _ = await form_of(request)
+    verb, ids = field_of(form, "verb"), [str(each) for each in form.getlist("id")][:MAX_WORKFLOWS]
+    if verb not in VERBS:
+        raise Problem("invalid_request", f"verb: {verb[:40]!r} is none of {', '.join(VERBS)}.", status=422)
+    instruction = Instruction(
+        verb,
+        field_of(form, "reason", limit=2_000),
+        caller.actor,
+        lambda _: RequestIdentity(source=caller.source, id=secrets.token_hex(16)),
+    )
+    results = [result async for result in carry_out(connections, instruction, ids, Callbacks())]
+    if form.get("single") and results and results[0].status == DONE[instruction.verb]:
+        return RedirectResponse(f"/w/{results[0].new_workflow_id or results[0].workflow_id}", 303)
+    return rendered(request, "verbs.html", verb=verb, results=results, done=DONE[instruction.verb], advice=_advice)
+
+
+def _advice(result: VerbResult) -> str:
+    code: Any = result.code
+    return CODES[code].remedy if code in CODES else ""

@@ -1,0 +1,225 @@
+"""The page of a workflow: the answer with its sources first, then what it did, and forms for what comes next."""
+
+import re
+import time
+from collections.abc import Sequence
+from typing import Annotated, Any, Final, Literal
+
+from fastapi import APIRouter, Query, Request, Response
+from starlette.responses import HTMLResponse, RedirectResponse
+
+from poweron_events.errors import MissingContent
+from poweron_events.event import DocumentRef
+from poweron_events.fold.stage_specs import STAGES
+from poweron_events.fold.state import Opening
+from poweron_events.request import Requester, RequestWorkflow
+from poweron_projections import reader, workflow_excerpts
+from poweron_projections.entries import ApprovalEntry, DocumentEntry, RoundSummary, WorkflowSummary
+from poweron_projections.record_queries import Place
+from poweron_services.client.ask import follow_up
+from poweron_services.client.connect import Connections
+from poweron_services.client.source_check import MARKDOWN, ReadText, check_answers
+from poweron_services.connectors.document_reader import text_reader
+from poweron_services.decider.authorship import written_by_model
+from poweron_services.door.access import CheckedForm, Reader, Sender
+from poweron_services.door.answer_rendering import MOST, ShownSource, answer_html, shown_sources
+from poweron_services.door.dispatch import Dispatching
+from poweron_services.door.door_state import DoorOf, Opened
+from poweron_services.door.page_rendering import rendered
+from poweron_services.door.problems import Problem
+from poweron_services.door.query_parameters import WorkflowId
+from poweron_services.door.query_route import QueryRoute
+from poweron_services.door.timeline import timeline
+from poweron_services.door.workflow_list_page import field_of, form_of, sent, state_word
+from poweron_services.door.workflow_queries import known
+
+router = APIRouter(route_class=QueryRoute, default_response_class=HTMLResponse)
+forms = APIRouter(default_response_class=HTMLResponse)
+
+STEPS: Final = 25
+HISTORY: Final = 15
+ROUNDS: Final = 8
+DOCUMENTS: Final = 20
+SEARCHED: Final = 200  # documents in which sources are looked for
+_PLACE: Final = re.compile(r"r([0-9]{1,9})t([0-9]{1,9})a([0-9]{1,9})s([0-9]{1,9})")
+TURN_SENTENCES: Final[dict[str, str]] = {
+    phase: f"The {stage.role}: {stage.label.lower()}." for stage in STAGES for phase in stage.phases
+}
+
+
+def place_of(name: str) -> Place | None:
+    """Return the place that a text such as `r1t1a1s2` names; None if it names none."""
+    match = _PLACE.fullmatch(name)
+    if match is None:
+        return None
+    round_, task, attempt, step = map(int, match.groups())
+    return round_, task, attempt, step
+
+
+@router.get("/w/{workflow_id}")
+async def workflow_page(
+    *,
+    request: Request,
+    workflow_id: WorkflowId,
+    connections: Opened,
+    door: DoorOf,
+    caller: Reader,
+    view: Literal["timeline", "conversation"] = "timeline",
+    failures: bool = False,
+    steps_before: Annotated[str | None, Query(max_length=60)] = None,
+    history_before: Annotated[int | None, Query(ge=0, le=2**31 - 1)] = None,
+) -> Response:
+    """Show a workflow: the answer first."""
+    pool, workflow = connections.pool, await known(connections, workflow_id)
+    rounds = await workflow_excerpts.newest_rounds(pool, workflow_id, limit=ROUNDS)
+    documents, document_count = await workflow_excerpts.newest_documents(pool, workflow_id, limit=SEARCHED)
+    approvals = await reader.approvals(pool, workflow_id, limit=1)
+    history = await reader.history(pool, workflow_id, limit=HISTORY + 1, before_seq=history_before)
+    read = text_reader(door.settings.ocr_command) if "content" in caller.scopes else None
+    answer = await _answer(connections, workflow_id, rounds, documents, read=read)
+    before = place_of(steps_before or "") or workflow_excerpts.AFTER_ALL
+    return rendered(
+        request,
+        "workflow.html",
+        workflow=workflow,
+        state=state_word(workflow),
+        rounds=rounds,
+        **answer,
+        **await _timeline(connections, workflow_id, before, failures=failures),
+        history=history[:HISTORY],
+        history_next=history[HISTORY - 1].seq if len(history) > HISTORY else None,
+        turn=_turn(workflow, approvals),
+        approval=next(iter(approvals), None),
+        limits=_limits(workflow, rounds, await reader.opening(pool, workflow_id)),
+        documents=documents[:DOCUMENTS],
+        document_count=document_count,
+        verbs=_verbs(workflow),
+        may_follow_up=workflow.status in ("completed", "failed", "cancelled"),
+        may_read=("content" in caller.scopes),
+        view=view,
+        failures=failures,
+        here=str(request.url.path) + (f"?{request.url.query}" if request.url.query else ""),
+        is_first_page=steps_before is None and history_before is None,
+    )
+
+
+async def _timeline(connections: Connections, workflow_id: str, before: Place, *, failures: bool) -> dict[str, Any]:
+    pool = connections.pool
+    steps = await workflow_excerpts.newest_steps(pool, workflow_id, limit=STEPS + 1, before=before, failures=failures)
+    shown = steps[:STEPS][::-1]
+    tasks = await workflow_excerpts.tasks_of_rounds(pool, workflow_id, shown[0].round, shown[-1].round) if shown else []
+    return {
+        "timeline": timeline(shown, int(time.time() * 1_000)),
+        "tasks": {(task.round, task.task): task for task in tasks},
+        "steps_next": shown[0].name if len(steps) > STEPS else None,
+    }
+
+
+def _turn(workflow: WorkflowSummary, approvals: Sequence[ApprovalEntry]) -> str:
+    """Return whose turn it is, as a sentence."""
+    if workflow.status not in ("running", "paused"):
+        return "It was never opened." if workflow.status == "never_opened" else "It has ended."
+    if workflow.stuck:
+        return "No role works on it any more: three events in a row had no effect. Cancel it, or restart it."
+    if workflow.status == "paused":
+        by = f" by {workflow.pause_actor.described}" if workflow.pause_actor else ""
+        return f"Paused{by}: {workflow.pause_reason}" if workflow.pause_reason else f"Paused{by}."
+    if workflow.budget_question is not None:
+        return f"A person: {workflow.budget_reason or 'it asks for a larger budget'}"
+    if approvals:
+        return f"A person: {approvals[0].action} waits for an approval."
+    return TURN_SENTENCES.get(workflow.phase, "A role.")
+
+
+def _verbs(workflow: WorkflowSummary) -> list[str]:
+    """Return what an operator can do with the workflow now."""
+    if workflow.status == "running":
+        return ["pause", "cancel"]
+    return ["resume", "cancel"] if workflow.status == "paused" else ["restart"]
+
+
+def _limits(
+    workflow: WorkflowSummary, rounds: Sequence[RoundSummary], opening: Opening | None
+) -> list[tuple[str, int, int, str]]:
+    """Return the limits of the round and the workflow: name, used, limit and the filter that formats both."""
+    if opening is None or not rounds:
+        return []
+    newest, budgets = rounds[0], opening.budgets
+    used = newest.input_tokens + newest.output_tokens
+    given = [
+        ("Steps of the task", workflow.current_step, opening.max_steps, "tokens"),
+        ("Steps of the workflow", workflow.steps, budgets.workflow_steps, "tokens"),
+        ("Tokens of the round", used, budgets.round_tokens, "tokens"),
+        ("Tokens of the workflow", workflow.tokens, budgets.workflow_tokens, "tokens"),
+        ("Cost of the round", newest.cost_nano_usd, budgets.round_cost_nano_usd, "money"),
+        ("Cost of the workflow", workflow.cost_nano_usd, budgets.workflow_cost_nano_usd, "money"),
+    ]
+    return [(name, count, limit, unit) for name, count, limit, unit in given if limit is not None]
+
+
+async def _answer(
+    connections: Connections,
+    workflow_id: str,
+    rounds: Sequence[RoundSummary],
+    documents: Sequence[DocumentEntry],
+    *,
+    read: ReadText | None,
+) -> dict[str, Any]:
+    """Return the answer of the last round that ended, and its sources if `read` may read contents."""
+    ended = next((each for each in rounds if each.message is not None), None)
+    if ended is None:
+        return {"answer": None, "answered": None, "sources": [], "missing": (), "is_cut": False}
+    sources, missing, text = list[ShownSource](), tuple[str, ...](), ended.message or ""
+    if read is not None:
+        answers = await workflow_excerpts.answer_documents(connections.pool, workflow_id)
+        text = await _whole(connections, workflow_id, answers, text)
+        given = [entry for entry in documents if entry.page is None and not _by_model(entry)]
+        checked = await check_answers(answers, connections.content, workflow_id, given, read)
+        sources, missing = shown_sources(checked), checked.missing
+    return {
+        "answer": answer_html(text, sources),
+        "answered": ended,
+        "sources": sources,
+        "missing": missing,
+        "is_cut": len(text) > MOST,
+    }
+
+
+def _by_model(entry: DocumentEntry) -> bool:
+    return written_by_model(entry, {entry.label: [entry]})
+
+
+async def _whole(connections: Connections, workflow_id: str, answers: Sequence[DocumentRef], message: str) -> str:
+    """Return the answer that the message cuts or only announces, or the message itself."""
+    answer = next((each for each in answers if each.mime_type == MARKDOWN and each.document_name == "answer.md"), None)
+    if answer is None:
+        return message
+    try:
+        data = await connections.content.get(workflow_id, answer.content)
+    except MissingContent:
+        return message
+    text = data.decode("utf-8", errors="replace")
+    return message if message.startswith(text.strip()[:200]) and len(message) >= len(text) else text
+
+
+@forms.post("/w/{workflow_id}/rounds")
+async def follow_up_form(
+    *, request: Request, workflow_id: WorkflowId, caller: Sender, dispatch: Dispatching, _: CheckedForm
+) -> Response:
+    """Ask a further question in this workflow."""
+    form, files = await form_of(request)
+    asked = RequestWorkflow(
+        prompt=field_of(form, "prompt"), actor=caller.actor, requester=Requester(name=caller.actor.id)
+    )
+    return await sent(dispatch, caller, await follow_up(dispatch.door.opened, asked, workflow_id), files)
+
+
+@router.get("/w/{workflow_id}/steps/{place}")
+async def step_of_place(*, workflow_id: WorkflowId, place: str, connections: Opened, _: Reader) -> Response:
+    """Lead to the first event of a step."""
+    await known(connections, workflow_id)
+    numbers = place_of(place)
+    seq = None if numbers is None else await workflow_excerpts.seq_of_step(connections.pool, workflow_id, numbers)
+    if seq is None:
+        raise Problem("not_found", f"Workflow {workflow_id} has no step {place[:40]!r}.", status=404)
+    return RedirectResponse(f"/w/{workflow_id}/at/{seq}", 303)

@@ -1,0 +1,87 @@
+"""The parts of pages without a server: the vendored scripts, the answer as HTML, and the timeline."""
+
+import hashlib
+import re
+
+import pytest
+from hostile_texts import HOSTILE
+
+from poweron_projections.workflow_excerpts import TimedStep
+from poweron_services.door.answer_rendering import ShownSource, answer_html
+from poweron_services.door.page_rendering import HERE, duration, money, visible
+from poweron_services.door.timeline import timeline
+
+SCRIPTS = HERE / "static"
+VENDORED = {
+    "htmx-4.0.1.min.js": "a0abb04f2f45a1f89d1d4844023245537e5e6014c87b144553e0607b4cc32130",
+    "hx-csp-4.0.1.min.js": "a7e1e6711ae6c3e50ad300fba7936cbe8d07599cdae313414a179ddd6b26e143",
+}
+
+
+def test_vendored_scripts_are_the_published_ones_and_bring_their_licence() -> None:
+    for name, sha256 in VENDORED.items():
+        assert hashlib.sha256((SCRIPTS / name).read_bytes()).hexdigest() == sha256
+    assert "Zero-Clause BSD" in (SCRIPTS / "htmx-LICENSE.txt").read_text()
+
+
+def test_all_scripts_together_have_at_most_60_kb() -> None:
+    assert sum(script.stat().st_size for script in SCRIPTS.glob("*.js")) <= 60_000
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_an_answer_has_no_picture_script_or_hidden_address(text: str) -> None:
+    html = str(answer_html(text))
+    assert not re.search(r"<(?:img|script|svg|iframe|style|link|meta|base|form|button|math|details)", html)
+    for address, shown in re.findall(r'<a href="([^"]*)"[^>]*>(.*?)</a>', html):
+        assert address == shown
+        assert address.startswith(("http://", "https://", "mailto:"))
+    assert "javascript:" not in re.sub(r">[^<]*<", "><", html)
+
+
+def test_invisible_characters_are_shown_by_their_numbers() -> None:
+    assert visible("a\u202eb\u200bc\U000e0061\x00") == "a[U+202E]b[U+200B]c[U+E0061][U+0000]"
+    assert visible("Zwölf Euro, ۱۲, ok 👍🏽") == "Zwölf Euro, ۱۲, ok 👍🏽"
+
+
+def test_a_statement_leads_to_its_source_in_the_place_of_its_own_number() -> None:
+    source = ShownSource(1, "letter.txt", "", "", "r1d1", "", "", [("It opens on Monday.", [(None, "not quoted")])])
+    html = str(answer_html("It opens **on Monday** [1].\n\nNothing else.", [source]))
+    assert html.count('href="#source-1"') == 1
+    assert "[1]" not in html
+    assert html.index("#source-1") < html.index("Nothing else")
+
+
+def test_amounts_and_spans_read_well() -> None:
+    assert [money(nano) for nano in (0, 1, 1_234_567, 12_345_678_901)] == ["$0", "< $0.0001", "$0.0012", "$12.35"]
+    assert [duration(ms) for ms in (None, 12, 1_234, 61_000, 90_061_000)] == [
+        "-",
+        "12 ms",
+        "1.2 s",
+        "1 min 1 s",
+        "1 d 1 h",
+    ]
+
+
+def step(number: int, *times: int | None, **more: object) -> TimedStep:
+    names = ("begun_ms", "selected_ms", "parameterized_ms", "claimed_ms", "completed_ms", "observed_ms", "refined_ms")
+    empty = dict.fromkeys(TimedStep.model_fields)
+    counts = dict.fromkeys(("tries", "input_tokens", "output_tokens", "cost_nano_usd"), 0)
+    place = {"round": 1, "task": 1, "attempt": 1, "step": number}
+    given = dict(zip(names, times, strict=False))
+    return TimedStep.model_validate({**empty, **counts, **place, "status": "done", "refusals": (), **given, **more})
+
+
+def test_idle_time_is_folded_and_said() -> None:
+    first = step(1, 0, 100, 200, 200, 900, 950, 1_000)
+    second = step(2, 3_601_000, 3_601_100, 3_601_200, 3_601_200, 3_601_900, 3_601_950, 3_602_000)
+    rows = timeline([first, second], 3_602_000)
+    assert [row.gap_ms for row in rows] == [0, 3_600_000]
+    assert rows[0].bars[2].width > 200  # of 1000, although it is 0.02 % of the time
+    assert max(bar.x + bar.width for row in rows for bar in row.bars) == pytest.approx(1_000, abs=1)
+
+
+def test_time_that_a_person_takes_is_no_work() -> None:
+    asked = step(1, 0, 100, 200, None, None, None, None, approval="asked", approval_ms=200)
+    (row,) = timeline([asked], 60_200)
+    assert [(span.kind, span.ms) for span in row.spans] == [("select", 100), ("parameters", 100), ("wait", 60_000)]
+    assert (row.ms, row.wait_ms) == (200, 60_000)

@@ -1,0 +1,287 @@
+"""The pages in a real browser: what each shows, that anyone can use it, and that no text leaves its place."""
+
+import asyncio
+import re
+import statistics
+import time
+from collections.abc import Generator
+from dataclasses import dataclass
+from pathlib import Path
+
+import asyncpg
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from hostile_texts import HOSTILE
+from page_door import PageDoor, chromium, page_door, watched
+from playwright.sync_api import Browser, Page, expect
+from servers import Pair
+
+from poweron_services.door.page_rendering import visible
+
+pytestmark = pytest.mark.system
+
+AXE = Axe()
+NARROW, WIDE = {"width": 320, "height": 800}, {"width": 1280, "height": 900}
+
+
+@dataclass(frozen=True)
+class World:
+    """Workflows of all kinds, made once."""
+
+    cited: str
+    failed: str
+    waiting: str
+    fork: str
+
+
+@pytest.fixture(scope="module")
+def door(pair: Pair, tmp_path_factory: pytest.TempPathFactory) -> Generator[PageDoor, None, None]:
+    with page_door(pair, tmp_path_factory.mktemp("door")) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def browser() -> Generator[Browser, None, None]:
+    with chromium() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def world(door: PageDoor) -> World:
+    cited = door.ask("What does the estimate cost in total?", "estimate.pdf", "letter.txt")
+    further = door.http.post(
+        f"/api/v1/workflows/{cited}/rounds", json={"prompt": "When does it open?"}, headers={"Prefer": "wait=60"}
+    )
+    assert further.status_code == 200
+    failed = door.ask_about("What is the total?", [("broken.pdf", bytes(range(256)) * 10)])
+    waiting = door.ask("What does the letter say?", "letter.txt", wait=False, approve=["*"])
+    door.until(waiting, phase="approve")
+    forked = door.http.post(f"/api/v1/workflows/{cited}/forks", json={"at": 7}, headers={"Prefer": "wait=60"})
+    return World(cited, failed, waiting, forked.json()["workflowId"])
+
+
+def pages(world: World, door: PageDoor) -> list[str]:
+    documents = door.http.get(f"/api/v1/workflows/{world.cited}/documents").json()["items"]
+    text = next(each["documentId"] for each in documents if each["documentName"] == "estimate.pdf.md")
+    return [
+        "/",
+        "/?status=failed&phase=ended",
+        "/?q=nothing-has-these-words",
+        f"/w/{world.cited}",
+        f"/w/{world.cited}?view=conversation",
+        f"/w/{world.failed}?failures=true",
+        f"/w/{world.waiting}",
+        f"/w/{world.fork}",
+        *(f"/w/{world.cited}/at/{seq}" for seq in range(8)),
+        f"/w/{world.cited}/at/2/replay",
+        f"/w/{world.cited}/text/{text}?place=page+1&mark=GRAND+TOTAL",
+        f"/w/{world.cited}/at/99999",
+        "/w/00000000-0000-0000-0000-000000000000",
+    ]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("viewport", [WIDE, NARROW], ids=["wide", "narrow"])
+def test_each_page_passes_axe_and_asks_no_other_host(
+    door: PageDoor, browser: Browser, world: World, scheme: str, viewport: dict[str, int]
+) -> None:
+    with watched(browser, door.address, color_scheme=scheme, viewport=viewport) as seen:
+        for path in pages(world, door):
+            response = seen.page.goto(path)
+            assert response is not None
+            if response.status >= 400:
+                seen.problems[:] = [each for each in seen.problems if f"status of {response.status}" not in each]
+            results = AXE.run(seen.page)
+            assert not results.response["violations"], (path, results.generate_report())
+            wider = seen.page.evaluate("document.documentElement.scrollWidth - innerWidth")
+            assert wider <= 0, f"{path} is {wider} pixels too wide"
+        assert seen.problems == []
+
+
+def test_no_hostile_text_changes_title_or_elements(door: PageDoor, browser: Browser) -> None:
+    harmless = door.ask_about("Harmless", [("harmless.txt", b"Harmless words.")])
+    with watched(browser, door.address) as seen:
+        views = ("", "?view=conversation", "/at/0", "/at/1", "/at/2")
+        skeletons = {view: _skeleton(seen.page, f"/w/{harmless}{view}") for view in views}
+        for number, text in enumerate(HOSTILE):
+            name = re.sub(r"[/\x00-\x1f\x7f\ud800-\udfff]", "_", text)[:100]
+            workflow = door.ask_about(text, [(name, b"Harmless words.")])
+            for view in views:
+                assert _skeleton(seen.page, f"/w/{workflow}{view}") == skeletons[view], (number, text, view)
+                if not view:
+                    assert seen.page.title() == f"{' '.join(visible(text, 70).split())} · PowerOn"
+            expect(seen.page.locator("main")).to_be_visible()
+        seen.page.goto("/")
+        shown = seen.page.locator("[data-item]").all_inner_texts()
+        assert [
+            visible(text, 160).split("\n")[0][:20] in shown_text
+            for text, shown_text in zip(reversed(HOSTILE[-20:]), shown, strict=False)
+        ].count(False) == 0
+        assert seen.problems == []
+
+
+def _skeleton(page: Page, path: str) -> list[str]:
+    """The elements of a page; the answer and what depends on the length of texts is left out."""
+    page.goto(path)
+    return page.evaluate(
+        "[...document.querySelectorAll('*')].filter(e => !e.closest('.answer, aside, pre, .changes, .facts'))"
+        ".map(e => e.tagName + (e.id ? '#' + e.id : ''))"
+    )
+
+
+def test_who_only_has_a_keyboard_asks_reads_and_steps(door: PageDoor, browser: Browser, world: World) -> None:
+    with watched(browser, door.address) as seen:
+        page = seen.page
+        page.goto("/")
+        page.keyboard.press("Tab")
+        expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
+        page.keyboard.press("Enter")
+        page.keyboard.press("Tab")
+        expect(page.get_by_label("What do you want to know?")).to_be_focused()
+        page.keyboard.type("Hello by keyboard")
+        page.keyboard.press("Tab")
+        page.keyboard.press("Tab")
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("heading", level=1)).to_have_text("Hello by keyboard")
+        page.goto("/")
+        page.keyboard.press("?")
+        expect(page.get_by_role("dialog")).to_be_visible()
+        page.keyboard.press("Escape")
+        expect(page.get_by_role("dialog")).to_be_hidden()
+        page.keyboard.press("j")
+        page.keyboard.press("Enter")
+        page.wait_for_url("**/w/*")
+        page.goto(f"/w/{world.cited}/at/0")
+        page.keyboard.press("]")
+        page.wait_for_url("**/at/1")
+        page.keyboard.press("]")
+        page.wait_for_url("**/at/2")
+        page.keyboard.press("[")
+        page.wait_for_url("**/at/1")
+        page.goto("/")
+        page.keyboard.press("/")
+        page.keyboard.type("estimate")
+        page.keyboard.press("Enter")
+        page.wait_for_url("**q=estimate**")
+        expect(page.locator("[data-item]").first).to_contain_text("estimate")
+        assert seen.problems == []
+
+
+def test_without_scripts_a_person_asks_finds_the_page_behind_a_statement_and_steps(
+    door: PageDoor, browser: Browser
+) -> None:
+    with watched(browser, door.address, java_script_enabled=False) as seen:
+        page = seen.page
+        page.goto("/")
+        page.get_by_label("What do you want to know?").fill("What is the grand total?")
+        page.get_by_label("Documents").set_input_files(Path(__file__).parents[2] / "docs/examples/estimate.pdf")
+        page.get_by_role("button", name="Ask").click()
+        workflow = page.url.rpartition("/")[2]
+        door.until(workflow, status="completed")
+        page.reload()
+        expect(page.locator(".answer")).to_contain_text("$1,980.84")
+        page.get_by_role("link", name="Show the page").click()
+        expect(page.locator("mark").first).to_contain_text("GRAND TOTAL", ignore_case=True)
+        page.go_back()
+        page.get_by_role("link", name="r1t1a1s1").click()
+        expect(page.get_by_role("heading", level=1)).to_contain_text("Action selected")
+        expect(page.get_by_role("region", name="Prompt")).to_be_visible()
+        page.get_by_role("link", name="Next").click()
+        expect(page.get_by_role("heading", level=1)).to_contain_text("Parameters set")
+        page.get_by_role("link", name="Replay").click()
+        expect(page.get_by_text("same").first).to_be_visible()
+        page.go_back()
+        page.get_by_role("button", name="Ask again").click()
+        expect(page.get_by_text("same decision")).to_be_visible()
+        page.goto(f"/w/{workflow}/at/3")
+        page.get_by_role("button", name="Fork").click()
+        page.wait_for_url(re.compile(r"/w/[0-9a-f-]{36}$"))
+        door.until(page.url.rpartition("/")[2], forkedFrom=workflow, status="completed")
+
+
+def test_many_workflows_are_paused_and_cancelled_with_a_result_each(door: PageDoor, browser: Browser) -> None:
+    ids = [door.ask(f"Wait {n}", "letter.txt", wait=False, approve=["*"]) for n in range(2)]
+    for id_ in ids:
+        door.until(id_, phase="approve")
+    with watched(browser, door.address) as seen:
+        page = seen.page
+        page.goto("/?q=Wait")
+        page.get_by_label("Select all").check()
+        expect(page.get_by_text("2 selected")).to_be_visible()
+        page.get_by_placeholder("Reason").fill("Lunch")
+        page.get_by_role("button", name="Pause").click()
+        expect(page.get_by_role("heading", level=1)).to_have_text("Pause: 2 of 2 paused")
+        page.goto(f"/w/{ids[0]}")
+        expect(page.get_by_text("Lunch").first).to_be_visible()
+        page.get_by_role("button", name="Cancel").click()
+        page.wait_for_url(f"**/w/{ids[0]}")
+        assert door.state(ids[0])["status"] == "cancelled"
+        assert seen.problems == []
+
+
+def test_one_tab_holds_the_stream_and_all_tabs_show_what_is_new(door: PageDoor, browser: Browser) -> None:
+    context = browser.new_context(base_url=door.address)
+    tabs = [context.new_page() for _ in range(3)]
+    streams = list[str]()
+    for tab in tabs:
+        tab.on("request", lambda sent: streams.append(sent.url) if sent.url.endswith("/stream") else None)
+        tab.goto("/")
+    door.ask("News for all tabs")
+    for tab in tabs:
+        tab.bring_to_front()
+        expect(tab.get_by_role("link", name="News for all tabs")).to_be_visible()
+    assert len(streams) == 1
+    context.close()
+
+
+def test_the_page_of_a_long_workflow_costs_no_more_than_that_of_a_short_one(door: PageDoor, browser: Browser) -> None:
+    origin = door.ask("What does the estimate cost?", "estimate.pdf", "letter.txt")
+    short, long = (asyncio.run(_copied(door.settings.postgres, origin, count)) for count in (100, 10_000))
+    times: dict[str, list[float]] = {short: [], long: []}
+    for workflow in [short, long] * 15:
+        began = time.perf_counter()
+        response = door.http.get(f"/w/{workflow}")
+        times[workflow].append(time.perf_counter() - began)
+        assert response.status_code == 200
+        assert len(response.content) <= 120_000
+    assert statistics.median(times[long]) <= 1.3 * statistics.median(times[short]), times
+    with watched(browser, door.address) as seen:
+        seen.page.goto(f"/w/{long}")
+        assert seen.page.locator("*").count() <= 1_500
+        expect(seen.page.get_by_text("The newest 20 of").first).to_be_visible()
+        assert seen.problems == []
+
+
+async def _copied(dsn: str | None, origin: str, events: int) -> str:
+    """A workflow with that many events: the rows of another one, again and again."""
+    workflow = f"00000000-0000-4000-8000-{events:012d}"
+    connection = await asyncpg.connect(str(dsn))
+    for table in ("workflows", "rounds", "tasks"):
+        await _copy(connection, table, origin, workflow, {})
+    for table, number in (("steps", "step"), ("messages", "seq"), ("documents", "seq"), ("usage", "seq")):
+        changed = {number: f"{number} + 100 * n"}
+        if table == "documents":
+            changed["document_id"] = "CASE WHEN seq = 0 AND n > 1 THEN document_id || 'x' || n ELSE document_id END"
+        await _copy(connection, table, origin, workflow, changed, max(1, events // 16))
+    changed = {
+        "seq": "seq + 100 * n",
+        "partition": "partition + 1000",
+        "log_offset": f"{events} + log_offset * 100000 + n",
+    }
+    await _copy(connection, "records", origin, workflow, changed, max(1, events // 16))
+    await connection.execute("UPDATE workflows SET seq = $2 WHERE workflow_id = $1::uuid", workflow, events)
+    await connection.execute("ANALYZE")
+    await connection.close()
+    return workflow
+
+
+async def _copy(  # noqa: PLR0917 - of one copy
+    connection: asyncpg.Connection, table: str, origin: str, workflow: str, changed: dict[str, str], times: int = 0
+) -> None:
+    found = await connection.fetch("SELECT column_name FROM information_schema.columns WHERE table_name = $1", table)
+    columns = [f'"{row["column_name"]}"' for row in found]
+    given = {'"workflow_id"': f"'{workflow}'::uuid", **{f'"{name}"': value for name, value in changed.items()}}
+    values = ", ".join(given.get(column, f"{table}.{column}") for column in columns)
+    source = f"{table}, generate_series(1, $2::int) n" if times else table
+    query = f"INSERT INTO {table} ({', '.join(columns)}) SELECT {values} FROM {source} WHERE workflow_id = $1::uuid"
+    await connection.execute(query, origin, *([times] if times else []))

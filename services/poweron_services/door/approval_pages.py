@@ -33,7 +33,7 @@ from poweron_services.client.connect import Connections
 from poweron_services.client.follow import Callbacks
 from poweron_services.client.policy_words import who_answers
 from poweron_services.door.access import Approver, Caller, CheckedForm, Reader
-from poweron_services.door.approval_answers import StepPlace
+from poweron_services.door.audit_queries import StepPlace
 from poweron_services.door.dispatch import Dispatching
 from poweron_services.door.door_state import Opened
 from poweron_services.door.page_rendering import rendered

@@ -76,7 +76,7 @@ async def read_step(
 ) -> Response:
     """Return everything about one step: its records, its model calls with prompt and answer, its documents."""
     await known(connections, workflow_id)
-    numbers = _numbers(place)
+    numbers = place_numbers(place)
     pool = connections.pool
     step = next((step for step in await reader.steps(pool, workflow_id) if _place_of(step) == numbers), None)
     if step is None:
@@ -95,7 +95,7 @@ async def read_step(
     return found(request, whole)
 
 
-def _numbers(place: str) -> Place:
+def place_numbers(place: str) -> Place:
     match = _PLACE.fullmatch(place)
     assert match is not None
     round_, task, attempt, step = map(int, match.groups())

@@ -19,9 +19,9 @@ from poweron_services.client.redrive import (
     redrive,
 )
 from poweron_services.door.access import Caller, Operator
+from poweron_services.door.body_reader import received
 from poweron_services.door.dispatch import Dispatching, accepted
 from poweron_services.door.problems import Problem
-from poweron_services.door.received_requests import received
 from poweron_services.door.request_bodies import RedriveBody, described
 
 router = APIRouter(tags=["commands"])

@@ -9,8 +9,8 @@ from poweron_events.request import RequestIdentity
 from poweron_services.client.follow import Callbacks
 from poweron_services.client.fork_request import ForkWish, fork, plan_fork
 from poweron_services.door.access import Sender
+from poweron_services.door.body_reader import received
 from poweron_services.door.dispatch import Dispatching
-from poweron_services.door.received_requests import received
 from poweron_services.door.request_bodies import ForkBody, described
 from poweron_services.door.workflow_commands import OUTCOME, outcome_json
 from poweron_services.door.workflow_queries import WorkflowId, known

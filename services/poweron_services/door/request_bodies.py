@@ -148,7 +148,7 @@ def _form(schema: JsonValue, example: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _inlined(schema: dict[str, Any]) -> Any:
-    """Return the schema with its definitions in place of the references to them; none of ours is recursive."""
+    """Return the schema with each reference replaced by its definition; none of ours is recursive."""
     definitions = schema.pop("$defs", {})
 
     def resolve(part: Any) -> Any:

@@ -14,9 +14,9 @@ from poweron_services.client.ask import ask, follow_up
 from poweron_services.client.follow import Callbacks, Outcome
 from poweron_services.client.verbs import Instruction, Verb, VerbResult, carry_out
 from poweron_services.door.access import Caller, Operator, Sender
+from poweron_services.door.body_reader import received, store
 from poweron_services.door.dispatch import Dispatch, Dispatching
 from poweron_services.door.door_state import DoorState
-from poweron_services.door.received_requests import received, store
 from poweron_services.door.request_bodies import PROMPT, ReasonBody, RoundBody, WorkflowBody, described
 from poweron_services.door.workflow_queries import WorkflowId, known
 

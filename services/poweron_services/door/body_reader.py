@@ -126,9 +126,6 @@ async def _form(request: Request) -> AsyncGenerator[tuple[bytes, Sequence[Upload
     parser = _FormParser(request.headers, request.stream(), max_files=MAX_FILES + 1, max_fields=10)
     try:
         form = await parser.parse()
-    except MultiPartException as error:
-        raise _unreadable(error.message.removesuffix(".")) from error
-    try:
         if not parser.is_complete:
             raise _unreadable("it ends before its last boundary")
         requests = form.getlist("request")
@@ -137,8 +134,10 @@ async def _form(request: Request) -> AsyncGenerator[tuple[bytes, Sequence[Upload
         (given,) = requests
         data = await given.read() if isinstance(given, UploadFile) else given.encode()
         yield data, [file for file in form.getlist("file") if isinstance(file, UploadFile)]
+    except MultiPartException as error:
+        raise _unreadable(error.message.removesuffix(".")) from error
     finally:
-        await form.close()
+        parser.close()
 
 
 class _FormParser(MultiPartParser):
@@ -181,6 +180,11 @@ class _FormParser(MultiPartParser):
 
     def on_end(self) -> None:
         self.is_complete = True
+
+    def close(self) -> None:
+        """Remove all files, also one that is cut off and belongs to no part of the form."""
+        for file in self._files_to_close_on_error:
+            file.close()
 
 
 def _too_large(what: str) -> Problem:

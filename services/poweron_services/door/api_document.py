@@ -127,6 +127,8 @@ class DocumentedApi(FastAPI):
             document["components"]["responses"] = {str(status): _problem(status) for status in STATUS_CODES}
             for path, method, operation in operations(document):
                 _complete(path, method, operation)
+                if self.state.door.is_local:  # the user of the machine acts without a key
+                    operation["security"] = [{}, *operation.get("security", [])]
             for link in LINKS:
                 _connect(document, link)
             for name, example in examples().items():
@@ -168,6 +170,8 @@ def _problem(status: int) -> dict[str, Any]:
 
 def _complete(path: str, method: str, operation: dict[str, Any]) -> None:
     """Describe the problems of an operation, and the headers of its answer."""
+    for parameter in operation.get("parameters", ()):
+        parameter["schema"] = _without_null(parameter["schema"])
     responses = operation["responses"]
     statuses = {*ALWAYS, *([404] if "{" in path else []), *([406] if method == "get" else [404, 409, 413, 415])}
     if path.endswith(("/raw", "/decisions/{seq}", "/state", "/events", "/diff", "/replay", "/steps/{place}")):
@@ -182,6 +186,14 @@ def _complete(path: str, method: str, operation: dict[str, Any]) -> None:
         etag = {"ETag": {"description": "Send it as `If-None-Match` to get 304.", "schema": {"type": "string"}}}
         responses["200"].setdefault("headers", {}).update(etag)
         responses["304"] = {"description": "Unchanged since `If-None-Match`."}
+
+
+def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of a parameter that may be left out, but cannot be null."""
+    kinds = [kind for kind in schema.get("anyOf", ()) if kind != {"type": "null"}]
+    if len(kinds) != 1:
+        return {**schema, "anyOf": kinds} if kinds else schema
+    return {**{name: value for name, value in schema.items() if name != "anyOf"}, **kinds[0]}
 
 
 def _connect(document: dict[str, Any], link: _Link) -> None:

@@ -88,7 +88,7 @@ def build(door: DoorState) -> ASGIApp:
     app.include_router(probe_routes.router, include_in_schema=False)
     for error in ERRORS:
         app.add_exception_handler(error, _answered)
-    return RequestMeter(HttpGuard(event_streams.StreamSender(HttpMethods(app, app.routes)), door.hosts), door)
+    return RequestMeter(HttpGuard(HttpMethods(event_streams.StreamSender(app), app.routes), door.hosts), door)
 
 
 async def _answered(request: Request, error: Exception) -> Response:

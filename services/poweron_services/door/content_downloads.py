@@ -46,7 +46,7 @@ async def download_content(
     await known(connections, workflow_id)
     named = await record_queries.named_content(connections.pool, workflow_id, name)
     if named is None:
-        raise Problem("not_found", f"No event of workflow {workflow_id} refers to this content.", status=404)
+        raise Problem("not_found", f"No event of workflow {workflow_id} refers to this content.")
     try:
         data = await connections.content.get(workflow_id, name)
     except MissingContent:

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final, Literal
 from fastapi import APIRouter, Header, Query, Request, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from poweron_events import topics
 from poweron_events.task_cancellation import cancel_task
 from poweron_projections import reader
 from poweron_services.client.cancel import why_unknown
@@ -32,9 +33,15 @@ STUCK_AFTER: Final = 10.0  # seconds in which a client that reads nothing may bl
 PIECE: Final = 65_536  # bytes that are sent at once, so that a client that does not read takes no more memory
 LAST: Final = 2**31 - 1
 
-LastEventId = Annotated[
-    str | None, Header(alias="Last-Event-ID", max_length=1_000, description="The last `id` that arrived.")
-]
+SEQ: Final = {"pattern": r"^[0-9]{1,9}$"}
+OFFSETS: Final = {"pattern": rf"^[0-9]{{1,18}}(\.[0-9]{{1,18}}){{{topics.PARTITIONS - 1}}}$"}
+
+
+def _last_event_id(form: dict[str, Any]) -> Any:
+    description = "The last `id` that arrived."
+    return Header(alias="Last-Event-ID", max_length=1_000, description=description, json_schema_extra=form)
+
+
 Follow = Annotated[bool, Query(description="Whether to wait for further events; otherwise it ends at the present.")]
 
 
@@ -118,7 +125,7 @@ async def stream_of_workflow(
     door: DoorOf,
     request: Request,
     caller: Reader,
-    last_event_id: LastEventId = None,
+    last_event_id: Annotated[str | None, _last_event_id(SEQ)] = None,
     after: Annotated[int | None, Query(ge=-1, le=LAST, description="Only what comes after this seq.")] = None,
     show: Annotated[list[Shown] | None, Query(description="Only these kinds of events; repeatable.")] = None,
     follow: Follow = True,
@@ -147,8 +154,10 @@ async def stream_of_all(
     door: DoorOf,
     request: Request,
     caller: Reader,
-    last_event_id: LastEventId = None,
-    after: Annotated[str | None, Query(max_length=1_000, description="The `id` of an event.")] = None,
+    last_event_id: Annotated[str | None, _last_event_id(OFFSETS)] = None,
+    after: Annotated[
+        str | None, Query(max_length=1_000, description="The `id` of an event.", json_schema_extra=OFFSETS)
+    ] = None,
     follow: Follow = True,
 ) -> RecordStream:
     """Follow all workflows, from now on or from an earlier event; each event names its workflow."""

@@ -4,21 +4,26 @@ from collections.abc import Iterable
 from typing import Final
 
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Match
+from starlette.routing import BaseRoute, Match, Mount
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-ALWAYS: Final = "OPTIONS"
+METHODS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE")
 
 
 def allowed(routes: Iterable[BaseRoute], scope: Scope) -> str:
     """Return the value of `Allow` for the path of a request; "" if nothing is at this path."""
-    methods = set[str]()
-    for route in routes:
-        if route.matches(scope)[0] is not Match.NONE:
-            methods |= getattr(route, "methods", None) or {"GET"}
+    known = [*routes]
+    methods = {method for method in METHODS if _takes(known, {**scope, "method": method})}
     if "GET" in methods:
         methods.add("HEAD")
-    return ", ".join(sorted({*methods, ALWAYS})) if methods else ""
+    return ", ".join(sorted({*methods, "OPTIONS"})) if methods else ""
+
+
+def _takes(routes: Iterable[BaseRoute], scope: Scope) -> bool:
+    return any(
+        route.matches(scope)[0] is Match.FULL and not (isinstance(route, Mount) and scope["method"] != "GET")
+        for route in routes
+    )
 
 
 class HttpMethods:

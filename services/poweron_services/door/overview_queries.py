@@ -1,5 +1,6 @@
 """Queries about all workflows: what waits for whom, what cannot be read, what it costs, and what was allowed."""
 
+import asyncio
 from datetime import datetime
 from typing import Annotated, Any, Final
 
@@ -8,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from poweron_events.actor import Actor
-from poweron_events.event import ActionPattern
+from poweron_events.errors import Unavailable
 from poweron_projections import operations, reader, usage_totals
 from poweron_projections.entries import ApprovalEntry, BudgetEntry, DeadLetterEntry
 from poweron_projections.operations import GroupLag, HaltedWorkflow, WaitingTurns
@@ -20,10 +21,15 @@ from poweron_services.door.door_state import Opened
 from poweron_services.door.json_responses import Page, found, page
 from poweron_services.door.query_parameters import Limit, Moment, cursor
 from poweron_services.door.query_route import QueryRoute
+from poweron_services.door.workflow_queries import KAFKA_WITHIN
 
 router = APIRouter(tags=["operations"], route_class=QueryRoute)
 
 MOST_HALTED: Final = 1_000
+ActionQuery = Annotated[
+    str, Field(max_length=100, pattern=r"^(\*|[a-z][A-Za-z0-9_-]*(\.(\*|[A-Za-z][A-Za-z0-9_-]*))?)$")
+]
+"""An action, or a pattern that an action can match."""
 
 
 @router.get("/approvals", response_model=Page[ApprovalEntry | BudgetEntry])
@@ -114,7 +120,11 @@ async def read_lag(*, request: Request, connections: Opened, _: Reader) -> Respo
     """
     processes = await reader.instances_at(connections.pool, LATEST)
     waiting = await operations.open_workflows(connections.pool)
-    groups = await operations.lags(connections.log, connections.pool, processes)
+    try:
+        async with asyncio.timeout(KAFKA_WITHIN):
+            groups = await operations.lags(connections.log, connections.pool, processes)
+    except TimeoutError:
+        raise Unavailable("Kafka does not answer, so the lag is unknown", retry_after=1) from None
     return found(request, {"groups": groups, **waiting.model_dump(mode="json", by_alias=True)})
 
 
@@ -166,7 +176,7 @@ async def read_permissions(
         str | None, Query(min_length=1, max_length=255, description="Also say whether this actor could approve.")
     ] = None,
     action: Annotated[
-        list[ActionPattern] | None, Query(description="Only these actions, such as `web.*` or `ai.process`.")
+        list[ActionQuery] | None, Query(description="Only these actions, such as `web.*` or `ai.process`.")
     ] = None,
 ) -> Response:
     """Return what was allowed for each action: by which policy or settings, and which processes could execute it."""

@@ -89,6 +89,7 @@ HTTP_CODES: Final[dict[str, Explained]] = {
 _BY_CODE: Final[Mapping[str, HTTPStatus]] = {
     "invalid_request": HTTPStatus.UNPROCESSABLE_ENTITY,
     "not_a_workflow_id": HTTPStatus.NOT_FOUND,
+    "not_found": HTTPStatus.NOT_FOUND,
     "unknown_workflow": HTTPStatus.NOT_FOUND,
     "unknown_seq": HTTPStatus.NOT_FOUND,
     "unknown_dead_letter": HTTPStatus.NOT_FOUND,

@@ -5,6 +5,7 @@ own and misses nothing. While there is no follower, nothing is read.
 """
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Callable, Generator, Mapping
 from contextlib import aclosing, contextmanager
@@ -33,7 +34,7 @@ from poweron_services.door.record_rows import (
 log = structlog.get_logger()
 
 PERIOD: Final = 0.1  # seconds between looks at the rows, while there are followers
-REST: Final = 3  # times as long as reading and sending took, the feed rests: many followers get larger batches
+REST: Final = 3  # times the CPU time of reading and sending, the feed rests: many followers get larger batches
 KEPT: Final = 400  # records for followers that are a little behind
 PING_PERIOD: Final = 15.0  # seconds between comments, since proxies cut streams that are idle for longer
 READ_WITHIN: Final = 10.0  # seconds in which Postgres must answer
@@ -207,15 +208,15 @@ class RecordFeed:
         loop, is_away = asyncio.get_running_loop(), False
         pinged = loop.time()
         while self._followed():
-            began = loop.time()
-            if began - pinged >= PING_PERIOD:
-                pinged = began
+            used = time.thread_time()
+            if loop.time() - pinged >= PING_PERIOD:
+                pinged = loop.time()
                 self._wake(Followed.ping)
             was_away, is_away = is_away, not await self._look()
             if was_away and not is_away:
                 self._wake(Followed.wake)
             await asyncio.sleep(0)  # those who were woken send before this goes on
-            await asyncio.sleep(max(PERIOD, REST * (loop.time() - began)))
+            await asyncio.sleep(max(PERIOD, REST * (time.thread_time() - used)))
 
     def _wake(self, wake: Callable[[Followed[Any]], None]) -> None:
         for followed in self._followed():

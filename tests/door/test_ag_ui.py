@@ -16,7 +16,7 @@ from builders import Told, typical
 from poweron_events.log.kafka_settings import KafkaSettings
 from poweron_projections.entries import EventEntry
 from poweron_services.door.ag_ui_events import AgUiView
-from poweron_services.door.record_rows import Batch, StreamRecord
+from poweron_services.door.record_rows import RecordBatch, StreamRecord
 from poweron_services.settings.config import Settings
 
 EVENT: TypeAdapter[core.Event] = TypeAdapter(core.Event)
@@ -39,7 +39,7 @@ def sent(told: Told, after: int = -1, page: int = 7) -> list[dict[str, Any]]:
         some = records[begin : begin + page]
         is_last = begin + page >= len(records)
         state = summary(told.id, len(records), "running") if is_last else None
-        data += view.encoded(Batch(begin - 1, begin + len(some) - 1, some, state))
+        data += view.encoded(RecordBatch(begin - 1, begin + len(some) - 1, some, state))
     return frames(data + view.end())
 
 

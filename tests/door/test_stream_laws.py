@@ -14,7 +14,7 @@ from poweron_events.log.memory import MemoryProgress
 from poweron_events.task_cancellation import cancel_task
 from poweron_services.door import record_feed, record_rows
 from poweron_services.door.record_feed import RecordFeed
-from poweron_services.door.stream_follower import Follower
+from poweron_services.door.stream_follower import StreamFollower
 from poweron_services.door.stream_views import PlainView, Shown
 
 pytestmark = pytest.mark.timeout(60)
@@ -55,7 +55,7 @@ class Reader:
                 reading.result()
 
     async def _connect(self) -> None:
-        follower: Follower[Any] = Follower(self._view, self._last, self._last)
+        follower: StreamFollower[Any] = StreamFollower(self._view, self._last, self._last)
         if self._workflow is None:
             with self._feed.everything() as followed:
                 await follower.run(followed, self._take)

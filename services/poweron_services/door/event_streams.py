@@ -22,7 +22,7 @@ from poweron_services.door.door_state import DoorOf, DoorState, Opened
 from poweron_services.door.problems import Problem
 from poweron_services.door.record_feed import Followed, RecordFeed
 from poweron_services.door.record_rows import Offsets
-from poweron_services.door.stream_follower import Follower, StreamView
+from poweron_services.door.stream_follower import StreamFollower, StreamView
 from poweron_services.door.stream_views import SHOWN, PlainView, Shown
 from poweron_services.door.workflow_queries import WorkflowId
 
@@ -46,7 +46,7 @@ class RecordStream(Response):
 
     media_type = "text/event-stream"
 
-    def __init__(self, following: AbstractContextManager[Followed[Any]], follower: Follower[Any]) -> None:
+    def __init__(self, following: AbstractContextManager[Followed[Any]], follower: StreamFollower[Any]) -> None:
         super().__init__(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
         del self.headers["content-length"]
         self._following = following
@@ -128,7 +128,7 @@ async def stream_of_workflow(
     if format_ == "ag-ui":
         view, cursor = AgUiView(workflow_id, cursor), -1
     present = -1 if workflow is None else workflow.seq - 1
-    follower = Follower(view, cursor, present, waits=follow, round=round_)
+    follower = StreamFollower(view, cursor, present, waits=follow, round=round_)
     return RecordStream(_feed(door).workflow(workflow_id, progress=view.shows_progress and follow), follower)
 
 
@@ -145,7 +145,7 @@ async def stream_of_all(
     feed = _feed(door)
     positions = await feed.rows.positions()
     cursor = _offsets(last_event_id or after, len(positions)) if last_event_id or after else positions
-    follower = Follower(PlainView(frozenset({"event"})), cursor, positions, waits=follow)
+    follower = StreamFollower(PlainView(frozenset({"event"})), cursor, positions, waits=follow)
     return RecordStream(feed.everything(), follower)
 
 

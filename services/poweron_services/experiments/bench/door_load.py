@@ -34,6 +34,7 @@ READY_WITHIN: Final = 60.0  # seconds
 RECEIVED_WITHIN: Final = 120.0  # seconds
 AGAIN_AFTER: Final = 0.2  # seconds until a client comes back
 ID: Final = b"\nid: "
+APPENDED_AT_ONCE: Final = 500  # records
 SOURCE: Final = "/poweron/bench"
 REASON: Final = "The load of a door. " * 40
 
@@ -198,15 +199,17 @@ class Appender:
         await appender._append(WorkflowRequested(round=1, prompt="Wait.", request=identity))
         return appender
 
-    async def append(self) -> None:
-        """Append one more record."""
-        identity = RequestIdentity(source=SOURCE, id=uuid4().hex)
-        await self._append(CancellationRequested(round=2, request=identity, reason=REASON))
+    async def append(self, count: int = 1) -> None:
+        """Append this many more records."""
+        for begin in range(0, count, APPENDED_AT_ONCE):
+            await self._append(*(_cancellation() for _ in range(min(APPENDED_AT_ONCE, count - begin))))
 
-    async def _append(self, event: WorkflowRequested | CancellationRequested) -> None:
-        self.written.append(time.monotonic())
-        value = encode(envelop(event, workflow_id=self.workflow_id, source=SOURCE, time=rfc3339(datetime.now(UTC))))
-        await self.log.append(topics.EVENTS.name, [Message(self.workflow_id.encode(), value)])
+    async def _append(self, *events: WorkflowRequested | CancellationRequested) -> None:
+        self.written += [time.monotonic()] * len(events)
+        now = rfc3339(datetime.now(UTC))
+        envelopes = [envelop(event, workflow_id=self.workflow_id, source=SOURCE, time=now) for event in events]
+        messages = [Message(self.workflow_id.encode(), encode(envelope)) for envelope in envelopes]
+        await self.log.append(topics.EVENTS.name, messages)
 
     async def run(self, seconds: float, per_second: float) -> None:
         """Append records at this rate."""
@@ -214,6 +217,11 @@ class Appender:
         for number in range(int(seconds * per_second)):
             await asyncio.sleep(begin + number / per_second - time.monotonic())
             await self.append()
+
+
+def _cancellation() -> CancellationRequested:
+    identity = RequestIdentity(source=SOURCE, id=uuid4().hex)
+    return CancellationRequested(round=2, request=identity, reason=REASON)
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,11 +234,6 @@ class LoadFigures:
     cores: float
     """CPU seconds of the door for each second."""
     kb_per_follower: float
-
-    @property
-    def cpu_per_follower(self) -> float:
-        """CPU seconds of the door for each follower and second."""
-        return self.cores / self.followers
 
 
 async def measured(

@@ -118,3 +118,17 @@ async def test_each_follower_gets_each_record_once_and_in_order(seed: int, monke
         for reader in of_one[3 * number : 3 * number + 3]:
             assert reader.seqs(name) == expected[name]
     assert feed.followers == 0
+
+
+async def test_a_follower_that_claims_to_be_ahead_holds_up_no_other() -> None:
+    rows = RowsInMemory(random.Random(1))
+    rows.append("one")
+    async with fed(rows) as feed, asyncio.timeout(10):
+        ahead, behind = (Reader(feed, "one", "event", random.Random(n)) for n in range(2))
+        reading = [asyncio.create_task(ahead.read(1_000)), asyncio.create_task(behind.read(-1))]
+        for _ in range(20):
+            await asyncio.sleep(0.005)
+            rows.append("one")
+        rows.ended.add("one")
+        await asyncio.gather(*reading)
+    assert (ahead.seqs("one"), behind.seqs("one")) == ([], [*range(21)])

@@ -44,6 +44,9 @@ class Load:
         return f"/api/v1/workflows/{self.appender.workflow_id}/stream"
 
 
+LOW = ("sh", "-c", 'ulimit -Sn 64; exec "$@"', "sh")  # as many files as a process may have open by default
+
+
 @asynccontextmanager
 async def loaded(kafka: KafkaSettings, dsn: str, folder: Path) -> AsyncGenerator[Load, None]:
     """A door and a projector as processes, and a workflow that stays open."""
@@ -51,7 +54,7 @@ async def loaded(kafka: KafkaSettings, dsn: str, folder: Path) -> AsyncGenerator
     with serving(environment, folder, ["projector"]):
         async with (
             connect(Settings(home=folder / "home"), kafka=kafka, postgres=dsn) as connections,
-            door_process([POWERON], {**os.environ, **environment}, folder / "door.log") as door,
+            door_process([*LOW, str(POWERON)], {**os.environ, **environment}, folder / "door.log") as door,
         ):
             yield Load(door, await Appender.opened(connections.log))
 

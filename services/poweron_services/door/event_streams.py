@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
 from typing import Annotated, Any, Final, Literal
 
+import structlog
 from fastapi import APIRouter, Header, Query, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -26,6 +27,7 @@ from poweron_services.door.stream_follower import StreamFollower, StreamView
 from poweron_services.door.stream_views import SHOWN, PlainView, Shown
 from poweron_services.door.workflow_queries import WorkflowId
 
+log = structlog.get_logger()
 router = APIRouter(tags=["streams"])
 
 STUCK_AFTER: Final = 10.0  # seconds in which a client that reads nothing may block its stream
@@ -73,6 +75,9 @@ class RecordStream(Response):
                 await self._follower.run(followed, _in_pieces(send))
         except TimeoutError:
             return  # the client reads nothing; the connection is closed, and it may come back
+        except Exception:
+            log.exception("http_error")
+            return
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 

@@ -15,6 +15,7 @@ from poweron_services.door.application import build
 from poweron_services.door.door_state import DoorState
 from poweron_services.door.record_feed import RecordFeed
 from poweron_services.door.record_rows import PostgresRows
+from poweron_services.file_limit import raise_file_limit
 from poweron_services.settings.config import Settings
 from poweron_services.standalone import open_connections
 
@@ -64,11 +65,13 @@ async def run(
     progress: Callable[[str], None],
 ) -> None:
     """Serve at this socket until cancelled."""
+    raise_file_limit()
     door = DoorState(settings, hosts, is_local)
     config = uvicorn.Config(
         build(door),
         http="httptools",
         log_config=None,
+        log_level="critical",  # the application logs its errors; a client that is disconnected is none
         access_log=False,
         lifespan="off",
         server_header=False,

@@ -25,7 +25,7 @@ from poweron_events.codec import encode
 from poweron_events.envelope import envelop, rfc3339
 from poweron_events.errors import Refused
 from poweron_events.log import EventLog, Message
-from poweron_events.request import CancellationRequested, RequestIdentity, WorkflowRequested, workflow_id
+from poweron_events.request import CancellationRequested, RequestIdentity, RoundPaused, WorkflowRequested, workflow_id
 from poweron_services.experiments.bench.figures import percentile
 from poweron_services.experiments.sandbox.child_process import stop
 from poweron_services.experiments.sandbox.servers import until
@@ -193,10 +193,12 @@ class Appender:
 
     @classmethod
     async def opened(cls, log: EventLog) -> "Appender":
-        """Open a workflow."""
+        """Open a workflow that is paused, so that no role appends anything to it."""
         identity = RequestIdentity(source=SOURCE, id=uuid4().hex)
         appender = cls(log, workflow_id(identity.source, identity.id))
-        await appender._append(WorkflowRequested(round=1, prompt="Wait.", request=identity))
+        opening = WorkflowRequested(round=1, prompt="Wait.", request=identity)
+        pause = RoundPaused(round=1, request=RequestIdentity(source=SOURCE, id=uuid4().hex), reason="Wait.")
+        await appender._append(opening, pause)
         return appender
 
     async def append(self, count: int = 1) -> None:
@@ -204,7 +206,7 @@ class Appender:
         for begin in range(0, count, APPENDED_AT_ONCE):
             await self._append(*(_cancellation() for _ in range(min(APPENDED_AT_ONCE, count - begin))))
 
-    async def _append(self, *events: WorkflowRequested | CancellationRequested) -> None:
+    async def _append(self, *events: WorkflowRequested | RoundPaused | CancellationRequested) -> None:
         self.written += [time.monotonic()] * len(events)
         now = rfc3339(datetime.now(UTC))
         envelopes = [envelop(event, workflow_id=self.workflow_id, source=SOURCE, time=now) for event in events]

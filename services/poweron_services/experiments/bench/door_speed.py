@@ -18,6 +18,7 @@ from poweron_services.experiments.bench.door_load import Appender, DoorProcess, 
 from poweron_services.experiments.bench.figures import percentile
 from poweron_services.experiments.bench.loop_speed import WorkflowRunner
 from poweron_services.experiments.sandbox.servers import Sandbox
+from poweron_services.file_limit import raise_file_limit
 
 PER_SECOND: Final = 10.0  # records that are appended while clients follow
 REQUESTS: Final = 100
@@ -46,6 +47,7 @@ async def follower_figures(
     door: DoorProcess, runner: WorkflowRunner, *, followers: int, idle: int, seconds: float
 ) -> dict[str, float]:
     """Let clients follow a workflow, some of which do not read."""
+    raise_file_limit()
     appender = await Appender.opened(runner.connections.log)
     found = await measured(
         door, appender, followers=followers - idle, idle=idle, seconds=seconds, per_second=PER_SECOND
@@ -79,8 +81,8 @@ async def list_figures(door: DoorProcess, runner: WorkflowRunner, *, workflows: 
 async def page_figures(door: DoorProcess, runner: WorkflowRunner, *, events: int) -> dict[str, float]:
     """Read the page of a workflow with this many events, and of one with `SHORT`."""
     long, short = [await Appender.opened(runner.connections.log) for _ in range(2)]
-    await long.append(events - 1)
-    await short.append(SHORT - 1)
+    await long.append(events - len(long.written))
+    await short.append(SHORT - len(short.written))
     await runner.projected()
     times = [await to_thread(_answer_times, door.port, f"/w/{each.workflow_id}") for each in (long, short)]
     return {"door_long_page_p50_ms": percentile(times[0], 50), "door_short_page_p50_ms": percentile(times[1], 50)}

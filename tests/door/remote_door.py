@@ -1,5 +1,6 @@
 """A door that other machines can reach, so that everything needs a key."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass

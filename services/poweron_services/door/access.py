@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from collections.abc import AsyncGenerator
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import Annotated, Final

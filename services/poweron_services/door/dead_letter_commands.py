@@ -69,7 +69,7 @@ async def redrive_dead_letter(
             edited=raw is not None,
             workflow_id=redriven.workflow_id,
         )
-        response = accepted(redriven.workflow_id, redriven.identity)
+        response = accepted(redriven.workflow_id, redriven.identity, own=False)
         await dispatch.keep(identity, response)
         return response
 

@@ -3,7 +3,7 @@
 Pages are addressed by key, never by number: the next page begins where the last one ended, even if rows arrive.
 """
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -560,52 +560,3 @@ async def accepted_hash(pool: Pool, workflow_id: str, seq: int) -> str | None:
     async with acquire(pool) as connection:
         found = await connection.fetch(_HASH, workflow_id, seq)
     return found[0]["sha256"].hex() if found else None
-
-
-SCANNED: Final = 500  # events fetched at a time
-
-_ACCEPTED: Final = """
-SELECT workflow_id::text, seq, compressed FROM records
- WHERE workflow_id IS NOT NULL AND verdict = 'accepted' AND compressed IS NOT NULL
-"""
-_HAS_ROWS: Final = "SELECT to_regclass('workflows') IS NOT NULL"
-_RECENT: Final = """
-SELECT recent.workflow_id::text, found.name
-  FROM (SELECT workflow_id FROM workflows WHERE round > 0 ORDER BY opened_ms DESC NULLS LAST LIMIT 20) AS recent
- CROSS JOIN LATERAL (
-           (SELECT content AS name FROM documents WHERE documents.workflow_id = recent.workflow_id LIMIT 1)
-           UNION ALL
-           (SELECT prompt_ref FROM usage
-             WHERE usage.workflow_id = recent.workflow_id AND prompt_ref IS NOT NULL LIMIT 1)
-       ) AS found
-"""
-
-
-async def accepted_events(pool: Pool) -> AsyncGenerator[Sequence[tuple[str, int, bytes]], None]:
-    """Yield all accepted events, one page at a time: workflow, seq and bytes. Damaged rows are left to `verify`.
-
-    Raises:
-        Unavailable: Postgres cannot be reached.
-    """
-    async with snapshot(pool) as connection:
-        cursor = await connection.cursor(_ACCEPTED)
-        while rows := await cursor.fetch(SCANNED):
-            events = []
-            for workflow_id, seq, compressed in rows:
-                try:
-                    events.append((workflow_id, seq, decompress(compressed)))
-                except DamagedRecord:
-                    continue
-            yield events
-
-
-async def recent_contents(pool: Pool) -> list[tuple[str, str]]:
-    """Return a few contents that the newest workflows refer to, by workflow and name; none before any projection.
-
-    Raises:
-        Unavailable: Postgres cannot be reached.
-    """
-    async with acquire(pool) as connection:
-        if not await connection.fetchval(_HAS_ROWS):
-            return []
-        return [(row["workflow_id"], row["name"]) for row in await connection.fetch(_RECENT)]

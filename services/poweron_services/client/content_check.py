@@ -22,7 +22,7 @@ from poweron_events.event import DocumentRef, Model, ModelCall
 from poweron_events.request import DocumentErased
 from poweron_events.step_events import ActionCompleted
 from poweron_projections.connection import Pool
-from poweron_projections.reader import accepted_events, recent_contents
+from poweron_projections.content_rows import accepted_events, recent_contents
 from poweron_services.client.content_inventory import InventoryEntry
 
 TOGETHER: Final = 16  # contents that are read concurrently

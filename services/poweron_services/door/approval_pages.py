@@ -18,8 +18,8 @@ from poweron_events.event import MAX_NANO_USD, MAX_TOKENS, NANO
 from poweron_events.policy import AnswerTerms
 from poweron_events.request import MAX_REASON, RequestApproval, RequestBudget, RequestIdentity
 from poweron_projections import reader
-from poweron_projections.answered_approvals import answered_approvals
 from poweron_projections.entries import ApprovalEntry, BudgetEntry, DocumentEntry
+from poweron_projections.past_approvals import answered_approvals
 from poweron_services.client.approve import (
     ApprovalOutcome,
     Decision,
@@ -32,7 +32,7 @@ from poweron_services.client.approve import (
 from poweron_services.client.connect import Connections
 from poweron_services.client.follow import Callbacks
 from poweron_services.client.policy_words import who_answers
-from poweron_services.door.access import Approver, Caller, CheckedForm, Reader
+from poweron_services.door.access import Approver, CheckedForm, HttpCaller, Reader
 from poweron_services.door.audit_queries import StepPlace
 from poweron_services.door.dispatch import Dispatching
 from poweron_services.door.door_state import Opened
@@ -196,7 +196,7 @@ def _field(form: FormData, name: str) -> str:
 
 
 async def _request(
-    connections: Connections, caller: Caller, workflow_id: str, place: str, form: FormData
+    connections: Connections, caller: HttpCaller, workflow_id: str, place: str, form: FormData
 ) -> RequestApproval | RequestBudget:
     match = _PLACE.fullmatch(place)
     assert match is not None
@@ -227,7 +227,7 @@ def _is_at(entry: Any, numbers: dict[str, int]) -> bool:
 
 
 async def _budget_answer(
-    connections: Connections, caller: Caller, workflow_id: str, form: FormData, decision: Decision, *, question: str
+    connections: Connections, caller: HttpCaller, workflow_id: str, form: FormData, decision: Decision, *, question: str
 ) -> RequestBudget:
     entries = await reader.budget_questions(connections.pool, workflow_id)
     shown = next((entry for entry in entries if str(entry.question) == question), None)

@@ -20,7 +20,7 @@ from poweron_projections.record_queries import Place
 from poweron_services.client.client_errors import UnknownSeq
 from poweron_services.client.connect import Connections
 from poweron_services.client.workflow_snapshot import folded_history
-from poweron_services.door.access import Auditor, Caller, Reader
+from poweron_services.door.access import Auditor, HttpCaller, Reader
 from poweron_services.door.door_state import DoorOf, Opened
 from poweron_services.door.json_responses import JSON, dumped, found, matched
 from poweron_services.door.problems import Problem
@@ -106,7 +106,9 @@ def _place_of(step: StepEntry) -> Place:
     return step.round, step.task, step.attempt, step.step
 
 
-async def _shown_call(connections: Connections, workflow_id: str, call: UsageEntry, caller: Caller) -> dict[str, Any]:
+async def _shown_call(
+    connections: Connections, workflow_id: str, call: UsageEntry, caller: HttpCaller
+) -> dict[str, Any]:
     if "content" not in caller.scopes:
         return {**dumped(call), "prompt": None, "answer": None, "missing": NO_SCOPE}
     texts, missing = dict[str, str | None](), list[str]()

@@ -15,7 +15,7 @@ from poweron_events.fold.state import Place
 from poweron_projections import reader
 from poweron_projections.entries import WorkflowSummary
 from poweron_services.client.connect import Connections
-from poweron_services.door.access import Caller, Reader
+from poweron_services.door.access import HttpCaller, Reader
 from poweron_services.door.door_state import Opened
 from poweron_services.door.page_rendering import rendered
 from poweron_services.door.text_difference import MAX_CHARACTERS, DifferenceLine, differences
@@ -153,7 +153,7 @@ def _value(turn: PlacedTurn | None) -> JsonValue:
 
 
 async def _texts(
-    connections: Connections, caller: Caller, ids: tuple[str, str], pair: AlignedTurn
+    connections: Connections, caller: HttpCaller, ids: tuple[str, str], pair: AlignedTurn
 ) -> list[ComparedText]:
     """Return the prompts and answers of both model calls, compared."""
     if pair.a is None or pair.b is None or pair.a.call is None or pair.b.call is None:

@@ -18,7 +18,7 @@ from poweron_services.client.redrive import (
     read_dead_letter,
     redrive,
 )
-from poweron_services.door.access import Caller, Operator
+from poweron_services.door.access import HttpCaller, Operator
 from poweron_services.door.body_reader import received
 from poweron_services.door.dispatch import Dispatching, accepted
 from poweron_services.door.problems import Problem
@@ -74,7 +74,7 @@ async def redrive_dead_letter(
         return response
 
 
-def edited_by(caller: Caller, raw: bytes, connections: Connections) -> Redrivable:
+def edited_by(caller: HttpCaller, raw: bytes, connections: Connections) -> Redrivable:
     """Return the edited bytes as a request of the caller, who needs the scope of what it asks for."""
     redriven = edited(raw, caller.actor, connections.seal)
     needed: AccessScope = "operate"

@@ -35,7 +35,7 @@ router = APIRouter()
 
 PAGE: Final = 50  # records
 DOWNLOADED: Final = 500  # records fetched at a time
-NARRATED: Final = 3_000  # records of a workflow up to which each is told in words, since that folds all of them
+NARRATED: Final = 3_000  # records of a workflow up to which each is put into words, since that folds all of them
 TYPES: Final = tuple(sorted(WORKFLOW_EVENTS))
 VERDICTS: Final = (*get_args(Verdict), "undecodable")
 ROLES: Final = get_args(Role)

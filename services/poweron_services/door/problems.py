@@ -61,13 +61,6 @@ HTTP_CODES: Final[dict[str, Explained]] = {
     "scope_missing": Explained(
         "The key may not do this.", "Use a key with this scope; `poweron keys add --scope` sets the scopes of a key."
     ),
-    "not_redrivable": Explained(
-        "Only dead letters from `poweron.requests` can be sent again.",
-        "Nothing: an unreadable record of another topic has no effect, and nothing has to be repeated.",
-    ),
-    "unknown_dead_letter": Explained(
-        "There is no such dead letter.", "Copy its place from the list of dead letters on the page Operations."
-    ),
     "too_many_requests": Explained(
         "The key has reached its limit of requests, uploads or streams.", "Wait as long as `Retry-After` says."
     ),

@@ -25,7 +25,7 @@ from poweron_events.fold.state import MAX_REFUSALS, Used, Workflow, rejections
 from poweron_events.retry import Backoff, Failure, retry
 from poweron_services import telemetry
 from poweron_services.decider.rules import Budget, BudgetUsedUp, allowance, check_budget, needed, price_unknown
-from poweron_services.fork.edited_answer import EDITED, EditedAnswer, take_edited_answer
+from poweron_services.fork.manual_answer import EDITED, ManualAnswer, take_manual_answer
 from poweron_services.models.answers import Answer, Unacceptable, read
 from poweron_services.models.call_reservations import may_begin
 from poweron_services.models.chat_model import ChatModel, Completion, TooLong, UnreadableAnswer
@@ -251,7 +251,7 @@ class Caller:
         return replace(prompt, allowance=left)
 
     async def _call(self, workflow: Workflow, prompt: Prompt, calls: Sequence[ModelCall], day: DayBudgets) -> Called:
-        if (edited := take_edited_answer()) is not None:
+        if (edited := take_manual_answer()) is not None:
             return await self._edited(workflow, prompt, edited)
         call_tries, completion = await self._complete(workflow, prompt, calls, day)
         prompt_bytes = bytes(call_tries.prompt.render()) if completion.sent is None else completion.sent
@@ -280,7 +280,7 @@ class Caller:
             _writable(completion.refusal),
         )
 
-    async def _edited(self, workflow: Workflow, prompt: Prompt, edited: EditedAnswer) -> Called:
+    async def _edited(self, workflow: Workflow, prompt: Prompt, edited: ManualAnswer) -> Called:
         """Return a person's answer as that of a call which asked no model and cost nothing."""
         call = partial(
             ModelCall,

@@ -9,18 +9,18 @@ EDITED: Final = "edited"
 """The provider of the model call that records such an answer; its model is the person who wrote it."""
 
 
-class EditedAnswer(NamedTuple):
+class ManualAnswer(NamedTuple):
     """A text that replaces an answer, and the person who wrote it."""
 
     text: str
     editor: str
 
 
-_waiting: ContextVar[list[EditedAnswer]] = ContextVar("poweron_edited_answer")
+_waiting: ContextVar[list[ManualAnswer]] = ContextVar("poweron_manual_answer")
 
 
 @contextmanager
-def answering(edited: EditedAnswer) -> Generator[None, None, None]:
+def answering(edited: ManualAnswer) -> Generator[None, None, None]:
     """Let the first call within the block take this answer instead of asking a model."""
     token = _waiting.set([edited])
     try:
@@ -29,7 +29,7 @@ def answering(edited: EditedAnswer) -> Generator[None, None, None]:
         _waiting.reset(token)
 
 
-def take_edited_answer() -> EditedAnswer | None:
+def take_manual_answer() -> ManualAnswer | None:
     """Return the answer to use instead of asking a model, once; None if there is none."""
     waiting = _waiting.get([])
     return waiting.pop() if waiting else None

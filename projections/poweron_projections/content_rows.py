@@ -1,0 +1,55 @@
+"""The rows that refer to the content store: all accepted events, and a few contents of the newest workflows."""
+
+from collections.abc import AsyncGenerator, Sequence
+from typing import Final
+
+from poweron_projections.connection import Pool, acquire, snapshot
+from poweron_projections.records import DamagedRecord, decompress
+
+SCANNED: Final = 500  # events fetched at a time
+
+_ACCEPTED: Final = """
+SELECT workflow_id::text, seq, compressed FROM records
+ WHERE workflow_id IS NOT NULL AND verdict = 'accepted' AND compressed IS NOT NULL
+"""
+_HAS_ROWS: Final = "SELECT to_regclass('workflows') IS NOT NULL"
+_RECENT: Final = """
+SELECT recent.workflow_id::text, found.name
+  FROM (SELECT workflow_id FROM workflows WHERE round > 0 ORDER BY opened_ms DESC NULLS LAST LIMIT 20) AS recent
+ CROSS JOIN LATERAL (
+           (SELECT content AS name FROM documents WHERE documents.workflow_id = recent.workflow_id LIMIT 1)
+           UNION ALL
+           (SELECT prompt_ref FROM usage
+             WHERE usage.workflow_id = recent.workflow_id AND prompt_ref IS NOT NULL LIMIT 1)
+       ) AS found
+"""
+
+
+async def accepted_events(pool: Pool) -> AsyncGenerator[Sequence[tuple[str, int, bytes]], None]:
+    """Yield all accepted events, one page at a time: workflow, seq and bytes. Damaged rows are left to `verify`.
+
+    Raises:
+        Unavailable: Postgres cannot be reached.
+    """
+    async with snapshot(pool) as connection:
+        cursor = await connection.cursor(_ACCEPTED)
+        while rows := await cursor.fetch(SCANNED):
+            events = []
+            for workflow_id, seq, compressed in rows:
+                try:
+                    events.append((workflow_id, seq, decompress(compressed)))
+                except DamagedRecord:
+                    continue
+            yield events
+
+
+async def recent_contents(pool: Pool) -> list[tuple[str, str]]:
+    """Return a few contents that the newest workflows refer to, by workflow and name; none before any projection.
+
+    Raises:
+        Unavailable: Postgres cannot be reached.
+    """
+    async with acquire(pool) as connection:
+        if not await connection.fetchval(_HAS_ROWS):
+            return []
+        return [(row["workflow_id"], row["name"]) for row in await connection.fetch(_RECENT)]

@@ -186,9 +186,20 @@ def test_nothing_runs_as_root_and_everything_comes_back() -> None:
         assert service["stop_grace_period"]
 
 
+def in_the_container_port(service: dict[str, Any]) -> str:
+    """Where the process answers its probes, from within its container."""
+    return service["environment"]["POWERON_METRICS"].replace("0.0.0.0", "http://127.0.0.1") + "/livez"
+
+
 def test_the_health_checks_are_commands_that_exist() -> None:
     (of_the_image,) = re.findall(r"HEALTHCHECK .* CMD (\[.*\])$", DOCKERFILE, re.MULTILINE)
-    checks = [yaml.safe_load(of_the_image), *(service["healthcheck"]["test"][1:] for service in OURS.values())]
+    checks = [yaml.safe_load(of_the_image)]
+    for service in OURS.values():
+        *limit, shell, option, both = service["healthcheck"]["test"][1:]
+        assert (shell, option) == ("sh", "-c")
+        of_the_process, of_the_servers = both.split(" && exec ")
+        assert in_the_container_port(service) in of_the_process
+        checks.append([*limit, *of_the_servers.split()])
     commands = typer.main.get_group(app).commands
     for *limit, _seconds, program, command, option in checks:
         assert limit == ["timeout", "--kill-after=2"]
@@ -210,3 +221,36 @@ def test_what_the_broker_is_started_with_is_in_its_container() -> None:
     assert kafka["entrypoint"] == ["bash", "/etc/poweron/start.sh"]
     subprocess.run(["bash", "-n", str(DEPLOY / "kafka/start.sh")], check=True, timeout=30)
     assert "allow.everyone" not in (DEPLOY / "kafka/server.properties").read_text()
+
+
+# --- metrics ------------------------------------------------------------------------------------------
+
+PROMETHEUS = DEPLOY / "prometheus"
+RULES = yaml.safe_load((PROMETHEUS / "alerts.yaml").read_text())["groups"][0]["rules"]
+
+
+def test_prometheus_reads_every_service_where_it_answers() -> None:
+    example = yaml.safe_load((PROMETHEUS / "prometheus.yaml").read_text())
+    (job,) = example["scrape_configs"]
+    ports = {name: service["environment"]["POWERON_METRICS"].partition(":")[2] for name, service in OURS.items()}
+    assert job["static_configs"][0]["targets"] == [f"{name}:{port}" for name, port in ports.items()]
+    assert [(PROMETHEUS / name).exists() for name in example["rule_files"]] == [True]
+
+
+def test_every_alert_says_what_to_do_and_so_does_the_runbook() -> None:
+    rows = re.findall(r"^\| `(PowerOn\w+)` \| (.*) \|$", RUNBOOK, re.MULTILINE)
+    assert rows == [(rule["alert"], rule["annotations"]["runbook"]) for rule in RULES]
+    for rule in RULES:
+        assert rule["labels"]["severity"] in ("warning", "critical")
+        assert rule["annotations"]["summary"].endswith(".")
+        assert rule["annotations"]["runbook"].endswith(".")
+
+
+def test_the_commands_of_the_runbook_lines_exist() -> None:
+    named = {word for rule in RULES for word in re.findall(r"`poweron (\w+)", rule["annotations"]["runbook"])}
+    assert named <= set(typer.main.get_group(app).commands)
+
+
+def test_the_page_of_metrics_has_a_row_for_each() -> None:
+    page = (HOUSE / "docs" / "metrics.md").read_text(encoding="utf-8")
+    assert runpy.run_path(str(HOUSE / "docs" / "metrics_page.py"))["written"](page) == page

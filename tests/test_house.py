@@ -159,6 +159,7 @@ def test_namesakes_are_found_across_distributions_and_between_a_package_and_a_mo
 OF_THE_FIELD = {
     "embedding": "a text as a vector",
     "meaning": "a noun",
+    "rendering": "of pages",
     "scripted": "the model `scripted:FILE`",
     "setting": "a noun",
     "speed": "a noun",

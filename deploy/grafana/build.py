@@ -1,4 +1,7 @@
-"""Writes the dashboards next to this file: `uv run deploy/grafana/build.py`. They read only the schema `bi`."""
+"""Writes the dashboards next to this file: `uv run deploy/grafana/build.py`.
+
+They read only the schema `bi`; the board of operations reads Prometheus.
+"""
 
 import json
 from pathlib import Path
@@ -6,6 +9,7 @@ from typing import Any
 
 FOLDER = Path(__file__).parent / "dashboards"
 SOURCE = {"type": "grafana-postgresql-datasource", "uid": "poweron-bi"}
+PROMETHEUS = {"type": "prometheus", "uid": "poweron-prometheus"}
 WIDTH = 24  # of a dashboard, in Grafana's units
 
 IN_TIME = "$__timeFilter"
@@ -44,6 +48,121 @@ def lines(title: str, sql: str, unit: str = "ms") -> Panel:
 def table(title: str, sql: str, width: int = 12) -> Panel:
     return panel("table", title, sql, width=width)
 
+
+def measured(title: str, *queries: tuple[str, str], unit: str = "short", width: int = 12) -> Panel:
+    """Return a panel with lines from Prometheus; each query has a legend, in which `{{label}}` is a label's value."""
+    targets = [
+        {"refId": chr(ord("A") + place), "datasource": PROMETHEUS, "expr": query, "legendFormat": legend, "range": True}
+        for place, (query, legend) in enumerate(queries)
+    ]
+    return {
+        "type": "timeseries",
+        "title": title,
+        "datasource": PROMETHEUS,
+        "targets": targets,
+        "gridPos": {"w": width, "h": 8},
+        "fieldConfig": {"defaults": {"unit": unit, "min": 0, "custom": {"lineWidth": 2}}, "overrides": []},
+        "options": {"tooltip": {"mode": "multi", "sort": "desc"}},
+    }
+
+
+def reading(title: str, query: str, unit: str = "short", *, warning: float | None = None) -> Panel:
+    """Return a panel with one number from Prometheus, which is red from `warning` on."""
+    steps: list[dict[str, Any]] = [{"color": "green", "value": None}]
+    steps += [] if warning is None else [{"color": "red", "value": warning}]
+    target = {"refId": "A", "datasource": PROMETHEUS, "expr": query, "instant": True}
+    return {
+        "type": "stat",
+        "title": title,
+        "datasource": PROMETHEUS,
+        "targets": [target],
+        "gridPos": {"w": 4, "h": 4},
+        "fieldConfig": {
+            "defaults": {"unit": unit, "thresholds": {"mode": "absolute", "steps": steps}},
+            "overrides": [],
+        },
+        "options": {"reduceOptions": {"calcs": ["lastNotNull"]}, "colorMode": "value"},
+    }
+
+
+def p95(histogram: str, label: str) -> str:
+    """Return the query for the 95th percentile of a histogram, by a label."""
+    return f"histogram_quantile(0.95, sum by ({label}, le) (rate({histogram}_bucket[$__rate_interval])))"
+
+
+OPERATIONS = [
+    reading("Open workflows", "sum(max by (phase) (poweron_open_workflows))"),
+    reading("Oldest turn", "max(poweron_oldest_turn_seconds)", "s", warning=600),
+    reading("Waiting approvals", "max(poweron_pending_approvals)"),
+    reading("Stuck workflows", "max(poweron_stuck_workflows)", warning=1),
+    reading("Dead letters", "sum(max by (topic) (poweron_dead_letters))", warning=1),
+    reading("Cost of the last hour", "sum(increase(poweron_model_cost_dollars_total[1h]))", "currencyUSD"),
+    measured("Open workflows by phase", ("max by (phase) (poweron_open_workflows)", "{{phase}}")),
+    measured("Waiting turns by role", ("max by (role) (poweron_waiting_turns)", "{{role}}")),
+    measured("Age of the oldest turn", ("max by (role) (poweron_oldest_turn_seconds)", "{{role}}"), unit="s"),
+    measured(
+        "Lag",
+        ("max by (group) (poweron_consumer_group_lag_records)", "{{group}}"),
+        ("max(poweron_projector_lag_records)", "rows"),
+    ),
+    measured(
+        "Events",
+        ("sum by (type) (rate(poweron_events_total[$__rate_interval]))", "{{type}}"),
+        unit="cps",
+    ),
+    measured(
+        "Events that had no effect",
+        ('sum by (verdict) (rate(poweron_events_total{verdict!="accepted"}[$__rate_interval]))', "{{verdict}}"),
+        unit="cps",
+    ),
+    measured("How long stages take: 95 of 100", (p95("poweron_stage_seconds", "stage"), "{{stage}}"), unit="s"),
+    measured("How long models take: 95 of 100", (p95("poweron_model_request_seconds", "model"), "{{model}}"), unit="s"),
+    measured(
+        "Requests without a usable answer",
+        ("sum by (code) (rate(poweron_model_errors_total[$__rate_interval]))", "{{code}}"),
+        unit="reqps",
+    ),
+    measured(
+        "Tokens",
+        (
+            'sum by (model, kind) (rate(poweron_model_tokens_total{kind=~"input|output"}[$__rate_interval]))',
+            "{{model}} {{kind}}",
+        ),
+        unit="cps",
+    ),
+    measured(
+        "Cost per hour",
+        ("sum by (model) (rate(poweron_model_cost_dollars_total[$__rate_interval])) * 3600", "{{model}}"),
+        unit="currencyUSD",
+    ),
+    measured(
+        "What waits for people",
+        ("max(poweron_pending_approvals)", "approvals"),
+        ("max(poweron_overdue_approvals)", "overdue approvals"),
+        ("max(poweron_pending_budget_questions)", "budget questions"),
+    ),
+    measured(
+        "Door: requests",
+        ("sum by (route, status) (rate(poweron_http_request_seconds_count[$__rate_interval]))", "{{route}} {{status}}"),
+        unit="reqps",
+    ),
+    measured("Door: 95 of 100 answer within", (p95("poweron_http_request_seconds", "route"), "{{route}}"), unit="s"),
+    measured("Door: followers of streams", ("sum(poweron_stream_followers)", "followers")),
+    measured(
+        "Servers and polls",
+        ("min by (server) (poweron_server_up)", "{{server}} answers"),
+        ("max by (group) (poweron_poll_age_seconds)", "{{group}}: seconds since a poll"),
+    ),
+    measured("Processes by role", ("sum by (role) (poweron_role_played)", "{{role}}")),
+    measured(
+        "Memory by release",
+        (
+            "process_resident_memory_bytes * on (instance) group_left (release) poweron_build_info",
+            "{{instance}} {{release}}",
+        ),
+        unit="bytes",
+    ),
+]
 
 OVERVIEW = [
     number("Requests", f"SELECT SUM(opened) FROM bi.outcomes_by_day WHERE {IN_TIME}(day) AND NOT fork"),
@@ -253,6 +372,7 @@ def dashboards() -> dict[str, dict[str, Any]]:
         "workflow.json": _dashboard("PowerOn: one workflow", "poweron-workflow", WORKFLOW, [WORKFLOWS]),
         "cost.json": _dashboard("PowerOn: cost", "poweron-cost", COST),
         "reliability.json": _dashboard("PowerOn: reliability", "poweron-reliability", RELIABILITY),
+        "operations.json": _dashboard("PowerOn: operations", "poweron-operations", OPERATIONS, since="now-6h"),
     }
 
 
@@ -262,14 +382,25 @@ def queries() -> list[str]:
         each
         for board in dashboards().values()
         for each in (
-            *(target["rawSql"] for one in board["panels"] for target in one["targets"]),
+            *(target["rawSql"] for one in board["panels"] for target in one["targets"] if "rawSql" in target),
             *(variable["query"] for variable in board["templating"]["list"]),
         )
     ]
 
 
+def expressions() -> list[str]:
+    """Return the query to Prometheus of every panel."""
+    panels = dashboards()["operations.json"]["panels"]
+    return [target["expr"] for panel_ in panels for target in panel_["targets"]]
+
+
 def _dashboard(
-    title: str, uid: str, panels: list[Panel], variables: list[dict[str, Any]] | None = None
+    title: str,
+    uid: str,
+    panels: list[Panel],
+    variables: list[dict[str, Any]] | None = None,
+    *,
+    since: str = "now-30d",
 ) -> dict[str, Any]:
     return {
         "uid": uid,
@@ -278,7 +409,7 @@ def _dashboard(
         "timezone": "utc",
         "schemaVersion": 39,
         "editable": True,
-        "time": {"from": "now-30d", "to": "now"},
+        "time": {"from": since, "to": "now"},
         "templating": {"list": variables or []},
         "panels": _placed(panels),
     }

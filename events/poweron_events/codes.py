@@ -235,6 +235,12 @@ CODES: Final[dict[str, Explained]] = {
     ),
     "rows_missing": Explained("The rows of a workflow in the log are missing.", "Rebuild the rows from the log."),
     "unexpected_error": Explained("The service met an unexpected error.", "See the log of the service."),
+    # --- why a dead letter is not sent again
+    "not_redrivable": Explained(
+        "Only dead letters from `poweron.requests` can be sent again.",
+        "Nothing: an unreadable record of another topic has no effect, and nothing has to be repeated.",
+    ),
+    "unknown_dead_letter": Explained("There is no such dead letter.", "Copy its place from the list of dead letters."),
     # --- why an action has no result
     "approval_denied": Explained("A person denied the action.", "Ask again once the person would approve it."),
     "approval_expired": Explained("No one approved the action in time.", "Ask again and have it approved in time."),

@@ -147,6 +147,8 @@ class ForkedFrom(Model):
     head: str
     live: bool = Field(default=False, exclude_if=is_empty)
     """Whether actions run for which the forked workflow has no result."""
+    answer: Commitment | None = Field(default=None, exclude_if=is_none)
+    """The answer that the actor of the request gives, instead of a model, to the first decision not taken over."""
 
 
 # --- what a sender writes to `poweron.requests` ---------------------------------------------------

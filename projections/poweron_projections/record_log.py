@@ -36,8 +36,8 @@ SELECT records.*
  ORDER BY time_ms DESC, records.partition DESC, log_offset DESC LIMIT $2
 """
 _CAUSES: Final = """
-SELECT event_id, workflow_id, seq
-  FROM records JOIN unnest($1::integer[], $2::bigint[]) AS place (partition, log_offset) USING (partition, log_offset)
+SELECT event_id, workflow_id, seq FROM records WHERE workflow_id = ANY($1::uuid[]) AND event_id = ANY($2::uuid[])
+ ORDER BY verdict = 'accepted'
 """
 _RIVALS: Final = """
 SELECT workflow_id, causation_id, event_id, seq, type, sha256
@@ -193,16 +193,14 @@ def _role(row: Found) -> str:
 
 
 async def _causes(pool: Pool, rows: Sequence[Found]) -> dict[object, int]:
-    """Return the numbers of the events that caused these records, by event id."""
-    places = list[tuple[int, int]]()
-    for row in rows:
-        if row["causation_id"] is not None:
-            offset = orjson.loads(decompress(row["compressed"])).get("causationoffset")
-            places += [(row["partition"], int(offset))] if offset is not None else []
-    if not places:
+    """Return the numbers of the events that caused these records, by workflow and event id."""
+    caused = [row for row in rows if row["causation_id"] is not None]
+    if not caused:
         return {}
     async with acquire(pool) as connection:
-        found = await connection.fetch(_CAUSES, [place[0] for place in places], [place[1] for place in places])
+        found = await connection.fetch(
+            _CAUSES, *([row[name] for row in caused] for name in ("workflow_id", "causation_id"))
+        )
     return {(row["workflow_id"], row["event_id"]): row["seq"] for row in found}
 
 

@@ -26,16 +26,16 @@ SELECT phase, has_turn, COUNT(*) AS workflows, MIN(updated_ms) AS since_ms,
 """
 _APPROVALS: Final = """
 SELECT COUNT(*) AS pending,
-       COUNT(*) FILTER (WHERE paused_ms IS NULL AND (escalated OR 2 * $2 > approval_ms + approval_due_ms)) AS overdue
+       COUNT(*) FILTER (WHERE escalated OR 2 * $2::bigint > approval_ms + approval_due_ms) AS overdue
   FROM (
-           SELECT paused_ms, approval_ms, approval_due_ms,
+           SELECT approval_ms, approval_due_ms,
                   COALESCE((approval_terms ->> 'escalated')::boolean, FALSE) AS escalated
              FROM workflows JOIN steps USING (workflow_id, round, task, attempt, step)
             WHERE workflows.is_open AND workflows.phase = 'approve' LIMIT $1
        ) AS asked
 """
 _DEAD_LETTERS: Final = """
-SELECT topic, COUNT(*) AS letters FROM (SELECT topic FROM dead_letters LIMIT $1) AS some GROUP BY topic
+SELECT topic, COUNT(*) AS number FROM (SELECT topic FROM dead_letters LIMIT $1) AS letters GROUP BY topic
 """
 
 
@@ -86,6 +86,6 @@ async def read_workload(pool: Pool, now_ms: int) -> Workload:
         approvals=asked["pending"],
         overdue=asked["overdue"],
         questions=sum(row["questions"] for row in open_),
-        dead_letters={row["topic"]: row["letters"] for row in letters},
+        dead_letters={row["topic"]: row["number"] for row in letters},
         positions=positions,
     )

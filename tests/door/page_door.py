@@ -12,6 +12,7 @@ from typing import Any
 
 import asyncpg
 import httpx2
+import orjson
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 from servers import Pair
@@ -37,8 +38,6 @@ class PageDoor:
         return self.ask_about(prompt, files, wait=wait, **more)
 
     def ask_about(self, prompt: str, files: Sequence[tuple[str, bytes]], *, wait: bool = True, **more: Any) -> str:
-        import orjson
-
         response = self.http.post(
             "/api/v1/workflows",
             files=[("request", (None, orjson.dumps({"prompt": prompt, **more}))), *(("file", file) for file in files)],

@@ -54,18 +54,18 @@ class RemoteDoor:
 
 @asynccontextmanager
 async def remote(
-    settings: Settings, *, serving: bool = False, is_local: bool = False
+    settings: Settings, *, serving: bool = False, is_local: bool = False, hosts: frozenset[str] = frozenset()
 ) -> AsyncGenerator[RemoteDoor, None]:
     """A door that has found its servers."""
     assert settings.postgres is not None
     async with (
         connect(settings.postgres.get_secret_value()) as pool,
-        opening(settings, is_local=is_local, serving=serving) as port,
+        opening(settings, is_local=is_local, serving=serving, hosts=hosts) as port,
     ):
         await migrations.migrate(pool)
         async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=TIMEOUT) as http:
             door = RemoteDoor(port, http, pool)
-            ready = bearer(await door.key("ready", "read"))
+            ready = bearer(await door.key(f"ready-{port}", "read"))
             while (await http.get(LIST, headers=ready)).status_code == 503:  # noqa: ASYNC110 - the door can only be asked
                 await asyncio.sleep(0.1)
             yield door

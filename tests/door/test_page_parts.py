@@ -7,7 +7,7 @@ import pytest
 from hostile_texts import HOSTILE
 
 from poweron_projections.workflow_excerpts import TimedStep
-from poweron_services.door.answer_rendering import ShownSource, answer_html
+from poweron_services.door.answer_html import ShownSource, answer_html, marked_html
 from poweron_services.door.page_rendering import HERE, duration, money, visible
 from poweron_services.door.timeline import timeline
 
@@ -85,3 +85,22 @@ def test_time_that_a_person_takes_is_no_work() -> None:
     (row,) = timeline([asked], 60_200)
     assert [(span.kind, span.ms) for span in row.spans] == [("select", 100), ("parameters", 100), ("wait", 60_000)]
     assert (row.ms, row.wait_ms) == (200, 60_000)
+
+
+def test_an_empty_head_of_a_table_is_left_out_and_an_empty_cell_of_a_head_is_no_header() -> None:
+    empty = str(answer_html("|  |  |\n|---|---|\n| a | b |"))
+    assert "<thead>" not in empty
+    assert "a</td>" in empty
+    half = str(answer_html("| x |  |\n|---|---|\n| a | b |"))
+    assert (half.count("<th dir"), half.count("<td dir")) == (1, 3)
+
+
+def test_the_words_of_a_statement_are_marked_in_the_text_of_their_page() -> None:
+    html, count = marked_html(
+        "| | |\n|---|---|\n| **Grand total** | $1,980.84 |\n\nGrand  total < 5", ["GRAND TOTAL"], 1_000
+    )
+    assert count == 2
+    assert "Grand  total</mark> &lt; 5" in html
+    spread, count = marked_html("It *costs* 5 euros.", ["It costs 5 euros"], 1_000)
+    assert count == 1
+    assert spread.startswith('<p dir="auto"><mark id="mark-1">It <em>costs</em> 5 euros.</mark>')

@@ -14,7 +14,7 @@ from poweron_events.log.memory import MemoryProgress
 from poweron_events.task_cancellation import cancel_task
 from poweron_services.door import record_feed, record_rows
 from poweron_services.door.record_feed import RecordFeed
-from poweron_services.door.stream_follower import Follower
+from poweron_services.door.stream_follower import StreamFollower
 from poweron_services.door.stream_views import PlainView, Shown
 
 pytestmark = pytest.mark.timeout(60)
@@ -55,7 +55,7 @@ class Reader:
                 reading.result()
 
     async def _connect(self) -> None:
-        follower: Follower[Any] = Follower(self._view, self._last, self._last)
+        follower: StreamFollower[Any] = StreamFollower(self._view, self._last, self._last)
         if self._workflow is None:
             with self._feed.everything() as followed:
                 await follower.run(followed, self._take)
@@ -118,3 +118,17 @@ async def test_each_follower_gets_each_record_once_and_in_order(seed: int, monke
         for reader in of_one[3 * number : 3 * number + 3]:
             assert reader.seqs(name) == expected[name]
     assert feed.followers == 0
+
+
+async def test_a_follower_that_claims_to_be_ahead_holds_up_no_other() -> None:
+    rows = RowsInMemory(random.Random(1))
+    rows.append("one")
+    async with fed(rows) as feed, asyncio.timeout(10):
+        ahead, behind = (Reader(feed, "one", "event", random.Random(n)) for n in range(2))
+        reading = [asyncio.create_task(ahead.read(1_000)), asyncio.create_task(behind.read(-1))]
+        for _ in range(20):
+            await asyncio.sleep(0.005)
+            rows.append("one")
+        rows.ended.add("one")
+        await asyncio.gather(*reading)
+    assert (ahead.seqs("one"), behind.seqs("one")) == ([], [*range(21)])

@@ -20,6 +20,7 @@ LITTLE = BenchmarkPlan(
     times=1, workflows=4, steps=2, at_once=2, alone=1, alone_steps=3, laps_alone=5,
     asks=1, pages=3, events=80, page_rows=200, page_workflows=2,
     scaled_processes=(1, 2), scaled_at_once=1, scaled_steps=1, open_workflows=5,
+    followers=10, followers_that_do_not_read=1, followed_seconds=2, listed_workflows=100, long_workflow_events=200,
 )  # fmt: skip
 PEER = {"peer": "slow", "iter_p50_ms": 8.1, "iter_per_s": 305, "cpu_s_per_1000_iter": 5.4}
 

@@ -14,6 +14,7 @@ from poweron_services.client.client_errors import (
     NewerRelease,
     NotAWorkflowId,
     NothingToApprove,
+    NothingToEdit,
     NotServed,
     RoundEnded,
     RoundOpen,
@@ -53,7 +54,7 @@ def advice(error: ClientError) -> str:  # noqa: PLR0911 - one case per code
             return f"`poweron history {error.workflow_id}` shows the outcome."
         case NothingToApprove():
             return f"{_became(error.last)}`poweron approvals` lists all pending approvals."
-        case UnknownSeq():
+        case UnknownSeq() | NothingToEdit():
             return f"`poweron events {error.workflow_id}` lists them."
         case NewerRelease():
             return "Install that release, or a later one; `poweron --version` shows the installed one."

@@ -41,6 +41,7 @@ class Measured(StrEnum):
     growth = "growth"
     history = "history"
     rebuild = "rebuild"
+    door = "door"
     scale = "scale"
 
 
@@ -175,6 +176,8 @@ def legend(figures: BenchFigures, *, fsync: bool) -> Iterator[str]:
         yield "Rebuild: from the log to rows. Yardstick: a bare COPY of the same bytes."
     if figures.open_workflows_mb is not None:
         yield "Processes, open workflows: with a model that takes a second for each call, or does not answer at all."
+    if figures.door_followers is not None:
+        yield "Followers: of one workflow at ten records a second; one in twenty does not read. Lists: without HTTP."
     if figures.ask_cold_ms is not None:
         yield "First step: of `poweron ask`, with servers that must start first (cold) and with running ones (warm)."
     if figures.mixed_pages_per_second is not None:

@@ -45,9 +45,9 @@ def door(
     settings = load_settings()
     sock = http_server.listening(address, port)
     is_local = http_server.is_loopback(address)
-    stdout.print(f"PowerOn is at http://{listen}")
     if names or not is_local:
         tell(NEEDS_KEYS if not is_local else f"Requests for {and_joined(sorted(names))} need a key. {CREATE_KEYS}")
+    stdout.print(f"PowerOn is at http://{listen}")
     if open_page:
         webbrowser.open(f"http://{listen}")
     with suppress(KeyboardInterrupt):
@@ -73,8 +73,8 @@ def _address(listen: str) -> tuple[str, int]:
 def _name(given: str) -> str:
     from poweron_services.door.http_guard import plain_host  # noqa: PLC0415 - slow to import
 
-    bracketed = f"[{given}]" if given.count(":") > 1 and not given.startswith("[") else given
-    name = None if re.search(r":\d*$", given) and given.count(":") == 1 else plain_host(bracketed)
+    bracketed = f"[{given}]" if given.count(":") > 1 and "[" not in given else given
+    name = None if re.search(r"^[^:]*:[^:]*$|\]:", given) else plain_host(bracketed)
     if name is None:
         stop(f"--host: {given!r} is no name of a host; write for example poweron.example.com, without port.", USAGE)
     return name

@@ -7,6 +7,7 @@ Refused
 ├── RoundEnded         round_ended
 ├── NothingToApprove   nothing_to_approve
 ├── UnknownSeq         unknown_seq
+├── NothingToEdit      nothing_to_edit
 └── NewerRelease       newer_release
 Unavailable
 ├── RowsBehind         rows_behind
@@ -149,6 +150,17 @@ class UnknownSeq(Refused):
         self.nearest = nearest
 
 
+class NothingToEdit(Refused):
+    """The event to fork at is not followed by a decision of a model that could be answered by a person."""
+
+    code = "nothing_to_edit"
+
+    def __init__(self, workflow_id: str, seq: int, what: str) -> None:
+        """`what` should be edited: the model's answer, or the parameters."""
+        super().__init__(f"Event {seq} of workflow {workflow_id} is not followed by a decision about {what}")
+        self.workflow_id = workflow_id
+
+
 class NewerRelease(Refused):
     """A release newer than this one has worked on the workflow."""
 
@@ -206,6 +218,7 @@ ClientErrorCode = Literal[
     "round_ended",
     "nothing_to_approve",
     "unknown_seq",
+    "nothing_to_edit",
     "newer_release",
     "rows_behind",
     "nobody_serves",
@@ -219,6 +232,7 @@ ClientError = (
     | RoundEnded
     | NothingToApprove
     | UnknownSeq
+    | NothingToEdit
     | NewerRelease
     | RowsBehind
     | NotServed

@@ -3,15 +3,19 @@
 The events must be those of a release that this one can judge.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from pydantic import JsonValue
+
 from poweron_events.actor import Actor
 from poweron_events.client import Heard
+from poweron_events.codec import dumps
 from poweron_events.envelope import Envelope
 from poweron_events.event import CATALOGUE
 from poweron_events.fold.costs import model_calls
+from poweron_events.fold.evolve import WITHOUT_TURN
 from poweron_events.fold.state import Opening, gives_up
 from poweron_events.request import (
     LAWS,
@@ -26,10 +30,10 @@ from poweron_events.request import (
     workflow_id,
 )
 from poweron_events.round_events import TasksPlanned
-from poweron_events.step_events import ActionCompleted
+from poweron_events.step_events import ActionCompleted, ParametersRejected, ParametersSet
 from poweron_projections.reader import JudgedRecord, judged_records
 from poweron_services.client.ask import OpeningRequest, ask
-from poweron_services.client.client_errors import NewerRelease, UnknownSeq
+from poweron_services.client.client_errors import NewerRelease, NothingToEdit, UnknownSeq
 from poweron_services.client.connect import Connections
 from poweron_services.client.follow import Callbacks, Outcome
 from poweron_services.client.verbs import copied
@@ -60,6 +64,10 @@ class ForkWish:
     prompt: str | None = None
     max_steps: int | None = None
     live: bool = False
+    answer: str | None = None
+    """What to answer to the next decision instead of a model."""
+    parameters: Mapping[str, JsonValue] | None = None
+    """The parameters to set instead of those that a model would; the next decision must set them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +114,7 @@ async def plan_fork(connections: Connections, wish: ForkWish) -> ForkPlan:
         NotAWorkflowId, UnknownWorkflow: there is no such workflow.
         NewerRelease: a newer release wrote it.
         UnknownSeq: it has no accepted event with that number.
+        NothingToEdit: an answer or parameters are given for a decision that no model made.
         RowsDiffer, RowsMissing: its rows differ from the log.
         Unavailable: a server cannot be reached.
     """
@@ -116,6 +125,7 @@ async def plan_fork(connections: Connections, wish: ForkWish) -> ForkPlan:
     accepted = {record.seq: record for record in records if record.verdict == "accepted"}
     if wish.seq not in accepted:
         raise _unknown_seq(wish, records, list(accepted))
+    _check_edit(wish, list(accepted.values()))
     opening_records = [
         record for record in records if record.verdict == "accepted" and isinstance(record.envelope.event, Opening)
     ]
@@ -180,9 +190,35 @@ async def _request(
         "documents": documents,
         "forked_from": plan.forked_from,
     }
+    if opening is plan.openings[-1] and (answer := _edited(wish)) is not None:
+        stored = await connections.content.put(fork_id, answer.encode())
+        common["forked_from"] = plan.forked_from.model_copy(update={"answer": stored})
     if opening.round == 1:
         return RequestWorkflow(**terms, **common)
     return RequestRound(workflow_id=fork_id, after_round=opening.round - 1, **terms, **common)
+
+
+def _check_edit(wish: ForkWish, accepted: Sequence[JudgedRecord]) -> None:
+    """Refuse an answer, or parameters, for a decision that no model made.
+
+    Raises:
+        NothingToEdit: the event after the one to fork at is no such decision.
+    """
+    if wish.answer is None and wish.parameters is None:
+        return
+    events = (record.envelope.event for record in accepted if record.seq > wish.seq)
+    decision = next((event for event in events if event is not None and not isinstance(event, WITHOUT_TURN)), None)
+    if decision is None or isinstance(decision, ActionCompleted) or not model_calls(decision):
+        raise NothingToEdit(wish.workflow, wish.seq, "the model's answer")
+    if wish.parameters is not None and not isinstance(decision, ParametersSet | ParametersRejected):
+        raise NothingToEdit(wish.workflow, wish.seq, "the parameters")
+
+
+def _edited(wish: ForkWish) -> str | None:
+    """Return the answer to give instead of a model; parameters are one in the form of the parameterizer's."""
+    if wish.parameters is None:
+        return wish.answer
+    return dumps({"schema": "parameters_v1", "parameters": wish.parameters}).decode()
 
 
 def _check_release(workflow: str, records: Sequence[JudgedRecord]) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from collections.abc import AsyncGenerator
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import Annotated, Final
@@ -30,7 +31,7 @@ documented: Final = HTTPBearer(auto_error=False, description="A key of `poweron 
 
 
 @dataclass(frozen=True, slots=True)
-class Caller:
+class HttpCaller:
     """The sender of a request."""
 
     actor: Actor
@@ -42,7 +43,7 @@ class Caller:
     has_session: bool = False
 
 
-async def caller_of(request: Request) -> Caller:
+async def caller_of(request: Request) -> HttpCaller:
     """Return who sends the request, and count it.
 
     Raises:
@@ -61,7 +62,7 @@ async def caller_of(request: Request) -> Caller:
     return caller
 
 
-async def _identified(request: Request) -> Caller:
+async def _identified(request: Request) -> HttpCaller:
     if "authorization" in request.headers:
         return _as_actor(await _key_of_header(request))
     key = await session_key(request)
@@ -70,7 +71,7 @@ async def _identified(request: Request) -> Caller:
     if not is_of_this_machine(request):
         raise Problem("key_missing", NEEDED)
     actor = state_of(request).settings.acting_through("http")
-    return Caller(actor, frozenset(SCOPES), f"/poweron/http/{actor.id[:200].replace('|', '_')}")
+    return HttpCaller(actor, frozenset(SCOPES), f"/poweron/http/{actor.id[:200].replace('|', '_')}")
 
 
 def is_of_this_machine(request: Request) -> bool:
@@ -114,13 +115,13 @@ def _valid(key: AccessKey) -> AccessKey:
     return key
 
 
-def _as_actor(key: AccessKey, *, has_session: bool = False) -> Caller:
+def _as_actor(key: AccessKey, *, has_session: bool = False) -> HttpCaller:
     _valid(key)
     actor = Actor(id=key.actor, kind=key.kind, roles=key.roles, via="http", verified=True)
-    return Caller(actor, frozenset(key.scopes), f"/poweron/keys/{key.name}", key, has_session)
+    return HttpCaller(actor, frozenset(key.scopes), f"/poweron/keys/{key.name}", key, has_session)
 
 
-Known = Annotated[Caller, Depends(caller_of)]
+Known = Annotated[HttpCaller, Depends(caller_of)]
 """The sender of a request, regardless of what they may do."""
 
 
@@ -130,25 +131,29 @@ class Needs:
 
     scope: AccessScope
 
-    async def __call__(self, caller: Known, _: Annotated[object, Depends(documented)]) -> Caller:
+    async def __call__(self, caller: Known, _: Annotated[object, Depends(documented)]) -> HttpCaller:
         if self.scope not in caller.scopes:
             raise Problem("scope_missing", f"This needs the scope {self.scope!r}.", scope=self.scope)
         return caller
 
 
-Reader = Annotated[Caller, Depends(Needs("read"))]
-ContentReader = Annotated[Caller, Depends(Needs("content"))]
-Sender = Annotated[Caller, Depends(Needs("request"))]
-Approver = Annotated[Caller, Depends(Needs("approve"))]
-Operator = Annotated[Caller, Depends(Needs("operate"))]
-Auditor = Annotated[Caller, Depends(Needs("audit"))]
+Reader = Annotated[HttpCaller, Depends(Needs("read"))]
+ContentReader = Annotated[HttpCaller, Depends(Needs("content"))]
+Sender = Annotated[HttpCaller, Depends(Needs("request"))]
+Approver = Annotated[HttpCaller, Depends(Needs("approve"))]
+Operator = Annotated[HttpCaller, Depends(Needs("operate"))]
+Auditor = Annotated[HttpCaller, Depends(Needs("audit"))]
 
 
-async def checked_form(request: Request, _: Known) -> None:
-    """Refuse a form that does not come from a page of the same session; `request.form()` returns it again."""
-    form = await request.form(max_files=MAX_FILES, max_fields=MAX_FIELDS, max_part_size=MAX_FIELD)
-    given = form.get("token", "")
-    check_token(request, given if isinstance(given, str) else "")
+async def checked_form(request: Request, _: Known) -> AsyncGenerator[None, None]:
+    """Refuse a form that does not come from a page of the same session; `request.form()` returns it again.
+
+    Its files are closed after the response.
+    """
+    async with request.form(max_files=MAX_FILES, max_fields=MAX_FIELDS, max_part_size=MAX_FIELD) as form:
+        given = form.get("token", "")
+        check_token(request, given if isinstance(given, str) else "")
+        yield
 
 
 CheckedForm = Annotated[None, Depends(checked_form)]
@@ -161,7 +166,7 @@ class StreamSlot:
     It is taken at once, which raises Problem if there is none, and must be released.
     """
 
-    def __init__(self, request: Request, caller: Caller) -> None:
+    def __init__(self, request: Request, caller: HttpCaller) -> None:
         self._request = request
         self._key = caller.key
         self._taken = ExitStack()

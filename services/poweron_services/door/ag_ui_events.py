@@ -1,6 +1,6 @@
 """A workflow as a stream of AG-UI events, so that any front end of that protocol can show a run.
 
-A round is a run, an action a tool call. Only accepted records are told; each event but the last of a record comes
+A round is a run, an action a tool call. Only accepted records count; each event but the last of a record comes
 without id, so that a client resumes after whole records.
 """
 
@@ -22,7 +22,7 @@ from poweron_events.step_events import (
     RefinementDecided,
 )
 from poweron_projections.entries import EventEntry, WorkflowSummary
-from poweron_services.door.record_rows import Batch, StreamRecord
+from poweron_services.door.record_rows import RecordBatch, StreamRecord
 from poweron_services.door.stream_views import retry_ms
 
 OPENINGS: Final = frozenset({WorkflowRequested.TYPE, RoundRequested.TYPE})
@@ -119,7 +119,7 @@ class AgUiView:
         self._events = RunEvents(workflow_id)
         self._after = after
 
-    def encoded(self, batch: Batch[Any]) -> bytes:
+    def encoded(self, batch: RecordBatch[Any]) -> bytes:
         """Encode what the follower lacks of the batch."""
         records, frames = batch.records, list[bytes]()
         for number, record in enumerate(records, 1):

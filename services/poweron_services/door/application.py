@@ -3,7 +3,7 @@
 from http import HTTPStatus
 from typing import Final
 
-from fastapi import Request, Response
+from fastapi import Depends, Request, Response
 from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
@@ -36,6 +36,7 @@ from poweron_services.door import (
     workflow_commands,
     workflow_queries,
 )
+from poweron_services.door.access import caller_of
 from poweron_services.door.api_document import DocumentedApi
 from poweron_services.door.door_state import API, DoorState
 from poweron_services.door.http_guard import HttpGuard
@@ -59,7 +60,6 @@ ROUTES: Final = (
     overview_queries,
 )
 PAGES: Final = (
-    login_pages,
     html_pages,
     comparison_page,
     log_pages,
@@ -69,8 +69,9 @@ PAGES: Final = (
     cost_page,
     permission_pages,
     key_page,
-    problem_pages,
 )
+IDENTIFIED: Final = Depends(caller_of)
+"""Comes before all other dependencies of a route: a stranger learns nothing of the servers, and sends no files."""
 
 
 def build(door: DoorState) -> ASGIApp:
@@ -83,12 +84,12 @@ def routed(door: DoorState) -> DocumentedApi:
     """Build the routes of a door, with the OpenAPI document that describes them."""
     app = DocumentedApi(version=VERSION)
     app.state.door = door
-    for routes in ROUTES:
-        app.include_router(routes.router, prefix=API)
-    app.include_router(event_streams.router, prefix=API)
-    app.include_router(api_document.router, include_in_schema=False)
+    for routes in (*ROUTES, event_streams):
+        app.include_router(routes.router, prefix=API, dependencies=[IDENTIFIED])
     for pages in PAGES:
-        app.include_router(pages.router, include_in_schema=False)
+        app.include_router(pages.router, include_in_schema=False, dependencies=[IDENTIFIED])
+    for open_to_all in (api_document, login_pages, problem_pages):
+        app.include_router(open_to_all.router, include_in_schema=False)
     app.mount("/static", html_pages.STATIC)
     app.include_router(probe_routes.router, include_in_schema=False)
     for error in ERRORS:

@@ -1,16 +1,16 @@
 """Answers of people: to the action of a waiting step, or to a question for a larger budget."""
 
-import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Any, Final
 
-from fastapi import APIRouter, Path, Request, Response
+from fastapi import APIRouter, Request, Response
 
 from poweron_events.actor import Actor
 from poweron_events.errors import Refused
 from poweron_events.event import NANO
 from poweron_events.request import RequestApproval, RequestBudget, RequestIdentity
 from poweron_projections.entries import ApprovalEntry, BudgetEntry
+from poweron_projections.record_queries import Place
 from poweron_services.client.approve import (
     ApprovalOutcome,
     answer,
@@ -23,23 +23,15 @@ from poweron_services.client.client_errors import NothingToApprove
 from poweron_services.client.connect import Connections
 from poweron_services.client.follow import Callbacks
 from poweron_services.door.access import Approver
+from poweron_services.door.audit_queries import StepPlace, place_numbers
+from poweron_services.door.body_reader import received
 from poweron_services.door.dispatch import Dispatching
 from poweron_services.door.problems import Problem
-from poweron_services.door.received_requests import received
 from poweron_services.door.request_bodies import ApprovalBody, described
 from poweron_services.door.workflow_queries import WorkflowId, known
 
 router = APIRouter(tags=["commands"])
 
-_PLACE: Final = re.compile(r"r([0-9]{1,9})t([0-9]{1,9})a([0-9]{1,9})s([0-9]{1,9})")
-StepPlace = Annotated[
-    str,
-    Path(
-        description="The step: its round, task, attempt and number.",
-        pattern=r"^r[0-9]{1,9}t[0-9]{1,9}a[0-9]{1,9}s[0-9]{1,9}$",
-        examples=["r1t1a1s2"],
-    ),
-]
 EXAMPLE: Final = {
     "decision": "approve",
     "reason": "The recipient is right.",
@@ -47,43 +39,24 @@ EXAMPLE: Final = {
 }
 
 
-class Place(NamedTuple):
-    """A step of a workflow."""
-
-    round: int
-    task: int
-    attempt: int
-    step: int
-
-    @classmethod
-    def of(cls, entry: ApprovalEntry | BudgetEntry) -> "Place":
-        return cls(entry.round, entry.task, entry.attempt, entry.step)
-
-    @property
-    def words(self) -> str:
-        return f"Step {self.step} of task {self.task} in round {self.round}, attempt {self.attempt},"
-
-
 @router.post(
-    "/workflows/{workflow_id}/approvals/{step}", status_code=202, **described(ApprovalBody, EXAMPLE, outcome={})
+    "/workflows/{workflow_id}/approvals/{place}", status_code=202, **described(ApprovalBody, EXAMPLE, outcome={})
 )
 async def answer_approval(
-    *, request: Request, workflow_id: WorkflowId, step: StepPlace, caller: Approver, dispatch: Dispatching
+    *, request: Request, workflow_id: WorkflowId, place: StepPlace, caller: Approver, dispatch: Dispatching
 ) -> Response:
     """Approve, deny or change the action of a step, or answer its question for a larger budget.
 
     `parametersSha256` is the hash that was shown with the action: the answer is about exactly these parameters. The
     answer to a budget question has none, and grants `tokens`, `costUsd` or both.
     """
-    match = _PLACE.fullmatch(step)
-    assert match is not None
-    place = Place(*map(int, match.groups()))
+    numbers = place_numbers(place)
     async with received(request, ApprovalBody) as asked:
 
         async def work(identity: RequestIdentity, callbacks: Callbacks) -> Mapping[str, Any]:
             connections = dispatch.door.opened
             await known(connections, workflow_id)
-            request = await _request(connections, workflow_id, place, asked.body, caller.actor)
+            request = await _request(connections, workflow_id, numbers, asked.body, caller.actor)
             return _json(await answer(connections, request, identity=identity, callbacks=callbacks))
 
         return await dispatch.answer(
@@ -112,7 +85,7 @@ async def _request(
     waiting = await _waiting(connections, workflow_id, place)
     if waiting.parameters_sha256 != body.parameters_sha256:
         raise Refused(
-            f"{place.words} waits with other parameters than those that the answer is about; look at them again",
+            f"{_words(place)} waits with other parameters than those that the answer is about; look at them again",
             code="other_parameters",
         )
     parameters = waiting.parameters if isinstance(waiting.parameters, dict) else {}
@@ -122,11 +95,11 @@ async def _request(
 
 async def _question(connections: Connections, workflow_id: str, place: Place) -> BudgetEntry:
     question = await open_budget_question(connections, workflow_id)
-    if question is not None and Place.of(question) == place:
+    if question is not None and _place(question) == place:
         return question
     waiting = await _waiting(connections, workflow_id, place)
     raise Problem(
-        "invalid_request", f"parametersSha256 is missing: {place.words} waits for an approval of {waiting.action}."
+        "invalid_request", f"parametersSha256 is missing: {_words(place)} waits for an approval of {waiting.action}."
     )
 
 
@@ -135,13 +108,13 @@ async def _waiting(connections: Connections, workflow_id: str, place: Place) -> 
         waiting = await waiting_approval(connections, workflow_id)
     except NothingToApprove as error:
         last = error.last
-        if last is None or (last.round, last.task, last.step) != (place.round, place.task, place.step):
+        if last is None or (last.round, last.task, last.step) != (place[0], place[1], place[3]):
             raise
         by = f" by {last.approver}" if last.approver else ""
-        raise Problem(error.code, f"{place.words} was answered already: it is {last.status}{by}.") from error
-    if Place.of(waiting) != place:
-        other = Place.of(waiting).words
-        raise Refused(f"{place.words} does not wait for an approval. {other} does", code="nothing_to_approve")
+        raise Problem(error.code, f"{_words(place)} was answered already: it is {last.status}{by}.") from error
+    if _place(waiting) != place:
+        other = _words(_place(waiting))
+        raise Refused(f"{_words(place)} does not wait for an approval. {other} does", code="nothing_to_approve")
     return waiting
 
 
@@ -155,3 +128,12 @@ def _json(outcome: ApprovalOutcome) -> dict[str, Any]:
         "detail": outcome.detail,
         "missing": outcome.missing,
     }
+
+
+def _place(entry: ApprovalEntry | BudgetEntry) -> Place:
+    return entry.round, entry.task, entry.attempt, entry.step
+
+
+def _words(place: Place) -> str:
+    round_, task, attempt, step = place
+    return f"Step {step} of task {task} in round {round_}, attempt {attempt},"

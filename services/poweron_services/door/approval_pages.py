@@ -18,8 +18,8 @@ from poweron_events.event import MAX_NANO_USD, MAX_TOKENS, NANO
 from poweron_events.policy import AnswerTerms
 from poweron_events.request import MAX_REASON, RequestApproval, RequestBudget, RequestIdentity
 from poweron_projections import reader
-from poweron_projections.answered_approvals import answered_approvals
 from poweron_projections.entries import ApprovalEntry, BudgetEntry, DocumentEntry
+from poweron_projections.past_approvals import answered_approvals
 from poweron_services.client.approve import (
     ApprovalOutcome,
     Decision,
@@ -32,12 +32,12 @@ from poweron_services.client.approve import (
 from poweron_services.client.connect import Connections
 from poweron_services.client.follow import Callbacks
 from poweron_services.client.policy_words import who_answers
-from poweron_services.door.access import Approver, Caller, CheckedForm, Reader
-from poweron_services.door.approval_answers import StepPlace
+from poweron_services.door.access import Approver, CheckedForm, HttpCaller, Reader
+from poweron_services.door.audit_queries import StepPlace
 from poweron_services.door.dispatch import Dispatching
 from poweron_services.door.door_state import Opened
 from poweron_services.door.page_rendering import rendered
-from poweron_services.door.problems import Problem, explained
+from poweron_services.door.problems import Problem
 from poweron_services.door.query_parameters import WorkflowId
 
 router = APIRouter()
@@ -88,7 +88,6 @@ async def approvals_page(
     caller: Reader,
     show: Annotated[str, Query(pattern="^(mine|all|overdue)$")] = "mine",
     outcome: Annotated[str, Query(max_length=40)] = "",
-    code: Annotated[str, Query(max_length=64)] = "",
     workflow: Annotated[str, Query(max_length=36)] = "",
     missing: Annotated[int, Query(ge=0, le=100)] = 0,
 ) -> Response:
@@ -108,7 +107,7 @@ async def approvals_page(
         counts={name: len(waiting[name][0]) + len(waiting[name][1]) for name in SHOWN},
         show=show,
         left_out=max(0, len(entries) - MOST),
-        notice=_notice(outcome, code, missing),
+        notice=_notice(outcome, missing),
         workflow=workflow,
         actor=caller.actor,
         answered=await answered_approvals(pool, limit=ANSWERED),
@@ -145,13 +144,9 @@ def _lists(parameters: JsonValue, documents: Sequence[DocumentEntry]) -> list[tu
     return found
 
 
-def _notice(outcome: str, code: str, missing: int) -> Notice | None:
+def _notice(outcome: str, missing: int) -> Notice | None:
     """Word the outcome of an answer; only codes are in the address, so that no one else can word it."""
     people = "1 more person has" if missing == 1 else f"{missing} more people have"
-    if outcome == "refused":
-        meaning = explained(code)
-        words = ("Your answer was refused.", "") if meaning is None else (meaning.meaning, meaning.remedy)
-        return Notice("bad", f"Nothing was decided. {words[0]}", words[1])
     serve = "Start `poweron serve` on these servers, if none runs there; the answer remains in the log."
     notices = {
         "approved": Notice("ok", "Approved. The workflow continues."),
@@ -188,7 +183,9 @@ async def answer_form(
     await waiting.answer(dispatch.identity(caller), digest, work, workflow=workflow_id, is_decision=True)
     facts = {"show": _field(form, "show"), "workflow": workflow_id, "outcome": "sent"}
     for outcome in outcomes:
-        facts |= {"outcome": outcome.status, "code": outcome.code or "", "missing": str(outcome.missing)}
+        if outcome.status == "refused":
+            raise Problem(outcome.code or "refused", f"Nothing was decided. {outcome.detail}")
+        facts |= {"outcome": outcome.status, "missing": str(outcome.missing)}
     facts["show"] = facts["show"] if facts["show"] in SHOWN else "mine"
     return RedirectResponse(f"/approvals?{urlencode(facts)}", 303)
 
@@ -199,7 +196,7 @@ def _field(form: FormData, name: str) -> str:
 
 
 async def _request(
-    connections: Connections, caller: Caller, workflow_id: str, place: str, form: FormData
+    connections: Connections, caller: HttpCaller, workflow_id: str, place: str, form: FormData
 ) -> RequestApproval | RequestBudget:
     match = _PLACE.fullmatch(place)
     assert match is not None
@@ -230,7 +227,7 @@ def _is_at(entry: Any, numbers: dict[str, int]) -> bool:
 
 
 async def _budget_answer(
-    connections: Connections, caller: Caller, workflow_id: str, form: FormData, decision: Decision, *, question: str
+    connections: Connections, caller: HttpCaller, workflow_id: str, form: FormData, decision: Decision, *, question: str
 ) -> RequestBudget:
     entries = await reader.budget_questions(connections.pool, workflow_id)
     shown = next((entry for entry in entries if str(entry.question) == question), None)

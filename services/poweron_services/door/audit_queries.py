@@ -20,7 +20,7 @@ from poweron_projections.record_queries import Place
 from poweron_services.client.client_errors import UnknownSeq
 from poweron_services.client.connect import Connections
 from poweron_services.client.workflow_snapshot import folded_history
-from poweron_services.door.access import Auditor, Caller, Reader
+from poweron_services.door.access import Auditor, HttpCaller, Reader
 from poweron_services.door.door_state import DoorOf, Opened
 from poweron_services.door.json_responses import JSON, dumped, found, matched
 from poweron_services.door.problems import Problem
@@ -76,7 +76,7 @@ async def read_step(
 ) -> Response:
     """Return everything about one step: its records, its model calls with prompt and answer, its documents."""
     await known(connections, workflow_id)
-    numbers = _numbers(place)
+    numbers = place_numbers(place)
     pool = connections.pool
     step = next((step for step in await reader.steps(pool, workflow_id) if _place_of(step) == numbers), None)
     if step is None:
@@ -95,7 +95,7 @@ async def read_step(
     return found(request, whole)
 
 
-def _numbers(place: str) -> Place:
+def place_numbers(place: str) -> Place:
     match = _PLACE.fullmatch(place)
     assert match is not None
     round_, task, attempt, step = map(int, match.groups())
@@ -106,7 +106,9 @@ def _place_of(step: StepEntry) -> Place:
     return step.round, step.task, step.attempt, step.step
 
 
-async def _shown_call(connections: Connections, workflow_id: str, call: UsageEntry, caller: Caller) -> dict[str, Any]:
+async def _shown_call(
+    connections: Connections, workflow_id: str, call: UsageEntry, caller: HttpCaller
+) -> dict[str, Any]:
     if "content" not in caller.scopes:
         return {**dumped(call), "prompt": None, "answer": None, "missing": NO_SCOPE}
     texts, missing = dict[str, str | None](), list[str]()

@@ -16,10 +16,10 @@ from poweron_services.client.connect import Connections
 from poweron_services.client.follow import Callbacks
 from poweron_services.client.verbs import AMONG, MAX_WORKFLOWS, Instruction, carry_out
 from poweron_services.door.access import Operator
+from poweron_services.door.body_reader import received
 from poweron_services.door.dispatch import Dispatching
 from poweron_services.door.json_responses import JSON
 from poweron_services.door.problems import Problem
-from poweron_services.door.received_requests import received
 from poweron_services.door.request_bodies import BatchBody, described
 from poweron_services.door.workflow_commands import VERB_RESULT, verb_json
 

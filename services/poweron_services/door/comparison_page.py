@@ -1,6 +1,7 @@
 """The page that compares two workflows: their steps side by side, the first difference, and texts word by word."""
 
 import asyncio
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
@@ -14,7 +15,7 @@ from poweron_events.fold.state import Place
 from poweron_projections import reader
 from poweron_projections.entries import WorkflowSummary
 from poweron_services.client.connect import Connections
-from poweron_services.door.access import Caller, Reader
+from poweron_services.door.access import HttpCaller, Reader
 from poweron_services.door.door_state import Opened
 from poweron_services.door.page_rendering import rendered
 from poweron_services.door.text_difference import MAX_CHARACTERS, DifferenceLine, differences
@@ -27,6 +28,8 @@ router = APIRouter()
 
 CHOICES: Final = 20  # newest workflows to choose from
 MOST: Final = 400  # turns on a page
+_FENCE: Final = re.compile(r"^(<<<|>>>) [0-9a-f]{16}$", re.MULTILINE)
+"""The marks around texts in a prompt: random, so that no text can end itself."""
 PLACES: Final = ("Round", "task", "attempt", "step")
 WHAT: Final = {
     "action": "Action",
@@ -150,7 +153,7 @@ def _value(turn: PlacedTurn | None) -> JsonValue:
 
 
 async def _texts(
-    connections: Connections, caller: Caller, ids: tuple[str, str], pair: AlignedTurn
+    connections: Connections, caller: HttpCaller, ids: tuple[str, str], pair: AlignedTurn
 ) -> list[ComparedText]:
     """Return the prompts and answers of both model calls, compared."""
     if pair.a is None or pair.b is None or pair.a.call is None or pair.b.call is None:
@@ -171,7 +174,8 @@ async def _compared(connections: Connections, name: str, refs: Sequence[tuple[st
         if ref is None:
             return ComparedText(name, (), f"Workflow {letter} did not keep it.")
         try:
-            texts.append((await connections.content.get(id_, ref)).decode(errors="replace"))
+            text = (await connections.content.get(id_, ref)).decode(errors="replace")
+            texts.append(_FENCE.sub(r"\1", text))
         except MissingContent:
             return ComparedText(name, (), f"That of workflow {letter} was erased, or is lost.")
     is_cut = any(len(text) > MAX_CHARACTERS for text in texts)

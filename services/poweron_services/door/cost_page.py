@@ -27,11 +27,12 @@ FATE_WORDS: Final[dict[Fate, str]] = {
     "superseded": "Superseded",
     "failed": "Call failed",
 }
+TICKS: Final = 5
 WIDTH, HEIGHT, MARGIN = 720, 180, 4  # of the chart, in its own units
 
 
 @dataclass(frozen=True, slots=True)
-class Bar:
+class DayBar:
     """A part of a day's bar."""
 
     fate: Fate
@@ -45,16 +46,16 @@ class Bar:
 class Chart:
     """What was used on each day, as bars."""
 
-    bars: Sequence[Bar]
-    ticks: Sequence[tuple[float, str]]
-    """Labels of days: the place on the x axis, and the day."""
+    bars: Sequence[DayBar]
+    days: Sequence[str]
+    """A few days from the first to the last, as labels of the x axis."""
     greatest: int
     """The greatest total of a day: tokens, or nano-USD."""
     is_money: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class CostTable:
     """The totals by model, stage or actor."""
 
     id: str
@@ -108,8 +109,8 @@ async def costs_page(
     )
 
 
-def _table(id_: str, title: str, heading: str, totals: Sequence[UsageTotal], unknown: str) -> Table:
-    return Table(id_, title, heading, totals[:MOST], max(0, len(totals) - MOST), unknown)
+def _table(id_: str, title: str, heading: str, totals: Sequence[UsageTotal], unknown: str) -> CostTable:
+    return CostTable(id_, title, heading, totals[:MOST], max(0, len(totals) - MOST), unknown)
 
 
 def _wasted(fates: dict[Fate, CallTotals]) -> CallTotals:
@@ -134,14 +135,13 @@ def chart(days: Sequence[UsageTotal], *, is_money: bool) -> Chart:
     greatest = max(map(amount, days), default=0)
     step = WIDTH / max(1, len(days))
     width = min(40.0, max(1.0, step * 0.72))
-    bars, ticks = list[Bar](), list[tuple[float, str]]()
+    bars = list[DayBar]()
     for number, day in enumerate(days):
         x, y = number * step + (step - width) / 2, float(HEIGHT)
         for fate, part in day.fates.items():
             height = amount(part) / greatest * (HEIGHT - MARGIN) if greatest else 0.0
             if height > 0:
                 y -= height
-                bars.append(Bar(fate, round(x, 2), round(y, 2), round(width, 2), round(height, 2)))
-        if number % max(1, len(days) // 6) == 0:
-            ticks.append((round(x + width / 2, 2), day.key))
-    return Chart(bars, ticks, greatest, is_money)
+                bars.append(DayBar(fate, round(x, 2), round(y, 2), round(width, 2), round(height, 2)))
+    labels = [days[round(number * (len(days) - 1) / TICKS)].key for number in range(TICKS + 1)]
+    return Chart(bars, list(dict.fromkeys(labels)), greatest, is_money)

@@ -18,10 +18,10 @@ from poweron_services.client.redrive import (
     read_dead_letter,
     redrive,
 )
-from poweron_services.door.access import Caller, Operator
+from poweron_services.door.access import HttpCaller, Operator
+from poweron_services.door.body_reader import received
 from poweron_services.door.dispatch import Dispatching, accepted
 from poweron_services.door.problems import Problem
-from poweron_services.door.received_requests import received
 from poweron_services.door.request_bodies import RedriveBody, described
 
 router = APIRouter(tags=["commands"])
@@ -69,12 +69,12 @@ async def redrive_dead_letter(
             edited=raw is not None,
             workflow_id=redriven.workflow_id,
         )
-        response = accepted(redriven.workflow_id, redriven.identity)
+        response = accepted(redriven.workflow_id, redriven.identity, own=False)
         await dispatch.keep(identity, response)
         return response
 
 
-def edited_by(caller: Caller, raw: bytes, connections: Connections) -> Redrivable:
+def edited_by(caller: HttpCaller, raw: bytes, connections: Connections) -> Redrivable:
     """Return the edited bytes as a request of the caller, who needs the scope of what it asks for."""
     redriven = edited(raw, caller.actor, connections.seal)
     needed: AccessScope = "operate"

@@ -1,5 +1,6 @@
 """The pages of dead letters: the bytes of a record that cannot be read, and a form that sends a corrected one."""
 
+import json
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Final
@@ -17,7 +18,8 @@ from poweron_services.client.redrive import REQUESTS, expect_request, original, 
 from poweron_services.door.access import Auditor, CheckedForm, Operator, Reader
 from poweron_services.door.dead_letter_commands import edited_by
 from poweron_services.door.door_state import Opened
-from poweron_services.door.page_rendering import rendered
+from poweron_services.door.page_rendering import rendered, visible
+from poweron_services.text.invisible_characters import INVISIBLE
 
 router = APIRouter()
 
@@ -86,7 +88,7 @@ def _page(
         is_cut=letter.size > MAX_RAW,
         is_request=letter.topic == REQUESTS,
         may_redrive=may_redrive,
-        edited=_indented(raw) if edited is None else edited,
+        edited=_editable(raw) if edited is None else edited,
         error=error,
         place=f"{quote(letter.topic, safe='')}/{letter.partition}/{letter.offset}",
     )
@@ -100,12 +102,15 @@ def _is_text(raw: bytes) -> bool:
     return True
 
 
-def _indented(raw: bytes) -> str:
-    """Return JSON with a field on each line, as people edit it; anything else as it is."""
+def _editable(raw: bytes) -> str:
+    """Return the text to edit: JSON with a field on each line and invisible characters escaped; empty for no text."""
+    if not _is_text(raw):
+        return ""
     try:
-        return orjson.dumps(orjson.loads(raw), option=orjson.OPT_INDENT_2).decode()
+        text = orjson.dumps(orjson.loads(raw), option=orjson.OPT_INDENT_2).decode()
     except orjson.JSONDecodeError:
-        return raw.decode(errors="replace")
+        return visible(raw.decode())
+    return INVISIBLE.sub(lambda match: json.dumps(match[0])[1:-1], text)
 
 
 def _hexadecimal(raw: bytes) -> Sequence[tuple[str, str, str]]:

@@ -24,7 +24,7 @@ from poweron_projections import reader, request_digests
 from poweron_projections.request_digests import KeptResponse
 from poweron_services.client.connect import Connections
 from poweron_services.client.follow import Callbacks
-from poweron_services.door.access import Caller
+from poweron_services.door.access import HttpCaller
 from poweron_services.door.door_state import API, DoorOf, DoorState
 from poweron_services.door.json_responses import JSON
 from poweron_services.door.problems import MEDIA_TYPE, Problem, problem_of, problem_response
@@ -86,7 +86,7 @@ class Dispatch:
     wait: float | None
     """Seconds to wait for the outcome; None to answer as soon as the request is in the log."""
 
-    def identity(self, caller: Caller) -> RequestIdentity:
+    def identity(self, caller: HttpCaller) -> RequestIdentity:
         """Return the identity of the request: the caller's source, and the caller's id of it or a new one."""
         return RequestIdentity(source=caller.source, id=self.key or secrets.token_hex(16))
 

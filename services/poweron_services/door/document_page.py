@@ -1,10 +1,8 @@
 """The page behind a statement: the text of a document at one place, with the words that the statement takes from it."""
 
-import re
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Path, Query, Request, Response
-from markupsafe import Markup, escape
 from starlette.responses import HTMLResponse
 
 from poweron_events.errors import MissingContent
@@ -12,8 +10,9 @@ from poweron_projections import workflow_excerpts
 from poweron_services.client.source_check import MARKDOWN, DocumentText
 from poweron_services.connectors.document_reader import text_reader
 from poweron_services.door.access import ContentReader
+from poweron_services.door.answer_html import marked_html
 from poweron_services.door.door_state import DoorOf, Opened
-from poweron_services.door.page_rendering import rendered, visible
+from poweron_services.door.page_rendering import rendered
 from poweron_services.door.problems import Problem
 from poweron_services.door.query_parameters import WorkflowId
 from poweron_services.door.workflow_queries import known
@@ -22,8 +21,6 @@ router = APIRouter(default_response_class=HTMLResponse)
 
 MOST: Final = 60_000  # characters of a place that the page shows
 PLACES: Final = 200  # links to other places
-MARKS: Final = 20  # places at which the same words are marked
-_WORD: Final = re.compile(r"\w+")
 
 
 @router.get("/w/{workflow_id}/text/{document_id}")
@@ -55,7 +52,7 @@ async def document_page(
         markdown = await text_reader(door.settings.ocr_command)(data, entry.document_name)
     parts = DocumentText.of(markdown).parts
     text = parts.get(place, "") if place else "\n".join(parts.values())
-    shown, marks = _marked(visible(text.strip("\n"), MOST), mark)
+    shown, marks = marked_html(text, mark, MOST)
     return rendered(
         request,
         "document.html",
@@ -68,20 +65,3 @@ async def document_page(
         wanted=mark,
         is_cut=len(text) > MOST,
     )
-
-
-def _marked(text: str, quotes: list[str]) -> tuple[Markup, int]:
-    """Mark the words of the quotes in a text; return it as HTML, and how many places were marked."""
-    found = list[tuple[int, int]]()
-    for quote in quotes:
-        words = _WORD.findall(quote[:1_000])
-        if words:
-            pattern = re.compile(r"[\W_]{1,12}?".join(map(re.escape, words)), re.IGNORECASE)
-            found += [match.span() for match, _ in zip(pattern.finditer(text), range(MARKS), strict=False)]
-    result, at, count = Markup(), 0, 0
-    for start, end in sorted(found):
-        if start >= at:
-            count += 1
-            result += escape(text[at:start]) + Markup('<mark id="mark-{}">{}</mark>').format(count, text[start:end])
-            at = end
-    return result + escape(text[at:]), count

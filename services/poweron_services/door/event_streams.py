@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
 from typing import Annotated, Any, Final, Literal
 
+import structlog
 from fastapi import APIRouter, Header, Query, Request, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -23,10 +24,11 @@ from poweron_services.door.door_state import DoorOf, DoorState, Opened
 from poweron_services.door.problems import Problem
 from poweron_services.door.record_feed import Followed, RecordFeed
 from poweron_services.door.record_rows import Offsets
-from poweron_services.door.stream_follower import Follower, StreamView
+from poweron_services.door.stream_follower import StreamFollower, StreamView
 from poweron_services.door.stream_views import SHOWN, PlainView, Shown
 from poweron_services.door.workflow_queries import WorkflowId
 
+log = structlog.get_logger()
 router = APIRouter(tags=["streams"])
 
 STUCK_AFTER: Final = 10.0  # seconds in which a client that reads nothing may block its stream
@@ -54,7 +56,7 @@ class RecordStream(Response):
     media_type = "text/event-stream"
 
     def __init__(
-        self, following: AbstractContextManager[Followed[Any]], follower: Follower[Any], slot: StreamSlot
+        self, following: AbstractContextManager[Followed[Any]], follower: StreamFollower[Any], slot: StreamSlot
     ) -> None:
         super().__init__(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
         del self.headers["content-length"]
@@ -87,6 +89,9 @@ class RecordStream(Response):
                 await self._follower.run(followed, _in_pieces(send))
         except TimeoutError:
             return  # the client reads nothing; the connection is closed, and it may come back
+        except Exception:
+            log.exception("http_error")
+            return
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
@@ -143,7 +148,7 @@ async def stream_of_workflow(
     if format_ == "ag-ui":
         view, cursor = AgUiView(workflow_id, cursor), -1
     present = -1 if workflow is None else workflow.seq - 1
-    follower = Follower(view, cursor, present, waits=follow, round=round_)
+    follower = StreamFollower(view, cursor, present, waits=follow, round=round_)
     following = _feed(door).workflow(workflow_id, progress=view.shows_progress and follow)
     return RecordStream(following, follower, StreamSlot(request, caller))
 
@@ -164,7 +169,7 @@ async def stream_of_all(
     feed = _feed(door)
     positions = await feed.rows.positions()
     cursor = _offsets(last_event_id or after, len(positions)) if last_event_id or after else positions
-    follower = Follower(PlainView(frozenset({"event"})), cursor, positions, waits=follow)
+    follower = StreamFollower(PlainView(frozenset({"event"})), cursor, positions, waits=follow)
     return RecordStream(feed.everything(), follower, StreamSlot(request, caller))
 
 

@@ -9,14 +9,15 @@ from poweron_events.request import RequestIdentity
 from poweron_services.client.follow import Callbacks
 from poweron_services.client.fork_request import ForkWish, fork, plan_fork
 from poweron_services.door.access import Sender
+from poweron_services.door.body_reader import received
 from poweron_services.door.dispatch import Dispatching
-from poweron_services.door.received_requests import received
 from poweron_services.door.request_bodies import ForkBody, described
 from poweron_services.door.workflow_commands import OUTCOME, outcome_json
 from poweron_services.door.workflow_queries import WorkflowId, known
 
 router = APIRouter(tags=["commands"])
 
+CHANGES: Final = ("prompt", "max_steps", "live", "answer", "parameters")
 EXAMPLE: Final = {"at": 12, "prompt": "When does it open in winter?", "live": False}
 FORKED: Final = {
     **OUTCOME,
@@ -38,7 +39,7 @@ async def fork_workflow(
     """
     async with received(request, ForkBody) as asked:
         body = asked.body
-        wish = ForkWish(workflow_id, body.at, prompt=body.prompt, max_steps=body.max_steps, live=body.live)
+        wish = ForkWish(workflow_id, body.at, **{name: getattr(body, name) for name in CHANGES})
 
         async def work(identity: RequestIdentity, callbacks: Callbacks) -> Mapping[str, Any]:
             connections = dispatch.door.opened

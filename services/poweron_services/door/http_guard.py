@@ -103,6 +103,8 @@ def _is_own_site(scope: Scope, headers: Headers) -> bool:
     if site not in ("same-origin", "none") and not is_link:
         return False
     origins = headers.getlist("origin")
+    if origins == ["null"] and site == "same-origin":  # a form of ours: browsers hide the origin with the referrer
+        return True
     return is_safe or not origins or (len(origins) == 1 and _is_own_origin(scope, origins[0], headers["host"]))
 
 

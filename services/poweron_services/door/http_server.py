@@ -18,6 +18,7 @@ from poweron_services.door.door_state import DoorState
 from poweron_services.door.http_guard import LOOPBACK_NAMES
 from poweron_services.door.record_feed import RecordFeed
 from poweron_services.door.record_rows import PostgresRows
+from poweron_services.file_limit import raise_file_limit
 from poweron_services.probes.probe_server import QuietServer, probes_served
 from poweron_services.settings.config import Settings
 from poweron_services.standalone import open_connections
@@ -68,13 +69,15 @@ async def run(
     serving: bool,
     progress: Callable[[str], None],
 ) -> None:
-    """Serve at this socket until cancelled; then finish running requests first, still listening."""
+    """Serve at this socket until cancelled, and close it; running requests end first, while it still listens."""
+    raise_file_limit()
     door = DoorState(settings, hosts, is_local, wiring.ROLES if serving else ())
     config = uvicorn.Config(
         build(door),
         http="httptools",
         ws="none",
         log_config=None,
+        log_level="critical",  # the application logs its errors; a client that is disconnected is none
         access_log=False,
         lifespan="off",
         server_header=False,
@@ -97,6 +100,7 @@ async def run(
             await cancel_task(working)
             await asyncio.wait({served}, timeout=CLOSED_WITHIN + 1)
             await cancel_task(served)
+            sock.close()
 
 
 async def _drain(door: DoorState) -> None:

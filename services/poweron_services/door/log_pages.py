@@ -20,7 +20,7 @@ from poweron_projections.connection import Pool
 from poweron_projections.entries import EventEntry, WorkflowSummary
 from poweron_projections.record_log import LogFilter, LogRecord, Offsets, role_of, whole_log, workflow_log
 from poweron_services.client.connect import Connections
-from poweron_services.client.event_words import told_lines
+from poweron_services.client.event_words import shown_value, told_lines
 from poweron_services.client.workflow_snapshot import folded_history, reasons
 from poweron_services.door.access import Reader
 from poweron_services.door.door_state import DoorOf, DoorState, Opened
@@ -35,7 +35,7 @@ router = APIRouter()
 
 PAGE: Final = 50  # records
 DOWNLOADED: Final = 500  # records fetched at a time
-NARRATED: Final = 3_000  # records of a workflow up to which each is told in words, since that folds all of them
+NARRATED: Final = 3_000  # records of a workflow up to which each is put into words, since that folds all of them
 TYPES: Final = tuple(sorted(WORKFLOW_EVENTS))
 VERDICTS: Final = (*get_args(Verdict), "undecodable")
 ROLES: Final = get_args(Role)
@@ -209,10 +209,15 @@ def _why(record: LogRecord, why: str) -> str:
 
 
 def gist(data: Any) -> str:
-    """Return the text of a payload that says most about it; empty if it has none."""
-    names = ("actionObjective", "prompt", "error", "detail", "reason", "summary", "message", "objective", "action")
-    texts = (data.get(name) for name in names) if isinstance(data, dict) else ()
-    return next((text for text in texts if isinstance(text, str) and text), "")
+    """Return what says most about a payload, for a line; empty if nothing does."""
+    if not isinstance(data, dict):
+        return ""
+    if isinstance(tasks := data.get("tasks"), list):
+        return "; ".join(str(task.get("objective", "")) for task in tasks if isinstance(task, dict))
+    if isinstance(parameters := data.get("parameters"), dict):
+        return "; ".join(f"{name}: {shown_value(value)}" for name, value in parameters.items())
+    names = ("actionObjective", "prompt", "error", "detail", "reason", "summary", "message", "action", "outcome")
+    return next((text for name in names if isinstance(text := data.get(name), str) and text), "")
 
 
 def _actor(entry: EventEntry) -> Actor | None:

@@ -106,7 +106,7 @@ def decision_words(policy: PolicyEntry | None, permission: Permission) -> str:
     if permission.by == "settings":
         return "denied by settings" if permission.decision == "denied" else "1 approval by anyone, by settings"
     if policy is None:
-        return "allowed, since no policy was applied"
+        return "no policy was applied"
     rules, number = policy.policy.rules, permission.rule
     rule = Rule(actions=("*",), decision=policy.policy.otherwise) if number is None else rules[number - 1]
     return f"{decision_in_words(policy.policy, rule)} ({'otherwise' if number is None else f'rule {number}'})"

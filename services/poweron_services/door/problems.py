@@ -37,7 +37,7 @@ HTTP_CODES: Final[dict[str, Explained]] = {
     ),
     "key_expired": Explained("The key has expired.", "Create another one with `poweron keys add`."),
     "key_missing": Explained(
-        "A request from another machine needs a key.",
+        "A request from another machine, or through a proxy, needs a key.",
         "Send `Authorization: Bearer KEY`; `poweron keys add` creates a key.",
     ),
     "key_revoked": Explained("The key was revoked.", "Create another one with `poweron keys add`."),
@@ -61,15 +61,12 @@ HTTP_CODES: Final[dict[str, Explained]] = {
     "scope_missing": Explained(
         "The key may not do this.", "Use a key with this scope; `poweron keys add --scope` sets the scopes of a key."
     ),
-    "not_redrivable": Explained(
-        "Only dead letters from `poweron.requests` can be sent again.",
-        "Nothing: an unreadable record of another topic has no effect, and nothing has to be repeated.",
-    ),
-    "unknown_dead_letter": Explained(
-        "There is no such dead letter.", "Copy its place from the list of dead letters on the page Operations."
-    ),
     "too_many_requests": Explained(
         "The key has reached its limit of requests, uploads or streams.", "Wait as long as `Retry-After` says."
+    ),
+    "nothing_to_edit": Explained(
+        "The event is not followed by a decision of a model that could be edited.",
+        "Fork at the event before a decision; the page of each event says which one that is.",
     ),
     "not_a_workflow_id": Explained("The id is no UUID in lower case.", "Copy the id from the list of workflows."),
     "nobody_serves": Explained(

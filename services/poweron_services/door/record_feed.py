@@ -5,6 +5,7 @@ own and misses nothing. While there is no follower, nothing is read.
 """
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Callable, Generator, Mapping
 from contextlib import aclosing, contextmanager
@@ -21,19 +22,19 @@ from poweron_services.background_tasks import BackgroundTasks
 from poweron_services.client.follow import follow_progress
 from poweron_services.door.record_rows import (
     PAGE,
-    Batch,
     Cursor,
     LogSource,
     Offsets,
-    Rows,
-    Source,
+    RecordBatch,
+    RecordSource,
+    StreamRows,
     WorkflowSource,
 )
 
 log = structlog.get_logger()
 
 PERIOD: Final = 0.1  # seconds between looks at the rows, while there are followers
-REST: Final = 3  # times as long as reading and sending took, the feed rests: many followers get larger batches
+REST: Final = 3  # times the CPU time of reading and sending, the feed rests: many followers get larger batches
 KEPT: Final = 400  # records for followers that are a little behind
 PING_PERIOD: Final = 15.0  # seconds between comments, since proxies cut streams that are idle for longer
 READ_WITHIN: Final = 10.0  # seconds in which Postgres must answer
@@ -44,7 +45,7 @@ READ_AT_ONCE: Final = 2  # pages for followers that are behind, so that other re
 class Followed(Generic[Cursor]):
     """What some followers follow: one workflow, or all of them."""
 
-    def __init__(self, source: Source[Cursor], slots: asyncio.Semaphore) -> None:
+    def __init__(self, source: RecordSource[Cursor], slots: asyncio.Semaphore) -> None:
         """At most as many pages are read at once as there are slots."""
         self.source = source
         self.followers = 0
@@ -59,8 +60,8 @@ class Followed(Generic[Cursor]):
         """Set once there may be something to send; then another event takes its place."""
         self.is_closed = False
         self._slots = slots
-        self._batches = deque[Batch[Cursor]]()
-        self._loads: dict[Cursor, asyncio.Task[Batch[Cursor] | None]] = {}
+        self._batches = deque[RecordBatch[Cursor]]()
+        self._loads: dict[Cursor, asyncio.Task[RecordBatch[Cursor] | None]] = {}
 
     def wake(self) -> None:
         """Wake all followers."""
@@ -100,7 +101,7 @@ class Followed(Generic[Cursor]):
         begin = self._batches[0].after if self._batches else self.at
         return begin is not None and self.source.reaches(cursor, begin)
 
-    def recent(self, cursor: Cursor) -> Batch[Cursor] | None:
+    def recent(self, cursor: Cursor) -> RecordBatch[Cursor] | None:
         """Return the next batch after the cursor, if it is kept."""
         for batch in reversed(self._batches):
             if batch.after == cursor:
@@ -109,12 +110,12 @@ class Followed(Generic[Cursor]):
                 return None if self.source.reaches(cursor, batch.to) else self._rest(batch, cursor)
         return None
 
-    def _rest(self, batch: Batch[Cursor], cursor: Cursor) -> Batch[Cursor]:
+    def _rest(self, batch: RecordBatch[Cursor], cursor: Cursor) -> RecordBatch[Cursor]:
         if cursor not in batch.rests:
             batch.rests[cursor] = self.source.rest(batch, cursor)
         return batch.rests[cursor]
 
-    async def older(self, cursor: Cursor) -> Batch[Cursor] | None:
+    async def older(self, cursor: Cursor) -> RecordBatch[Cursor] | None:
         """Read a page after the cursor, once for all who ask for it; None if there is none, or Postgres is away."""
         if (load := self._loads.get(cursor)) is None:
             load = self._loads[cursor] = asyncio.create_task(self._load(cursor))
@@ -123,7 +124,7 @@ class Followed(Generic[Cursor]):
         await asyncio.wait({load})
         return None if load.cancelled() else load.result()
 
-    async def _load(self, cursor: Cursor) -> Batch[Cursor] | None:
+    async def _load(self, cursor: Cursor) -> RecordBatch[Cursor] | None:
         async with self._slots:
             try:
                 async with asyncio.timeout(READ_WITHIN):
@@ -135,7 +136,7 @@ class Followed(Generic[Cursor]):
 class RecordFeed:
     """The feed of a door."""
 
-    def __init__(self, rows: Rows, topic: ProgressTopic) -> None:
+    def __init__(self, rows: StreamRows, topic: ProgressTopic) -> None:
         """`topic` has the progress of long steps."""
         self.rows = rows
         self.is_closed = False
@@ -207,15 +208,15 @@ class RecordFeed:
         loop, is_away = asyncio.get_running_loop(), False
         pinged = loop.time()
         while self._followed():
-            began = loop.time()
-            if began - pinged >= PING_PERIOD:
-                pinged = began
+            used = time.thread_time()
+            if loop.time() - pinged >= PING_PERIOD:
+                pinged = loop.time()
                 self._wake(Followed.ping)
             was_away, is_away = is_away, not await self._look()
             if was_away and not is_away:
                 self._wake(Followed.wake)
             await asyncio.sleep(0)  # those who were woken send before this goes on
-            await asyncio.sleep(max(PERIOD, REST * (loop.time() - began)))
+            await asyncio.sleep(max(PERIOD, REST * (time.thread_time() - used)))
 
     def _wake(self, wake: Callable[[Followed[Any]], None]) -> None:
         for followed in self._followed():

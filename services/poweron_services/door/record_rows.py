@@ -16,7 +16,7 @@ Cursor = TypeVar("Cursor", bound=Hashable)
 Offsets = tuple[int, ...]
 
 
-class Rows(Protocol):
+class StreamRows(Protocol):
     """The queries; each raises Unavailable if Postgres cannot be reached."""
 
     async def record_counts(self, workflow_ids: Sequence[str]) -> Mapping[str, int]:
@@ -63,7 +63,7 @@ class StreamRecord:
 
 
 @dataclass(slots=True)
-class Batch(Generic[Cursor]):
+class RecordBatch(Generic[Cursor]):
     """Consecutive records, from after one cursor up to another; some advance the cursor without being shown."""
 
     after: Cursor
@@ -73,22 +73,22 @@ class Batch(Generic[Cursor]):
     """The workflow after the batch; None if it has further records."""
     is_full: bool = False
     """Whether further records may follow at once."""
-    rests: "dict[Cursor, Batch[Cursor]]" = field(default_factory=dict)
+    rests: "dict[Cursor, RecordBatch[Cursor]]" = field(default_factory=dict)
     """What followers lack who have a part of it."""
     frames: dict[Hashable, bytes] = field(default_factory=dict)
     """What views have encoded, so that it is done once for all followers."""
 
 
-class Source(Protocol[Cursor]):
+class RecordSource(Protocol[Cursor]):
     """Where batches come from, and how their cursors compare."""
 
-    async def load(self, after: Cursor) -> Batch[Cursor] | None:
+    async def load(self, after: Cursor) -> RecordBatch[Cursor] | None:
         """Return the records after a cursor; None if there are none yet."""
 
     def reaches(self, cursor: Cursor, place: Cursor) -> bool:
         """Return whether a follower at `cursor` has everything up to `place`."""
 
-    def rest(self, batch: Batch[Cursor], cursor: Cursor) -> Batch[Cursor]:
+    def rest(self, batch: RecordBatch[Cursor], cursor: Cursor) -> RecordBatch[Cursor]:
         """Return what a follower at `cursor` lacks of a batch that begins at or before it."""
 
 
@@ -96,33 +96,33 @@ class Source(Protocol[Cursor]):
 class WorkflowSource:
     """The records of one workflow; the cursor is the seq of the last one."""
 
-    rows: Rows
+    rows: StreamRows
     workflow_id: str
 
-    async def load(self, after: int) -> Batch[int] | None:
+    async def load(self, after: int) -> RecordBatch[int] | None:
         events, messages, state = await self.rows.news(self.workflow_id, after)
         if not events:
             return None
         last = events[-1].seq
         records = [StreamRecord(str(event.seq), event, messages.get(event.seq)) for event in events]
         is_newest = state is not None and state.seq == last + 1
-        return Batch(after, last, records, state if is_newest else None, is_full=len(events) == PAGE)
+        return RecordBatch(after, last, records, state if is_newest else None, is_full=len(events) == PAGE)
 
     def reaches(self, cursor: int, place: int) -> bool:
         return cursor >= place
 
-    def rest(self, batch: Batch[int], cursor: int) -> Batch[int]:
+    def rest(self, batch: RecordBatch[int], cursor: int) -> RecordBatch[int]:
         records = [record for record in batch.records if record.event.seq > cursor]
-        return Batch(cursor, batch.to, records, batch.state)
+        return RecordBatch(cursor, batch.to, records, batch.state)
 
 
 @dataclass(frozen=True, slots=True)
 class LogSource:
     """The records of all workflows; the cursor is the next offset of each partition."""
 
-    rows: Rows
+    rows: StreamRows
 
-    async def load(self, after: Offsets) -> Batch[Offsets] | None:
+    async def load(self, after: Offsets) -> RecordBatch[Offsets] | None:
         found = await self.rows.records_after(after)
         if not found:
             return None
@@ -130,18 +130,18 @@ class LogSource:
         for partition, offset, _ in found:
             to[partition] = offset + 1
         events = [event for _, _, event in found if event is not None]
-        return Batch(after, tuple(to), _identified(events, after), is_full=len(found) == PAGE)
+        return RecordBatch(after, tuple(to), _identified(events, after), is_full=len(found) == PAGE)
 
     def reaches(self, cursor: Offsets, place: Offsets) -> bool:
         return all(ours >= theirs for ours, theirs in zip(cursor, place, strict=True))
 
-    def rest(self, batch: Batch[Offsets], cursor: Offsets) -> Batch[Offsets]:
+    def rest(self, batch: RecordBatch[Offsets], cursor: Offsets) -> RecordBatch[Offsets]:
         events = [
             record.event
             for record in batch.records
             if isinstance(record.event, LoggedEvent) and record.event.offset >= cursor[record.event.partition]
         ]
-        return Batch(cursor, tuple(map(max, cursor, batch.to)), _identified(events, cursor))
+        return RecordBatch(cursor, tuple(map(max, cursor, batch.to)), _identified(events, cursor))
 
 
 def _identified(events: Sequence[LoggedEvent], after: Offsets) -> list[StreamRecord]:

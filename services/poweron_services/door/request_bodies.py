@@ -78,6 +78,10 @@ class ForkBody(Model):
     prompt: FreeText | None = Field(default=None, min_length=1, max_length=MAX_PROMPT, pattern=r"\S")
     max_steps: int | None = Field(default=None, ge=1, le=MAX_STEPS)
     live: bool = False
+    answer: FreeText | None = Field(default=None, max_length=MAX_PROMPT)
+    """What to answer to the next decision instead of a model; the fork records it as edited, and by whom."""
+    parameters: JsonValues | None = None
+    """The parameters to set instead of those that a model would, if the next decision sets them."""
 
 
 class RedriveBody(Model):
@@ -144,7 +148,7 @@ def _form(schema: JsonValue, example: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _inlined(schema: dict[str, Any]) -> Any:
-    """Return the schema with its definitions in place of the references to them; none of ours is recursive."""
+    """Return the schema with each reference replaced by its definition; none of ours is recursive."""
     definitions = schema.pop("$defs", {})
 
     def resolve(part: Any) -> Any:

@@ -37,5 +37,9 @@ class RequestMeter:
 
 
 def _route(scope: Scope) -> str:
-    """Return the template of the path, such as `/api/v1/workflows/{workflow_id}`."""
-    return getattr(scope.get("route"), "path", NO_ROUTE)
+    """Return the template of the path, such as `/api/v1/workflows/{workflow_id}`, or the name of a folder of files."""
+    if (context := scope.get("fastapi", {}).get("effective_route_context")) is not None:
+        return str(context.path)  # with the prefix of its router, which the route itself lacks
+    if "route" in scope:
+        return str(scope["route"].path)
+    return str(scope["root_path"]) if "endpoint" in scope else NO_ROUTE

@@ -50,6 +50,7 @@ async def read_request(
     """Return whether a request was accepted or refused, and why; `pending` while it has no answer."""
     identity = RequestIdentity(source=source or caller.source, id=request_id)
     shown = await _answered(connections, identity) or await _pending(connections, identity)
+    shown = shown or await _answered(connections, identity)  # meanwhile
     if shown is None:
         raise Problem(
             "not_found", f"No request {request_id[:100]!r} of {identity.source[:100]!r} is known.", status=404

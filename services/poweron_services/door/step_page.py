@@ -48,7 +48,7 @@ MOST_MODELS: Final = 5
 Seq = Annotated[int, Path(ge=0, le=MAX_SEQ)]
 
 
-class ShownCall(NamedTuple):
+class CallTexts(NamedTuple):
     """A model call with its prompt and its answer, byte for byte."""
 
     call: ModelCall
@@ -122,14 +122,14 @@ async def _around(connections: Connections, workflow_id: str, seq: int) -> Seque
 
 async def _shown_calls(
     connections: Connections, workflow_id: str, calls: Sequence[ModelCall], *, may_read: bool
-) -> list[ShownCall]:
+) -> list[CallTexts]:
     content = StoredContent(connections.content)
 
     async def text(name: str | None) -> str | None:
         data = await content.find(workflow_id, name) if may_read else None
         return None if data is None else data.decode("utf-8", errors="replace")
 
-    return [ShownCall(call, await text(call.prompt_ref), await text(call.answer_ref)) for call in calls]
+    return [CallTexts(call, await text(call.prompt_ref), await text(call.answer_ref)) for call in calls]
 
 
 def _failed(calls: Sequence[FailedCalls]) -> list[tuple[str, int, int, int]]:

@@ -99,7 +99,7 @@ class StepView(NamedTuple):
                 name,
                 _value(event.given[name]) if name in event.given else "",
                 _value(event.parameters[name]) if name in event.parameters else "",
-                notes.get(name, "" if event.given.get(name) == event.parameters.get(name) else "changed"),
+                notes.get(name) or _note(event, name),
             )
             for name in names
         ]
@@ -140,6 +140,12 @@ def _changes(old: Any, new: Any, path: str) -> Iterator[Change]:
             yield from _changes(before, after, f"{path}[{number}]")
     else:
         yield Change(path, *("" if value is _MISSING else _value(value) for value in (old, new)))
+
+
+def _note(event: ParametersSet, name: str) -> str:
+    if name not in event.given:
+        return "added"
+    return "" if event.given[name] == event.parameters.get(name) else "changed"
 
 
 def _value(value: JsonValue) -> str:

@@ -9,7 +9,7 @@ from fastapi.sse import KEEPALIVE_COMMENT
 from poweron_events.progress import StepProgress
 from poweron_projections.entries import WorkflowSummary
 from poweron_services.door.record_feed import Followed
-from poweron_services.door.record_rows import Batch, Cursor
+from poweron_services.door.record_rows import Cursor, RecordBatch
 
 OPEN: Final = ("running", "paused")
 
@@ -23,7 +23,7 @@ class StreamView(Protocol):
     def shows_progress(self) -> bool:
         """Whether it shows the progress of steps."""
 
-    def encoded(self, batch: Batch[Any]) -> bytes:
+    def encoded(self, batch: RecordBatch[Any]) -> bytes:
         """Encode the records of a batch; the last frame of each has its id."""
 
     def state(self, state: WorkflowSummary) -> bytes:
@@ -40,7 +40,7 @@ class StreamView(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Follower(Generic[Cursor]):
+class StreamFollower(Generic[Cursor]):
     """What one client asked for."""
 
     view: StreamView

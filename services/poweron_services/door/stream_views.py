@@ -11,7 +11,7 @@ from fastapi.sse import format_sse_event
 from poweron_events.event import Model
 from poweron_events.progress import StepProgress
 from poweron_projections.entries import WorkflowSummary
-from poweron_services.door.record_rows import Batch, StreamRecord
+from poweron_services.door.record_rows import RecordBatch, StreamRecord
 
 Shown = Literal["event", "message", "state", "progress"]
 SHOWN: Final = frozenset(get_args(Shown))
@@ -28,7 +28,7 @@ class PlainView:
     def shows_progress(self) -> bool:
         return "progress" in self.kinds
 
-    def encoded(self, batch: Batch[Any]) -> bytes:
+    def encoded(self, batch: RecordBatch[Any]) -> bytes:
         """Encode the batch, once for all followers with this view."""
         if (data := batch.frames.get(self)) is None:
             data = batch.frames[self] = self._encode(batch.records, batch.state)

@@ -13,7 +13,7 @@ IDLE_MS: Final = 1_500  # without work, from which on time is folded
 STAGES: Final = ("select", "parameters", "act", "observe", "refine")
 
 
-class Span(NamedTuple):
+class StageSpan(NamedTuple):
     """A stage of a step, or the time that it waited for a person."""
 
     kind: str
@@ -25,7 +25,7 @@ class Span(NamedTuple):
         return self.end_ms - self.start_ms
 
 
-class Bar(NamedTuple):
+class TimelineBar(NamedTuple):
     """A span as it is drawn."""
 
     kind: str
@@ -37,8 +37,8 @@ class TimelineRow(NamedTuple):
     """One step of the timeline."""
 
     step: TimedStep
-    bars: Sequence[Bar]
-    spans: Sequence[Span]
+    bars: Sequence[TimelineBar]
+    spans: Sequence[StageSpan]
     has_failed: bool
     gap_ms: int
     """How long nothing ran before it, if that time is folded; 0 otherwise."""
@@ -54,19 +54,19 @@ class TimelineRow(NamedTuple):
         return sum(span.ms for span in self.spans if span.kind == "wait")
 
 
-def spans(step: TimedStep, now_ms: int) -> Iterator[Span]:
+def spans(step: TimedStep, now_ms: int) -> Iterator[StageSpan]:
     """Yield what a step did one after the other; the last one lasts until now if the step is not over."""
     starts = (step.begun_ms, step.selected_ms, step.claimed_ms, step.completed_ms, step.observed_ms)
     ends = (step.selected_ms, step.parameterized_ms, step.completed_ms, step.observed_ms, step.refined_ms)
     for kind, start, end in zip(STAGES, starts, ends, strict=True):
         if kind == "act" and step.approval_ms is not None:
             answered = step.approval_answered_ms or step.claimed_ms or step.ended_ms or now_ms
-            yield Span("wait", step.approval_ms, max(answered, step.approval_ms))
+            yield StageSpan("wait", step.approval_ms, max(answered, step.approval_ms))
         if start is None or (kind == "act" and step.approval == "denied"):
             continue
-        known_end = step.approval_ms or step.claimed_ms if kind == "parameters" and end is None else end
-        yield Span(kind, start, max(start, known_end or step.ended_ms or now_ms))
-        if known_end is None:
+        over = end or ((step.approval_ms or step.claimed_ms) if kind == "parameters" else None)
+        yield StageSpan(kind, start, max(start, over or step.ended_ms or now_ms))
+        if over is None:
             return
 
 
@@ -76,7 +76,7 @@ def timeline(steps: Sequence[TimedStep], now_ms: int) -> list[TimelineRow]:
     scale = _Scale([span for _, found in by_step for span in found])
     rows, end = list[TimelineRow](), 0
     for step, found in by_step:
-        bars = [Bar(span.kind, *scale.place(span)) for span in found]
+        bars = [TimelineBar(span.kind, *scale.place(span)) for span in found]
         gap = found[0].start_ms - end if found and end else 0
         failed = step.success is False or bool(step.error) or bool(step.refusals) or step.approval == "denied"
         rows.append(TimelineRow(step, bars, found, failed, gap if gap > IDLE_MS else 0))
@@ -87,7 +87,7 @@ def timeline(steps: Sequence[TimedStep], now_ms: int) -> list[TimelineRow]:
 class _Scale:
     """Maps times to places; time in which nothing worked is folded to a short stretch."""
 
-    def __init__(self, found: Sequence[Span]) -> None:
+    def __init__(self, found: Sequence[StageSpan]) -> None:
         busy = _union([(span.start_ms, span.end_ms) for span in found if span.kind != "wait"])
         total = sum(end - start for start, end in busy) or 1
         fold = max(total * FOLDED, 1.0)
@@ -106,7 +106,7 @@ class _Scale:
             self._points.append((max(span.end_ms for span in found), at))
         self._length = at or 1.0
 
-    def place(self, span: Span) -> tuple[float, float]:
+    def place(self, span: StageSpan) -> tuple[float, float]:
         """Return where a span begins, and how wide it is."""
         start, end = self._at(span.start_ms), self._at(span.end_ms)
         width = max(SHORTEST, (end - start) / self._length * WIDTH)

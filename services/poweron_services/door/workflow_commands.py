@@ -13,10 +13,10 @@ from poweron_events.request import Requester, RequestIdentity, RequestWorkflow, 
 from poweron_services.client.ask import ask, follow_up
 from poweron_services.client.follow import Callbacks, Outcome
 from poweron_services.client.verbs import Instruction, Verb, VerbResult, carry_out
-from poweron_services.door.access import Caller, Operator, Sender
+from poweron_services.door.access import HttpCaller, Operator, Sender
+from poweron_services.door.body_reader import received, store
 from poweron_services.door.dispatch import Dispatch, Dispatching
 from poweron_services.door.door_state import DoorState
-from poweron_services.door.received_requests import received, store
 from poweron_services.door.request_bodies import PROMPT, ReasonBody, RoundBody, WorkflowBody, described
 from poweron_services.door.workflow_queries import WorkflowId, known
 
@@ -111,7 +111,7 @@ async def follow_up_workflow(
         return await dispatch.answer(dispatch.identity(caller), asked.sha256, work, workflow=workflow_id)
 
 
-def _request(body: Model, caller: Caller) -> RequestWorkflow:
+def _request(body: Model, caller: HttpCaller) -> RequestWorkflow:
     return RequestWorkflow(**dict(body), actor=caller.actor, requester=Requester(name=caller.actor.id))
 
 
@@ -152,7 +152,7 @@ async def restart_workflow(
     return await _carried_out("restart", workflow_id, request, caller, dispatch)
 
 
-async def _carried_out(verb: Verb, id_: str, request: Request, caller: Caller, dispatch: Dispatch) -> Response:
+async def _carried_out(verb: Verb, id_: str, request: Request, caller: HttpCaller, dispatch: Dispatch) -> Response:
     async with received(request, ReasonBody) as asked:
 
         async def work(identity: RequestIdentity, callbacks: Callbacks) -> Mapping[str, Any]:

@@ -25,13 +25,13 @@ from poweron_services.client.approve import waiting_for_people
 from poweron_services.client.ask import OpeningRequest, ask
 from poweron_services.client.follow import Callbacks
 from poweron_services.client.verbs import DONE, MAX_WORKFLOWS, Instruction, Verb, VerbResult, carry_out
-from poweron_services.door.access import MAX_FIELD, Caller, CheckedForm, Operator, Reader, Sender
+from poweron_services.door.access import MAX_FIELD, CheckedForm, HttpCaller, Operator, Reader, Sender
+from poweron_services.door.body_reader import store
 from poweron_services.door.dispatch import Dispatch, Dispatching
 from poweron_services.door.door_state import Opened
 from poweron_services.door.page_rendering import rendered
 from poweron_services.door.problems import Problem
 from poweron_services.door.query_route import QueryRoute
-from poweron_services.door.received_requests import store
 from poweron_services.row_query import SharedQuery
 
 router = APIRouter(route_class=QueryRoute, default_response_class=HTMLResponse)
@@ -182,7 +182,7 @@ async def ask_form(*, request: Request, caller: Sender, dispatch: Dispatching, _
 
 
 async def sent(
-    dispatch: Dispatch, caller: Caller, asked: OpeningRequest, files: Sequence[UploadFile]
+    dispatch: Dispatch, caller: HttpCaller, asked: OpeningRequest, files: Sequence[UploadFile]
 ) -> RedirectResponse:
     """Send a request for a round, and lead to its workflow once that is open, or soon in any case."""
     identity, connections = dispatch.identity(caller), dispatch.door.opened

@@ -22,7 +22,7 @@ from poweron_services.client.source_check import MARKDOWN, ReadText, check_answe
 from poweron_services.connectors.document_reader import text_reader
 from poweron_services.decider.authorship import written_by_model
 from poweron_services.door.access import CheckedForm, Reader, Sender
-from poweron_services.door.answer_rendering import MOST, ShownSource, answer_html, shown_sources
+from poweron_services.door.answer_html import MOST, ShownSource, answer_html, shown_sources
 from poweron_services.door.dispatch import Dispatching
 from poweron_services.door.door_state import DoorOf, Opened
 from poweron_services.door.page_rendering import rendered
@@ -40,6 +40,7 @@ STEPS: Final = 25
 HISTORY: Final = 15
 ROUNDS: Final = 8
 DOCUMENTS: Final = 20
+ANSWER: Final = "answer.md"
 SEARCHED: Final = 200  # documents in which sources are looked for
 _PLACE: Final = re.compile(r"r([0-9]{1,9})t([0-9]{1,9})a([0-9]{1,9})s([0-9]{1,9})")
 TURN_SENTENCES: Final[dict[str, str]] = {
@@ -168,11 +169,13 @@ async def _answer(
     """Return the answer of the last round that ended, and its sources if `read` may read contents."""
     ended = next((each for each in rounds if each.message is not None), None)
     if ended is None:
-        return {"answer": None, "answered": None, "sources": [], "missing": (), "is_cut": False}
+        return {"answer": None, "answered": None, "sources": [], "missing": (), "is_cut": False, "results": ()}
     sources, missing, text = list[ShownSource](), tuple[str, ...](), ended.message or ""
+    answers = list[DocumentRef]()
     if read is not None:
         answers = await workflow_excerpts.answer_documents(connections.pool, workflow_id)
-        text = await _whole(connections, workflow_id, answers, text)
+        if ended.status == "completed":
+            text = await _written(connections, workflow_id, answers) or text
         given = [entry for entry in documents if entry.page is None and not _by_model(entry)]
         checked = await check_answers(answers, connections.content, workflow_id, given, read)
         sources, missing = shown_sources(checked), checked.missing
@@ -182,6 +185,7 @@ async def _answer(
         "sources": sources,
         "missing": missing,
         "is_cut": len(text) > MOST,
+        "results": answers,
     }
 
 
@@ -189,17 +193,14 @@ def _by_model(entry: DocumentEntry) -> bool:
     return written_by_model(entry, {entry.label: [entry]})
 
 
-async def _whole(connections: Connections, workflow_id: str, answers: Sequence[DocumentRef], message: str) -> str:
-    """Return the answer that the message cuts or only announces, or the message itself."""
-    answer = next((each for each in answers if each.mime_type == MARKDOWN and each.document_name == "answer.md"), None)
-    if answer is None:
-        return message
+async def _written(connections: Connections, workflow_id: str, answers: Sequence[DocumentRef]) -> str | None:
+    """Return the answer that was written as a document, of which the message may be a part; None if there is none."""
+    answer = next((each for each in answers if each.mime_type == MARKDOWN and each.document_name == ANSWER), None)
     try:
-        data = await connections.content.get(workflow_id, answer.content)
+        data = None if answer is None else await connections.content.get(workflow_id, answer.content)
     except MissingContent:
-        return message
-    text = data.decode("utf-8", errors="replace")
-    return message if message.startswith(text.strip()[:200]) and len(message) >= len(text) else text
+        return None
+    return None if data is None else data.decode("utf-8", errors="replace")
 
 
 @forms.post("/w/{workflow_id}/rounds")

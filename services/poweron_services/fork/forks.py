@@ -21,6 +21,7 @@ from poweron_events.step_events import ActionCompleted, ActionStarted
 from poweron_events.stream import WorkflowEvent
 from poweron_services import telemetry
 from poweron_services.fork.event_copies import Copying
+from poweron_services.fork.manual_answer import ManualAnswer, answering
 from poweron_services.fork.original import AcceptedEvent, Original, Result, forked_from
 
 log = structlog.get_logger()
@@ -61,9 +62,23 @@ class Forks:
         async def staged(workflow: Workflow) -> Sequence[WorkflowEvent]:
             if forked_from(workflow) is None:
                 return await function(workflow)
-            return await self._taken_over(workflow) or _stop(workflow) or await function(workflow)
+            if events := await self._taken_over(workflow) or _stop(workflow):
+                return events
+            if (edited := await self._manual_answer(workflow)) is None:
+                return await function(workflow)
+            with answering(edited):
+                return await function(workflow)
 
         return staged
+
+    async def _manual_answer(self, workflow: Workflow) -> ManualAnswer | None:
+        """Return the answer that a person gives to this decision instead of a model; None if a model is asked."""
+        fork = forked_from(workflow)
+        if fork is None or fork.answer is None or not (await self._original(workflow)).is_at_end(workflow):
+            return None
+        text = (await self.content.get(workflow.id, fork.answer)).decode()
+        actor = workflow.current.opening.actor
+        return ManualAnswer(text, actor.id if actor is not None else workflow.current.opening.requester.name)
 
     async def act(self, workflow: Workflow) -> Sequence[WorkflowEvent] | None:
         """Return the events that the executor writes without running an action; None to proceed as in any workflow."""

@@ -123,6 +123,13 @@ class Original:
             return None
         return candidate
 
+    def is_at_end(self, workflow: Workflow) -> bool:
+        """Return whether the fork has taken over the last of its events and has none of its own yet."""
+        position = self._position(workflow)
+        if position is None or self.events[position].seq > self.until:
+            return False
+        return all(event.seq > self.until for event in self.events[position + 1 :])
+
     def result(self, workflow: Workflow) -> Result | None:
         """Return the current action's result for these parameters, from the same place or else from the first other."""
         selection, parameters = workflow.step.selection, workflow.step.parameters

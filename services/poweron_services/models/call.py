@@ -25,6 +25,7 @@ from poweron_events.fold.state import MAX_REFUSALS, Used, Workflow, rejections
 from poweron_events.retry import Backoff, Failure, retry
 from poweron_services import telemetry
 from poweron_services.decider.rules import Budget, BudgetUsedUp, allowance, check_budget, needed, price_unknown
+from poweron_services.fork.manual_answer import EDITED, ManualAnswer, take_manual_answer
 from poweron_services.models.answers import Answer, Unacceptable, read
 from poweron_services.models.call_reservations import may_begin
 from poweron_services.models.chat_model import ChatModel, Completion, TooLong, UnreadableAnswer
@@ -250,6 +251,8 @@ class Caller:
         return replace(prompt, allowance=left)
 
     async def _call(self, workflow: Workflow, prompt: Prompt, calls: Sequence[ModelCall], day: DayBudgets) -> Called:
+        if (edited := take_manual_answer()) is not None:
+            return await self._edited(workflow, prompt, edited)
         call_tries, completion = await self._complete(workflow, prompt, calls, day)
         prompt_bytes = bytes(call_tries.prompt.render()) if completion.sent is None else completion.sent
         answer = writable(completion.text)
@@ -276,6 +279,18 @@ class Caller:
             await self._store(workflow.id, prompt.stage, [prompt_bytes, answer.encode()], call),
             _writable(completion.refusal),
         )
+
+    async def _edited(self, workflow: Workflow, prompt: Prompt, edited: ManualAnswer) -> Called:
+        """Return a person's answer as that of a call which asked no model and cost nothing."""
+        call = partial(
+            ModelCall,
+            provider=EDITED,
+            model=writable(edited.editor) or EDITED,
+            template=prompt.template.name,
+            template_sha256=prompt.template.sha256,
+        )
+        texts = [bytes(prompt.render()), writable(edited.text).encode()]
+        return Called(texts[1].decode(), await self._store(workflow.id, prompt.stage, texts, call), None)
 
     async def _store(
         self, workflow_id: str, stage: PromptStage, texts: Sequence[bytes], call: Callable[..., ModelCall]

@@ -15,7 +15,7 @@ from starlette.responses import PlainTextResponse, Response
 from poweron_events.task_cancellation import cancel_task
 from poweron_services.client.connect import Connections
 from poweron_services.probes.server_figures import ServerFigures
-from poweron_services.telemetry.prometheus import Figure, PrometheusMeter
+from poweron_services.telemetry.prometheus import GaugeValue, PrometheusMeter
 
 SILENT_AFTER: Final = 60.0  # seconds without a poll, after which Kafka gives the work of a process to others
 STARTING: Final = "Starting: Kafka or Postgres has not answered yet, or tool servers are being started."
@@ -69,8 +69,9 @@ class ProcessProbes:
     async def metrics(self, request: Request) -> Response:
         """Return all metrics."""
         figures = [] if self._servers is None else await self._servers.figures()
+        figures.append(GaugeValue("poweron_ready", self._state == "ready"))
         if self._followers is not None:
-            figures.append(Figure("poweron_stream_followers", self._followers()))
+            figures.append(GaugeValue("poweron_stream_followers", self._followers()))
         content, media_type = self.meter.exposition(figures, request.headers.get("accept", ""))
         return Response(content, headers={"Content-Type": media_type, "Cache-Control": "no-store"})
 

@@ -8,6 +8,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from typing import Final, Generic, NamedTuple, TypeVar, get_args
 
+import structlog
+
 from poweron_events import topics
 from poweron_events.errors import PowerOnError, Refused
 from poweron_events.event import Role
@@ -17,7 +19,9 @@ from poweron_events.task_cancellation import cancel_task, retrieve_error
 from poweron_projections.workload import Workload, read_workload
 from poweron_services import wiring
 from poweron_services.client.connect import Connections
-from poweron_services.telemetry.prometheus import OTHER, Figure
+from poweron_services.telemetry.prometheus import OTHER, GaugeValue
+
+log = structlog.get_logger()
 
 KEPT: Final = 5.0  # seconds for which an answer is used again
 QUERY_TIMEOUT: Final = 10.0  # seconds after which a query is given up
@@ -59,9 +63,20 @@ class _Query(Generic[Answer]):
             return None
         return task.result()
 
+    async def is_down(self) -> bool:
+        """Return whether the server has failed to answer the last query, or lets it wait for longer than a scrape."""
+        if await self.answer(READY_WAIT) is not None:
+            return False
+        assert self._task is not None
+        return self._task.done() or asyncio.get_running_loop().time() - self._asked > SCRAPE_WAIT
+
     async def _bounded(self) -> Answer:
         async with asyncio.timeout(QUERY_TIMEOUT):
-            return await self._ask()
+            try:
+                return await self._ask()
+            except Refused as error:  # for outages, the roles have log lines of their own
+                log.warning("figures_refused", error=str(error))
+                raise
 
     async def close(self) -> None:
         if self._task is not None:
@@ -77,31 +92,30 @@ class ServerFigures:
         self._postgres = _Query(self._read_workload)
         self._kafka = _Query(self._read_lags)
 
-    async def figures(self) -> list[Figure]:
+    async def figures(self) -> list[GaugeValue]:
         """Return all figures that can be read now."""
-        lags, workload = await self._answers(SCRAPE_WAIT)
-        figures = [Figure("poweron_server_up", lags is not None, "kafka")]
-        figures.append(Figure("poweron_server_up", workload is not None, "postgres"))
+        lags, workload = await asyncio.gather(self._kafka.answer(SCRAPE_WAIT), self._postgres.answer(SCRAPE_WAIT))
+        figures = [GaugeValue("poweron_server_up", lags is not None, "kafka")]
+        figures.append(GaugeValue("poweron_server_up", workload is not None, "postgres"))
         if lags is not None:
-            figures += [Figure("poweron_consumer_group_lag_records", lag, group) for group, lag in lags.groups.items()]
+            figures += [
+                GaugeValue("poweron_consumer_group_lag_records", lag, group) for group, lag in lags.groups.items()
+            ]
         if workload is not None:
             figures += _of_workload(workload, wiring.now_ms())
         if lags is not None and workload is not None:
             lag = sum(max(0, end - workload.positions.get(number, 0)) for number, end in lags.ends.items())
-            figures.append(Figure("poweron_projector_lag_records", lag))
+            figures.append(GaugeValue("poweron_projector_lag_records", lag))
         return figures
 
     async def unavailable(self) -> list[str]:
         """Return the names of the servers that do not answer."""
-        answers = dict(zip(("Kafka", "Postgres"), await self._answers(READY_WAIT), strict=True))
-        return [name for name, answer in answers.items() if answer is None]
+        down = await asyncio.gather(self._kafka.is_down(), self._postgres.is_down())
+        return [name for name, is_down in zip(("Kafka", "Postgres"), down, strict=True) if is_down]
 
     async def close(self) -> None:
         """Give up queries that are still running."""
         await asyncio.gather(self._kafka.close(), self._postgres.close())
-
-    async def _answers(self, wait: float) -> tuple[Lags | None, Workload | None]:
-        return await asyncio.gather(self._kafka.answer(wait), self._postgres.answer(wait))
 
     async def _read_workload(self) -> Workload:
         return await read_workload(self._connections.pool, wiring.now_ms())
@@ -130,7 +144,7 @@ def _groups(roles: frozenset[str]) -> Iterator[tuple[str, str]]:
         yield topics.EVENTS.name, wiring.group_of(folding)
 
 
-def _of_workload(workload: Workload, now_ms: int) -> Iterator[Figure]:
+def _of_workload(workload: Workload, now_ms: int) -> Iterator[GaugeValue]:
     phases, waiting = dict.fromkeys(sorted(PHASES), 0), dict.fromkeys(ROLES_OF_TURNS, 0)
     oldest = dict.fromkeys(ROLES_OF_TURNS, now_ms)
     for turns in workload.turns:
@@ -140,15 +154,15 @@ def _of_workload(workload: Workload, now_ms: int) -> Iterator[Figure]:
         if role is not None and turns.has_turn:
             waiting[role] += turns.workflows
             oldest[role] = min(oldest[role], turns.since_ms)
-    yield from (Figure("poweron_open_workflows", count, phase) for phase, count in phases.items())
-    yield from (Figure("poweron_waiting_turns", count, role) for role, count in waiting.items())
-    yield from (Figure("poweron_oldest_turn_seconds", (now_ms - ms) / 1000, role) for role, ms in oldest.items())
-    yield Figure("poweron_stuck_workflows", workload.stuck)
-    yield Figure("poweron_pending_approvals", workload.approvals)
-    yield Figure("poweron_overdue_approvals", workload.overdue)
-    yield Figure("poweron_pending_budget_questions", workload.questions)
+    yield from (GaugeValue("poweron_open_workflows", count, phase) for phase, count in phases.items())
+    yield from (GaugeValue("poweron_waiting_turns", count, role) for role, count in waiting.items())
+    yield from (GaugeValue("poweron_oldest_turn_seconds", (now_ms - ms) / 1000, role) for role, ms in oldest.items())
+    yield GaugeValue("poweron_stuck_workflows", workload.stuck)
+    yield GaugeValue("poweron_pending_approvals", workload.approvals)
+    yield GaugeValue("poweron_overdue_approvals", workload.overdue)
+    yield GaugeValue("poweron_pending_budget_questions", workload.questions)
     letters = dict.fromkeys(sorted(TOPICS), 0)
     for topic, count in workload.dead_letters.items():
         known = topic if topic in TOPICS else OTHER
         letters[known] = letters.get(known, 0) + count
-    yield from (Figure("poweron_dead_letters", count, topic) for topic, count in letters.items())
+    yield from (GaugeValue("poweron_dead_letters", count, topic) for topic, count in letters.items())

@@ -64,6 +64,7 @@ LOG_EVENTS: Final[dict[str, LogEvent]] = {
     "cancellation_postponed": LogEvent(
         "warning", "PowerOn could not answer a cancellation ahead of its turn, and answers it in its turn.", _NOTHING
     ),
+    "http_error": LogEvent("error", "A request over HTTP met an unexpected error.", _REPORT),
     "command_error": LogEvent("error", "A command met an unexpected error.", _REPORT),
     "connection_lost": LogEvent("info", "An idle connection to a server ended; the library connects again.", _NOTHING),
     "content_store_unavailable": LogEvent(
@@ -79,6 +80,12 @@ LOG_EVENTS: Final[dict[str, LogEvent]] = {
         "The disk of Kafka, Postgres or the content store is full; work that needs it waits. Logged once a minute.",
         "Free space on the disk that `error` names, and restart the server if it has ended. The work then continues; "
         "never delete files of Kafka or Postgres.",
+    ),
+    "door_secret_in_memory": LogEvent(
+        "warning",
+        "The secret of a door cannot be read or kept in the data directory; `error` says why. Sessions and open forms "
+        "of its pages end with the process.",
+        "Let the door write POWERON_HOME, or delete the file that `error` names, and start the door again.",
     ),
     "document_rights_kept": LogEvent(
         "warning",
@@ -104,6 +111,11 @@ LOG_EVENTS: Final[dict[str, LogEvent]] = {
         "info, warning",
         "The log did not take the record of this process: its settings, actions and lists at its start.",
         "Nothing if servers are starting: PowerOn retries. Otherwise fix the cause in `error`.",
+    ),
+    "figures_refused": LogEvent(
+        "warning",
+        "Postgres or Kafka does not let this process read the figures of its metrics, which are missing.",
+        "Grant what `error` names; the role of Postgres needs to read all tables of PowerOn.",
     ),
     "iteration_ended": LogEvent("info", "A step of a task ended, with decision, tokens, cost and duration.", _NOTHING),
     "kafka_unavailable": LogEvent(

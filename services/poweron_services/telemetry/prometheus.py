@@ -39,6 +39,7 @@ class MetricSpec(NamedTuple):
 
 METRICS: Final[Mapping[str, MetricSpec]] = {
     "poweron_build_info": MetricSpec("info", "The release of PowerOn, and of Python.", ("release", "python")),
+    "poweron_ready": MetricSpec("gauge", "1 while the process takes work, as `/readyz` says, else 0."),
     "poweron_role_played": MetricSpec("gauge", "1 for each role of this process.", ("role",)),
     "poweron_poll_age_seconds": MetricSpec("gauge", "Seconds since the process last polled Kafka.", ("group",)),
     "poweron_events_total": MetricSpec(
@@ -92,7 +93,7 @@ METRICS: Final[Mapping[str, MetricSpec]] = {
 }
 
 
-class Figure(NamedTuple):
+class GaugeValue(NamedTuple):
     """The value of a gauge, and of its label if it has one."""
 
     name: str
@@ -108,7 +109,7 @@ class PrometheusMeter(Collector):
         self._roles = roles
         self._clock = clock
         self._polled: dict[str, float] = {}
-        self._figures: Sequence[Figure] = ()
+        self._figures: Sequence[GaugeValue] = ()
         self._models: set[str] = set()
         self._events = self._counter("poweron_events_total")
         self._stages = self._histogram("poweron_stage_seconds")
@@ -172,7 +173,7 @@ class PrometheusMeter(Collector):
         now = self._clock()
         return {group: now - then for group, then in self._polled.items()}
 
-    def exposition(self, figures: Sequence[Figure], accept: str) -> tuple[bytes, str]:
+    def exposition(self, figures: Sequence[GaugeValue], accept: str) -> tuple[bytes, str]:
         """Return all metrics and these figures in a format that the scraper accepts, and its media type."""
         self._figures = figures
         encode, media_type = choose_encoder(accept)
@@ -182,8 +183,10 @@ class PrometheusMeter(Collector):
         """Yield the gauges and the release; the registry calls this at each exposition."""
         release = {"release": version("poweron-services"), "python": platform.python_version()}
         yield InfoMetricFamily("poweron_build", METRICS["poweron_build_info"].meaning, release)
-        figures = [Figure("poweron_role_played", 1, role) for role in self._roles]
-        figures += [Figure("poweron_poll_age_seconds", seconds, group) for group, seconds in self.since_polls.items()]
+        figures = [GaugeValue("poweron_role_played", 1, role) for role in self._roles]
+        figures += [
+            GaugeValue("poweron_poll_age_seconds", seconds, group) for group, seconds in self.since_polls.items()
+        ]
         figures += self._figures
         for name, spec in METRICS.items():
             if spec.kind == "gauge":

@@ -134,26 +134,6 @@ WRONG = {
     "no seed": (["chaos", "--seed", "x"], "'--seed': 'x' is not a whole number of at least 0."),
     "no seq": (["history", "nope", "--before", "x"], "'--before': 'x' is not a whole number from 0 to 2,147,483,647."),
     "no part": (["bench", "--only", "foo"], "'--only': 'foo' is not one of 'ask', 'documents', 'latency'"),
-    "a key of no one": (["keys", "add", "crm", "--scope", "read"], "Missing option '--actor'"),
-    "a key for nothing": (["keys", "add", "crm", "--actor", "ada"], "Missing option '--scope'"),
-    "no scope": (
-        ["keys", "add", "crm", "--actor", "ada", "--scope", "read,write"],
-        "--scope: 'write' is no scope; there",
-    ),
-    "an empty scope": (["keys", "add", "crm", "--actor", "ada", "--scope", ","], "--scope: it names no scope"),
-    "a key for ever": (
-        ["keys", "add", "crm", "--actor", "ada", "--scope", "read", "--expires", "never"],
-        "--expires: 'never' is no duration; write it like 12h or 90d.",
-    ),
-    "no kind": (
-        ["keys", "add", "crm", "--actor", "ada", "--scope", "read", "--kind", "robot"],
-        "'robot' is not one of",
-    ),
-    "an actor that would act": (["keys", "add", "crm", "--actor", "a\x1b[2J", "--scope", "read"], "without control"),
-    "a long actor": (
-        ["keys", "add", "crm", "--actor", "a" * 256, "--scope", "read"],
-        "--actor or --role cannot be used",
-    ),
     "no command": (["cook"], "No such command 'cook'"),
 }
 

@@ -10,13 +10,14 @@ from intake_world import Rows, committed, events, request, running
 from replays import of_world, others
 
 from builders import At, cancellation
+from poweron_events.actor import Actor
 from poweron_events.codec import dumps, sha256
 from poweron_events.errors import MissingContent
 from poweron_events.event import ModelCall
 from poweron_events.fold.costs import model_calls
 from poweron_events.fold.state import Workflow
 from poweron_events.log.memory import MemoryLog
-from poweron_events.request import Budgets, ForkedFrom, RequestRefused, WorkflowRequested
+from poweron_events.request import Budgets, ForkedFrom, RequestRefused, WorkflowRequested, workflow_id
 from poweron_events.round_events import RoundCompleted, RoundFailed, StageFailed
 from poweron_events.step_events import (
     ActionCompleted,
@@ -156,6 +157,44 @@ async def test_what_is_taken_over_costs_nothing_and_is_kept_under_the_keys_of_th
     (completed,) = (event for event in world.accepted(fork) if isinstance(event, ActionCompleted))
     assert await world.content.get(fork, completed.documents[0].content) == b"42"
     assert completed.reused_from == 5
+
+
+async def edited(world: World, origin: str, seq: int, answer: object) -> tuple[str, Workflow]:
+    """A fork in which a person gave this answer to the first decision that is not taken over."""
+    head = next(each.sha256 for each in await world.accepted_events(origin) if each.seq == seq)
+    name = f"{origin}-{seq}-edited"
+    stored = await world.content.put(workflow_id("/tests", name), dumps(answer))
+    of = ForkedFrom(workflow=origin, seq=seq, head=head, live=True, answer=stored)
+    fork = await world.ask(name, forked_from=of, actor=Actor(id="ada", via="http"))
+    return fork, await world.ended(fork)
+
+
+async def test_an_edited_answer_decides_once_instead_of_a_model_and_says_who_wrote_it() -> None:
+    world, _ = simple()
+    async with world.process():
+        origin = await ran(world)
+        seq = next(
+            seq for seq, (each, _) in enumerate(world.records(origin)) if each.envelope.type == ActionSelected.TYPE
+        )
+        fork, workflow = await edited(world, origin, seq - 1, {**ACT, "actionObjective": "Look again"})
+    selected = next(event for event in world.accepted(fork) if isinstance(event, ActionSelected))
+    (call,) = model_calls(selected)
+    assert (selected.action_objective, call.provider, call.model) == ("Look again", "edited", "ada")
+    assert (call.input_tokens, call.cost_nano_usd) == (0, 0)
+    assert [each.provider for each in calls(world, fork)].count("edited") == 1
+    assert workflow.current.ending == "completed"
+    assert {each.verdict for each in await of_world(world, fork)} == {"same"}
+
+
+async def test_an_edited_answer_that_is_no_answer_is_rejected_and_the_model_is_asked() -> None:
+    world, _ = simple()
+    async with world.process():
+        origin = await ran(world)
+        fork, workflow = await edited(world, origin, 0, "no plan")
+    rejected, planned_event = world.accepted(fork)[1:3]
+    assert [each.provider for each in model_calls(rejected)] == ["edited"]
+    assert "edited" not in {each.provider for each in model_calls(planned_event)}
+    assert workflow.current.ending == "completed"
 
 
 @pytest.mark.parametrize("seq", range(10))

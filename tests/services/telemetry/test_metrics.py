@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 from doubles import Counting, World, script
+from metric_labels import LABELS
 from prometheus_client.parser import text_string_to_metric_families
 from pydantic import ValidationError
 from starlette.applications import Starlette
@@ -19,28 +20,8 @@ from poweron_services import telemetry
 from poweron_services.probes.probe_server import probes_served
 from poweron_services.probes.process_probes import SILENT_AFTER, ProcessProbes
 from poweron_services.settings.config import Settings
-from poweron_services.telemetry.prometheus import MAX_MODELS, Figure, PrometheusMeter
+from poweron_services.telemetry.prometheus import MAX_MODELS, GaugeValue, PrometheusMeter
 
-LABELS = {
-    "code",
-    "group",
-    "kind",
-    "le",
-    "method",
-    "model",
-    "phase",
-    "python",
-    "release",
-    "role",
-    "route",
-    "server",
-    "stage",
-    "status",
-    "topic",
-    "type",
-    "verdict",
-}
-"""Those that may be used: each has few values, whatever is written into the log."""
 ANSWER = telemetry.ModelAnswer(
     stage="plan",
     provider="openai",
@@ -54,7 +35,7 @@ ANSWER = telemetry.ModelAnswer(
 )
 
 
-def scraped(meter: PrometheusMeter, figures: Sequence[Figure] = ()) -> str:
+def scraped(meter: PrometheusMeter, figures: Sequence[GaugeValue] = ()) -> str:
     return meter.exposition(figures, "")[0].decode()
 
 

@@ -28,6 +28,7 @@ from poweron_services import embedded
 from poweron_services.client.follow import step_words
 from poweron_services.embedded.folders import explained, prepare
 from poweron_services.experiments.bench import document_speed, yardsticks
+from poweron_services.experiments.bench.door_speed import door_of, follower_figures, list_figures, page_figures
 from poweron_services.experiments.bench.figures import (
     BenchFigures,
     PeerFigures,
@@ -80,7 +81,7 @@ LETTER: Final = "Dear Ada,\n\nthe exhibition opens on September 12, 2025, at six
 FIRST_STEP: Final = step_words(1, 1).encode()
 DEADLINE: Final = 120.0  # seconds
 POWERON: Final = (sys.executable, "-c", "from poweron_services.cli.entry import main; main()")
-PARTS: Final = ("ask", "documents", "latency", "throughput", "growth", "history", "rebuild", "scale")
+PARTS: Final = ("ask", "documents", "latency", "throughput", "growth", "history", "rebuild", "door", "scale")
 """The parts that can be measured separately, in this order."""
 
 DIGITS: Final = 3  # decimal places of a figure
@@ -110,14 +111,20 @@ class BenchmarkPlan:
     scaled_steps: int = 3
     open_workflows: int = 5_000
     page_workflows: int = 100
+    followers: int = 1_000
+    followers_that_do_not_read: int = 50
+    followed_seconds: int = 30
+    listed_workflows: int = 100_000
+    long_workflow_events: int = 10_000
 
     def iterations(self, parts: Collection[str], *, times: int | None = None) -> int:
         """Return the number of loop iterations that these parts make, including the warm-up."""
         warm = self.at_once * self.steps
         latency = self.alone * self.alone_steps * ("latency" in parts)
         scale = self.scaled_at_once * (1 + 2 * self.scaled_steps) * sum(self.scaled_processes) * ("scale" in parts)
-        repeated = latency + self.workflows * self.steps * ("throughput" in parts)
-        return warm + scale + (times or self.times) * repeated
+        many = self.workflows * self.steps
+        repeated = latency + many * ("throughput" in parts) + 2 * many * ("door" in parts)
+        return warm + scale + ("door" in parts) + (times or self.times) * repeated
 
 
 @dataclass(slots=True)
@@ -177,6 +184,8 @@ class Benchmark:
                 await self._history(runner)
             if "rebuild" in parts:
                 events = await events_of_workflow(runner)
+            if "door" in parts:
+                await self._door(runner, meter)
         if events:
             await self._rebuild(events)
 
@@ -304,6 +313,24 @@ class Benchmark:
         self.found["copy_events_per_second"] = median(copied)
         self.found["rebuild_events_per_second"] = median(rebuilt)
         self.found["fold_events_per_second"] = median(folded)
+
+    async def _door(self, runner: WorkflowRunner, meter: CpuMeter) -> None:
+        plan, beside, alone = self.plan, list[Throughput](), list[Throughput]()
+        for turn in range(plan.times):
+            self._tell("The roles alone, and beside a door", turn)
+            alone.append(await self._many(runner, meter))
+            async with door_of(self.sandbox, POWERON):
+                beside.append(await self._many(runner, meter))
+        self.found["doorless_iterations_per_second"] = median(each.iterations / each.projected for each in alone)
+        self.found["door_iterations_per_second"] = median(each.iterations / each.projected for each in beside)
+        async with door_of(self.sandbox, POWERON) as door:
+            self.progress(f"{plan.followers:,} followers of one workflow…")
+            idle, seconds = plan.followers_that_do_not_read, plan.followed_seconds
+            self.found |= await follower_figures(door, runner, followers=plan.followers, idle=idle, seconds=seconds)
+            self.progress("The page of a workflow with many events…")
+            self.found |= await page_figures(door, runner, events=plan.long_workflow_events)
+            self.progress(f"A list of {plan.listed_workflows:,} workflows…")
+            self.found |= await list_figures(door, runner, workflows=plan.listed_workflows)
 
     async def _scale(self) -> None:
         plan, runs = self.plan, list[ScaledRun]()

@@ -23,8 +23,10 @@ import psutil
 from poweron_events import topics
 from poweron_events.codec import encode
 from poweron_events.envelope import envelop, rfc3339
+from poweron_events.errors import Refused
 from poweron_events.log import EventLog, Message
-from poweron_events.request import CancellationRequested, RequestIdentity, WorkflowRequested, workflow_id
+from poweron_events.request import CancellationRequested, RequestIdentity, RoundPaused, WorkflowRequested, workflow_id
+from poweron_services.experiments.bench.figures import percentile
 from poweron_services.experiments.sandbox.child_process import stop
 from poweron_services.experiments.sandbox.servers import until
 
@@ -32,6 +34,7 @@ READY_WITHIN: Final = 60.0  # seconds
 RECEIVED_WITHIN: Final = 120.0  # seconds
 AGAIN_AFTER: Final = 0.2  # seconds until a client comes back
 ID: Final = b"\nid: "
+APPENDED_AT_ONCE: Final = 500  # records
 SOURCE: Final = "/poweron/bench"
 REASON: Final = "The load of a door. " * 40
 
@@ -109,15 +112,14 @@ async def door_process(
 class Client(asyncio.Protocol):
     """Reads one stream, and comes back when it is lost; it notes which records came and when."""
 
-    def __init__(self, port: int, path: str, *, after: int, reads: bool = True) -> None:
-        """`after` is the seq of the last record that it has; one that reads nothing stops after the head."""
+    def __init__(self, port: int, path: str, *, reads: bool = True) -> None:
+        """Create a client, which may be one that never reads."""
         self.seqs: list[int] = []
         self.times: list[float] = []
-        self.is_lost = False
         self.connections = 0
         self._port = port
         self._path = path
-        self._last = after
+        self._last = -1
         self._reads = reads
         self._left = b""
         self._parser = httptools.HttpResponseParser(self)
@@ -172,7 +174,6 @@ class Client(asyncio.Protocol):
         self._left = data[at:]
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - of the interface
-        self.is_lost = True
         if self._reads and not self._is_closed:
             self._again = asyncio.get_running_loop().create_task(self._come_back())
 
@@ -192,21 +193,25 @@ class Appender:
 
     @classmethod
     async def opened(cls, log: EventLog) -> "Appender":
-        """Open a workflow."""
+        """Open a workflow that is paused, so that no role appends anything to it."""
         identity = RequestIdentity(source=SOURCE, id=uuid4().hex)
         appender = cls(log, workflow_id(identity.source, identity.id))
-        await appender._append(WorkflowRequested(round=1, prompt="Wait.", request=identity))
+        opening = WorkflowRequested(round=1, prompt="Wait.", request=identity)
+        pause = RoundPaused(round=1, request=RequestIdentity(source=SOURCE, id=uuid4().hex), reason="Wait.")
+        await appender._append(opening, pause)
         return appender
 
-    async def append(self) -> None:
-        """Append one more record."""
-        identity = RequestIdentity(source=SOURCE, id=uuid4().hex)
-        await self._append(CancellationRequested(round=2, request=identity, reason=REASON))
+    async def append(self, count: int = 1) -> None:
+        """Append this many more records."""
+        for begin in range(0, count, APPENDED_AT_ONCE):
+            await self._append(*(_cancellation() for _ in range(min(APPENDED_AT_ONCE, count - begin))))
 
-    async def _append(self, event: WorkflowRequested | CancellationRequested) -> None:
-        self.written.append(time.monotonic())
-        value = encode(envelop(event, workflow_id=self.workflow_id, source=SOURCE, time=rfc3339(datetime.now(UTC))))
-        await self.log.append(topics.EVENTS.name, [Message(self.workflow_id.encode(), value)])
+    async def _append(self, *events: WorkflowRequested | RoundPaused | CancellationRequested) -> None:
+        self.written += [time.monotonic()] * len(events)
+        now = rfc3339(datetime.now(UTC))
+        envelopes = [envelop(event, workflow_id=self.workflow_id, source=SOURCE, time=now) for event in events]
+        messages = [Message(self.workflow_id.encode(), encode(envelope)) for envelope in envelopes]
+        await self.log.append(topics.EVENTS.name, messages)
 
     async def run(self, seconds: float, per_second: float) -> None:
         """Append records at this rate."""
@@ -214,6 +219,11 @@ class Appender:
         for number in range(int(seconds * per_second)):
             await asyncio.sleep(begin + number / per_second - time.monotonic())
             await self.append()
+
+
+def _cancellation() -> CancellationRequested:
+    identity = RequestIdentity(source=SOURCE, id=uuid4().hex)
+    return CancellationRequested(round=2, request=identity, reason=REASON)
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,10 +237,59 @@ class LoadFigures:
     """CPU seconds of the door for each second."""
     kb_per_follower: float
 
-    @property
-    def cpu_per_follower(self) -> float:
-        """CPU seconds of the door for each follower and second."""
-        return self.cores / self.followers
+
+async def measured(
+    door: DoorProcess, appender: Appender, *, followers: int, idle: int, seconds: float, per_second: float
+) -> LoadFigures:
+    """Let clients follow the workflow while records are appended to it; some further clients read nothing.
+
+    Raises:
+        Refused: a follower missed a record, or got one twice.
+    """
+    path = f"/api/v1/workflows/{appender.workflow_id}/stream"
+    before = await _warm(door, path)
+    async with connected(door.port, path, followers) as clients, connected(door.port, path, idle, reads=False):
+        await until_all(clients, len(appender.written) - 1)
+        cpu, first, began = door.usage()[0], len(appender.written), time.monotonic()
+        await appender.run(seconds, per_second)
+        await until_all(clients, len(appender.written) - 1)
+        after, took = door.usage(), time.monotonic() - began
+        expect_each_once(clients, len(appender.written))
+    times = [
+        1_000 * (received - appender.written[seq])
+        for client in clients
+        for seq, received in zip(client.seqs, client.times, strict=True)
+        if seq >= first
+    ]
+    memory = (after[1] - before) / (followers + idle) / 1_000
+    return LoadFigures(followers, percentile(times, 50), percentile(times, 95), (after[0] - cpu) / took, memory)
+
+
+async def _warm(door: DoorProcess, path: str) -> int:
+    """Follow once, so that everything is loaded; return the bytes of memory that the door occupies then."""
+    async with connected(door.port, path, 1) as clients:
+        await until_all(clients, 0)
+    return door.usage()[1]
+
+
+@asynccontextmanager
+async def connected(port: int, path: str, count: int, *, reads: bool = True) -> AsyncGenerator[list[Client], None]:
+    """Clients that are connected while the block lasts."""
+    clients = [Client(port, path, reads=reads) for _ in range(count)]
+    try:
+        for client in clients:
+            await client.connect()
+        yield clients
+    finally:
+        for client in clients:
+            client.close()
+
+
+def expect_each_once(clients: Sequence[Client], records: int) -> None:
+    """Refuse a client that has not received each record once and in order."""
+    for client in clients:
+        if client.seqs != [*range(records)]:
+            raise Refused(f"A follower received other records than the {records} that there are: {client.seqs}")
 
 
 async def until_all(clients: Sequence[Client], last: int) -> None:

@@ -48,6 +48,22 @@ class BenchFigures(Model):
     rate_share_of_8_processes: float | None = None
     open_workflows_mb: float | None = None
     """The memory of a process of all roles that holds 5,000 open workflows."""
+    door_followers: float | None = None
+    """The clients that followed one workflow at ten records a second; the next four fields are about them."""
+    door_event_p50_ms: float | None = None
+    """From the moment before a record is appended until a client has it."""
+    door_event_p95_ms: float | None = None
+    door_cpu_ms_per_follower_second: float | None = None
+    door_kb_per_follower: float | None = None
+    door_list_p95_ms: float | None = None
+    list_query_p95_ms: float | None = None
+    """The same list without HTTP."""
+    door_long_page_p50_ms: float | None = None
+    """The page of a workflow with 10,000 events."""
+    door_short_page_p50_ms: float | None = None
+    door_iterations_per_second: float | None = None
+    """The rate of the roles beside a door without clients."""
+    doorless_iterations_per_second: float | None = None
     ask_cold_ms: float | None = None
     ask_warm_ms: float | None = None
     prose_pages_per_second: float | None = None
@@ -138,6 +154,28 @@ FIGURE_LINES: tuple[FigureLine, ...] = (
     FigureLine("4 processes / 4 times one", "rate_share_of_4_processes", "", bound=LEAST_SHARE),
     FigureLine("8 processes / 8 times one", "rate_share_of_8_processes", "", bound=LEAST_SHARE),
     FigureLine("5,000 open workflows", "open_workflows_mb", "MB", bound=Bound("at most", 400)),
+    FigureLine("followers of a workflow", "door_followers", ""),
+    FigureLine("event to a follower, p50", "door_event_p50_ms", "ms"),
+    FigureLine("event to a follower, p95", "door_event_p95_ms", "ms", bound=Bound("at most", 1_000)),
+    FigureLine("CPU, a follower's second", "door_cpu_ms_per_follower_second", "ms", bound=Bound("at most", 0.5)),
+    FigureLine("memory, a follower", "door_kb_per_follower", "kB", bound=Bound("at most", 60)),
+    FigureLine(
+        "list of workflows, p95", "door_list_p95_ms", "ms", yardstick="list_query_p95_ms", share=Bound("at most", 6)
+    ),
+    FigureLine(
+        "page, 10,000 / 100 events",
+        "door_long_page_p50_ms",
+        "ms",
+        yardstick="door_short_page_p50_ms",
+        share=Bound("at most", 1.3),
+    ),
+    FigureLine(
+        "iterations beside a door",
+        "door_iterations_per_second",
+        "/s",
+        yardstick="doorless_iterations_per_second",
+        share=Bound("at least", 0.95),
+    ),
     FigureLine("first step, cold", "ask_cold_ms", "ms"),
     FigureLine("first step, warm", "ask_warm_ms", "ms"),
     FigureLine("PDF of prose, pages", "prose_pages_per_second", "/s", bound=LEAST_PAGES),

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Final, NamedTuple
 
 import nh3
@@ -16,17 +17,19 @@ from poweron_services.client.source_check import CitedDocument, Source, Sources
 from poweron_services.door.page_rendering import TEMPLATES, visible
 from poweron_services.text.quotes import comparable
 
+MARKS: Final = 20  # places at which the words of a statement are marked
 MOST: Final = 30_000  # characters of an answer that a page shows
 TAGS: Final = frozenset(
     (
         *("a", "blockquote", "br", "code", "del", "em", "h3", "h4", "h5", "h6", "hr", "li", "ol", "p", "pre", "s"),
-        *("strong", "sup", "table", "tbody", "td", "th", "thead", "tr", "ul"),
+        *("mark", "strong", "sup", "table", "tbody", "td", "th", "thead", "tr", "ul"),
     )
 )
 ATTRIBUTES: Final = {
     "a": {"href", "class", "aria-label"},
     "ol": {"start"},
-    "table": {"class"},
+    "mark": {"id"},
+    "table": {"tabindex"},
     **{tag: {"dir"} for tag in ("p", "li", "td", "th", "blockquote", "h3", "h4", "h5", "h6")},
 }
 _OWN_DIRECTION: Final = frozenset({"p", "li", "td", "th", "blockquote", "h3", "h4", "h5", "h6"})
@@ -89,19 +92,89 @@ _MARKDOWN: Final = MarkdownIt("commonmark", {"html": False, "linkify": False}, r
 
 def answer_html(markdown: str, sources: Iterable[ShownSource] = ()) -> Markup:
     """Return the Markdown of an answer as safe HTML; each statement leads to its sources by their numbers."""
-    tokens = _MARKDOWN.parse(visible(markdown, MOST))
+    tokens = _tokens(markdown, MOST)
     by_statement: dict[str, list[int]] = {}
     for source in sources:
         for statement, _ in source.checks:
             by_statement.setdefault(_key(statement), []).append(source.n)
     cited = set[tuple[str, int]]()
     for token in tokens:
+        if token.type == "inline":
+            _add_marks(token, by_statement, cited)
+    return _cleaned(tokens)
+
+
+def marked_html(markdown: str, quotes: Sequence[str], most: int) -> tuple[Markup, int]:
+    """Return a text as safe HTML in which the words of quotes are marked, and how many places are marked."""
+    tokens, wanted, count = _tokens(markdown, most), [*filter(None, map(_pattern, quotes))], 0
+    for token in tokens:
+        for child in token.children or []:
+            if child.type == "text" and count < MARKS:
+                child.content, found = _marked(child.content, wanted, count)
+                child.type, count = "html_inline", count + found
+    if not count:  # the words of a statement may be spread over the cells of a row, or over formatted words
+        keys = [*filter(None, map(_key, quotes))]
+        for token in tokens:
+            if token.children and any(key in _key(token.content) for key in keys):
+                count += 1
+                token.children = [_html(f'<mark id="mark-{count}">'), *token.children, _html("</mark>")]
+    return _cleaned(tokens), count
+
+
+def _pattern(quote: str) -> re.Pattern[str] | None:
+    words = re.findall(r"\w+", quote[:1_000])
+    return re.compile(r"[\W_]{1,12}?".join(map(re.escape, words)), re.IGNORECASE) if words else None
+
+
+def _marked(text: str, wanted: Sequence[re.Pattern[str]], count: int) -> tuple[str, int]:
+    found = sorted(match.span() for pattern in wanted for match in islice(pattern.finditer(text), MARKS))
+    result, at, marks = "", 0, 0
+    for start, end in found:
+        if start >= at:
+            marks += 1
+            result += (
+                f'{escapeHtml(text[at:start])}<mark id="mark-{count + marks}">{escapeHtml(text[start:end])}</mark>'
+            )
+            at = end
+    return result + escapeHtml(text[at:]), marks
+
+
+def _html(content: str) -> Token:
+    token = Token("html_inline", "", 0)
+    token.content = content
+    return token
+
+
+def _tokens(markdown: str, most: int) -> list[Token]:
+    """Parse Markdown; its headings become those of a section, and each block has its own direction."""
+    tokens = _without_empty_headers(_MARKDOWN.parse(visible(markdown, most)))
+    for token in tokens:
+        if token.type == "table_open":
+            token.attrSet("tabindex", "0")  # a wide table is scrolled by the keyboard, too
         if token.tag in ("h1", "h2", "h3", "h4"):
             token.tag = f"h{int(token.tag[1]) + 2}"
         if token.nesting == 1 and token.tag in _OWN_DIRECTION:
             token.attrSet("dir", "auto")
-        if token.type == "inline":
-            _add_marks(token, by_statement, cited)
+    return tokens
+
+
+def _without_empty_headers(tokens: Sequence[Token]) -> list[Token]:
+    """Return the tokens without the heads of tables that are empty; other empty header cells become data cells."""
+    result, head = list[Token](), list[Token]()
+    for index, token in enumerate(tokens):
+        if token.type == "thead_open" or head:
+            head.append(token)
+            if token.type == "inline" and not token.content:
+                tokens[index - 1].tag = tokens[index + 1].tag = "td"
+            if token.type == "thead_close":
+                result += head if any(each.type == "inline" and each.content for each in head) else ()
+                head = []
+        else:
+            result.append(token)
+    return result
+
+
+def _cleaned(tokens: Sequence[Token]) -> Markup:
     html = _MARKDOWN.renderer.render(tokens, _MARKDOWN.options, {})
     return Markup(  # noqa: S704 - nh3 has cleaned it
         nh3.clean(
@@ -130,8 +203,7 @@ def _add_marks(token: Token, by_statement: Mapping[str, Sequence[int]], cited: s
                     numbers[number] = None
     for number in numbers:
         _remove_mark(token.children or [])
-        mark = Token("html_inline", "", 0)
-        mark.content = f' <a class="cite" href="#source-{number}" aria-label="Source {number}">{number}</a>'
+        mark = _html(f' <a class="cite" href="#source-{number}" aria-label="Source {number}">{number}</a>')
         token.children = [*(token.children or []), mark]
 
 

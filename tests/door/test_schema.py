@@ -27,10 +27,15 @@ include-method = "POST"
 expected-statuses = ["2xx", "401", "403", "404", "409", "422", "429", "5xx"]
 
 [[operations]]
+include-operation-id = "startWorkflow"
+parameters = { "header.prefer" = "wait=2" }
+
+[[operations]]
 include-path-regex = "stream$"
 parameters = { "query.follow" = false }
 """
-"""A repeated `Idempotency-Key` is refused with 422; streams end at the present, so that a request ends."""
+"""A repeated `Idempotency-Key` is refused with 422. A new workflow has time to open, and streams end
+at the present."""
 
 
 async def checked(door: RemoteDoor, key: str, folder: Path, *, seconds: int, examples: int, phases: str = ALL) -> None:

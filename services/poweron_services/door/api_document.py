@@ -89,6 +89,7 @@ _OF_WORKFLOW: Final = (
     "replayWorkflow",
 )
 LINKS: Final = (
+    _Link("startWorkflow", "200", _STARTED, _OF_WORKFLOW),
     _Link("startWorkflow", "202", _STARTED, _OF_WORKFLOW),
     _Link("listWorkflows", "200", _FIRST, _OF_WORKFLOW),
     _Link("listEvents", "200", {**_SAME, "seq": "$response.body#/items/0/seq"}, ("readDecision", "readRecord")),

@@ -35,8 +35,8 @@ STUCK_AFTER: Final = 10.0  # seconds in which a client that reads nothing may bl
 PIECE: Final = 65_536  # bytes that are sent at once, so that a client that does not read takes no more memory
 LAST: Final = 2**31 - 1
 
-SEQ: Final = {"pattern": r"^[0-9]{1,9}$"}
-OFFSETS: Final = {"pattern": rf"^[0-9]{{1,18}}(\.[0-9]{{1,18}}){{{topics.PARTITIONS - 1}}}$"}
+SEQ: Final = {"pattern": r"^([0-9]{1,9})?$"}
+OFFSETS: Final = {"pattern": rf"^([0-9]{{1,18}}(\.[0-9]{{1,18}}){{{topics.PARTITIONS - 1}}})?$"}
 
 
 def _last_event_id(form: dict[str, Any]) -> Any:

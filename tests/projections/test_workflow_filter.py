@@ -6,6 +6,7 @@ from builders import Told, cancellation, planned, requested, typical
 from poweron_events import topics
 from poweron_events.errors import Refused
 from poweron_events.log.memory import MemoryLog
+from poweron_projections import reader
 from poweron_projections.connection import Pool
 from poweron_projections.verify import catch_up
 from poweron_projections.workflow_filter import MAX_LENGTH, Condition, matching, parse_all
@@ -114,3 +115,25 @@ async def test_all_conditions_must_hold(log: MemoryLog, pool: Pool) -> None:
     assert set(open_only.workflow_ids) == {open_.id, cancelled.id}
     limited = await matching(pool, [Condition.parse("status!=failed", NOW_MS)], limit=2)
     assert (len(limited.workflow_ids), limited.count) == (2, 3)
+
+
+async def test_workflows_are_listed_by_words_time_and_any_value_even_one_that_looks_like_a_condition(
+    log: MemoryLog, pool: Pool
+) -> None:
+    for told in (typical("1"), typical("2"), Told("3").tell(requested("3", prompt="Where is the Lighthouse?"))):
+        await log.append(topics.EVENTS.name, told.messages)
+    await catch_up(log, pool)
+
+    async def listed(*conditions: Condition) -> int:
+        return len(await reader.workflows(pool, conditions=conditions))
+
+    assert await listed() == 3
+    assert await listed(Condition.words("lighthouse")) == 1
+    assert await listed(Condition.words("light")) == 0
+    assert await listed(Condition.words("-lighthouse")) == 2
+    assert await listed(Condition.words("'); DROP TABLE rounds --\0")) == 0
+    assert await listed(Condition.one_of("status", ["completed", "running"])) == 3
+    assert await listed(Condition.one_of("status", ["completed"]), Condition.words("lighthouse")) == 0
+    assert await listed(Condition.one_of("actor", ["' or not (x)\0"])) == 0
+    assert await listed(Condition.opened("<", NOW_MS * 2)) == 3
+    assert await listed(Condition.opened(">", NOW_MS * 2)) == 0

@@ -76,6 +76,12 @@ IDENTIFIED: Final = Depends(caller_of)
 
 def build(door: DoorState) -> ASGIApp:
     """Build the application of a door."""
+    app = routed(door)
+    return RequestMeter(HttpGuard(HttpMethods(event_streams.StreamSender(app), app.routes), door.hosts), door)
+
+
+def routed(door: DoorState) -> DocumentedApi:
+    """Build the routes of a door, with the OpenAPI document that describes them."""
     app = DocumentedApi(version=VERSION)
     app.state.door = door
     for routes in (*ROUTES, event_streams):
@@ -88,7 +94,7 @@ def build(door: DoorState) -> ASGIApp:
     app.include_router(probe_routes.router, include_in_schema=False)
     for error in ERRORS:
         app.add_exception_handler(error, _answered)
-    return RequestMeter(HttpGuard(HttpMethods(event_streams.StreamSender(app), app.routes), door.hosts), door)
+    return app
 
 
 async def _answered(request: Request, error: Exception) -> Response:

@@ -50,7 +50,7 @@ StepPlace = Annotated[
 ]
 
 
-class ShownCall(UsageEntry):
+class StepCall(UsageEntry):
     """One model call of a step, with what the model saw and what it answered."""
 
     prompt: str | None
@@ -66,7 +66,7 @@ class WholeStep(Model):
     task: TaskEntry | None
     events: list[ListedEvent]
     """All records that name it, including superseded ones."""
-    calls: list[ShownCall]
+    calls: list[StepCall]
     documents: list[DocumentEntry]
 
 

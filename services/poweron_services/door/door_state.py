@@ -90,10 +90,15 @@ def state_of(request: Request) -> DoorState:
     return cast("DoorState", request.app.state.door)
 
 
-def _connections(request: Request) -> Connections:
+async def _state(request: Request) -> DoorState:
+    """Return the same; a dependency that is no coroutine would wait for a thread."""
+    return state_of(request)
+
+
+async def _connections(request: Request) -> Connections:
     return state_of(request).opened
 
 
-DoorOf = Annotated[DoorState, Depends(state_of)]
+DoorOf = Annotated[DoorState, Depends(_state)]
 Opened = Annotated[Connections, Depends(_connections)]
 """The open connections; the request gets 503 while they are being opened."""

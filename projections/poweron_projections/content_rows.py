@@ -1,4 +1,4 @@
-"""The rows that refer to the content store: all accepted events, and a few contents of the newest workflows."""
+"""The contents that the rows refer to: in all accepted events, or in a few of the newest workflows."""
 
 from collections.abc import AsyncGenerator, Sequence
 from typing import Final

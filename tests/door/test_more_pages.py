@@ -152,8 +152,15 @@ def pages(world: World, door: PageDoor) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("viewport", [WIDE, NARROW], ids=["wide", "narrow"])
+@pytest.mark.parametrize(
+    ("viewport", "scheme"),
+    [
+        pytest.param(WIDE, "light", id="wide, light"),
+        pytest.param(NARROW, "dark", id="narrow, dark"),
+        pytest.param(WIDE, "dark", id="wide, dark", marks=pytest.mark.soak),
+        pytest.param(NARROW, "light", id="narrow, light", marks=pytest.mark.soak),
+    ],
+)
 def test_each_further_page_passes_axe_and_asks_no_other_host(
     door: PageDoor, browser: Browser, world: World, scheme: str, viewport: dict[str, int]
 ) -> None:

@@ -4,7 +4,7 @@ import asyncio
 import re
 import statistics
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,8 +81,15 @@ def pages(world: World, door: PageDoor) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("viewport", [WIDE, NARROW], ids=["wide", "narrow"])
+@pytest.mark.parametrize(
+    ("viewport", "scheme"),
+    [
+        pytest.param(WIDE, "light", id="wide, light"),
+        pytest.param(NARROW, "dark", id="narrow, dark"),
+        pytest.param(WIDE, "dark", id="wide, dark", marks=pytest.mark.soak),
+        pytest.param(NARROW, "light", id="narrow, light", marks=pytest.mark.soak),
+    ],
+)
 def test_each_page_passes_axe_and_asks_no_other_host(
     door: PageDoor, browser: Browser, world: World, scheme: str, viewport: dict[str, int]
 ) -> None:
@@ -100,12 +107,15 @@ def test_each_page_passes_axe_and_asks_no_other_host(
         assert seen.problems == []
 
 
-def test_no_hostile_text_changes_title_or_elements(door: PageDoor, browser: Browser) -> None:
+@pytest.mark.parametrize(
+    "texts", [pytest.param(HOSTILE[::4], id="some"), pytest.param(HOSTILE, id="all", marks=pytest.mark.soak)]
+)
+def test_no_hostile_text_changes_title_or_elements(door: PageDoor, browser: Browser, texts: Sequence[str]) -> None:
     harmless = door.ask_about("Harmless", [("harmless.txt", b"Harmless words.")])
     with watched(browser, door.address) as seen:
         views = ("", "/at/0")
         skeletons = {view: _skeleton(seen.page, f"/w/{harmless}{view}") for view in views}
-        for number, text in enumerate(HOSTILE):
+        for number, text in enumerate(texts):
             name = re.sub(r"[/\x00-\x1f\x7f\ud800-\udfff]", "_", text)[:100]
             workflow = door.ask_about(text, [(name, b"Harmless words.")])
             for view in views:
@@ -117,7 +127,7 @@ def test_no_hostile_text_changes_title_or_elements(door: PageDoor, browser: Brow
         shown = seen.page.locator("[data-item]").all_inner_texts()
         assert [
             visible(text, 160).split("\n")[0][:20] in shown_text
-            for text, shown_text in zip(reversed(HOSTILE[-20:]), shown, strict=False)
+            for text, shown_text in zip(reversed(texts[-20:]), shown, strict=False)
         ].count(False) == 0
         assert seen.problems == []
 
@@ -238,7 +248,10 @@ def test_one_tab_holds_the_stream_and_all_tabs_show_what_is_new(door: PageDoor, 
     context.close()
 
 
-def test_the_page_of_a_long_workflow_costs_no_more_than_that_of_a_short_one(door: PageDoor, browser: Browser) -> None:
+@pytest.mark.parametrize("times_each", [1, pytest.param(15, marks=pytest.mark.soak)])
+def test_the_page_of_a_long_workflow_costs_no_more_than_that_of_a_short_one(
+    door: PageDoor, browser: Browser, times_each: int
+) -> None:
     origin = door.ask("What does the estimate cost?", "estimate.pdf", "letter.txt")
     with ThreadPoolExecutor(1) as outside:  # of the loop of Playwright
         short, long = (
@@ -246,13 +259,14 @@ def test_the_page_of_a_long_workflow_costs_no_more_than_that_of_a_short_one(door
             for count in (100, 10_000)
         )
     times: dict[str, list[float]] = {short: [], long: []}
-    for workflow in [short, long] * 15:
+    for workflow in [short, long] * times_each:
         began = time.perf_counter()
         response = door.http.get(f"/w/{workflow}")
         times[workflow].append(time.perf_counter() - began)
         assert response.status_code == 200
         assert len(response.content) <= 120_000
-    assert statistics.median(times[long]) <= 1.3 * statistics.median(times[short]), times
+    if times_each > 1:  # a single look says how busy the machine is
+        assert statistics.median(times[long]) <= 1.3 * statistics.median(times[short]), times
     with watched(browser, door.address) as seen:
         seen.page.goto(f"/w/{long}")
         assert seen.page.locator("*").count() <= 1_500

@@ -90,7 +90,7 @@ def _many_tries(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rate_limits, "TRIES", RateLimitItemPerMinute(100_000, namespace="tries"))
 
 
-@pytest.mark.parametrize("phases", ["examples,coverage", "stateful"])
+@pytest.mark.parametrize("phases", ["examples,coverage", pytest.param("stateful", marks=pytest.mark.soak)])
 async def test_every_answer_is_as_the_document_says(door_settings: Settings, tmp_path: Path, phases: str) -> None:
     async with remote(door_settings, serving=True) as door:
         key = await door.key("all")

@@ -18,7 +18,7 @@ from poweron_services.settings.config import Settings
 
 pytestmark = pytest.mark.system
 
-HTML = {"Accept": "text/html"}
+HTML = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
 
 
 @pytest.fixture

@@ -168,7 +168,8 @@ async def stream_of_all(
     """Follow all workflows, from now on or from an earlier event; each event names its workflow."""
     feed = _feed(door)
     positions = await feed.rows.positions()
-    cursor = _offsets(last_event_id or after, len(positions)) if last_event_id or after else positions
+    given = last_event_id or after
+    cursor = positions if given is None else _offsets(given, len(positions))
     follower = StreamFollower(PlainView(frozenset({"event"})), cursor, positions, waits=follow)
     return RecordStream(feed.everything(), follower, StreamSlot(request, caller))
 

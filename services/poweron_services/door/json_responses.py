@@ -13,7 +13,7 @@ JSON: Final = "application/json"
 Item = TypeVar("Item")
 
 
-class PageJson(BaseModel, Generic[Item]):
+class ListPage(BaseModel, Generic[Item]):
     """A page of a list."""
 
     items: list[Item]

@@ -18,7 +18,7 @@ from poweron_services.client.approve import waiting_for_people
 from poweron_services.client.permissions import LATEST, Permission, as_object, permissions
 from poweron_services.door.access import Auditor, Reader
 from poweron_services.door.door_state import Opened
-from poweron_services.door.json_responses import PageJson, found, page
+from poweron_services.door.json_responses import ListPage, found, page
 from poweron_services.door.query_parameters import Limit, Moment, cursor
 from poweron_services.door.query_route import QueryRoute
 from poweron_services.door.workflow_queries import KAFKA_WITHIN
@@ -32,7 +32,7 @@ ActionQuery = Annotated[
 """An action, or a pattern that an action can match."""
 
 
-@router.get("/approvals", response_model=PageJson[ApprovalEntry | BudgetEntry])
+@router.get("/approvals", response_model=ListPage[ApprovalEntry | BudgetEntry])
 async def list_approvals(
     *,
     request: Request,
@@ -58,7 +58,7 @@ def _cursor(entry: ApprovalEntry | BudgetEntry) -> str:
     return f"{kind}_{time}_{entry.workflow_id}"
 
 
-@router.get("/deadletters", response_model=PageJson[DeadLetterEntry])
+@router.get("/deadletters", response_model=ListPage[DeadLetterEntry])
 async def list_dead_letters(
     *,
     request: Request,
@@ -81,7 +81,7 @@ def _place(entry: DeadLetterEntry) -> str:
     return f"{time_ms}|{entry.topic}|{entry.partition}|{entry.offset}"
 
 
-@router.get("/usage", response_model=PageJson[UsageTotal])
+@router.get("/usage", response_model=ListPage[UsageTotal])
 async def sum_usage(
     *,
     request: Request,
@@ -128,7 +128,7 @@ async def read_lag(*, request: Request, connections: Opened, _: Reader) -> Respo
     return found(request, {"groups": groups, **waiting.model_dump(mode="json", by_alias=True)})
 
 
-@router.get("/stuck", response_model=PageJson[HaltedWorkflow])
+@router.get("/stuck", response_model=ListPage[HaltedWorkflow])
 async def list_stuck(*, request: Request, connections: Opened, _: Reader) -> Response:
     """List open workflows that no role works on any more, longest first."""
     return page(request, await operations.halted_workflows(connections.pool, limit=MOST_HALTED))

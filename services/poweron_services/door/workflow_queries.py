@@ -32,7 +32,7 @@ from poweron_services.client.workflow_snapshot import folded_history, look_up_sn
 from poweron_services.connectors.document_reader import text_reader
 from poweron_services.door.access import ContentReader, Reader
 from poweron_services.door.door_state import DoorOf, Opened
-from poweron_services.door.json_responses import PageJson, dumped, found, page
+from poweron_services.door.json_responses import ListPage, dumped, found, page
 from poweron_services.door.problems import Problem
 from poweron_services.door.query_parameters import MAX_SEQ, Limit, Moment, WorkflowId, cursor
 from poweron_services.door.query_route import QueryRoute
@@ -75,7 +75,7 @@ async def known(connections: Connections, workflow_id: str) -> WorkflowSummary:
     return workflow
 
 
-@router.get("/workflows", response_model=PageJson[WorkflowSummary])
+@router.get("/workflows", response_model=ListPage[WorkflowSummary])
 async def list_workflows(
     *,
     request: Request,
@@ -122,28 +122,28 @@ async def read_workflow(*, request: Request, workflow_id: WorkflowId, connection
     return found(request, await known(connections, workflow_id))
 
 
-@router.get("/workflows/{workflow_id}/rounds", response_model=PageJson[RoundSummary])
+@router.get("/workflows/{workflow_id}/rounds", response_model=ListPage[RoundSummary])
 async def list_rounds(*, request: Request, workflow_id: WorkflowId, connections: Opened, _: Reader) -> Response:
     """Return what was asked in each round, and how it ended."""
     await known(connections, workflow_id)
     return page(request, await reader.rounds(connections.pool, workflow_id))
 
 
-@router.get("/workflows/{workflow_id}/tasks", response_model=PageJson[TaskEntry])
+@router.get("/workflows/{workflow_id}/tasks", response_model=ListPage[TaskEntry])
 async def list_tasks(*, request: Request, workflow_id: WorkflowId, connections: Opened, _: Reader) -> Response:
     """Return the tasks in the order in which they are worked on."""
     await known(connections, workflow_id)
     return page(request, await reader.tasks(connections.pool, workflow_id))
 
 
-@router.get("/workflows/{workflow_id}/steps", response_model=PageJson[StepEntry])
+@router.get("/workflows/{workflow_id}/steps", response_model=ListPage[StepEntry])
 async def list_steps(*, request: Request, workflow_id: WorkflowId, connections: Opened, _: Reader) -> Response:
     """Return the steps in order."""
     await known(connections, workflow_id)
     return page(request, await reader.steps(connections.pool, workflow_id))
 
 
-@router.get("/workflows/{workflow_id}/history", response_model=PageJson[HistoryEntry])
+@router.get("/workflows/{workflow_id}/history", response_model=ListPage[HistoryEntry])
 async def read_history(
     *,
     request: Request,
@@ -167,7 +167,7 @@ class ListedEvent(EventEntry):
     """Why a request was refused, or an answer of a person had no effect."""
 
 
-@router.get("/workflows/{workflow_id}/events", response_model=PageJson[ListedEvent])
+@router.get("/workflows/{workflow_id}/events", response_model=ListPage[ListedEvent])
 async def list_events(
     *,
     request: Request,
@@ -199,14 +199,14 @@ async def with_reasons(connections: Connections, workflow_id: str, entries: list
     return [dumped(entry) | ({"why": whys[entry.seq]} if entry.seq in whys else {}) for entry in entries]
 
 
-@router.get("/workflows/{workflow_id}/usage", response_model=PageJson[UsageEntry])
+@router.get("/workflows/{workflow_id}/usage", response_model=ListPage[UsageEntry])
 async def list_usage(*, request: Request, workflow_id: WorkflowId, connections: Opened, _: Reader) -> Response:
     """Return every model call, including those of superseded events."""
     await known(connections, workflow_id)
     return page(request, await reader.usage(connections.pool, workflow_id))
 
 
-@router.get("/workflows/{workflow_id}/documents", response_model=PageJson[DocumentEntry])
+@router.get("/workflows/{workflow_id}/documents", response_model=ListPage[DocumentEntry])
 async def list_documents(*, request: Request, workflow_id: WorkflowId, connections: Opened, _: Reader) -> Response:
     """Return the documents in the order in which they were added."""
     await known(connections, workflow_id)

@@ -222,6 +222,26 @@ async def test_a_start_that_is_given_up_leaves_no_connection_open(monkeypatch: p
     assert isinstance(found.value.__cause__, TimeoutError)
 
 
+class _Starting(_Silent):
+    """A client that never gets to its start."""
+
+    async def start(self) -> None:
+        await asyncio.Event().wait()
+
+
+@pytest.mark.req("E-09")
+async def test_a_start_that_is_cancelled_twice_still_closes_its_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kafka_clients, "CONNECT_TIMEOUT", 0.01)
+    client = _Starting()
+    starting = asyncio.ensure_future(kafka_clients.started(client, KafkaSettings("127.0.0.1:1"), 60))
+    for _ in range(2):
+        await asyncio.sleep(0)
+        starting.cancel()
+    await asyncio.wait({starting})
+    assert starting.cancelled()
+    assert (client._sender.closed, client._fetcher.closed, client._client.closed) == (True, True, True)
+
+
 class _Swallowing(_Silent):
     """A client that, as aiokafka's do, swallows a cancellation while it stops, and may go on waiting."""
 

@@ -31,7 +31,7 @@ from poweron_events.errors import Refused, Unavailable
 from poweron_events.log import Record
 from poweron_events.log.kafka_batches import UnreadableBatch, limit_batches
 from poweron_events.log.kafka_settings import KafkaSettings
-from poweron_events.task_cancellation import cancel_task, retrieve_error
+from poweron_events.task_cancellation import cancel_task, finish, retrieve_error
 
 STOP_TIMEOUT = 5.0  # seconds that closing a client may take
 
@@ -166,10 +166,10 @@ async def started(client: Any, settings: KafkaSettings, timeout: float) -> None:
         async with asyncio.timeout(timeout):
             await asyncio.shield(starting)
     except (KafkaError, OSError, TimeoutError) as error:
-        await _stop_starting(client, starting)
+        await finish(_stop_starting(client, starting))
         raise unreachable(settings, error) from error
     except BaseException:
-        await _stop_starting(client, starting)
+        await finish(_stop_starting(client, starting))
         raise
 
 

@@ -198,9 +198,11 @@ aiokafka.client.create_conn = _create_connection  # aiokafka has no setting for 
 
 
 async def _stop_starting(client: Any, starting: "asyncio.Future[None]") -> None:
-    await asyncio.wait({starting}, timeout=CONNECT_TIMEOUT)
-    await cancel_task(starting, CONNECT_TIMEOUT)
-    await closed(client)
+    try:
+        await asyncio.wait({starting}, timeout=CONNECT_TIMEOUT)
+        await cancel_task(starting, CONNECT_TIMEOUT)
+    finally:  # also if the event loop ends meanwhile
+        await closed(client)
 
 
 async def raise_if_refused(settings: KafkaSettings) -> None:

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final, TypeVar
 
 import typer
 from pydantic import ValidationError
-from rich.table import Table
+from rich.text import Text
 
 from poweron_events.actor import Actor, ActorKind
 from poweron_events.validation_messages import explain
@@ -23,7 +23,7 @@ from poweron_services.cli.arguments import AsJson
 from poweron_services.cli.command_group import command_group
 from poweron_services.cli.context import USAGE
 from poweron_services.cli.error_messages import load_settings, run_work, sentences, stop
-from poweron_services.cli.output import and_joined, one_line, print_json, printable, stdout, tell, utc
+from poweron_services.cli.output import and_joined, one_line, print_beside, print_json, printable, stdout, tell, utc
 from poweron_services.client.connect import Connections
 from poweron_services.settings.config import DURATION, UNITS
 from poweron_services.standalone import open_connections
@@ -73,12 +73,12 @@ def keys_add(
 def keys_list(as_json: AsJson = False) -> None:
     """List all keys, newest first, also expired and revoked ones; the keys themselves are not stored."""
     entries = _with_postgres(lambda connections: all_keys(connections.pool))
-    if as_json:
-        for entry in entries:
+    for entry in entries:
+        if as_json:
             print_json(_json(entry))
-    elif entries:
-        stdout.print(_table(entries))
-    else:
+        else:
+            _print_key(entry)
+    if not entries and not as_json:
         stdout.print("There are no keys yet. Create one with `poweron keys add`.")
 
 
@@ -133,14 +133,12 @@ def _json(entry: AccessKey) -> dict[str, Any]:
     return {**entry.model_dump(mode="json", by_alias=True), "state": entry.state(now_ms())}
 
 
-def _table(entries: list[AccessKey]) -> Table:
-    table = Table(box=None, pad_edge=False)
-    for heading in ("name", "id", "state", "expires (UTC)", "actor", "roles", "scopes", "created by"):
-        table.add_column(heading, overflow="fold")
-    now = now_ms()
-    for entry in entries:
-        roles, scopes = ", ".join(entry.roles), ", ".join(entry.scopes)
-        who = entry.actor if entry.kind == "person" else f"{entry.actor} ({entry.kind})"
-        row = (entry.name, entry.key_id, entry.state(now), utc(entry.expires), who, roles, scopes, entry.created_by)
-        table.add_row(*map(one_line, row))
-    return table
+def _print_key(entry: AccessKey) -> None:
+    """Print who acts with a key, what it allows, and until when."""
+    state = entry.state(now_ms())
+    margin = Text(f"{entry.key_id}  {state:<8}  ", style="dim")
+    margin.append(f"{one_line(entry.name, 20):<20}  ", style="bold")
+    who = entry.actor if entry.kind == "person" else f"{entry.actor} ({entry.kind})"
+    roles = f", {' and '.join(entry.roles)}" if entry.roles else ""
+    until = f"until {utc(entry.expires)} (UTC), created by {entry.created_by}"
+    print_beside(stdout, margin, f"{who}{roles}: {', '.join(entry.scopes)}; {until}")

@@ -168,8 +168,7 @@ async def stream_of_all(
     """Follow all workflows, from now on or from an earlier event; each event names its workflow."""
     feed = _feed(door)
     positions = await feed.rows.positions()
-    given = last_event_id or after
-    cursor = positions if given is None else _offsets(given, len(positions))
+    cursor = _offsets(given, len(positions)) if (given := last_event_id or after) else positions
     follower = StreamFollower(PlainView(frozenset({"event"})), cursor, positions, waits=follow)
     return RecordStream(feed.everything(), follower, StreamSlot(request, caller))
 

@@ -1,16 +1,13 @@
 """The first look at every HTTP request: its host and its origin; and the headers of every answer."""
 
-import asyncio
 import re
 import secrets
-from collections.abc import Awaitable, Callable
 from ipaddress import IPv6Address, ip_address
 from typing import Any, Final
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-from poweron_events.task_cancellation import cancel_task
 from poweron_services.door.problems import Problem, problem_response
 
 SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -79,7 +76,7 @@ class HttpGuard:
         except Problem as problem:
             await problem_response(problem)(scope, receive, answer.send)
             return
-        await self._app(scope, _until_ended(scope, receive), answer.send)
+        await self._app(scope, receive, answer.send)
         await answer.finish()
 
     def _check(self, scope: Scope) -> None:
@@ -112,30 +109,6 @@ def _is_own_origin(scope: Scope, origin: str, host: str) -> bool:
     """Return whether the origin is this door: the same host and port, and not plain HTTP for a request over TLS."""
     scheme, separator, place = origin.lower().partition("://")
     return bool(separator) and place == host.lower() and scheme in ("https", scope["scheme"])
-
-
-def _until_ended(scope: Scope, receive: Receive) -> Receive:
-    """Return a `receive` that reports the client as gone once the request is ended by us (`state.ended`)."""
-
-    async def received() -> Message:
-        ended: asyncio.Event | None = scope["state"].get("ended")
-        return await receive() if ended is None else await _first(receive, ended)
-
-    return received
-
-
-async def _first(receive: Callable[[], Awaitable[Message]], ended: asyncio.Event) -> Message:
-    async def waiting() -> Message:
-        await ended.wait()
-        return {"type": "http.disconnect"}
-
-    tasks: list[asyncio.Task[Message]] = [asyncio.ensure_future(receive()), asyncio.create_task(waiting())]
-    try:
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        return done.pop().result()
-    finally:
-        for task in tasks:
-            await cancel_task(task)
 
 
 class _Answer:

@@ -1,6 +1,7 @@
 """The rendering of pages: templates, the form of values, and texts from outside with their invisible characters."""
 
 import re
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,7 +21,7 @@ from poweron_services.text.invisible_characters import INVISIBLE
 HERE: Final = Path(__file__).parent
 STATIC: Final = StaticFiles(directory=HERE / "static")
 _VERSION_OF_TYPE: Final = re.compile(r"\.v[0-9]+$")
-VERSION: Final = "0.4.0"
+VERSION: Final = version("poweron-services")
 
 
 def visible(text: str, limit: int = 0) -> str:

@@ -24,7 +24,6 @@ def _servers(kafka: KafkaSettings, dsn: str, tmp_path: Any, monkeypatch: pytest.
     for name, value in {**kafka.environment(), "POWERON_POSTGRES": dsn, "POWERON_ACTOR": "root"}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("POWERON_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("COLUMNS", "200")
 
 
 on_servers = pytest.mark.usefixtures("_servers")

@@ -22,6 +22,7 @@ from poweron_services.client.client_errors import (
     NewerRelease,
     NotAWorkflowId,
     NothingToApprove,
+    NothingToEdit,
     NotServed,
     PendingRequest,
     RoundEnded,
@@ -96,6 +97,11 @@ SAID: dict[str, tuple[ClientError, str, str]] = {
     "a superseded event": (
         UnknownSeq(ID, 6, superseded=True, nearest=5, last=15),
         f"Event 6 of workflow {ID} was superseded: it changed nothing. The nearest accepted one is 5",
+        f"`poweron events {ID}` lists them.",
+    ),
+    "no decision to edit": (
+        NothingToEdit(ID, 6, "the parameters"),
+        f"Event 6 of workflow {ID} is not followed by a decision about the parameters",
         f"`poweron events {ID}` lists them.",
     ),
     "newer": (

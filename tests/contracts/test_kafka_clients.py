@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from aiokafka import AIOKafkaProducer, TopicPartition
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaConnectionError
 
 from poweron_events import topics
@@ -220,6 +220,21 @@ async def test_a_start_that_is_given_up_leaves_no_connection_open(monkeypatch: p
         async with asyncio.timeout(5):
             await ended.wait()
     assert isinstance(found.value.__cause__, TimeoutError)
+
+
+@pytest.mark.req("E-09")
+async def test_a_closing_that_is_cancelled_before_it_begins_closes_the_client() -> None:
+    consumer = AIOKafkaConsumer(bootstrap_servers="127.0.0.1:1")
+
+    async def close_while_cancelled() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        await kafka_clients.closed(consumer)
+
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.create_task(close_while_cancelled())
+    assert consumer._closed
 
 
 class _Starting(_Silent):

@@ -94,14 +94,17 @@ def _serving(settings: Settings) -> Generator[str, None, None]:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
 
-    thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
+    def run() -> None:
+        with asyncio.Runner(loop_factory=lambda: loop) as runner:  # at its end, no task is left and nothing stays open
+            runner.run(serve())
+
+    thread = threading.Thread(target=run)
     thread.start()
     try:
         yield f"http://{host}:{port}"
     finally:
         loop.call_soon_threadsafe(stop.set)
         thread.join()
-        loop.close()
 
 
 async def _execute(dsn: str, *statements: str) -> None:

@@ -61,11 +61,12 @@ async def test_a_role_that_says_the_same_three_times_without_effect_stops_and_a_
             workflow = await world.until(await world.ask(), lambda found: found.stuck)
             await soon(lambda: "workflow_stuck" in {line["event"] for line in lines})
         async with world.process():  # nor does the next process try again
-            ahead, *answers = world.names(workflow.id, "superseded")
-            assert (ahead, answers) == ("ActionSelected", 3 * ["ActionSelected"])  # who thought ahead had not read it
+            superseded = world.names(workflow.id, "superseded")
             await world.tell(workflow.id, cancellation())
             await world.ended(workflow.id)
-    assert world.names(workflow.id, "superseded") == 4 * ["ActionSelected"]
+    assert world.names(workflow.id, "superseded") == superseded
+    assert len(superseded) > 3  # who thinks ahead has not read what came of the event before, and does not count
+    assert set(superseded) == {"ActionSelected"}
     told = [line["event"] for line in lines if line["log_level"] == "error"]
     assert told == ["event_without_effect", "event_without_effect", "workflow_stuck"]
 

@@ -68,7 +68,9 @@ async def test_a_role_that_says_the_same_three_times_without_effect_stops_and_a_
     assert len(superseded) > 3  # who thinks ahead has not read what came of the event before, and does not count
     assert set(superseded) == {"ActionSelected"}
     told = [line["event"] for line in lines if line["log_level"] == "error"]
-    assert told == ["event_without_effect", "event_without_effect", "workflow_stuck"]
+    *vain, last = told
+    assert (set(vain), last) == ({"event_without_effect"}, "workflow_stuck")
+    assert len(vain) > 1
 
 
 @pytest.mark.req("E-06")

@@ -7,7 +7,6 @@ from poweron_events.event import Model
 from poweron_projections.connection import Found, Pool, acquire
 
 UsageKey = Literal["day", "model", "stage", "actor"]
-USAGE_KEYS: Final[tuple[UsageKey, ...]] = get_args(UsageKey)
 
 Fate = Literal["used", "retried", "refused", "superseded", "failed"]
 """What happened to a call: its answer was used; its attempt was repeated; its answer was refused; another worker was

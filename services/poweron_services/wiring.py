@@ -253,7 +253,7 @@ class _Process:
 
     @property
     def log(self) -> EventLog:
-        """The log, whose polls are noted if somebody watches them."""
+        """The log; with metrics, it notes its polls."""
         log = self.connections.log
         return log if self.meter is None else telemetry.WatchedLog(log, self.meter)
 

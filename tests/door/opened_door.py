@@ -8,9 +8,11 @@ from pathlib import Path
 
 import asyncpg
 import httpx2
+import psutil
 import pytest
 from beside import beside
 from servers import Pair
+from surviving import until
 
 from poweron_services.door import http_server
 from poweron_services.settings.config import Settings
@@ -63,3 +65,8 @@ async def door_of_module(pair: Pair, home: Path) -> AsyncGenerator[Door, None]:
     finally:
         await connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
         await connection.close()
+
+
+async def stopped(process: psutil.Process) -> None:
+    process.kill()
+    await until(lambda: not process.is_running() or process.status() == psutil.STATUS_ZOMBIE, "it is dead")

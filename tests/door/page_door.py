@@ -59,6 +59,16 @@ class PageDoor:
             assert time.monotonic() < deadline, self.state(workflow)
 
 
+NARROW, WIDE = {"width": 320, "height": 800}, {"width": 1280, "height": 900}
+VIEWS = [
+    pytest.param(WIDE, "light", id="wide, light"),
+    pytest.param(NARROW, "dark", id="narrow, dark"),
+    pytest.param(WIDE, "dark", id="wide, dark", marks=pytest.mark.soak),
+    pytest.param(NARROW, "light", id="narrow, light", marks=pytest.mark.soak),
+]
+"""The widths and colour schemes in which every page is looked at."""
+
+
 @contextmanager
 def page_door(pair: Pair, home: Path) -> Generator[PageDoor, None, None]:
     """A door with rows and topics of its own."""

@@ -1,16 +1,10 @@
 """Kafka or Postgres is really stopped: the door says so at once, or does what can be done without it."""
 
 import time
-from collections.abc import AsyncGenerator, Generator
-from pathlib import Path
 
-import psutil
 import pytest
-from opened_door import Door, opened
-from own import OwnServers, frozen, own_servers
-from surviving import until
-
-from poweron_services.settings.config import Settings
+from opened_door import Door, stopped
+from own import OwnServers, frozen
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
 
@@ -19,22 +13,8 @@ AT_ONCE = 10.0  # seconds, on a busy machine
 
 
 @pytest.fixture
-def own(software: Path, tmp_path_factory: pytest.TempPathFactory) -> Generator[OwnServers, None, None]:
-    with own_servers(tmp_path_factory.mktemp("own"), software) as own:
-        yield own
-
-
-@pytest.fixture
-async def door(own: OwnServers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator[Door, None]:
-    for name, value in own.environment(tmp_path / "home").items():
-        monkeypatch.setenv(name, value)
-    async with opened(Settings(home=tmp_path / "home", postgres=own.pair.postgres)) as door:
-        yield door
-
-
-async def stopped(process: psutil.Process) -> None:
-    process.kill()
-    await until(lambda: not process.is_running() or process.status() == psutil.STATUS_ZOMBIE, "it is dead")
+def door(own_door: Door) -> Door:
+    return own_door
 
 
 async def test_a_workflow_is_accepted_while_postgres_is_stopped_and_done_once_it_is_back(

@@ -10,7 +10,7 @@ from html import unescape
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from page_door import PageDoor, chromium, page_door, watched
+from page_door import VIEWS, PageDoor, chromium, page_door, watched
 from playwright.sync_api import Browser, expect
 from servers import Pair
 
@@ -28,7 +28,6 @@ from poweron_services.standalone import open_connections
 pytestmark = pytest.mark.system
 
 AXE = Axe()
-NARROW, WIDE = {"width": 320, "height": 800}, {"width": 1280, "height": 900}
 PAGE = {"Accept": "text/html"}
 ADA = Actor(id="ada", via="cli")
 MISSPELT = (
@@ -152,15 +151,7 @@ def pages(world: World, door: PageDoor) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize(
-    ("viewport", "scheme"),
-    [
-        pytest.param(WIDE, "light", id="wide, light"),
-        pytest.param(NARROW, "dark", id="narrow, dark"),
-        pytest.param(WIDE, "dark", id="wide, dark", marks=pytest.mark.soak),
-        pytest.param(NARROW, "light", id="narrow, light", marks=pytest.mark.soak),
-    ],
-)
+@pytest.mark.parametrize(("viewport", "scheme"), VIEWS)
 def test_each_further_page_passes_axe_and_asks_no_other_host(
     door: PageDoor, browser: Browser, world: World, scheme: str, viewport: dict[str, int]
 ) -> None:

@@ -13,6 +13,7 @@ from beside import beside
 from metric_labels import LABELS
 from opened_door import Door, opened
 from prometheus_client.parser import text_string_to_metric_families
+from scrapes import values
 
 from poweron_services.door import http_server
 from poweron_services.settings.config import Settings
@@ -21,16 +22,6 @@ from poweron_services.telemetry.prometheus import METRICS
 pytestmark = pytest.mark.system
 
 READY_WITHIN = 60.0  # seconds
-
-
-def values(scrape: str, name: str) -> dict[tuple[str, ...], float]:
-    """The values of a metric by those of its labels, which are in alphabetical order."""
-    return {
-        tuple(value for _, value in sorted(sample.labels.items())): sample.value
-        for family in text_string_to_metric_families(scrape)
-        for sample in family.samples
-        if sample.name == name
-    }
 
 
 async def test_a_door_shows_what_it_did_by_the_templates_of_its_paths(door: Door) -> None:

@@ -16,7 +16,7 @@ import psutil
 import pytest
 from own import OwnServers, frozen, own_servers
 from processes import ONE_STEP, script, serving
-from prometheus_client.parser import text_string_to_metric_families
+from scrapes import values
 
 from poweron_events import RequestWorkflow
 from poweron_events.request import WorkflowRequested
@@ -67,15 +67,6 @@ async def until(http: httpx2.AsyncClient, status: int, path: str = "/readyz") ->
             except httpx2.TransportError:
                 pass
             await asyncio.sleep(0.02)
-
-
-def values(scrape: str, name: str) -> dict[tuple[str, ...], float]:
-    return {
-        tuple(value for _, value in sorted(sample.labels.items())): sample.value
-        for family in text_string_to_metric_families(scrape)
-        for sample in family.samples
-        if sample.name == name
-    }
 
 
 async def until_value(http: httpx2.AsyncClient, name: str, label: tuple[str, ...], value: float) -> str:

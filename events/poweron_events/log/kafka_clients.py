@@ -44,7 +44,6 @@ async def closed(client: Any) -> None:
         ended = await _ended(stop())
     finally:
         if not ended:
-            client._closed = True  # noqa: SLF001 - a cancellation may come before `stop` has begun
             await _abandoned(client)
 
 

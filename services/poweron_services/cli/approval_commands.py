@@ -231,15 +231,7 @@ def _decide(workflow: str, decided: _Decided, *, as_json: bool) -> None:
             lambda: _interruption(workflow, sent=bool(sent)),
         )
         if as_json:
-            print_json(
-                {
-                    "workflowId": workflow,
-                    "status": outcome.status,
-                    "code": outcome.code,
-                    "detail": outcome.detail,
-                    "missing": outcome.missing,
-                }
-            )
+            print_json(outcome.as_object())
         else:
             stdout.print(_sentence(outcome))
     raise typer.Exit(FAILED if outcome.status == "refused" else 0)

@@ -9,7 +9,6 @@ from rich.text import Text
 
 from poweron_events.actor import Actor
 from poweron_events.instance_events import instance_of
-from poweron_events.policy import Rule
 from poweron_projections import reader
 from poweron_projections.entries import InstanceEntry, PolicyEntry
 from poweron_services.cli.arguments import AsJson
@@ -20,7 +19,7 @@ from poweron_services.cli.query_commands import with_rows
 from poweron_services.client.connect import Connections
 from poweron_services.client.permissions import LATEST, MayApprove, Permission, as_object
 from poweron_services.client.permissions import permissions as permissions_of
-from poweron_services.client.policy_words import decision_in_words
+from poweron_services.client.policy_words import decision_of_rule
 from poweron_services.settings.setting_types import action_patterns
 
 SHOWN: Final = 5  # processes in a line; `--json` lists all
@@ -128,9 +127,7 @@ def _decision(policy: PolicyEntry | None, permission: Permission) -> str:
         return "denied by settings" if permission.decision == "denied" else "1 approval by anyone (settings)"
     if policy is None:
         return "allowed"
-    rules, number = policy.policy.rules, permission.rule
-    rule = Rule(actions=("*",), decision=policy.policy.otherwise) if number is None else rules[number - 1]
-    return f"{decision_in_words(policy.policy, rule)} ({'otherwise' if number is None else f'rule {number}'})"
+    return decision_of_rule(policy.policy, permission.rule)
 
 
 def _may(answer: MayApprove, actor: str) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import orjson
 from pydantic import JsonValue
@@ -44,6 +44,11 @@ class ApprovalOutcome:
     """The reason as a sentence."""
     missing: int = 0
     """How many more people have to approve."""
+
+    def as_object(self) -> dict[str, Any]:
+        """Return the outcome as `--json` prints it."""
+        names = {"workflowId": self.workflow_id, "status": self.status, "code": self.code, "detail": self.detail}
+        return {**names, "missing": self.missing}
 
 
 async def waiting_for_people(

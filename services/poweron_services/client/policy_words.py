@@ -91,3 +91,9 @@ def _members(group: Group, most: int | None = None) -> str:
     names = [*group.members, *(f"role {role}" for role in group.roles)]
     shown = ", ".join(names[:most]) + (", …" if most is not None and len(names) > most else "")
     return f"verified: {shown}" if group.verified else shown
+
+
+def decision_of_rule(policy: Policy, number: int | None) -> str:
+    """Say what a rule of the policy decides, and which it is; None is what holds otherwise."""
+    rule = Rule(actions=("*",), decision=policy.otherwise) if number is None else policy.rules[number - 1]
+    return f"{decision_in_words(policy, rule)} ({'otherwise' if number is None else f'rule {number}'})"

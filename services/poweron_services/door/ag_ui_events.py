@@ -143,8 +143,8 @@ class AgUiView:
         return format_sse_event(retry=retry_ms())
 
 
-def _frames(record: StreamRecord, told: Sequence[core.Event]) -> bytes:
-    return b"".join(_frame(event, record.id if event is told[-1] else None) for event in told)
+def _frames(record: StreamRecord, events: Sequence[core.Event]) -> bytes:
+    return b"".join(_frame(event, record.id if event is events[-1] else None) for event in events)
 
 
 def _frame(event: core.Event, id_: str | None = None) -> bytes:

@@ -121,13 +121,7 @@ async def _waiting(connections: Connections, workflow_id: str, place: Place) -> 
 def _json(outcome: ApprovalOutcome) -> dict[str, Any]:
     if outcome.status == "refused":
         raise Refused(outcome.detail, code=outcome.code)
-    return {
-        "workflowId": outcome.workflow_id,
-        "status": outcome.status,
-        "code": outcome.code,
-        "detail": outcome.detail,
-        "missing": outcome.missing,
-    }
+    return outcome.as_object()
 
 
 def _place(entry: ApprovalEntry | BudgetEntry) -> Place:

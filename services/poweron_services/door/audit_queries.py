@@ -6,8 +6,7 @@ import re
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Path, Query, Request, Response
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
-from pydantic.alias_generators import to_camel
+from pydantic import Field, JsonValue
 
 from poweron_events.errors import MissingContent
 from poweron_events.event import Model
@@ -22,7 +21,7 @@ from poweron_services.client.connect import Connections
 from poweron_services.client.workflow_snapshot import folded_history
 from poweron_services.door.access import Auditor, HttpCaller, Reader
 from poweron_services.door.door_state import DoorOf, Opened
-from poweron_services.door.json_responses import JSON, dumped, found, matched
+from poweron_services.door.json_responses import JSON, CamelModel, dumped, found, matched
 from poweron_services.door.problems import Problem
 from poweron_services.door.query_parameters import MAX_SEQ, UUID, Seq, WorkflowId
 from poweron_services.door.query_route import QueryRoute, expect_accepted
@@ -166,11 +165,7 @@ async def read_state(
         return found(request, await asyncio.to_thread(fold))
 
 
-class _Camel(BaseModel):
-    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True)
-
-
-class SeenDocument(_Camel):
+class SeenDocument(CamelModel):
     """A document that the decision could use."""
 
     reference: str
@@ -180,7 +175,7 @@ class SeenDocument(_Camel):
     label: str | None
 
 
-class SeenBudget(_Camel):
+class SeenBudget(CamelModel):
     """What a budget allowed, and what was used of it."""
 
     of: str
@@ -189,7 +184,7 @@ class SeenBudget(_Camel):
     limit: int
 
 
-class NextDecision(_Camel):
+class NextDecision(CamelModel):
     """The decision that came next."""
 
     seq: int
@@ -197,7 +192,7 @@ class NextDecision(_Camel):
     data: dict[str, JsonValue]
 
 
-class SeenByDecision(_Camel):
+class SeenByDecision(CamelModel):
     """The workflow after an event, and what the next decision saw, said and decided."""
 
     seq: int
@@ -231,7 +226,7 @@ async def read_decision(
     return found(request, shown)
 
 
-class ReplayedDecision(_Camel):
+class ReplayedDecision(CamelModel):
     """A decision that was made again from its record."""
 
     seq: int
@@ -241,7 +236,7 @@ class ReplayedDecision(_Camel):
     detail: str
 
 
-class ReplayedDecisions(_Camel):
+class ReplayedDecisions(CamelModel):
     """All decisions of a workflow, made again, and how many gave the same result."""
 
     items: list[ReplayedDecision]
@@ -265,7 +260,7 @@ async def replay_workflow(
 # --- records as bytes ---------------------------------------------------------------------------------
 
 
-class RawRecord(_Camel):
+class RawRecord(CamelModel):
     """The bytes of a record, and where they are in the log."""
 
     partition: int
@@ -305,7 +300,7 @@ async def read_record(
 # --- two workflows ------------------------------------------------------------------------------------
 
 
-class RunCostShown(_Camel):
+class RunCostShown(CamelModel):
     """What a workflow cost."""
 
     workflow_id: str
@@ -318,7 +313,7 @@ class RunCostShown(_Camel):
     cost_usd: float
 
 
-class ComparedRuns(_Camel):
+class ComparedRuns(CamelModel):
     """Where two workflows first differ, and what each cost."""
 
     same: bool

@@ -6,11 +6,18 @@ from typing import Any, Final, Generic, TypeVar
 
 import orjson
 from fastapi import Request, Response
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
 
 JSON: Final = "application/json"
 
 Item = TypeVar("Item")
+
+
+class CamelModel(BaseModel):
+    """A model of an answer, with the names of the wire."""
+
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True)
 
 
 class ListPage(BaseModel, Generic[Item]):

@@ -5,8 +5,7 @@ from datetime import datetime
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
-from pydantic.alias_generators import to_camel
+from pydantic import Field
 
 from poweron_events.actor import Actor
 from poweron_events.errors import Unavailable
@@ -18,7 +17,7 @@ from poweron_services.client.approve import waiting_for_people
 from poweron_services.client.permissions import LATEST, Permission, as_object, permissions
 from poweron_services.door.access import Auditor, Reader
 from poweron_services.door.door_state import Opened
-from poweron_services.door.json_responses import ListPage, found, page
+from poweron_services.door.json_responses import CamelModel, ListPage, found, page
 from poweron_services.door.query_parameters import Limit, Moment, cursor
 from poweron_services.door.query_route import QueryRoute
 from poweron_services.door.workflow_queries import KAFKA_WITHIN
@@ -96,11 +95,7 @@ async def sum_usage(
     return page(request, totals)
 
 
-class _Camel(BaseModel):
-    model_config = ConfigDict(alias_generator=to_camel)
-
-
-class Lag(_Camel):
+class Lag(CamelModel):
     """How far the consumers are behind the log, and what open workflows wait for."""
 
     groups: list[GroupLag]
@@ -134,7 +129,7 @@ async def list_stuck(*, request: Request, connections: Opened, _: Reader) -> Res
     return page(request, await operations.halted_workflows(connections.pool, limit=MOST_HALTED))
 
 
-class AppliedPolicySummary(_Camel):
+class AppliedPolicySummary(CamelModel):
     """The policy of a time; its text is in the event that applied it."""
 
     number: int
@@ -146,7 +141,7 @@ class AppliedPolicySummary(_Camel):
     time: str
 
 
-class ProcessThen(_Camel):
+class ProcessThen(CamelModel):
     """A process of a time."""
 
     instance: str
@@ -156,7 +151,7 @@ class ProcessThen(_Camel):
     roles: list[str]
 
 
-class PermissionsThen(_Camel):
+class PermissionsThen(CamelModel):
     """What was allowed at a time, by which policy, and which processes there were."""
 
     at: str | None = Field(description="Null for now.")

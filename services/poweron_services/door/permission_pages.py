@@ -9,13 +9,13 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import ValidationError
 
 from poweron_events.actor import Actor
-from poweron_events.policy import Policy, Rule
+from poweron_events.policy import Policy
 from poweron_projections import reader
 from poweron_projections.entries import InstanceEntry, PolicyEntry
 from poweron_services.client.permissions import LATEST, Permission, permissions
 from poweron_services.client.policy_words import (
     MARKS,
-    decision_in_words,
+    decision_of_rule,
     groups_in_words,
     limits_in_words,
     quotas_in_words,
@@ -107,9 +107,7 @@ def decision_words(policy: PolicyEntry | None, permission: Permission) -> str:
         return "denied by settings" if permission.decision == "denied" else "1 approval by anyone, by settings"
     if policy is None:
         return "no policy was applied"
-    rules, number = policy.policy.rules, permission.rule
-    rule = Rule(actions=("*",), decision=policy.policy.otherwise) if number is None else rules[number - 1]
-    return f"{decision_in_words(policy.policy, rule)} ({'otherwise' if number is None else f'rule {number}'})"
+    return decision_of_rule(policy.policy, permission.rule)
 
 
 def _may(permission: Permission, actor: str) -> str:

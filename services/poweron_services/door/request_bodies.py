@@ -37,10 +37,6 @@ class ReasonBody(Model):
     reason: Reason
 
 
-class NoBody(Model):
-    """An empty object."""
-
-
 class ApprovalBody(Model):
     """A person's answer to an action, with the hash of the parameters that it is about, or to a budget question."""
 

@@ -1,4 +1,4 @@
-"""Figures that Kafka and Postgres hold, read when somebody asks for metrics.
+"""Figures that Kafka and Postgres hold, read when the metrics are scraped.
 
 Each server is asked at most every few seconds, by one query at a time. A reader waits for it only briefly: a server
 that does not answer costs its figures, not the answer to the reader.

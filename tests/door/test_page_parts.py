@@ -5,10 +5,11 @@ import re
 
 import pytest
 from hostile_texts import HOSTILE
+from jinja2.meta import find_undeclared_variables
 
 from poweron_projections.workflow_excerpts import TimedStep
 from poweron_services.door.answer_html import ShownSource, answer_html, marked_html
-from poweron_services.door.page_rendering import HERE, duration, money, visible
+from poweron_services.door.page_rendering import HERE, TEMPLATES, duration, money, visible
 from poweron_services.door.timeline import timeline
 
 SCRIPTS = HERE / "static"
@@ -22,6 +23,13 @@ def test_vendored_scripts_are_the_published_ones_and_bring_their_licence() -> No
     for name, sha256 in VENDORED.items():
         assert hashlib.sha256((SCRIPTS / name).read_bytes()).hexdigest() == sha256
     assert "Zero-Clause BSD" in (SCRIPTS / "htmx-LICENSE.txt").read_text()
+
+
+@pytest.mark.parametrize("name", ["components.html", "difference.html"])
+def test_a_part_of_pages_uses_only_what_it_is_given(name: str) -> None:
+    assert TEMPLATES.loader is not None
+    source, _, _ = TEMPLATES.loader.get_source(TEMPLATES, name)
+    assert find_undeclared_variables(TEMPLATES.parse(source)) <= set(TEMPLATES.globals)
 
 
 def test_all_scripts_together_have_at_most_60_kb() -> None:

@@ -76,7 +76,7 @@ class Postgres:
         await self._end_left_overs()
         log = fresh_log(self.folders.postgres / "server.log")
         command = nobody.command([str(programs / "postgres"), "-D", str(self._data), *self._settings()])
-        pid = await start_apart(command, folder=self.folders.postgres, log=log, env=clean_env())
+        pid = await start_apart(command, folder=self.folders.postgres, log=log, env=clean_env(), program="postgres")
         if not await self.comes_up(pid):
             raise failure("Postgres", log.read_text(errors="replace"))
 

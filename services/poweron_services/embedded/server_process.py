@@ -48,11 +48,13 @@ class Running:
             await true_within(KILL_DEADLINE, self.is_gone)
 
     def kill(self) -> None:
-        """Kill the process and its children at once, even if they are frozen."""
+        """Kill the process and its children, even if they are frozen, and wait until they are gone."""
         with suppress(_psutil().NoSuchProcess):
-            for process in (self.handle, *self.handle.children(recursive=True)):
+            processes = [self.handle, *self.handle.children(recursive=True)]
+            for process in processes:
                 with suppress(_psutil().NoSuchProcess):
                     process.kill()
+            _psutil().wait_procs(processes, timeout=KILL_DEADLINE)
 
     def _send(self, signum: signal.Signals) -> None:
         with suppress(_psutil().NoSuchProcess):
@@ -89,8 +91,24 @@ def written_pid(path: Path) -> int | None:
         return None
 
 
-async def start_apart(command: Sequence[str], *, folder: Path, log: Path, env: Mapping[str, str]) -> int:
-    """Start a server in its own session, detached from our terminal and files, and return its process id."""
+async def start_apart(
+    command: Sequence[str], *, folder: Path, log: Path, env: Mapping[str, str], program: str | None = None
+) -> int:
+    """Start a server in its own session, detached from our terminal and files, and return its process id.
+
+    Args:
+        command: the command line.
+        folder: its working directory.
+        log: receives its output.
+        env: its environment.
+        program: the name of the program that the command becomes, if it is not that of the command.
+    """
+    name = program or Path(command[0]).name
+    return await finish(_started_apart(command, name, folder, log, env))  # otherwise a server could start unnoticed
+
+
+async def _started_apart(command: Sequence[str], program: str, folder: Path, log: Path, env: Mapping[str, str]) -> int:
+    """Return the id of the process once it is the program, as `Program.find` cannot find it before, or has ended."""
     shell = await asyncio.create_subprocess_exec(
         *("/bin/sh", "-c", APART, "sh", *command),
         cwd=folder,
@@ -98,10 +116,12 @@ async def start_apart(command: Sequence[str], *, folder: Path, log: Path, env: M
         stdout=subprocess.PIPE,
         start_new_session=True,
     )
-    output, _ = await finish(shell.communicate())  # otherwise a server could start unnoticed
+    output, _ = await shell.communicate()
     if not output:
-        raise Unavailable(f"No process could be started for {Path(command[0]).name!r}; this machine may have no room")
-    return int(output)
+        raise Unavailable(f"No process could be started for {program!r}; this machine may have no room")
+    pid = int(output)
+    await true_within(START_DEADLINE, lambda: _program_of(pid) in {program, None})
+    return pid
 
 
 async def run(command: Sequence[str], *, folder: Path, env: Mapping[str, str], typed: str = "") -> None:
@@ -181,6 +201,14 @@ def _command_line(process: Any) -> list[str]:
         return list(process.cmdline())
     except _psutil().Error:
         return []
+
+
+def _program_of(pid: int) -> str | None:
+    """Return the name of the program that a process runs; None once it has ended."""
+    if not _lives(pid):
+        return None
+    line = _command_line(_psutil().Process(pid))
+    return Path(line[0]).name if line else None
 
 
 def _lives(pid: int) -> bool:

@@ -1,5 +1,6 @@
 """The embedded pair without starting it: who counts as a user, what is believed of a file, what is said to people."""
 
+import asyncio
 import fcntl
 import os
 import signal
@@ -197,6 +198,20 @@ async def test_a_server_started_apart_shares_neither_session_nor_files_with_us(t
     assert [process.pid for process in working_in(tmp_path, found.handle.name())] == [pid]
     await found.stop(signal.SIGTERM, 5)
     assert program.find(pid) is None
+
+
+async def test_a_start_that_is_cancelled_leaves_a_server_that_can_be_found(tmp_path: Path) -> None:
+    """Under root, the process becomes Postgres only after some other program has given up the rights of root."""
+    marker = str(tmp_path / "marker")
+    python = [sys.executable, "-c", "import time; time.sleep(60)", marker]
+    command = ["/bin/sh", "-c", 'sleep 0.5; exec "$@"', "sh", *python]
+    program = Program(Path(sys.executable).name, marker)
+    start = start_apart(command, folder=tmp_path, log=tmp_path / "log", env={}, program=program.name)
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(start, 0.1)
+    found = program.find(None)
+    assert found is not None
+    await found.stop(signal.SIGKILL, 5)
 
 
 async def test_a_process_that_ignores_the_request_is_killed_at_the_deadline(tmp_path: Path) -> None:

@@ -189,7 +189,8 @@ async def test_closing_while_the_broker_is_unavailable_ends_and_leaves_nothing_r
 
 
 @pytest.mark.req("E-09")
-async def test_closing_that_is_cancelled_leaves_nothing_running() -> None:
+async def test_closing_that_is_cancelled_leaves_nothing_running(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kafka_clients, "STOP_TIMEOUT", 0.01)
     client = _Silent()
     closing = asyncio.ensure_future(kafka_clients.closed(client))
     await asyncio.sleep(0)
@@ -237,6 +238,21 @@ async def test_a_closing_that_is_cancelled_before_it_begins_closes_the_client() 
     assert consumer._closed
 
 
+@pytest.mark.req("E-09")
+async def test_a_closing_whose_tasks_are_all_cancelled_before_they_begin_closes_the_client() -> None:
+    """An event loop that ends cancels all tasks, the one that closes the client among them."""
+    consumer = AIOKafkaConsumer(bootstrap_servers="127.0.0.1:1")
+    closing = asyncio.create_task(kafka_clients.closed(consumer))
+    others = asyncio.all_tasks()
+    await asyncio.sleep(0)
+    begun = asyncio.all_tasks() - others
+    for task in (closing, *begun):
+        task.cancel()
+    await asyncio.wait({closing, *begun})
+    assert (len(begun), closing.cancelled()) == (1, True)
+    assert consumer._closed
+
+
 class _Starting(_Silent):
     """A client that never gets to its start."""
 
@@ -247,6 +263,7 @@ class _Starting(_Silent):
 @pytest.mark.req("E-09")
 async def test_a_start_that_is_cancelled_twice_still_closes_its_client(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kafka_clients, "CONNECT_TIMEOUT", 0.01)
+    monkeypatch.setattr(kafka_clients, "STOP_TIMEOUT", 0.01)
     client = _Starting()
     starting = asyncio.ensure_future(kafka_clients.started(client, KafkaSettings("127.0.0.1:1"), 60))
     for _ in range(2):

@@ -45,6 +45,7 @@ async def closed(client: Any) -> None:
     finally:
         if not ended:
             await _abandoned(client)
+            await _ended(stop())  # returns at once, unless the first call was cancelled before it began
 
 
 async def given_up(client: Any) -> None:

@@ -17,7 +17,7 @@ import re
 import secrets
 import time
 from collections.abc import AsyncGenerator, Generator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import aclosing, asynccontextmanager, contextmanager
 from functools import lru_cache
 from pathlib import Path
 
@@ -204,6 +204,13 @@ class ContentStore:
         """
         with _translated(f"Workflow {workflow_id} has no content {name!r}"):
             return await self._place.read(_path(workflow_id, name))
+
+    async def pieces(self, workflow_id: str, name: str) -> AsyncGenerator[bytes, None]:
+        """Yield the bytes of a commitment piece by piece, each small enough to hold in memory; raises like `get`."""
+        with _translated(f"Workflow {workflow_id} has no content {name!r}"):
+            async with aclosing(self._place.pieces(_path(workflow_id, name))) as pieces:
+                async for piece in pieces:
+                    yield piece
 
     async def size(self, workflow_id: str, name: str) -> int:
         """Return the size in bytes of a commitment's content; raises like `get`."""

@@ -33,6 +33,7 @@ from poweron_events.object_store import PART, PARTS_AT_ONCE, look_time
 
 AT_ONCE: Final = 64_000  # bytes; a folder writes this much before a thread could start
 PAGE: Final = 1_000  # objects
+PIECE: Final = 1_000_000  # bytes of a content that is read piece by piece
 _NOT_FOUND: Final = (NotFoundError, FileNotFoundError)  # obstore raises either
 MAX_PACKED: Final = 3  # contents of a pack in a bucket, whose name has at most 255 characters
 SKEW: Final = 60.0  # seconds
@@ -78,6 +79,10 @@ class ContentPlace(Protocol):
 
     async def read(self, path: str) -> bytes:
         """Return what is stored under the path."""
+        ...
+
+    def pieces(self, path: str) -> AsyncGenerator[bytes, None]:
+        """Yield what is stored under the path; a large content comes in pieces of about `PIECE` bytes."""
         ...
 
     async def size(self, path: str) -> int:
@@ -146,6 +151,15 @@ class ContentFolder:
     def _read(self, path: str) -> bytes:
         packed = self._packs.read(*_split(path)) if is_content(path) else None
         return (self._folder / path).read_bytes() if packed is None else packed
+
+    async def pieces(self, path: str) -> AsyncGenerator[bytes, None]:
+        packed = await asyncio.to_thread(self._packs.read, *_split(path)) if is_content(path) else None
+        if packed is not None:
+            yield packed
+            return
+        with await asyncio.to_thread((self._folder / path).open, "rb") as file:
+            while piece := await asyncio.to_thread(file.read, PIECE):
+                yield piece
 
     async def size(self, path: str) -> int:
         packed = await asyncio.to_thread(self._packs.find, *_split(path)) if is_content(path) else None
@@ -239,6 +253,18 @@ class ContentBucket:
                 return stored if place == path else _content_of(stored, place, path)
             place = await self._place_of(path)
         raise FileNotFoundError(path)
+
+    async def pieces(self, path: str) -> AsyncGenerator[bytes, None]:
+        try:
+            found = await self._call("get", path)
+        except _NOT_FOUND:
+            yield await self.read(path)  # it is in a pack, so it is small
+            return
+        if not self.is_remote:
+            yield bytes(found.bytes())
+            return
+        async for piece in found.stream(min_chunk_size=PIECE):
+            yield bytes(piece)
 
     async def _object(self, path: str) -> bytes:
         found = await self._call("get", path)

@@ -60,6 +60,12 @@ class GuardedLog:
         self._seeing = asyncio.Lock()
         self.begin_again()
 
+    def uncompared(self) -> "GuardedLog":
+        """Return the log as it is now, for requests while Postgres has not answered yet; intake checks it again."""
+        log = GuardedLog(self.unguarded, self._pool)
+        log._kept = ()
+        return log
+
     def begin_again(self) -> None:
         """Forget what the log held, for callers that have dropped everything derived from it; the rows still count."""
         self._lost = ""  # why it is closed

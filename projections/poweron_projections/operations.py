@@ -36,11 +36,12 @@ SELECT CASE WHEN paused_ms IS NOT NULL AND phase <> 'started' THEN 'paused'
  WHERE is_open
  GROUP BY 1
 """
+FIRST_ID: Final = "00000000-0000-0000-0000-000000000000"
 _STUCK: Final = """
 SELECT workflows.workflow_id::text, first.prompt, workflows.round, workflows.phase, stuck, frozen, updated_ms
   FROM workflows LEFT JOIN rounds first ON first.workflow_id = workflows.workflow_id AND first.round = 1
- WHERE is_open AND (stuck OR frozen)
- ORDER BY updated_ms, workflow_id LIMIT $1
+ WHERE is_open AND (stuck OR frozen) AND (updated_ms, workflows.workflow_id) > ($2, $3::text::uuid)
+ ORDER BY updated_ms, workflows.workflow_id LIMIT $1
 """
 
 
@@ -205,13 +206,15 @@ def _turns(role: Role, found: Mapping[str, Any]) -> WaitingTurns:
     )
 
 
-async def halted_workflows(pool: Pool, *, limit: int) -> list[HaltedWorkflow]:
+async def halted_workflows(pool: Pool, *, limit: int, after: tuple[int, str] = (-1, FIRST_ID)) -> list[HaltedWorkflow]:
     """Return the open workflows that are stuck or frozen, longest first.
+
+    `after` is the last entry of the page before: since when it is halted, in ms since 1970, and its workflow.
 
     Raises:
         Unavailable: Postgres cannot be reached.
     """
     async with acquire(pool) as connection:
-        rows = await connection.fetch(_STUCK, limit)
+        rows = await connection.fetch(_STUCK, limit, *after)
     names = ("workflow_id", "prompt", "round", "phase", "stuck", "frozen")
     return [HaltedWorkflow(**{name: row[name] for name in names}, since=time(row["updated_ms"])) for row in rows]

@@ -4,6 +4,7 @@ Pages are addressed by key, never by number: the next page begins where the last
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -156,9 +157,26 @@ SELECT * FROM dead_letters
 _DEAD_LETTER: Final = "SELECT * FROM dead_letters WHERE topic = $1 AND partition = $2 AND log_offset = $3"
 
 _STATUS_COUNTS: Final = """
-SELECT status, COUNT(*) AS count, COUNT(*) FILTER (WHERE stuck) AS stuck FROM workflows
- WHERE status <> 'no_workflow' GROUP BY status
+SELECT is_open, status, COUNT(*) AS count, COUNT(*) FILTER (WHERE stuck) AS stuck
+  FROM ((SELECT is_open, status, stuck FROM workflows WHERE is_open AND status <> 'no_workflow' LIMIT $1)
+        UNION ALL
+        (SELECT is_open, status, stuck FROM workflows WHERE NOT is_open AND status <> 'no_workflow'
+          ORDER BY opened_ms DESC, workflow_id DESC LIMIT $1)) AS counted
+ GROUP BY is_open, status
 """
+MOST_COUNTED: Final = 10_000  # workflows that are open, and as many that have ended
+
+
+@dataclass(frozen=True, slots=True)
+class WorkflowCount:
+    """How many workflows there are, or at least how many."""
+
+    count: int
+    is_exact: bool
+
+    def __str__(self) -> str:
+        return f"{self.count:,}{'' if self.is_exact else '+'}"
+
 
 _LAST_SEQ: Final = 2**31 - 1
 
@@ -213,10 +231,17 @@ def _place(cursor: str) -> tuple[int, str]:
     return int(opened), workflow_id
 
 
-async def workflow_counts(pool: Pool) -> dict[str, int]:
-    """Return the number of workflows of each status, and of those that are `stuck`."""
-    found = await _fetch(pool, _STATUS_COUNTS)
-    return {row["status"]: row["count"] for row in found} | {"stuck": sum(row["stuck"] for row in found)}
+async def workflow_counts(pool: Pool, *, most: int = MOST_COUNTED) -> dict[str, WorkflowCount]:
+    """Return the number of workflows of each status, of those that are `stuck`, and of `all`.
+
+    Only `most` workflows that are open are counted, and the `most` newest that have ended.
+    """
+    found = await _fetch(pool, _STATUS_COUNTS, most)
+    counted = {is_open: sum(row["count"] for row in found if row["is_open"] == is_open) for is_open in (True, False)}
+    counts = {row["status"]: WorkflowCount(row["count"], counted[row["is_open"]] < most) for row in found}
+    counts["stuck"] = WorkflowCount(sum(row["stuck"] for row in found), counted[True] < most)
+    counts["all"] = WorkflowCount(sum(counted.values()), max(counted.values()) < most)
+    return counts
 
 
 async def workflow(pool: Pool, workflow_id: str) -> WorkflowSummary | None:

@@ -26,7 +26,7 @@ from poweron_projections.connection import reach as reach_postgres
 from poweron_services import embedded, telemetry
 from poweron_services.client.ask import File, OpeningRequest, ask
 from poweron_services.client.cancel import pending_requests_reported
-from poweron_services.client.connect import Connections, connect
+from poweron_services.client.connect import Connections, connect, unopened
 from poweron_services.client.follow import Callbacks, Outcome, not_taken_yet, waits_for_quota
 from poweron_services.client.fork_request import Forked, ForkWish, fork, plan_fork
 from poweron_services.log_redaction import hide_configured_secrets
@@ -222,7 +222,31 @@ async def open_connections(
             yield connections
 
 
-async def _wait_for(connecting: Callable[[], Awaitable[Connections]]) -> Connections:
+@asynccontextmanager
+async def early_connections(
+    settings: Settings, progress: Callable[[str], None]
+) -> AsyncGenerator[tuple[Connections, Callable[[], Awaitable[None]], Callable[[], Awaitable[None]]], None]:
+    """Provide connections to servers that may not answer yet, and what waits for Kafka, and then for Postgres.
+
+    What needs Kafka raises Unavailable until it was waited for. Both waits raise the errors of `open_connections`.
+    """
+    async with (
+        _servers(settings, progress) as (kafka, postgres),
+        unopened(settings, kafka=kafka, postgres=postgres) as (connections, log),
+    ):
+
+        async def open_log() -> None:
+            await _answers(f"Kafka at {kafka.bootstrap}", reach_kafka(kafka, REACH_TIMEOUT))
+            await log.open(recreate_events=False)
+
+        async def expect_postgres() -> None:
+            await _answers("Postgres", reach_postgres(postgres, REACH_TIMEOUT))
+
+        async with pending_requests_reported(connections):
+            yield connections, partial(_wait_for, open_log), partial(_wait_for, expect_postgres)
+
+
+async def _wait_for(connecting: Callable[[], Awaitable[Result]]) -> Result:
     """Connect once the servers answer; log why they do not at the 1st try, the 2nd, the 4th and so on.
 
     Raises:

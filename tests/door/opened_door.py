@@ -29,8 +29,9 @@ class Door:
     http: httpx2.AsyncClient
 
     async def until_ready(self) -> None:
-        while (await self.http.get("/api/v1/workflows")).status_code == 503:
-            pass
+        for path in ("/api/v1/workflows", "/api/v1/lag"):  # Postgres answers, and Kafka
+            while (await self.http.get(path)).status_code == 503:
+                pass
 
 
 @asynccontextmanager

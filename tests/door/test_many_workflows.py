@@ -70,6 +70,10 @@ async def test_a_page_of_many_workflows_is_small_and_takes_little_longer_than_it
                 found: dict[str, Any] = answer.json()
                 return found
 
+            page = await door.http.get("/")
+            assert len(page.content) <= MOST
+            for count in ("All <b>10,000+</b>", "Completed <b>9,800+</b>", "Failed <b>200+</b>", "Running <b>0</b>"):
+                assert count in page.text
             await p95(listed)
             limit = FACTOR * await p95(bare)
             cursor = (await listed())["next"]

@@ -1,12 +1,15 @@
 """The OpenAPI document: each entry of an answer has an example, and each example is what its schema says."""
 
+import threading
 from typing import Any
 
+import httpx2
 import jsonschema
 import pytest
 
+from poweron_services.door import api_document
 from poweron_services.door.api_document import DocumentedApi, examples, operations
-from poweron_services.door.application import routed
+from poweron_services.door.application import build, routed
 from poweron_services.door.door_state import DoorState
 from poweron_services.settings.config import Settings
 
@@ -48,3 +51,20 @@ def test_each_operation_has_a_sentence_a_tag_and_its_problems(document: Json) ->
     assert len(names) == len([*operations(document)])
     assert document["openapi"].startswith("3.1")
     assert document["externalDocs"]["url"] == "/api/v1/asyncapi.json"
+
+
+async def test_the_document_is_built_once_and_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    builders, complete = [], api_document._complete
+
+    def noted(path: str, method: str, operation: Json) -> None:
+        builders.append(threading.current_thread())
+        complete(path, method, operation)
+
+    monkeypatch.setattr(api_document, "_complete", noted)
+    api = build(DoorState(Settings(), frozenset({"localhost"}), is_local=True))
+    async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app=api), base_url="http://localhost") as http:
+        answers = [await http.get(path) for path in ("/api", "/api/v1/openapi.json", "/api/v1/openapi.json")]
+    assert [answer.status_code for answer in answers] == [200, 200, 200]
+    assert answers[1].json()["openapi"].startswith("3.1")
+    assert len(builders) == len([*operations(answers[1].json())])
+    assert threading.main_thread() not in builders

@@ -14,7 +14,7 @@ from s3 import BUCKET
 
 from poweron_events import content
 from poweron_events.content import ContentStore, commitment
-from poweron_events.content_place import AT_ONCE, ContentBucket
+from poweron_events.content_place import AT_ONCE, PIECE, ContentBucket
 from poweron_events.errors import MissingContent, Refused, Unavailable
 from poweron_events.object_store import PART, open_store
 
@@ -55,6 +55,20 @@ async def test_what_is_put_comes_back(store: ContentStore) -> None:
     name = await store.put(WORKFLOW, b"the estimate")
     assert await store.get(WORKFLOW, name) == b"the estimate"
     assert await store.size(WORKFLOW, name) == 12
+
+
+async def test_what_is_put_comes_back_in_pieces(store: ContentStore) -> None:
+    contents = [b"the estimate", b"the letter", bytes(range(256)) * 20_000]
+    names = await store.put_all(WORKFLOW, contents)
+    assert [b"".join([piece async for piece in store.pieces(WORKFLOW, name)]) for name in names] == contents
+    with pytest.raises(MissingContent):
+        await anext(store.pieces(WORKFLOW, "0" * 64))
+
+
+async def test_a_large_file_is_read_in_small_pieces(tmp_path: Path) -> None:
+    store = ContentStore.at(str(tmp_path / "content"))
+    name = await store.put(WORKFLOW, bytes(3 * PIECE + 1))
+    assert [len(piece) async for piece in store.pieces(WORKFLOW, name)] == [PIECE, PIECE, PIECE, 1]
 
 
 async def test_nothing_at_all_can_be_stored(store: ContentStore) -> None:

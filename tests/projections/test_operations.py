@@ -1,5 +1,7 @@
 """What operators see: the lag of each group, whose turn it is, what no role works on, and what calls used."""
 
+from datetime import datetime
+
 from process_records import Process, instance_started
 
 from builders import CALL, FAILED_CALLS, At, Told, planned, requested, typical
@@ -70,6 +72,20 @@ async def test_a_workflow_that_is_answered_in_vain_is_halted(log: MemoryLog, poo
     (halted,) = await halted_workflows(pool, limit=10)
     assert (halted.workflow_id, halted.stuck, halted.frozen) == (told.id, True, False)
     assert (await open_workflows(pool)).stuck == 1
+
+
+async def test_halted_workflows_are_listed_page_by_page(log: MemoryLog, pool: Pool) -> None:
+    stories = [Told(number).tell(requested(number), planned()) for number in ("1", "2", "3")]
+    for told in stories:
+        for reason in ("1", "2", "3"):
+            told.tell(At().refined(reason=reason))
+    await given(log, pool, *stories)
+    whole = await halted_workflows(pool, limit=10)
+    first = await halted_workflows(pool, limit=2)
+    since_ms = round(datetime.fromisoformat(first[-1].since).timestamp() * 1_000)
+    second = await halted_workflows(pool, limit=2, after=(since_ms, first[-1].workflow_id))
+    assert {each.workflow_id for each in whole} == {told.id for told in stories}
+    assert (first, second) == (whole[:2], whole[2:])
 
 
 async def test_usage_adds_up_whatever_happened_to_the_calls(log: MemoryLog, pool: Pool) -> None:

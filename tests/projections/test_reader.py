@@ -246,6 +246,25 @@ async def test_a_forged_document_is_shown_as_it_stands_in_the_log(log: MemoryLog
     assert {event.verdict for event in await reader.events(pool, name)} == {"accepted"}
 
 
+async def test_workflows_are_counted_by_their_status_up_to_a_limit(log: MemoryLog, pool: Pool) -> None:
+    for told in (typical("1"), typical("2"), typical("3"), Told("4").tell(requested("4"))):
+        await given(log, pool, told)
+    exact = await reader.workflow_counts(pool)
+    assert {name: str(count) for name, count in exact.items()} == {
+        "completed": "3",
+        "running": "1",
+        "stuck": "0",
+        "all": "4",
+    }
+    limited = await reader.workflow_counts(pool, most=2)
+    assert {name: str(count) for name, count in limited.items()} == {
+        "completed": "2+",
+        "running": "1",
+        "stuck": "0",
+        "all": "3+",
+    }
+
+
 async def test_workflows_are_listed_newest_first_in_pages(log: MemoryLog, pool: Pool) -> None:
     names = [await given(log, pool, typical(str(number), steps=1)) for number in range(5)]
     first = await reader.workflows(pool, limit=3)

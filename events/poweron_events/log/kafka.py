@@ -45,8 +45,15 @@ async def connect(settings: KafkaSettings, *, recreate_events: bool = False) -> 
         Unavailable: Kafka cannot be reached, or a topic is missing and cannot be created.
         Refused: a topic's settings would break the log.
     """
+    async with unopened(settings) as log:
+        await log.open(recreate_events=recreate_events)
+        yield log
+
+
+@asynccontextmanager
+async def unopened(settings: KafkaSettings) -> AsyncGenerator["KafkaLog", None]:
+    """Provide a log that raises Unavailable until `open` has reached Kafka, and close it at the end."""
     log = KafkaLog(settings)
-    await log.open(recreate_events=recreate_events)
     try:
         yield log
     finally:
@@ -171,16 +178,17 @@ class KafkaLog:
             return await group_state(self._admin, self._settings.physical(group), self._settings.physical(topic), ends)
 
     def partition_of(self, topic: str, key: bytes) -> int:
-        return topics.partition_of(key, self._partitions[topic])
+        return topics.partition_of(key, self._count(topic))
 
     async def partitions(self, topic: str) -> int:
-        return self._partitions[topic]
+        return self._count(topic)
 
     async def ends(self, topic: str, at_least: Mapping[int, int] | None = None) -> Mapping[int, int]:
+        partitions = self._topic_partitions(topic)
         async with self._asking_lock:
             if self._asking is None:
                 self._asking = await _start_consumer(self._settings)
-            return await end_offsets(self._asking, self._topic_partitions(topic), at_least)
+            return await end_offsets(self._asking, partitions, at_least)
 
     async def read(
         self, topic: str, start: Mapping[int, int], end: Mapping[int, int]
@@ -221,7 +229,12 @@ class KafkaLog:
 
     def _topic_partitions(self, topic: str) -> list[TopicPartition]:
         physical = self._settings.physical(topic)
-        return [TopicPartition(physical, number) for number in range(self._partitions[topic])]
+        return [TopicPartition(physical, number) for number in range(self._count(topic))]
+
+    def _count(self, topic: str) -> int:
+        if not self._partitions:
+            raise Unavailable(f"Kafka at {self._settings.bootstrap} does not answer yet", retry_after=1)
+        return self._partitions[topic]
 
 
 async def _upto(

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 from poweron_events.content import ContentStore
 from poweron_events.log import ProgressTopic
-from poweron_events.log.kafka import connect as connect_kafka
+from poweron_events.log.kafka import KafkaLog
+from poweron_events.log.kafka import unopened as unopened_log
 from poweron_events.log.kafka_progress import KafkaProgress
 from poweron_events.log.kafka_settings import KafkaSettings
 from poweron_events.log.memory import MemoryProgress
@@ -42,8 +43,18 @@ async def connect(
         Unavailable: Kafka or Postgres cannot be reached.
         Refused: a topic's settings would break the log.
     """
+    async with unopened(settings, kafka=kafka, postgres=postgres) as (connections, log):
+        await log.open(recreate_events=recreate_events)
+        yield connections
+
+
+@asynccontextmanager
+async def unopened(
+    settings: Settings, *, kafka: KafkaSettings, postgres: str
+) -> AsyncGenerator[tuple[Connections, KafkaLog], None]:
+    """Provide the same while servers may not answer; what needs Kafka raises Unavailable until the log is open."""
     async with (
-        connect_kafka(kafka, recreate_events=recreate_events) as log,
+        unopened_log(kafka) as log,
         connect_postgres(
             postgres, statement_cache_size=settings.postgres_statement_cache, bi_role=settings.bi_role
         ) as pool,
@@ -51,6 +62,6 @@ async def connect(
         progress = KafkaProgress(kafka)
         try:
             content = ContentStore.at(settings.content_place)
-            yield Connections(settings, GuardedLog(log, pool), pool, content, progress)
+            yield Connections(settings, GuardedLog(log, pool), pool, content, progress), log
         finally:
             await progress.close()

@@ -120,6 +120,14 @@ def folded_history(workflow_id: str, records: Iterable[StoredRecord]) -> Iterato
         yield Heard(recorded, verdict, workflow)
 
 
+def last_state(workflow_id: str, records: Iterable[StoredRecord]) -> Workflow:
+    """Return the workflow after its last record; raises like `folded_history`."""
+    workflow = Workflow(workflow_id)
+    for heard in folded_history(workflow_id, records):
+        workflow = heard.workflow
+    return workflow
+
+
 def reasons(history: Iterable[Heard]) -> dict[int, str]:
     """Return why requests were refused, and why answers of people had no effect, by the `seq` of the record."""
     whys, before = dict[int, str](), Workflow("")

@@ -1,5 +1,6 @@
 """The description of the API as OpenAPI 3.1, and a page that lists its operations."""
 
+import asyncio
 from collections.abc import Iterator
 from functools import cache
 from importlib import resources
@@ -12,13 +13,14 @@ from pydantic.alias_generators import to_camel
 
 from poweron_events.documentation.asyncapi import asyncapi
 from poweron_services.door.door_state import API
-from poweron_services.door.json_responses import matched
+from poweron_services.door.json_responses import JSON, matched
 from poweron_services.door.page_rendering import rendered
 from poweron_services.door.problems import MEDIA_TYPE, STATUS_CODES, explained
 
 router = APIRouter()
 
 ASYNCAPI: Final = f"{API}/asyncapi.json"
+OPENAPI: Final = f"{API}/openapi.json"
 EXAMPLES: Final = "openapi_examples.json"
 DESCRIPTION: Final = """
 Ask PowerOn for work, follow it, and read what happened and why.
@@ -109,12 +111,18 @@ class DocumentedApi(FastAPI):
             summary="Work that a language model steers, as a log of events that anyone can audit.",
             description=DESCRIPTION,
             version=version,
-            openapi_url=f"{API}/openapi.json",
+            openapi_url=None,  # FastAPI would build the document on the event loop
             openapi_tags=[{"name": name, "description": text} for name, text in TAGS.items()],
             generate_unique_id_function=_operation_id,
             docs_url=None,
             redoc_url=None,
         )
+        self._describing = asyncio.Lock()
+
+    async def described(self) -> dict[str, Any]:
+        """Return the document, which a thread builds at the first call: that takes seconds."""
+        async with self._describing:
+            return await asyncio.to_thread(self.openapi)
 
     def openapi(self) -> dict[str, Any]:
         """Return the document: FastAPI's, with our problems instead of its own, examples and links."""
@@ -208,14 +216,20 @@ def _connect(document: dict[str, Any], link: _Link) -> None:
 @router.get(ASYNCAPI)
 async def asyncapi_document(request: Request) -> Response:
     """Return the description of the topics in Kafka."""
-    return matched(request, orjson.dumps(asyncapi()), "application/json")
+    return matched(request, orjson.dumps(await asyncio.to_thread(asyncapi)), JSON)
+
+
+@router.get(OPENAPI)
+async def openapi_document(request: Request) -> Response:
+    """Return the description of the API."""
+    return matched(request, orjson.dumps(await request.app.described()), JSON)
 
 
 @router.get("/api")
 async def api_page(request: Request) -> Response:
     """List all operations of the API on a page."""
-    document = request.app.openapi()
+    document = await request.app.described()
     groups: dict[str, list[tuple[str, str, dict[str, Any]]]] = {name: [] for name in TAGS}
     for path, method, operation in operations(document):
         groups.setdefault(operation.get("tags", ["operations"])[0], []).append((path, method, operation))
-    return rendered(request, "api.html", tags=TAGS, groups=groups, openapi=f"{API}/openapi.json", asyncapi=ASYNCAPI)
+    return rendered(request, "api.html", tags=TAGS, groups=groups, openapi=OPENAPI, asyncapi=ASYNCAPI)

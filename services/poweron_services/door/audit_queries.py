@@ -18,7 +18,7 @@ from poweron_projections.reader import StoredRecord
 from poweron_projections.record_queries import Place
 from poweron_services.client.client_errors import UnknownSeq
 from poweron_services.client.connect import Connections
-from poweron_services.client.workflow_snapshot import folded_history
+from poweron_services.client.workflow_snapshot import last_state
 from poweron_services.door.access import Auditor, HttpCaller, Reader
 from poweron_services.door.door_state import DoorOf, Opened
 from poweron_services.door.json_responses import JSON, CamelModel, dumped, found, matched
@@ -158,8 +158,7 @@ async def read_state(
     records = await stored(connections, workflow_id, until=at)
 
     def fold() -> Any:
-        *_, last = folded_history(workflow_id, records)
-        return as_json(last.workflow)
+        return as_json(last_state(workflow_id, records))
 
     async with door.busy:
         return found(request, await asyncio.to_thread(fold))

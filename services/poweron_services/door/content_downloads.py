@@ -1,10 +1,13 @@
 """Downloads of contents: documents, prompts and answers, as attachments that a browser does not run."""
 
 import re
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import Annotated, Any, Final
 from urllib.parse import quote
 
 from fastapi import APIRouter, Path, Request, Response
+from fastapi.responses import StreamingResponse
 
 from poweron_events.errors import MissingContent
 from poweron_events.request import DocumentErased
@@ -13,7 +16,7 @@ from poweron_projections.record_queries import NamedContent
 from poweron_services.client.connect import Connections
 from poweron_services.door.access import ContentReader
 from poweron_services.door.door_state import Opened
-from poweron_services.door.json_responses import matched
+from poweron_services.door.json_responses import cache_headers, is_held
 from poweron_services.door.problems import Problem
 from poweron_services.door.query_parameters import WorkflowId
 from poweron_services.door.query_route import QueryRoute
@@ -48,16 +51,26 @@ async def download_content(
     if named is None:
         raise Problem("not_found", f"No event of workflow {workflow_id} refers to this content.")
     try:
-        data = await connections.content.get(workflow_id, name)
+        size = await connections.content.size(workflow_id, name)
     except MissingContent:
         raise await _gone(connections, workflow_id, named) from None
     media_type = named.media_type if _MEDIA_TYPE.fullmatch(named.media_type) else BYTES
-    headers = {
+    headers = cache_headers(name) | {
+        "Content-Length": str(size),
         "Content-Disposition": _attachment(named.name),
         "Content-Security-Policy": "sandbox; default-src 'none'",
         "X-Content-Type-Options": "nosniff",
     }
-    return matched(request, data, media_type, more=headers)
+    if is_held(request, headers):
+        del headers["Content-Length"]
+        return Response(status_code=304, headers=headers)
+
+    async def pieces() -> AsyncGenerator[bytes, None]:
+        async with aclosing(connections.content.pieces(workflow_id, name)) as stored:
+            async for piece in stored:
+                yield piece
+
+    return StreamingResponse(pieces(), headers=headers, media_type=media_type)
 
 
 def _attachment(name: str) -> str:

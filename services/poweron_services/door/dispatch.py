@@ -22,7 +22,6 @@ from poweron_events.request import RequestIdentity, RequestRefused, workflow_id
 from poweron_events.task_cancellation import cancel_task, retrieve_error
 from poweron_projections import reader, request_digests
 from poweron_projections.request_digests import KeptResponse
-from poweron_services.client.connect import Connections
 from poweron_services.client.follow import Callbacks
 from poweron_services.door.access import HttpCaller
 from poweron_services.door.door_state import API, DoorOf, DoorState
@@ -61,15 +60,17 @@ def wait_seconds(prefer: str | None) -> float | None:
     return None if match is None else min(float(match[1]), MOST_WAIT)
 
 
-async def expect_kafka(connections: Connections) -> None:
+async def expect_kafka(door: DoorState) -> None:
     """Check that Kafka answers, before a body is read and documents are stored for nothing.
 
     Raises:
         Unavailable: it does not.
     """
+    log = door.opened.log.unguarded
     try:
         async with asyncio.timeout(KAFKA_WITHIN):
-            await connections.log.unguarded.ends(topics.REQUESTS.name)
+            await door.has_log.wait()
+            await log.ends(topics.REQUESTS.name)
     except TimeoutError as error:
         raise Unavailable(
             f"Kafka does not answer within {KAFKA_WITHIN:g} s. Nothing was requested", retry_after=RETRY_AFTER
@@ -177,7 +178,7 @@ STATE: Final = {"status", "phase", "current_round", "current_task", "attempt", "
 
 
 async def _dispatch(door: DoorOf, key: IdempotencyKey = None, prefer: Prefer = None) -> Dispatch:
-    await expect_kafka(door.opened)
+    await expect_kafka(door)
     return Dispatch(door, key, wait_seconds(prefer))
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Final, cast
 
 from fastapi import Depends, Request
@@ -19,7 +19,7 @@ from poweron_services.settings.config import Settings
 
 API: Final = "/api/v1"
 AT_A_TIME: Final = 2  # queries that take much processor time
-STARTING: Final = "PowerOn is starting: Kafka or Postgres does not answer yet"
+STARTING: Final = "PowerOn is starting"
 
 
 @dataclass(slots=True)
@@ -34,7 +34,11 @@ class DoorState:
     roles: Collection[str] = ()
     """The roles that this process plays beside the door."""
     connections: Connections | None = None
-    """None until Kafka and Postgres have answered."""
+    """None until the servers of this machine have started, or at once with others, which may not answer yet."""
+    has_log: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set once Kafka has answered."""
+    is_compared: bool = False
+    """Whether the log was compared with the rows, which needs an answer of both servers."""
     feed: RecordFeed | None = None
     """New records for all streams; opened with the connections."""
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
@@ -63,7 +67,7 @@ class DoorState:
 
     @property
     def pool(self) -> "Pool | None":
-        """Postgres; None until it has answered."""
+        """Postgres; None until the connections are open."""
         return None if self.connections is None else self.connections.pool
 
     def begin_request(self) -> None:
@@ -83,6 +87,12 @@ class DoorState:
         if self.connections is None:
             raise Unavailable(STARTING, retry_after=1)
         return self.connections
+
+    @property
+    def for_requests(self) -> Connections:
+        """The connections with a log that takes new requests even before Postgres has answered."""
+        connections = self.opened
+        return connections if self.is_compared else replace(connections, log=connections.log.uncompared())
 
 
 def state_of(request: Request) -> DoorState:

@@ -10,7 +10,7 @@ from typing import Final
 
 import uvicorn
 
-from poweron_events.errors import Refused
+from poweron_events.errors import PowerOnError, Refused
 from poweron_events.task_cancellation import cancel_task
 from poweron_services import wiring
 from poweron_services.door.application import build
@@ -21,7 +21,7 @@ from poweron_services.door.record_rows import PostgresRows
 from poweron_services.file_limit import raise_file_limit
 from poweron_services.probes.probe_server import QuietServer, probes_served
 from poweron_services.settings.config import Settings
-from poweron_services.standalone import open_connections
+from poweron_services.standalone import early_connections
 
 DRAINED_WITHIN: Final = 2  # seconds in which running requests must end once the door stops
 CLOSED_WITHIN: Final = 1  # seconds for their connections after that
@@ -117,12 +117,18 @@ async def _drain(door: DoorState) -> None:
 async def _work(door: DoorState, *, serving: bool, progress: Callable[[str], None]) -> None:
     """Open the connections and play the roles, or only keep the connections open."""
     async with (
-        open_connections(door.settings, progress, wait=True) as connections,
+        early_connections(door.settings, progress) as (connections, kafka_there, postgres_there),
         door.probes.watching(connections),
     ):
         door.feed = RecordFeed(PostgresRows(connections.pool), connections.progress)
         door.connections = replace(connections, seal=door.keys.seal)
         door.probes.ready()
+        await kafka_there()
+        door.has_log.set()
+        await postgres_there()
+        with suppress(PowerOnError):  # the log stays closed if it lacks events, and every append checks again
+            await connections.log.check()
+        door.is_compared = True
         if not serving:
             await asyncio.Event().wait()
         async with wiring.open_model(door.settings) as model:

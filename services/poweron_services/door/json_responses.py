@@ -55,12 +55,24 @@ def matched(
     request: Request, body: bytes, media_type: str, *, links: Sequence[str] = (), more: dict[str, str] | None = None
 ) -> Response:
     """Return the body with its ETag and `more` headers, or 304 if `If-None-Match` names it."""
-    etag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
-    headers = {"ETag": etag, "Cache-Control": "private, no-cache", "Vary": "Accept, Authorization, Cookie"}
-    headers |= more or {}
+    headers = cache_headers(hashlib.sha256(body).hexdigest()) | (more or {})
     if links:
         headers["Link"] = ", ".join(links)
-    known = [part.strip().removeprefix("W/") for part in request.headers.get("if-none-match", "").split(",")]
-    if etag in known or known == ["*"]:
+    if is_held(request, headers):
         return Response(status_code=304, headers=headers)
     return Response(body, headers=headers, media_type=media_type)
+
+
+def cache_headers(sha256: str) -> dict[str, str]:
+    """Return the headers of an answer that a client may hold; `sha256` names its body."""
+    return {
+        "ETag": f'"{sha256[:32]}"',
+        "Cache-Control": "private, no-cache",
+        "Vary": "Accept, Authorization, Cookie",
+    }
+
+
+def is_held(request: Request, headers: dict[str, str]) -> bool:
+    """Return whether `If-None-Match` says that the client holds the body with these headers."""
+    known = [part.strip().removeprefix("W/") for part in request.headers.get("if-none-match", "").split(",")]
+    return headers["ETag"] in known or known == ["*"]

@@ -2,7 +2,7 @@
 
 import asyncio
 from datetime import datetime
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
@@ -24,7 +24,6 @@ from poweron_services.door.workflow_queries import KAFKA_WITHIN
 
 router = APIRouter(tags=["operations"], route_class=QueryRoute)
 
-MOST_HALTED: Final = 1_000
 ActionQuery = Annotated[
     str, Field(max_length=100, pattern=r"^(\*|[a-z][A-Za-z0-9_-]*(\.(\*|[A-Za-z][A-Za-z0-9_-]*))?)$")
 ]
@@ -76,8 +75,7 @@ async def list_dead_letters(
 
 
 def _place(entry: DeadLetterEntry) -> str:
-    time_ms = round(datetime.fromisoformat(entry.time).timestamp() * 1_000)
-    return f"{time_ms}|{entry.topic}|{entry.partition}|{entry.offset}"
+    return f"{_milliseconds(entry.time)}|{entry.topic}|{entry.partition}|{entry.offset}"
 
 
 @router.get("/usage", response_model=ListPage[UsageTotal])
@@ -124,9 +122,26 @@ async def read_lag(*, request: Request, connections: Opened, _: Reader) -> Respo
 
 
 @router.get("/stuck", response_model=ListPage[HaltedWorkflow])
-async def list_stuck(*, request: Request, connections: Opened, _: Reader) -> Response:
+async def list_stuck(
+    *,
+    request: Request,
+    connections: Opened,
+    _: Reader,
+    limit: Limit = 50,
+    place: Annotated[str | None, cursor(r"^[0-9]{1,18}_[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")] = None,
+) -> Response:
     """List open workflows that no role works on any more, longest first."""
-    return page(request, await operations.halted_workflows(connections.pool, limit=MOST_HALTED))
+    after = (-1, operations.FIRST_ID)
+    if place is not None:
+        time, workflow_id = place.split("_")
+        after = int(time), workflow_id
+    entries = await operations.halted_workflows(connections.pool, limit=limit, after=after)
+    last = f"{_milliseconds(entries[-1].since)}_{entries[-1].workflow_id}" if len(entries) == limit else None
+    return page(request, entries, last)
+
+
+def _milliseconds(time: str) -> int:
+    return round(datetime.fromisoformat(time).timestamp() * 1_000)
 
 
 class AppliedPolicySummary(CamelModel):

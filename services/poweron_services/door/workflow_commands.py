@@ -87,7 +87,9 @@ async def start_workflow(*, request: Request, caller: Sender, dispatch: Dispatch
 
         async def work(identity: RequestIdentity, callbacks: Callbacks) -> Mapping[str, Any]:
             stored = await _with_documents(dispatch.door, opened, _request(asked.body, caller), asked.files)
-            return outcome_json(await ask(dispatch.door.opened, stored, (), identity=identity, callbacks=callbacks))
+            return outcome_json(
+                await ask(dispatch.door.for_requests, stored, (), identity=identity, callbacks=callbacks)
+            )
 
         return await dispatch.answer(identity, asked.sha256, work)
 

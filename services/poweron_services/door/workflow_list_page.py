@@ -20,6 +20,7 @@ from poweron_events.request import Requester, RequestIdentity, RequestRound, Req
 from poweron_projections import reader
 from poweron_projections.connection import Pool
 from poweron_projections.entries import WorkflowStatus, WorkflowSummary
+from poweron_projections.reader import WorkflowCount
 from poweron_projections.workflow_filter import Condition
 from poweron_services.client.approve import waiting_for_people
 from poweron_services.client.ask import OpeningRequest, ask
@@ -127,7 +128,6 @@ async def workflows_page(
         workflows=shown,
         filters=filters,
         links=_links(filters, counts, len(await waiting_ids(pool, caller.actor))),
-        total=sum(counts[status] for status in STATUSES if status in counts),
         state_word=state_word,
         choices={"status": STATUSES, "phase": get_args(Phase), "code": tuple(CODES)},
         verbs=VERBS,
@@ -141,22 +141,27 @@ def _with_cursor(filters: Filters, before: str | None) -> str:
     return filters.address(before=before)
 
 
-def _links(filters: Filters, counts: Mapping[str, int], waiting: int) -> list[tuple[str, str, int, bool]]:
+def _links(
+    filters: Filters, counts: Mapping[str, WorkflowCount], waiting: int
+) -> list[tuple[str, str, WorkflowCount, bool]]:
     """Return the quick links: name, address, count, and whether the list shows just that."""
-    given = filters.given
-    total = sum(counts.get(status, 0) for status in STATUSES)
-    links = [("All", "/", total, not given), ("Waiting for me", "/?show=waiting", waiting, filters.show == "waiting")]
+    given, none = filters.given, WorkflowCount(0, is_exact=True)
+    waiting_count = WorkflowCount(waiting, is_exact=True)
+    links = [
+        ("All", "/", counts["all"], not given),
+        ("Waiting for me", "/?show=waiting", waiting_count, filters.show == "waiting"),
+    ]
     links += [
         (
             status.replace("_", " ").capitalize(),
             f"/?status={status}",
-            counts.get(status, 0),
+            counts.get(status, none),
             given == {"status": status},
         )
         for status in STATUSES
         if counts.get(status) or status in ("running", "failed")
     ]
-    return [*links, ("Stuck", "/?show=stuck", counts.get("stuck", 0), filters.show == "stuck")]
+    return [*links, ("Stuck", "/?show=stuck", counts["stuck"], filters.show == "stuck")]
 
 
 async def form_of(request: Request) -> tuple[FormData, list[UploadFile]]:
@@ -185,7 +190,7 @@ async def sent(
     dispatch: Dispatch, caller: HttpCaller, asked: OpeningRequest, files: Sequence[UploadFile]
 ) -> RedirectResponse:
     """Send a request for a round, and lead to its workflow once that is open, or soon in any case."""
-    identity, connections = dispatch.identity(caller), dispatch.door.opened
+    identity, connections = dispatch.identity(caller), dispatch.door.for_requests
     further = asked if isinstance(asked, RequestRound) else None
     id_ = workflow_id(identity.source, identity.id) if further is None else further.workflow_id
     round_ = 1 if further is None else further.after_round + 1

@@ -148,6 +148,8 @@ def pages(world: World, door: PageDoor) -> list[str]:
         "/problems?q=nothing-has-these-words",
         "/problems/budget_question",
         "/problems/nobody_serves",
+        "/api",
+        "/login",
     ]
 
 
@@ -239,6 +241,8 @@ def test_a_larger_budget_is_granted_in_the_inbox(door: PageDoor, world: World) -
     assert "Nothing is granted." in posted(door, "/approvals", action[1], decision="approve")
     assert "Approved." in posted(door, "/approvals", action[1], decision="approve", tokens="100000")
     door.until(workflow, status="completed")
+    limits = re.sub(r"<[^>]+>|\s+", " ", door.http.get(f"/w/{workflow}", headers=PAGE).text)
+    assert "of 102,000 100,000 of it granted by people" in re.sub(r"\s+", " ", limits)
 
 
 def test_the_log_dims_superseded_records_and_says_why(door: PageDoor, browser: Browser, world: World) -> None:

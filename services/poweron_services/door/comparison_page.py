@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import JsonValue
+from starlette.responses import HTMLResponse
 
 from poweron_events.codec import is_uuid
 from poweron_events.errors import MissingContent
@@ -18,13 +19,14 @@ from poweron_services.client.connect import Connections
 from poweron_services.door.access import HttpCaller, Reader
 from poweron_services.door.door_state import Opened
 from poweron_services.door.page_rendering import rendered
+from poweron_services.door.query_route import QueryRoute
 from poweron_services.door.text_difference import MAX_CHARACTERS, DifferenceLine, differences
 from poweron_services.door.workflow_queries import known
 from poweron_services.fork.original import accepted
 from poweron_services.fork.run_alignment import AlignedTurn, PlacedTurn, aligned
 from poweron_services.fork.run_comparison import compare
 
-router = APIRouter()
+router = APIRouter(route_class=QueryRoute, default_response_class=HTMLResponse)
 
 CHOICES: Final = 20  # newest workflows to choose from
 MOST: Final = 400  # turns on a page

@@ -273,8 +273,9 @@ def test_a_new_record_appears_in_the_log_without_a_reload(door: PageDoor, browse
 
 def test_two_workflows_are_compared_from_the_first_difference(door: PageDoor, browser: Browser, world: World) -> None:
     with watched(browser, door.address) as seen:
-        seen.page.goto("/compare")
-        seen.page.locator(f'input[name="a"][value="{world.first}"]').check()
+        seen.page.goto(f"/w/{world.first}")
+        seen.page.get_by_role("navigation", name="View").get_by_role("link", name="Compare").click()
+        expect(seen.page.locator(f'input[name="a"][value="{world.first}"]')).to_be_checked()
         seen.page.locator(f'input[name="b"][value="{world.second}"]').check()
         seen.page.get_by_role("button", name="Compare").first.click()
         expect(seen.page.get_by_role("heading", level=1)).to_contain_text("They first differ in")

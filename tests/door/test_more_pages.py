@@ -275,8 +275,8 @@ def test_two_workflows_are_compared_from_the_first_difference(door: PageDoor, br
     with watched(browser, door.address) as seen:
         seen.page.goto(f"/w/{world.first}")
         seen.page.get_by_role("navigation", name="View").get_by_role("link", name="Compare").click()
-        expect(seen.page.locator(f'input[name="a"][value="{world.first}"]')).to_be_checked()
-        seen.page.locator(f'input[name="b"][value="{world.second}"]').check()
+        expect(seen.page.locator(f'[type="radio"][name="a"][value="{world.first}"]')).to_be_checked()
+        seen.page.locator(f'[type="radio"][name="b"][value="{world.second}"]').check()
         seen.page.get_by_role("button", name="Compare").first.click()
         expect(seen.page.get_by_role("heading", level=1)).to_contain_text("They first differ in")
         expect(seen.page.locator("#chosen")).to_be_in_viewport()

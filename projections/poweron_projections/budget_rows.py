@@ -81,6 +81,16 @@ async def open_budgets(pool: Pool) -> list[OpenBudget]:
     ]
 
 
+async def granted(pool: Pool, workflow_id: str, round_: int) -> Used:
+    """Return by how much people raised the limits of a round, as input tokens and nano-USD.
+
+    Raises:
+        Unavailable: Postgres cannot be reached.
+    """
+    async with snapshot(pool) as connection:
+        return (await _granted(connection, {(workflow_id, round_)})).get(workflow_id, Used())
+
+
 def _budgets(row: Found) -> Budgets | None:
     event = decode(decompress(row["compressed"])).event
     return event.budgets if isinstance(event, Opening) and event.budgets != Budgets() else None

@@ -60,11 +60,13 @@ class PageDoor:
 
 
 NARROW, WIDE = {"width": 320, "height": 800}, {"width": 1280, "height": 900}
+ZOOMED = {"width": 640, "height": 450}
 VIEWS = [
     pytest.param(WIDE, "light", id="wide, light"),
     pytest.param(NARROW, "dark", id="narrow, dark"),
     pytest.param(WIDE, "dark", id="wide, dark", marks=pytest.mark.soak),
     pytest.param(NARROW, "light", id="narrow, light", marks=pytest.mark.soak),
+    pytest.param(ZOOMED, "light", id="wide at 200 % zoom", marks=pytest.mark.soak),
 ]
 """The widths and colour schemes in which every page is looked at."""
 

@@ -148,6 +148,8 @@ def pages(world: World, door: PageDoor) -> list[str]:
         "/problems?q=nothing-has-these-words",
         "/problems/budget_question",
         "/problems/nobody_serves",
+        "/api",
+        "/login",
     ]
 
 
@@ -239,6 +241,8 @@ def test_a_larger_budget_is_granted_in_the_inbox(door: PageDoor, world: World) -
     assert "Nothing is granted." in posted(door, "/approvals", action[1], decision="approve")
     assert "Approved." in posted(door, "/approvals", action[1], decision="approve", tokens="100000")
     door.until(workflow, status="completed")
+    limits = re.sub(r"<[^>]+>|\s+", " ", door.http.get(f"/w/{workflow}", headers=PAGE).text)
+    assert "of 102,000 100,000 of it granted by people" in re.sub(r"\s+", " ", limits)
 
 
 def test_the_log_dims_superseded_records_and_says_why(door: PageDoor, browser: Browser, world: World) -> None:
@@ -269,9 +273,10 @@ def test_a_new_record_appears_in_the_log_without_a_reload(door: PageDoor, browse
 
 def test_two_workflows_are_compared_from_the_first_difference(door: PageDoor, browser: Browser, world: World) -> None:
     with watched(browser, door.address) as seen:
-        seen.page.goto("/compare")
-        seen.page.locator(f'input[name="a"][value="{world.first}"]').check()
-        seen.page.locator(f'input[name="b"][value="{world.second}"]').check()
+        seen.page.goto(f"/w/{world.first}")
+        seen.page.get_by_role("navigation", name="View").get_by_role("link", name="Compare").click()
+        expect(seen.page.locator(f'[type="radio"][name="a"][value="{world.first}"]')).to_be_checked()
+        seen.page.locator(f'[type="radio"][name="b"][value="{world.second}"]').check()
         seen.page.get_by_role("button", name="Compare").first.click()
         expect(seen.page.get_by_role("heading", level=1)).to_contain_text("They first differ in")
         expect(seen.page.locator("#chosen")).to_be_in_viewport()

@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import JsonValue
 from starlette.datastructures import FormData
-from starlette.responses import RedirectResponse
+from starlette.responses import HTMLResponse, RedirectResponse
 
 from poweron_events.actor import Actor
 from poweron_events.event import MAX_NANO_USD, MAX_TOKENS, NANO
@@ -39,8 +39,9 @@ from poweron_services.door.door_state import Opened
 from poweron_services.door.page_rendering import rendered
 from poweron_services.door.problems import Problem
 from poweron_services.door.query_parameters import WorkflowId
+from poweron_services.door.query_route import QueryRoute
 
-router = APIRouter()
+router = APIRouter(route_class=QueryRoute, default_response_class=HTMLResponse)
 
 MOST: Final = 50  # entries of a page
 ANSWERED: Final = 10  # answers that are shown
@@ -110,6 +111,7 @@ async def approvals_page(
         notice=_notice(outcome, missing),
         workflow=workflow,
         actor=caller.actor,
+        scopes=caller.scopes,
         answered=await answered_approvals(pool, limit=ANSWERED),
         who_answers=who_answers,
         max_reason=MAX_REASON,

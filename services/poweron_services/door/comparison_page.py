@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import JsonValue
+from starlette.responses import HTMLResponse
 
 from poweron_events.codec import is_uuid
 from poweron_events.errors import MissingContent
@@ -18,13 +19,15 @@ from poweron_services.client.connect import Connections
 from poweron_services.door.access import HttpCaller, Reader
 from poweron_services.door.door_state import Opened
 from poweron_services.door.page_rendering import rendered
+from poweron_services.door.query_route import QueryRoute
 from poweron_services.door.text_difference import MAX_CHARACTERS, DifferenceLine, differences
+from poweron_services.door.workflow_list_page import state_word
 from poweron_services.door.workflow_queries import known
 from poweron_services.fork.original import accepted
 from poweron_services.fork.run_alignment import AlignedTurn, PlacedTurn, aligned
 from poweron_services.fork.run_comparison import compare
 
-router = APIRouter()
+router = APIRouter(route_class=QueryRoute, default_response_class=HTMLResponse)
 
 CHOICES: Final = 20  # newest workflows to choose from
 MOST: Final = 400  # turns on a page
@@ -122,7 +125,21 @@ async def comparison_page(
 async def _choice(request: Request, connections: Connections, *, a: str, b: str) -> Response:
     recent = await reader.workflows(connections.pool, limit=CHOICES)
     wrong = [id_ for id_ in (a, b) if id_ and not is_uuid(id_)]
-    return rendered(request, "comparison_choice.html", recent=recent, a=a, b=b, wrong=wrong, related=_related(recent))
+    ids = [each.workflow_id for each in recent]
+    chosen_a = a if a in ids else next((id_ for id_ in [*ids[1:], *ids] if id_ != b), None)
+    return rendered(
+        request,
+        "comparison_choice.html",
+        recent=recent,
+        a=a,
+        b=b,
+        chosen_a=chosen_a,
+        chosen_b=b if b in ids else next((id_ for id_ in ids if id_ != chosen_a), chosen_a),
+        is_older=any(id_ not in ids for id_ in (a, b) if id_),
+        wrong=wrong,
+        related=_related(recent),
+        state_word=state_word,
+    )
 
 
 def _related(recent: Sequence[WorkflowSummary]) -> list[tuple[str, WorkflowSummary, str]]:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Query, Request, Response
+from starlette.responses import HTMLResponse
 
 from poweron_events.fold.day_use import DAY_MS, day_start_ms
 from poweron_projections.usage_totals import FATES, CallTotals, Fate, UsageTotal, added, usage_totals
@@ -14,8 +15,9 @@ from poweron_services.client.budget_levels import NEAR, budget_levels
 from poweron_services.door.access import Reader
 from poweron_services.door.door_state import Opened
 from poweron_services.door.page_rendering import rendered
+from poweron_services.door.query_route import QueryRoute
 
-router = APIRouter()
+router = APIRouter(route_class=QueryRoute, default_response_class=HTMLResponse)
 
 DAYS: Final = (7, 30, 90, 365)
 MOST: Final = 20  # rows of a table

@@ -8,7 +8,7 @@ from urllib.parse import quote, urlencode
 
 import orjson
 from fastapi import APIRouter, Path, Query, Request, Response
-from starlette.responses import RedirectResponse
+from starlette.responses import HTMLResponse, RedirectResponse
 
 from poweron_events.dead_letter import MAX_RAW
 from poweron_events.errors import Refused
@@ -19,9 +19,10 @@ from poweron_services.door.access import Auditor, CheckedForm, Operator, Reader
 from poweron_services.door.dead_letter_commands import edited_by
 from poweron_services.door.door_state import Opened
 from poweron_services.door.page_rendering import rendered, visible
+from poweron_services.door.query_route import QueryRoute
 from poweron_services.text.invisible_characters import INVISIBLE
 
-router = APIRouter()
+router = APIRouter(route_class=QueryRoute, default_response_class=HTMLResponse)
 
 PAGE: Final = 50
 SHOWN: Final = 8_192  # bytes in hexadecimal

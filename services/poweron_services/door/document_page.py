@@ -15,9 +15,10 @@ from poweron_services.door.door_state import DoorOf, Opened
 from poweron_services.door.page_rendering import rendered
 from poweron_services.door.problems import Problem
 from poweron_services.door.query_parameters import WorkflowId
+from poweron_services.door.query_route import QueryRoute
 from poweron_services.door.workflow_queries import known
 
-router = APIRouter(default_response_class=HTMLResponse)
+router = APIRouter(route_class=QueryRoute, default_response_class=HTMLResponse)
 
 MOST: Final = 60_000  # characters of a place that the page shows
 PLACES: Final = 200  # links to other places

@@ -1,13 +1,15 @@
 """The page of keys: whose they are, what they may do, and until when; never a key itself."""
 
 from fastapi import APIRouter, Request, Response
+from starlette.responses import HTMLResponse
 
 from poweron_projections.access_keys import SCOPES, all_keys, now_ms
 from poweron_services.door.access import Auditor, is_of_this_machine
 from poweron_services.door.door_state import Opened
 from poweron_services.door.page_rendering import rendered
+from poweron_services.door.query_route import QueryRoute
 
-router = APIRouter()
+router = APIRouter(route_class=QueryRoute, default_response_class=HTMLResponse)
 
 
 @router.get("/keys")

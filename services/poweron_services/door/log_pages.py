@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 import orjson
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, Field, ValidationError
-from starlette.responses import StreamingResponse
+from starlette.responses import HTMLResponse, StreamingResponse
 
 from poweron_events.actor import Actor
 from poweron_events.event import PREFIX, READING, Role
@@ -28,10 +28,11 @@ from poweron_services.door.json_responses import dumped
 from poweron_services.door.page_rendering import rendered
 from poweron_services.door.problems import Problem
 from poweron_services.door.query_parameters import MAX_SEQ, WorkflowId
+from poweron_services.door.query_route import QueryRoute
 from poweron_services.door.record_rows import PostgresRows
 from poweron_services.door.workflow_queries import known
 
-router = APIRouter()
+router = APIRouter(route_class=QueryRoute, default_response_class=HTMLResponse)
 
 PAGE: Final = 50  # records
 DOWNLOADED: Final = 500  # records fetched at a time

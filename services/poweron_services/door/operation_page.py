@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Path, Request, Response
+from starlette.responses import HTMLResponse
 
 from poweron_events.errors import LogLost, PowerOnError
 from poweron_projections import reader
@@ -24,9 +25,10 @@ from poweron_services.door.access import Reader
 from poweron_services.door.door_state import Opened
 from poweron_services.door.page_rendering import rendered
 from poweron_services.door.problems import Problem
+from poweron_services.door.query_route import QueryRoute
 from poweron_services.wiring import ROLES
 
-router = APIRouter()
+router = APIRouter(route_class=QueryRoute, default_response_class=HTMLResponse)
 
 MOST: Final = 50  # entries of a list
 LETTERS: Final = 20

@@ -15,7 +15,7 @@ from poweron_events.event import NANO, PREFIX
 from poweron_projections import reader
 from poweron_services.door.json_responses import dumped
 from poweron_services.door.problems import Problem, explained, retry_header
-from poweron_services.door.session_cookies import form_token
+from poweron_services.door.session_cookies import COOKIE, form_token
 from poweron_services.text.invisible_characters import INVISIBLE
 
 HERE: Final = Path(__file__).parent
@@ -109,7 +109,12 @@ TEMPLATES.globals["version"] = VERSION
 def rendered(request: Request, template: str, *, status: int = 200, **values: Any) -> Response:
     """Render a page."""
     html = TEMPLATES.get_template(template).render(
-        nonce=request.state.nonce, path=request.url.path, form_token=form_token(request), status=status, **values
+        nonce=request.state.nonce,
+        path=request.url.path,
+        form_token=form_token(request),
+        has_session=COOKIE in request.cookies,
+        status=status,
+        **values,
     )
     return Response(html, status, {"Cache-Control": "no-store"}, media_type="text/html")
 
@@ -124,7 +129,8 @@ def problem_page(request: Request, problem: Problem) -> Response:
         problem=problem,
         meaning=meaning,
         heading=meaning.meaning.rstrip(".") if meaning else "Something went wrong",
-        can_retry=request.method == "GET",
+        is_form=request.method != "GET",
+        here=request.url.path + (f"?{request.url.query}" if request.url.query else ""),
     )
     response.headers.update(retry_header(problem))
     return response

@@ -7,6 +7,7 @@ from typing import Annotated, Final
 
 from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import ValidationError
+from starlette.responses import HTMLResponse
 
 from poweron_events.actor import Actor
 from poweron_events.policy import Policy
@@ -25,10 +26,11 @@ from poweron_services.door.access import Auditor, Reader
 from poweron_services.door.door_state import Opened
 from poweron_services.door.page_rendering import rendered
 from poweron_services.door.problems import Problem
+from poweron_services.door.query_route import QueryRoute
 from poweron_services.door.text_difference import differences
 from poweron_services.settings.setting_types import action_patterns
 
-router = APIRouter()
+router = APIRouter(route_class=QueryRoute, default_response_class=HTMLResponse)
 
 PROCESSES: Final = 5  # names of processes in a row
 POLICIES: Final = 50

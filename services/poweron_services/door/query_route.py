@@ -12,6 +12,7 @@ from fastapi.routing import APIRoute
 from poweron_events.errors import PowerOnError, Unavailable
 from poweron_projections.connection import Pool, acquire
 from poweron_services.door.door_state import state_of
+from poweron_services.door.http_guard import SAFE_METHODS
 from poweron_services.door.problems import Problem
 
 PATIENCE: Final = 0.8  # seconds of a query after which Postgres is asked whether it is there
@@ -21,10 +22,12 @@ _abandoned = set[asyncio.Task[Any]]()
 
 
 class QueryRoute(APIRoute):
-    """A query: it needs the rows only."""
+    """A query: it needs the rows only. Forms of the same router are ordinary routes."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle, response_class = super().get_route_handler(), getattr(self.response_class, "value", self.response_class)
+        if not SAFE_METHODS.issuperset(self.methods or ()):
+            return handle
 
         async def checked(request: Request) -> Response:
             if response_class is JSONResponse:

@@ -31,6 +31,7 @@ from poweron_services.door.door_state import DoorOf, DoorState, Opened
 from poweron_services.door.page_rendering import rendered
 from poweron_services.door.problems import Problem
 from poweron_services.door.query_parameters import MAX_SEQ, WorkflowId
+from poweron_services.door.query_route import QueryRoute
 from poweron_services.door.step_view import MOST_CHANGES, StepView
 from poweron_services.door.workflow_list_page import field_of, form_of
 from poweron_services.fork.run_comparison import decides_the_same
@@ -40,7 +41,7 @@ from poweron_services.replay.decision_repeats import AskAgain
 from poweron_services.replay.decision_replay import DecisionReplay, Replayed, is_decision
 from poweron_services.replay.workflow_records import Damaged, Folded, StoredContent, folded
 
-router = APIRouter(default_response_class=HTMLResponse)
+router = APIRouter(route_class=QueryRoute, default_response_class=HTMLResponse)
 
 AROUND: Final = 5  # events before and after that are listed
 MOST_TIMES: Final = 10  # answers of each model
@@ -86,7 +87,7 @@ async def step_page(
         around=await _around(connections, workflow_id, seq),
         calls=await _shown_calls(connections, workflow_id, model_calls(event) if event else (), may_read=may_read),
         failed_calls=_failed(failed_calls(event) if event else ()),
-        may_read=may_read,
+        scopes=caller.scopes,
         changes=changes[:MOST_CHANGES],
         changes_left_out=max(0, len(changes) - MOST_CHANGES),
         state=state,

@@ -131,6 +131,7 @@ async def workflows_page(
         state_word=state_word,
         choices={"status": STATUSES, "phase": get_args(Phase), "code": tuple(CODES)},
         verbs=VERBS,
+        scopes=caller.scopes,
         here=_with_cursor(filters, before),
         next=_with_cursor(filters, shown[-1].cursor) if len(workflows) > PAGE else None,
         before=before,

@@ -3,7 +3,7 @@
 import re
 import time
 from collections.abc import Sequence
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, NamedTuple
 
 from fastapi import APIRouter, Query, Request, Response
 from starlette.responses import HTMLResponse, RedirectResponse
@@ -11,9 +11,10 @@ from starlette.responses import HTMLResponse, RedirectResponse
 from poweron_events.errors import MissingContent
 from poweron_events.event import DocumentRef
 from poweron_events.fold.stage_specs import STAGES
-from poweron_events.fold.state import Opening
-from poweron_events.request import Requester, RequestWorkflow
-from poweron_projections import reader, workflow_excerpts
+from poweron_events.fold.state import Used
+from poweron_events.request import Budgets, Requester, RequestWorkflow
+from poweron_projections import budget_rows, reader, workflow_excerpts
+from poweron_projections.connection import Pool
 from poweron_projections.entries import ApprovalEntry, DocumentEntry, RoundSummary, WorkflowSummary
 from poweron_projections.record_queries import Place
 from poweron_services.client.ask import follow_up
@@ -91,12 +92,12 @@ async def workflow_page(
         history_next=history[HISTORY - 1].seq if len(history) > HISTORY else None,
         turn=_turn(workflow, approvals),
         approval=next(iter(approvals), None),
-        limits=_limits(workflow, rounds, await reader.opening(pool, workflow_id)),
+        limits=await _limits(pool, workflow, rounds),
         documents=documents[:DOCUMENTS],
         document_count=document_count,
         verbs=_verbs(workflow),
         may_follow_up=workflow.status in ("completed", "failed", "cancelled"),
-        may_read=("content" in caller.scopes),
+        scopes=caller.scopes,
         view=view,
         failures=failures,
         here=str(request.url.path) + (f"?{request.url.query}" if request.url.query else ""),
@@ -139,23 +140,39 @@ def _verbs(workflow: WorkflowSummary) -> list[str]:
     return ["resume", "cancel"] if workflow.status == "paused" else ["restart"]
 
 
-def _limits(
-    workflow: WorkflowSummary, rounds: Sequence[RoundSummary], opening: Opening | None
-) -> list[tuple[str, int, int, str]]:
-    """Return the limits of the round and the workflow: name, used, limit and the filter that formats both."""
+class Limit(NamedTuple):
+    """A limit of the round or the workflow, and how much of it is used."""
+
+    name: str
+    used: int
+    most: int
+    """With what people granted."""
+    granted: int = 0
+    is_money: bool = False
+
+
+async def _limits(pool: Pool, workflow: WorkflowSummary, rounds: Sequence[RoundSummary]) -> list[Limit]:
+    """Return the limits of the newest round and of the workflow."""
+    opening = await reader.opening(pool, workflow.workflow_id)
     if opening is None or not rounds:
         return []
     newest, budgets = rounds[0], opening.budgets
+    granted = Used() if budgets == Budgets() else await budget_rows.granted(pool, workflow.workflow_id, newest.round)
+    tokens, money = granted.tokens, granted.cost_nano_usd
     used = newest.input_tokens + newest.output_tokens
     given = [
-        ("Steps of the task", workflow.current_step, opening.max_steps, "tokens"),
-        ("Steps of the workflow", workflow.steps, budgets.workflow_steps, "tokens"),
-        ("Tokens of the round", used, budgets.round_tokens, "tokens"),
-        ("Tokens of the workflow", workflow.tokens, budgets.workflow_tokens, "tokens"),
-        ("Cost of the round", newest.cost_nano_usd, budgets.round_cost_nano_usd, "money"),
-        ("Cost of the workflow", workflow.cost_nano_usd, budgets.workflow_cost_nano_usd, "money"),
+        ("Steps of the task", workflow.current_step, opening.max_steps, 0, False),
+        ("Steps of the workflow", workflow.steps, budgets.workflow_steps, 0, False),
+        ("Tokens of the round", used, budgets.round_tokens, tokens, False),
+        ("Tokens of the workflow", workflow.tokens, budgets.workflow_tokens, tokens, False),
+        ("Cost of the round", newest.cost_nano_usd, budgets.round_cost_nano_usd, money, True),
+        ("Cost of the workflow", workflow.cost_nano_usd, budgets.workflow_cost_nano_usd, money, True),
     ]
-    return [(name, count, limit, unit) for name, count, limit, unit in given if limit is not None]
+    return [
+        Limit(name, count, limit + more, more, is_money)
+        for name, count, limit, more, is_money in given
+        if limit is not None
+    ]
 
 
 async def _answer(

@@ -64,12 +64,25 @@
     if (target.dataset?.all) {
       for (const box of all(`input[name="${target.dataset.all}"]`)) box.checked = target.checked;
     }
-    if (target.dataset?.goto) location.assign(target.dataset.goto + target.value);
+    if (target.dataset?.goto) location.assign(`${target.dataset.goto}${target.value}#${target.id}`);
     count();
   });
   document.addEventListener("input", ({ target }) => {
     const output = target.dataset?.goto && one(`output[for="${target.id}"]`);
     if (output) output.textContent = target.value;
+  });
+
+  // A form is sent once, and its button shows that it works; the page that the browser keeps can send it again.
+  document.addEventListener("submit", (event) => {
+    const { target, submitter } = event;
+    if (target.method !== "post") return;
+    if (target.dataset.sent) event.preventDefault();
+    target.dataset.sent = "true";
+    submitter?.setAttribute("aria-busy", "true");
+  });
+  addEventListener("pageshow", () => {
+    for (const form of all("form[data-sent]")) delete form.dataset.sent;
+    for (const button of all("button[aria-busy]")) button.removeAttribute("aria-busy");
   });
 
   const enhance = () => {
@@ -81,6 +94,7 @@
   // Live updates. An element with data-live has the id of the workflow that it shows, or "*", and asks htmx for its
   // new self when it gets the event `refresh`. One tab holds the stream and tells the others.
   const shown = () => all("[data-live]");
+  const concerns = ({ dataset }, ids) => dataset.live === "*" || ids.has("*") || ids.has(dataset.live);
   const waiting = new Set();
   let timer = 0;
   const refresh = () => {
@@ -90,9 +104,7 @@
     waiting.clear();
     const before = one("[data-status]")?.dataset.status;
     for (const element of shown()) {
-      if (element.dataset.live === "*" || ids.has("*") || ids.has(element.dataset.live)) {
-        htmx.trigger(element, "refresh");
-      }
+      if (concerns(element, ids)) htmx.trigger(element, "refresh");
     }
     document.addEventListener("htmx:after:swap", () => {
       enhance();
@@ -101,6 +113,7 @@
     }, { once: true });
   };
   const changed = (ids) => {
+    if (!shown().some((element) => concerns(element, new Set(ids)))) return;
     for (const id of ids) waiting.add(id);
     timer ||= setTimeout(refresh, 800);
   };

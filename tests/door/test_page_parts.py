@@ -112,3 +112,11 @@ def test_the_words_of_a_statement_are_marked_in_the_text_of_their_page() -> None
     spread, count = marked_html("It *costs* 5 euros.", ["It costs 5 euros"], 1_000)
     assert count == 1
     assert spread.startswith('<p dir="auto"><mark id="mark-1">It <em>costs</em> 5 euros.</mark>')
+
+
+def test_underscores_are_no_words_to_look_for() -> None:
+    """With them, the search for these words in a line of underscores takes longer than anyone waits."""
+    _, count = marked_html(f"`{'_' * 60}` {'_' * 60}", ["_ " * 14 + "b"], 1_000)
+    assert count == 0
+    html, count = marked_html("It has a snake_case name.", ["snake_case"], 1_000)
+    assert ("<mark" in html, count) == (True, 1)

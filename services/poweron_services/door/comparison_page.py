@@ -16,7 +16,7 @@ from poweron_projections import reader
 from poweron_projections.entries import WorkflowSummary
 from poweron_services.client.connect import Connections
 from poweron_services.door.access import HttpCaller, Reader
-from poweron_services.door.door_state import Opened
+from poweron_services.door.door_state import DoorOf, Opened
 from poweron_services.door.page_rendering import rendered
 from poweron_services.door.text_difference import MAX_CHARACTERS, DifferenceLine, differences
 from poweron_services.door.workflow_queries import known
@@ -79,6 +79,7 @@ async def comparison_page(
     *,
     request: Request,
     connections: Opened,
+    door: DoorOf,
     caller: Reader,
     a: Id = "",
     b: Id = "",
@@ -91,8 +92,9 @@ async def comparison_page(
         return await _choice(request, connections, a=a, b=b)
     first, second = await known(connections, a), await known(connections, b)
     events = [accepted(await reader.judged_records(connections.pool, id_)) for id_ in (a, b)]
-    comparison = compare(*([entry.event for entry in of_one] for of_one in events))
-    pairs = aligned(*events)
+    async with door.busy:
+        comparison = await asyncio.to_thread(compare, *([entry.event for entry in of_one] for of_one in events))
+        pairs = await asyncio.to_thread(aligned, *events)
     first_difference = next((number for number, pair in enumerate(pairs) if pair.differs), None)
     chosen = row if row is not None and row < len(pairs) else first_difference
     rows = [_shown(number, pair) for number, pair in enumerate(pairs) if pair.differs or not only][:MOST]

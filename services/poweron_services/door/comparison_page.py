@@ -129,9 +129,9 @@ async def _choice(request: Request, connections: Connections, *, a: str, b: str)
 
 def _related(recent: Sequence[WorkflowSummary]) -> list[tuple[str, WorkflowSummary, str]]:
     """Return forks and restarts among the newest workflows, each with the workflow that it comes from."""
-    found = [(each.forked_from, each, "fork") for each in recent if each.forked_from]
-    found += [(each.restarted_from, each, "restart") for each in recent if each.restarted_from]
-    return [(origin, each, kind) for origin, each, kind in found if origin]
+    origins = [(workflow.forked_from, workflow, "fork") for workflow in recent]
+    origins += [(workflow.restarted_from, workflow, "restart") for workflow in recent]
+    return [(origin, workflow, kind) for origin, workflow, kind in origins if origin]
 
 
 def place_words(place: Place) -> str:

@@ -141,8 +141,8 @@ def _cause(view: StepView, records: Sequence[StoredRecord]) -> int | None:
     cause = view.heard.recorded.envelope.cause
     if cause is None:
         return None
-    wanted = f'"{cause.id}"'.encode()
-    return next((each.seq for each in reversed(records[:-1]) if wanted in each.value and _is(each, cause.id)), None)
+    wanted, earlier = f'"{cause.id}"'.encode(), reversed(records[:-1])
+    return next((record.seq for record in earlier if wanted in record.value and _is(record, cause.id)), None)
 
 
 def _is(record: StoredRecord, event_id: str) -> bool:

@@ -7,6 +7,7 @@ from pydantic import Field, JsonValue, PlainSerializer
 
 from poweron_events.actor import Actor
 from poweron_events.event import DocumentRef, Model, UnreadDocument
+from poweron_events.fold.state import Place
 from poweron_events.instance_events import InstanceStarted
 from poweron_events.policy import ANYONE, AnswerTerms, Policy
 
@@ -137,6 +138,11 @@ class StepEntry(Model):
     cost_nano_usd: int
     duration_ms: int | None
 
+    @property
+    def place(self) -> Place:
+        """The round, task, attempt and step."""
+        return self.round, self.task, self.attempt, self.step
+
 
 class ApprovalEntry(Model):
     """One action that waits for a person's approval, with everything that the decision is about."""
@@ -159,6 +165,11 @@ class ApprovalEntry(Model):
     """When further groups may answer; None if never, or if they already may."""
     terms: AnswerTerms = ANYONE
     """Who may answer, and who has."""
+
+    @property
+    def place(self) -> Place:
+        """The round, task, attempt and step."""
+        return self.round, self.task, self.attempt, self.step
 
 
 class PolicyEntry(Model):
@@ -297,6 +308,11 @@ class BudgetEntry(Model):
     expires: str
     terms: AnswerTerms = ANYONE
     """Who may answer."""
+
+    @property
+    def place(self) -> Place:
+        """The round, task, attempt and step."""
+        return self.round, self.task, self.attempt, self.step
 
 
 class DeadLetterEntry(Model):

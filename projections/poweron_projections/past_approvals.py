@@ -1,4 +1,4 @@
-"""What people answered lately: which actions were approved or denied, by whom and why."""
+"""The latest answers of people: which actions were approved or denied, by whom and why."""
 
 from typing import Final
 
@@ -7,7 +7,7 @@ from poweron_events.event import READING, Model
 from poweron_projections.connection import Pool, acquire, cells
 from poweron_projections.reader import time
 
-LOOKED_AT: Final = 500  # newest workflows among which answers are looked for
+SEARCHED: Final = 500  # newest workflows whose answers are read
 
 _ANSWERED: Final = """
 SELECT steps.workflow_id::text, steps.round, steps.task, steps.attempt, steps.step, steps.action, steps.approval,
@@ -45,7 +45,7 @@ async def answered_approvals(pool: Pool, *, limit: int) -> list[AnsweredApproval
         Unavailable: Postgres cannot be reached.
     """
     async with acquire(pool) as connection:
-        rows = await connection.fetch(_ANSWERED, limit, LOOKED_AT)
+        rows = await connection.fetch(_ANSWERED, limit, SEARCHED)
     names = [name for name in AnsweredApproval.model_fields if name != "answered"]
     return [
         AnsweredApproval.model_validate(

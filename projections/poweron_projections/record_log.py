@@ -5,6 +5,7 @@ A filter looks at a bounded number of records for each page, so a page may hold 
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final, NamedTuple
 
 import orjson
@@ -59,11 +60,11 @@ class LogFilter:
     def is_empty(self) -> bool:
         return not (self.types or self.verdicts or self.roles)
 
-    def takes(self, row: Found) -> bool:
-        """Return whether it shows a row of `records`."""
-        if self.verdicts and row["verdict"] not in self.verdicts:
+    def takes(self, type_: str | None, verdict: str, role: Callable[[], str]) -> bool:
+        """Return whether it shows a record; `role` is called only if the filter names roles."""
+        if self.verdicts and verdict not in self.verdicts:
             return False
-        return (not self.types or row["type"] in self.types) and (not self.roles or _role(row) in self.roles)
+        return (not self.types or type_ in self.types) and (not self.roles or role() in self.roles)
 
 
 class Rival(NamedTuple):
@@ -176,7 +177,7 @@ class _Scan:
                     return
                 self.scanned += 1
                 self.cursor = self.advanced(self.cursor, row)
-                if wanted.takes(row):
+                if wanted.takes(row["type"], row["verdict"], partial(_role, row)):
                     self.rows.append(row)
 
 

@@ -4,13 +4,11 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
+from poweron_events.fold.state import Place
 from poweron_projections.connection import Found, Pool, acquire
 from poweron_projections.entries import EventEntry
 from poweron_projections.reader import event_entry
 from poweron_projections.records import decompress
-
-Place = tuple[int, int, int, int]
-"""(round, task, attempt, step)."""
 
 _SINCE_STEP: Final = """
 SELECT * FROM records

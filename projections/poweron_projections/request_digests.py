@@ -76,7 +76,7 @@ async def claim(pool: Pool, identity: RequestIdentity, sha256: bytes, workflow_i
         await connection.execute(_FORGET.format(schema=schema), KEPT_FOR)
         source, id_ = text(identity.source), text(identity.id)
         await connection.execute(_CLAIM.format(schema=schema), source, id_, sha256, workflow_id)
-    claimed = await find(pool, identity)
+        claimed = await _find(connection, schema, identity)
     return claimed or ClaimedRequest(sha256, workflow_id, None)
 
 
@@ -88,10 +88,12 @@ async def find(pool: Pool, identity: RequestIdentity) -> ClaimedRequest | None:
     """
     async with acquire(pool) as connection:
         schema = await _existing(connection)
-        row = schema and await connection.fetchrow(
-            _FIND.format(schema=schema), text(identity.source), text(identity.id)
-        )
-    if not row:
+        return await _find(connection, schema, identity) if schema else None
+
+
+async def _find(connection: Connection, schema: str, identity: RequestIdentity) -> ClaimedRequest | None:
+    row = await connection.fetchrow(_FIND.format(schema=schema), text(identity.source), text(identity.id))
+    if row is None:
         return None
     response = None if row["status"] is None else KeptResponse(row["status"], row["location"], row["body"])
     workflow = None if row["workflow_id"] is None else str(row["workflow_id"])

@@ -3,10 +3,11 @@
 from typing import Any, Final
 
 from poweron_events.event import READING, DocumentRef
+from poweron_events.fold.state import Place
 from poweron_projections.connection import Found, Pool, acquire, cells
 from poweron_projections.entries import DocumentEntry, RoundSummary, StepEntry, TaskEntry
 from poweron_projections.reader import time
-from poweron_projections.record_queries import Place, place_of_record
+from poweron_projections.record_queries import place_of_record
 
 _ROUNDS: Final = "SELECT * FROM rounds WHERE workflow_id = $1::uuid AND round < $2 ORDER BY round DESC LIMIT $3"
 _TASKS: Final = "SELECT * FROM tasks WHERE workflow_id = $1::uuid AND round BETWEEN $2 AND $3 ORDER BY round, task"
@@ -51,10 +52,6 @@ class TimedStep(StepEntry):
     observed_ms: int | None
     refined_ms: int | None
     ended_ms: int | None
-
-    @property
-    def place(self) -> Place:
-        return self.round, self.task, self.attempt, self.step
 
     @property
     def name(self) -> str:

@@ -1,6 +1,6 @@
 """The workload as the rows show it: what is open, whose turn it is, and what waits for a person.
 
-A look costs the same however many workflows have ended; it counts at most `MOST` rows of each kind.
+A query costs the same however many workflows have ended; it counts at most `MOST` rows of each kind.
 """
 
 from collections.abc import Mapping

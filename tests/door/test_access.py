@@ -204,6 +204,15 @@ def test_the_sender_is_known_before_anything_else_happens() -> None:
     assert late == {"/logout", "/metrics"}  # of the latter nothing but the state of the door, which is no secret
 
 
+def test_asking_a_model_again_needs_the_scopes_of_all_that_the_page_shows() -> None:
+    needed = [
+        {call.scope for call in calls if isinstance(call, access.Needs)}
+        for path, _, calls in ROUTES
+        if path.endswith("/again")
+    ]
+    assert needed == [{"request", "read", "content"}]
+
+
 def test_every_form_of_a_page_is_checked_for_its_token() -> None:
     forms = {
         path: access.checked_form in calls

@@ -13,6 +13,7 @@ from axe_playwright_python.sync_playwright import Axe
 from page_door import VIEWS, PageDoor, chromium, page_door, watched
 from playwright.sync_api import Browser, expect
 from servers import Pair
+from structlog.testing import capture_logs
 
 from poweron_events import topics
 from poweron_events.actor import Actor
@@ -290,7 +291,9 @@ def test_a_misspelt_request_is_corrected_and_sent_again(door: PageDoor, world: W
     assert "\u202e" not in html
     assert "Nothing was sent." in posted(door, address, address, how="original")
     corrected = MISSPELT.decode().replace("workflw", "workflow")
-    assert "The request was sent again" in posted(door, address, address, how="edited", edited=corrected)
+    with capture_logs() as lines:
+        assert "The request was sent again" in posted(door, address, address, how="edited", edited=corrected)
+    assert [line["edited"] for line in lines if line["event"] == "dead_letter_redriven"] == [True]
     door.until(workflow_id("/crm", "17"), status="completed")
 
 

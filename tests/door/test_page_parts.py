@@ -1,16 +1,23 @@
 """The parts of pages without a server: the vendored scripts, the answer as HTML, and the timeline."""
 
 import hashlib
+import io
 import re
 
 import pytest
 from hostile_texts import HOSTILE
 from jinja2.meta import find_undeclared_variables
+from starlette.datastructures import UploadFile
 
 from poweron_projections.workflow_excerpts import TimedStep
 from poweron_services.door.answer_html import ShownSource, answer_html, marked_html
+from poweron_services.door.body_reader import MAX_FILE, store
+from poweron_services.door.door_state import DoorState
 from poweron_services.door.page_rendering import HERE, TEMPLATES, duration, money, visible
+from poweron_services.door.problems import Problem
+from poweron_services.door.text_difference import differences
 from poweron_services.door.timeline import timeline
+from poweron_services.settings.config import Settings
 
 SCRIPTS = HERE / "static"
 VENDORED = {
@@ -112,3 +119,27 @@ def test_the_words_of_a_statement_are_marked_in_the_text_of_their_page() -> None
     spread, count = marked_html("It *costs* 5 euros.", ["It costs 5 euros"], 1_000)
     assert count == 1
     assert spread.startswith('<p dir="auto"><mark id="mark-1">It <em>costs</em> 5 euros.</mark>')
+
+
+def test_underscores_are_no_words_to_look_for() -> None:
+    """With them, the search for these words in a line of underscores takes longer than anyone waits."""
+    _, count = marked_html(f"`{'_' * 60}` {'_' * 60}", ["_ " * 14 + "b"], 1_000)
+    assert count == 0
+    html, count = marked_html("It has a snake_case name.", ["snake_case"], 1_000)
+    assert ("<mark" in html, count) == (True, 1)
+
+
+def test_a_long_line_is_compared_word_by_word_in_a_moment() -> None:
+    """If its spaces were compared, each with each, this would take half a minute."""
+    words = [f"word{number % 900}" for number in range(6_000)]
+    changed = ["other" if number % 500 == 0 else word for number, word in enumerate(words)]
+    (line,) = differences(" ".join(words), " ".join(changed))
+    assert [text for differs, text in line.b if differs] == ["other "] * 12
+
+
+async def test_a_file_of_a_form_is_no_larger_than_one_of_the_api() -> None:
+    door = DoorState(Settings(), frozenset(), is_local=True)
+    large = UploadFile(io.BytesIO(), size=MAX_FILE + 1, filename="large.bin")
+    with pytest.raises(Problem, match="large") as refused:
+        await store(door, "8f14e45f-ceea-567a-8f14-e45fceea167a", [large])
+    assert refused.value.code == "request_too_large"

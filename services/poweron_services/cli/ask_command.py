@@ -331,19 +331,7 @@ async def _ask(
 
 def outcome_json(outcome: Outcome, documents: Shown, models: Sequence[str]) -> dict[str, Any]:
     """Return the outcome of a request as `--json` prints it."""
-    return {
-        "workflowId": outcome.workflow_id,
-        "round": outcome.round,
-        "status": "refused" if outcome.refusal else outcome.status,
-        "code": outcome.code,
-        "message": outcome.message,
-        "documents": documents,
-        "steps": outcome.totals.steps,
-        "tokens": outcome.totals.input_tokens + outcome.totals.output_tokens,
-        "costUsd": outcome.totals.cost_nano_usd / NANO,
-        "durationMs": outcome.duration_ms,
-        "models": list(models),
-    }
+    return {**outcome.as_object(), "documents": documents, "models": list(models)}
 
 
 def print_outcome(outcome: Outcome, documents: Shown, models: Sequence[str], search_advice: str | None) -> None:

@@ -180,15 +180,7 @@ async def _results(
 
 def _print(result: VerbResult, *, as_json: bool) -> None:
     if as_json:
-        print_json(
-            {
-                "workflowId": result.workflow_id,
-                "status": result.status,
-                "code": result.code,
-                "detail": result.detail,
-                "newWorkflowId": result.new_workflow_id,
-            }
-        )
+        print_json(result.as_object())
         return
     margin = Text(f"{result.workflow_id}  ")
     margin.append(f"{result.status:<{WIDTH}}", style=STYLES.get(result.status, "bold green"))

@@ -4,13 +4,13 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from poweron_events.client import Heard, hear, send
 from poweron_events.codec import Undecodable
 from poweron_events.codes import Code
 from poweron_events.errors import PowerOnError, Unavailable
-from poweron_events.event import DocumentRef, Event
+from poweron_events.event import NANO, DocumentRef, Event
 from poweron_events.fold.state import Ending, Workflow
 from poweron_events.log import ProgressTopic
 from poweron_events.progress import ProgressUnit, StepProgress
@@ -103,6 +103,21 @@ class Outcome:
     """Why the request was refused; None if it was accepted."""
     code: Code | None = None
     """Why the request was refused or the round failed; None otherwise."""
+
+    def as_object(self) -> dict[str, Any]:
+        """Return the outcome with the fields of `--json`."""
+        return {
+            "workflowId": self.workflow_id,
+            "round": self.round,
+            "status": "refused" if self.refusal else self.status,
+            "code": self.code,
+            "message": self.message,
+            "documents": [document.model_dump(mode="json", by_alias=True) for document in self.documents],
+            "steps": self.totals.steps,
+            "tokens": self.totals.input_tokens + self.totals.output_tokens,
+            "costUsd": self.totals.cost_nano_usd / NANO,
+            "durationMs": self.duration_ms,
+        }
 
 
 def step_words(task: int, step: int) -> str:

@@ -79,6 +79,16 @@ class VerbResult:
     error: PowerOnError | None = None
     """Why nothing could be requested, or no answer came."""
 
+    def as_object(self) -> dict[str, Any]:
+        """Return the result with the fields of `--json`."""
+        return {
+            "workflowId": self.workflow_id,
+            "status": self.status,
+            "code": self.code,
+            "detail": self.detail,
+            "newWorkflowId": self.new_workflow_id,
+        }
+
 
 async def carry_out(
     connections: Connections,

@@ -18,13 +18,13 @@ from poweron_services.door.http_guard import LOOPBACK_NAMES, SAFE_METHODS, host_
 from poweron_services.door.problems import Problem
 from poweron_services.door.session_cookies import TOKEN_HEADER, check_token, session_key
 
-NEEDED: Final = "A request to this address of the door needs a key."
+KEY_NEEDED: Final = "A request to this address of the door needs a key."
 MAX_FILES: Final = 100
 MAX_FIELDS: Final = 1_200  # a list of 1,000 workflows, and what to do with them
 MAX_FIELD: Final = 1_000_000  # bytes
-WATCH_PERIOD: Final = 1.0  # seconds between looks at the key of an open stream
+WATCH_PERIOD: Final = 1.0  # seconds between checks of the key of an open stream
 _BEARER: Final = re.compile(r"bearer +(\S+)", re.IGNORECASE)
-_OF_PROXIES: Final = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip")
+_PROXY_HEADERS: Final = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip")
 
 documented: Final = HTTPBearer(auto_error=False, description="A key of `poweron keys add`; on loopback none is needed.")
 """Names the keys in the OpenAPI document; `caller_of` reads them."""
@@ -50,7 +50,7 @@ async def caller_of(request: Request) -> HttpCaller:
         Problem: a key is needed, the given one does not hold, or it has reached a limit.
         Unavailable: the key cannot be checked now.
     """
-    caller = await _identified(request)
+    caller = await _identify(request)
     if caller.key is not None:
         limits = state_of(request).limits
         await limits.count_request(caller.key.key_id)
@@ -62,21 +62,21 @@ async def caller_of(request: Request) -> HttpCaller:
     return caller
 
 
-async def _identified(request: Request) -> HttpCaller:
+async def _identify(request: Request) -> HttpCaller:
     if "authorization" in request.headers:
         return _as_actor(await _key_of_header(request))
     key = await session_key(request)
     if key is not None:
         return _as_actor(key, has_session=True)
     if not is_of_this_machine(request):
-        raise Problem("key_missing", NEEDED)
+        raise Problem("key_missing", KEY_NEEDED)
     actor = state_of(request).settings.acting_through("http")
     return HttpCaller(actor, frozenset(SCOPES), f"/poweron/http/{actor.id[:200].replace('|', '_')}")
 
 
 def is_of_this_machine(request: Request) -> bool:
     """Return whether only a process of this machine can have sent the request: no proxy passed it on."""
-    is_forwarded = any(name in request.headers for name in _OF_PROXIES)
+    is_forwarded = any(name in request.headers for name in _PROXY_HEADERS)
     return state_of(request).is_local and not is_forwarded and host_name(request.scope) in LOOPBACK_NAMES
 
 
@@ -84,7 +84,7 @@ async def _key_of_header(request: Request) -> AccessKey:
     values = request.headers.getlist("authorization")
     match = _BEARER.fullmatch(values[0].strip()) if len(values) == 1 else None
     if match is None:
-        raise Problem("key_missing", f"The header `Authorization` is not `Bearer KEY`. {NEEDED}")
+        raise Problem("key_missing", f"The header `Authorization` is not `Bearer KEY`. {KEY_NEEDED}")
     return await usable_key(request, match[1])
 
 
@@ -185,5 +185,5 @@ class StreamSlot:
     async def until_invalid(self) -> None:
         """Wait until the key, or the session, is no longer valid."""
         with suppress(Problem, Unavailable):
-            while (await _identified(self._request)).key is not None:  # noqa: ASYNC110 - a key must be looked up
+            while (await _identify(self._request)).key is not None:  # noqa: ASYNC110 - a key must be looked up
                 await asyncio.sleep(WATCH_PERIOD)

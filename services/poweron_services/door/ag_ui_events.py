@@ -48,13 +48,13 @@ class RunEvents:
         data = event.data
         if event.verdict != "accepted" or not isinstance(data, dict):
             return []
-        told = list(self._told(event, data))
+        events = list(self._events_of(event, data))
         if state is not None and (self.is_running or event.type in ENDS):
             snapshot = snapshot_of(state)
-            told.insert(len(told) - 1 if event.type in ENDS else len(told), snapshot)
-        return told
+            events.insert(len(events) - 1 if event.type in ENDS else len(events), snapshot)
+        return events
 
-    def _told(self, event: EventEntry, data: dict[str, Any]) -> Iterator[core.Event]:
+    def _events_of(self, event: EventEntry, data: dict[str, Any]) -> Iterator[core.Event]:
         if event.type in OPENINGS:
             self.is_running, self._run = True, f"{self._thread}/r{data['round']}"
             yield core.RunStartedEvent(thread_id=self._thread, run_id=self._run)
@@ -123,9 +123,9 @@ class AgUiView:
         """Encode what the follower lacks of the batch."""
         records, frames = batch.records, list[bytes]()
         for number, record in enumerate(records, 1):
-            told = self._events.of(record.event, batch.state if number == len(records) else None)
+            events = self._events.of(record.event, batch.state if number == len(records) else None)
             if record.event.seq > self._after:
-                frames.append(_frames(record, told))
+                frames.append(_frames(record, events))
         return b"".join(frames)
 
     def state(self, state: WorkflowSummary) -> bytes:

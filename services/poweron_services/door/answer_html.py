@@ -110,8 +110,8 @@ def marked_html(markdown: str, quotes: Sequence[str], most: int) -> tuple[Markup
     for token in tokens:
         for child in token.children or []:
             if child.type == "text" and count < MARKS:
-                child.content, found = _marked(child.content, wanted, count)
-                child.type, count = "html_inline", count + found
+                child.content, marks = _marked(child.content, wanted, count)
+                child.type, count = "html_inline", count + marks
     if not count:  # the words of a statement may be spread over the cells of a row, or over formatted words
         keys = [*filter(None, map(_key, quotes))]
         for token in tokens:
@@ -122,14 +122,14 @@ def marked_html(markdown: str, quotes: Sequence[str], most: int) -> tuple[Markup
 
 
 def _pattern(quote: str) -> re.Pattern[str] | None:
-    words = re.findall(r"\w+", quote[:1_000])
+    words = re.findall(r"[^\W_]+", quote[:1_000])  # `_` separates words: in both, the search could take for ever
     return re.compile(r"[\W_]{1,12}?".join(map(re.escape, words)), re.IGNORECASE) if words else None
 
 
 def _marked(text: str, wanted: Sequence[re.Pattern[str]], count: int) -> tuple[str, int]:
-    found = sorted(match.span() for pattern in wanted for match in islice(pattern.finditer(text), MARKS))
+    spans = sorted(match.span() for pattern in wanted for match in islice(pattern.finditer(text), MARKS))
     result, at, marks = "", 0, 0
-    for start, end in found:
+    for start, end in spans:
         if start >= at:
             marks += 1
             result += (
@@ -167,7 +167,7 @@ def _without_empty_headers(tokens: Sequence[Token]) -> list[Token]:
             if token.type == "inline" and not token.content:
                 tokens[index - 1].tag = tokens[index + 1].tag = "td"
             if token.type == "thead_close":
-                result += head if any(each.type == "inline" and each.content for each in head) else ()
+                result += head if any(part.type == "inline" and part.content for part in head) else ()
                 head = []
         else:
             result.append(token)

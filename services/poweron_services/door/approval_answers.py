@@ -8,9 +8,9 @@ from fastapi import APIRouter, Request, Response
 from poweron_events.actor import Actor
 from poweron_events.errors import Refused
 from poweron_events.event import NANO
+from poweron_events.fold.state import Place
 from poweron_events.request import RequestApproval, RequestBudget, RequestIdentity
 from poweron_projections.entries import ApprovalEntry, BudgetEntry
-from poweron_projections.record_queries import Place
 from poweron_services.client.approve import (
     ApprovalOutcome,
     answer,
@@ -23,12 +23,12 @@ from poweron_services.client.client_errors import NothingToApprove
 from poweron_services.client.connect import Connections
 from poweron_services.client.follow import Callbacks
 from poweron_services.door.access import Approver
-from poweron_services.door.audit_queries import StepPlace, place_numbers
 from poweron_services.door.body_reader import received
 from poweron_services.door.dispatch import Dispatching
 from poweron_services.door.problems import Problem
+from poweron_services.door.query_parameters import StepPlace, WorkflowId, parse_place
 from poweron_services.door.request_bodies import ApprovalBody, described
-from poweron_services.door.workflow_queries import WorkflowId, known
+from poweron_services.door.workflow_queries import known
 
 router = APIRouter(tags=["commands"])
 
@@ -50,7 +50,8 @@ async def answer_approval(
     `parametersSha256` is the hash that was shown with the action: the answer is about exactly these parameters. The
     answer to a budget question has none, and grants `tokens`, `costUsd` or both.
     """
-    numbers = place_numbers(place)
+    numbers = parse_place(place)
+    assert numbers is not None
     async with received(request, ApprovalBody) as asked:
 
         async def work(identity: RequestIdentity, callbacks: Callbacks) -> Mapping[str, Any]:
@@ -95,7 +96,7 @@ async def _request(
 
 async def _question(connections: Connections, workflow_id: str, place: Place) -> BudgetEntry:
     question = await open_budget_question(connections, workflow_id)
-    if question is not None and _place(question) == place:
+    if question is not None and question.place == place:
         return question
     waiting = await _waiting(connections, workflow_id, place)
     raise Problem(
@@ -112,8 +113,8 @@ async def _waiting(connections: Connections, workflow_id: str, place: Place) -> 
             raise
         by = f" by {last.approver}" if last.approver else ""
         raise Problem(error.code, f"{_words(place)} was answered already: it is {last.status}{by}.") from error
-    if _place(waiting) != place:
-        other = _words(_place(waiting))
+    if waiting.place != place:
+        other = _words(waiting.place)
         raise Refused(f"{_words(place)} does not wait for an approval. {other} does", code="nothing_to_approve")
     return waiting
 
@@ -122,10 +123,6 @@ def _json(outcome: ApprovalOutcome) -> dict[str, Any]:
     if outcome.status == "refused":
         raise Refused(outcome.detail, code=outcome.code)
     return outcome.as_object()
-
-
-def _place(entry: ApprovalEntry | BudgetEntry) -> Place:
-    return entry.round, entry.task, entry.attempt, entry.step
 
 
 def _words(place: Place) -> str:

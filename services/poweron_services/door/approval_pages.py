@@ -1,7 +1,6 @@
 """The page of approvals: what waits for a person, with all that an answer is about, and the forms that answer."""
 
 import hashlib
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
@@ -33,12 +32,11 @@ from poweron_services.client.connect import Connections
 from poweron_services.client.follow import Callbacks
 from poweron_services.client.policy_words import who_answers
 from poweron_services.door.access import Approver, CheckedForm, HttpCaller, Reader
-from poweron_services.door.audit_queries import StepPlace
 from poweron_services.door.dispatch import Dispatching
 from poweron_services.door.door_state import Opened
 from poweron_services.door.page_rendering import rendered
 from poweron_services.door.problems import Problem
-from poweron_services.door.query_parameters import WorkflowId
+from poweron_services.door.query_parameters import StepPlace, WorkflowId, parse_place
 from poweron_services.door.query_route import QueryRoute
 
 router = APIRouter(route_class=QueryRoute, default_response_class=HTMLResponse)
@@ -47,7 +45,6 @@ MOST: Final = 50  # entries of a page
 ANSWERED: Final = 10  # answers that are shown
 WAIT: Final = 15.0  # seconds for which a form waits for the outcome
 SHOWN: Final = ("mine", "all", "overdue")
-_PLACE: Final = re.compile(r"r([0-9]{1,9})t([0-9]{1,9})a([0-9]{1,9})s([0-9]{1,9})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +120,8 @@ async def _card(connections: Connections, entry: ApprovalEntry | BudgetEntry, ac
     terms: AnswerTerms = entry.terms
     objections = {decision: terms.objection(actor, decision) for decision in ("approve", "deny", "change")}
     documents: Sequence[tuple[str, str]] = ()
-    if isinstance(entry, ApprovalEntry):
-        documents = _lists(entry.parameters, await reader.documents(connections.pool, entry.workflow_id))
+    if isinstance(entry, ApprovalEntry) and (labels := _labels(entry.parameters)):
+        documents = _lists(labels, await reader.documents(connections.pool, entry.workflow_id))
     objection = objections["approve"]
     return Card(
         entry,
@@ -135,15 +132,18 @@ async def _card(connections: Connections, entry: ApprovalEntry | BudgetEntry, ac
     )
 
 
-def _lists(parameters: JsonValue, documents: Sequence[DocumentEntry]) -> list[tuple[str, str]]:
+def _labels(parameters: JsonValue) -> list[str]:
+    """Return the labels of the lists of documents that an action reads."""
     references = parameters.get("documentList") if isinstance(parameters, dict) else None
-    found = list[tuple[str, str]]()
-    for reference in references if isinstance(references, list) else ():
-        kind, _, label = str(reference).partition(":")
-        if kind == "docList":
-            names = [document.document_name for document in documents if document.label == label]
-            found.append((label, ", ".join(names) or "none"))
-    return found
+    parts = [str(reference).partition(":") for reference in (references if isinstance(references, list) else ())]
+    return [label for kind, _, label in parts if kind == "docList"]
+
+
+def _lists(labels: Sequence[str], documents: Sequence[DocumentEntry]) -> list[tuple[str, str]]:
+    by_label = dict[str | None, list[str]]()
+    for document in documents:
+        by_label.setdefault(document.label, []).append(document.document_name)
+    return [(label, ", ".join(by_label.get(label, ())) or "none") for label in labels]
 
 
 def _notice(outcome: str, missing: int) -> Notice | None:
@@ -200,9 +200,6 @@ def _field(form: FormData, name: str) -> str:
 async def _request(
     connections: Connections, caller: HttpCaller, workflow_id: str, place: str, form: FormData
 ) -> RequestApproval | RequestBudget:
-    match = _PLACE.fullmatch(place)
-    assert match is not None
-    numbers = dict(zip(("round", "task", "attempt", "step"), map(int, match.groups()), strict=True))
     decision: Decision = "deny" if _field(form, "decision") == "deny" else "approve"
     reason = _field(form, "reason")
     if len(reason) > MAX_REASON:
@@ -212,7 +209,7 @@ async def _request(
     if question := _field(form, "question"):
         return await _budget_answer(connections, caller, workflow_id, form, decision, question=question)
     entries = await reader.approvals(connections.pool, workflow_id)
-    shown = next((entry for entry in entries if _is_at(entry, numbers)), None)
+    shown = next((entry for entry in entries if entry.place == parse_place(place)), None)
     if shown is None:
         raise Problem("nothing_to_approve", "This action does not wait for an approval any more.")
     shown = shown.model_copy(update={"parameters_sha256": _field(form, "parametersSha256")})
@@ -222,10 +219,6 @@ async def _request(
         raise Problem("parameter_invalid", "No change is given. Write each on a line, as KEY=VALUE.", status=422)
     changed = changed_parameters(shown.parameters, changes) if is_change else None
     return answer_to(shown, decision, reason=reason, approver=caller.actor, changed_parameters=changed)
-
-
-def _is_at(entry: Any, numbers: dict[str, int]) -> bool:
-    return all(getattr(entry, name) == number for name, number in numbers.items())
 
 
 async def _budget_answer(

@@ -2,10 +2,9 @@
 
 import asyncio
 import base64
-import re
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field, JsonValue
 
 from poweron_events.errors import MissingContent
@@ -15,7 +14,6 @@ from poweron_events.fold.state_json import as_json
 from poweron_projections import reader, record_queries
 from poweron_projections.entries import DocumentEntry, StepEntry, TaskEntry, UsageEntry
 from poweron_projections.reader import StoredRecord
-from poweron_projections.record_queries import Place
 from poweron_services.client.client_errors import UnknownSeq
 from poweron_services.client.connect import Connections
 from poweron_services.client.workflow_snapshot import last_state
@@ -23,7 +21,7 @@ from poweron_services.door.access import Auditor, HttpCaller, Reader
 from poweron_services.door.door_state import DoorOf, Opened
 from poweron_services.door.json_responses import JSON, CamelModel, dumped, found, matched
 from poweron_services.door.problems import Problem
-from poweron_services.door.query_parameters import MAX_SEQ, UUID, Seq, WorkflowId
+from poweron_services.door.query_parameters import MAX_SEQ, UUID, Seq, StepPlace, WorkflowId, parse_place
 from poweron_services.door.query_route import QueryRoute, expect_accepted
 from poweron_services.door.state_schema import WorkflowState
 from poweron_services.door.workflow_queries import ListedEvent, known, with_reasons
@@ -38,15 +36,6 @@ router = APIRouter(tags=["audit"], route_class=QueryRoute)
 
 BYTES: Final = "application/octet-stream"
 NO_SCOPE: Final = "A key needs the scope 'content' to see it."
-_PLACE: Final = re.compile(r"r([0-9]{1,9})t([0-9]{1,9})a([0-9]{1,9})s([0-9]{1,9})")
-StepPlace = Annotated[
-    str,
-    Path(
-        description="Round, task, attempt and step.",
-        pattern=r"^r[0-9]{1,9}t[0-9]{1,9}a[0-9]{1,9}s[0-9]{1,9}$",
-        examples=["r1t1a1s2"],
-    ),
-]
 
 
 class StepCall(UsageEntry):
@@ -71,38 +60,26 @@ class WholeStep(Model):
 
 @router.get("/workflows/{workflow_id}/steps/{place}", response_model=WholeStep)
 async def read_step(
-    *, request: Request, workflow_id: WorkflowId, place: StepPlace, connections: Opened, caller: Reader
+    *, request: Request, workflow_id: WorkflowId, place: StepPlace, connections: Opened, door: DoorOf, caller: Reader
 ) -> Response:
     """Return everything about one step: its records, its model calls with prompt and answer, its documents."""
     await known(connections, workflow_id)
-    numbers = place_numbers(place)
-    pool = connections.pool
-    step = next((step for step in await reader.steps(pool, workflow_id) if _place_of(step) == numbers), None)
+    pool, wanted = connections.pool, parse_place(place)
+    step = next((step for step in await reader.steps(pool, workflow_id) if step.place == wanted), None)
     if step is None:
         raise Problem("not_found", f"Workflow {workflow_id} has no step {place}.")
-    events = await record_queries.step_events(pool, workflow_id, numbers)
+    events = await record_queries.step_events(pool, workflow_id, step.place)
     seqs = {event.seq for event in events}
     calls = [call for call in await reader.usage(pool, workflow_id) if call.seq in seqs]
     tasks = await reader.tasks(pool, workflow_id)
     whole = {
         "step": step,
-        "task": next((task for task in tasks if (task.round, task.task) == numbers[:2]), None),
-        "events": await with_reasons(connections, workflow_id, events),
+        "task": next((task for task in tasks if (task.round, task.task) == step.place[:2]), None),
+        "events": await with_reasons(door, workflow_id, events),
         "calls": [await _shown_call(connections, workflow_id, call, caller) for call in calls],
         "documents": [entry for entry in await reader.documents(pool, workflow_id) if entry.seq in seqs],
     }
     return found(request, whole)
-
-
-def place_numbers(place: str) -> Place:
-    match = _PLACE.fullmatch(place)
-    assert match is not None
-    round_, task, attempt, step = map(int, match.groups())
-    return round_, task, attempt, step
-
-
-def _place_of(step: StepEntry) -> Place:
-    return step.round, step.task, step.attempt, step.step
 
 
 async def _shown_call(

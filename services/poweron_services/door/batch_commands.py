@@ -21,7 +21,7 @@ from poweron_services.door.dispatch import Dispatching
 from poweron_services.door.json_responses import JSON
 from poweron_services.door.problems import Problem
 from poweron_services.door.request_bodies import BatchBody, described
-from poweron_services.door.workflow_commands import VERB_RESULT, verb_json
+from poweron_services.door.workflow_commands import VERB_RESULT
 
 router = APIRouter(tags=["commands"])
 
@@ -41,7 +41,7 @@ async def carry_out_batch(*, request: Request, caller: Operator, dispatch: Dispa
         if repeated is not None:
             return repeated
         body, connections = asked.body, dispatch.door.opened
-        ids = list(dict.fromkeys(body.ids)) or await _chosen(connections, body)
+        ids = list(dict.fromkeys(body.ids)) or await _matching_ids(connections, body)
 
         def own(id_: str) -> RequestIdentity:
             """Return the identity of the request about one workflow, the same one if the batch is repeated."""
@@ -50,7 +50,7 @@ async def carry_out_batch(*, request: Request, caller: Operator, dispatch: Dispa
         instruction = Instruction(body.verb, body.reason, caller.actor, own)
         wait = BATCH_WITHIN if dispatch.wait is None else dispatch.wait
         async with aclosing(carry_out(connections, instruction, ids, Callbacks(), within=wait)) as carried_out:
-            results = [verb_json(result) async for result in carried_out]
+            results = [result.as_object() async for result in carried_out]
         response = Response(orjson.dumps({"results": results}), media_type=JSON)
         if dispatch.wait is not None:
             response.headers["Preference-Applied"] = f"wait={wait:.0f}"
@@ -59,7 +59,7 @@ async def carry_out_batch(*, request: Request, caller: Operator, dispatch: Dispa
         return response
 
 
-async def _chosen(connections: Connections, body: BatchBody) -> Sequence[str]:
+async def _matching_ids(connections: Connections, body: BatchBody) -> Sequence[str]:
     conditions = parse_all(body.where, lambda: time.time_ns() // 1_000_000)
     await catch_up(connections.log, connections.pool)
     matches = await matching(connections.pool, conditions, limit=MAX_WORKFLOWS, among=AMONG[body.verb])

@@ -67,9 +67,12 @@ async def store(door: DoorState, workflow_id: str, files: Sequence[UploadFile]) 
     """Store the files as content of the workflow, one at a time, so that only one of them is in memory.
 
     Raises:
-        Problem: the name of a file is too long.
+        Problem: a file is too large, or its name is too long.
         Unavailable: the content store cannot be reached.
     """
+    for file in files:
+        if (file.size or 0) > MAX_FILE:  # of a page: the parser of the API does not read that far
+            raise _file_too_large(file.filename or "")
     documents = []
     for file in files:
         async with door.storing:
@@ -167,8 +170,7 @@ class _FormParser(MultiPartParser):
         if part.field_name == "request" and self._size > MAX_JSON:
             raise _too_large("The request")
         if self._size > MAX_FILE:
-            name = (part.file.filename or "")[:100] if part.file else ""
-            raise Problem("request_too_large", f"The file {name!r} has more than {MAX_FILE:,} bytes.")
+            raise _file_too_large(part.file.filename or "" if part.file else "")
         super().on_part_data(data, start, end)
 
     def on_part_end(self) -> None:
@@ -189,6 +191,10 @@ class _FormParser(MultiPartParser):
 
 def _too_large(what: str) -> Problem:
     return Problem("request_too_large", f"{what} has more than {MAX_JSON:,} bytes; files belong in parts of a form.")
+
+
+def _file_too_large(name: str) -> Problem:
+    return Problem("request_too_large", f"The file {name[:100]!r} has more than {MAX_FILE:,} bytes.")
 
 
 def _unreadable(why: str) -> Problem:

@@ -17,7 +17,7 @@ from poweron_projections import reader
 from poweron_projections.entries import WorkflowSummary
 from poweron_services.client.connect import Connections
 from poweron_services.door.access import HttpCaller, Reader
-from poweron_services.door.door_state import Opened
+from poweron_services.door.door_state import DoorOf, Opened
 from poweron_services.door.page_rendering import rendered
 from poweron_services.door.query_route import QueryRoute
 from poweron_services.door.text_difference import MAX_CHARACTERS, DifferenceLine, differences
@@ -82,6 +82,7 @@ async def comparison_page(
     *,
     request: Request,
     connections: Opened,
+    door: DoorOf,
     caller: Reader,
     a: Id = "",
     b: Id = "",
@@ -94,8 +95,9 @@ async def comparison_page(
         return await _choice(request, connections, a=a, b=b)
     first, second = await known(connections, a), await known(connections, b)
     events = [accepted(await reader.judged_records(connections.pool, id_)) for id_ in (a, b)]
-    comparison = compare(*([entry.event for entry in of_one] for of_one in events))
-    pairs = aligned(*events)
+    async with door.busy:
+        comparison = await asyncio.to_thread(compare, *([entry.event for entry in of_one] for of_one in events))
+        pairs = await asyncio.to_thread(aligned, *events)
     first_difference = next((number for number, pair in enumerate(pairs) if pair.differs), None)
     chosen = row if row is not None and row < len(pairs) else first_difference
     rows = [_shown(number, pair) for number, pair in enumerate(pairs) if pair.differs or not only][:MOST]
@@ -144,9 +146,9 @@ async def _choice(request: Request, connections: Connections, *, a: str, b: str)
 
 def _related(recent: Sequence[WorkflowSummary]) -> list[tuple[str, WorkflowSummary, str]]:
     """Return forks and restarts among the newest workflows, each with the workflow that it comes from."""
-    found = [(each.forked_from, each, "fork") for each in recent if each.forked_from]
-    found += [(each.restarted_from, each, "restart") for each in recent if each.restarted_from]
-    return [(origin, each, kind) for origin, each, kind in found if origin]
+    origins = [(workflow.forked_from, workflow, "fork") for workflow in recent]
+    origins += [(workflow.restarted_from, workflow, "restart") for workflow in recent]
+    return [(origin, workflow, kind) for origin, workflow, kind in origins if origin]
 
 
 def place_words(place: Place) -> str:

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Path, Request, Response
 from poweron_events import topics
 from poweron_events.request import RequestApproval, RequestBudget, RequestRound, RequestWorkflow
 from poweron_projections.access_keys import AccessScope
+from poweron_projections.entries import DeadLetterEntry
 from poweron_services.client.connect import Connections
 from poweron_services.client.redrive import (
     Redrivable,
@@ -20,7 +21,7 @@ from poweron_services.client.redrive import (
 )
 from poweron_services.door.access import HttpCaller, Operator
 from poweron_services.door.body_reader import received
-from poweron_services.door.dispatch import Dispatching, accepted
+from poweron_services.door.dispatch import Dispatching, accepted_response
 from poweron_services.door.problems import Problem
 from poweron_services.door.request_bodies import RedriveBody, described
 
@@ -58,24 +59,36 @@ async def redrive_dead_letter(
         expect_request(topic)
         connections = dispatch.door.opened
         letter = await read_dead_letter(connections, topic, partition, offset)
-        raw = asked.body.raw
-        redriven = await original(connections, letter) if raw is None else edited_by(caller, raw, connections)
-        await redrive(connections, redriven)
-        log.info(
-            "dead_letter_redriven",
-            partition=partition,
-            offset=offset,
-            actor=caller.actor.id,
-            edited=raw is not None,
-            workflow_id=redriven.workflow_id,
-        )
-        response = accepted(redriven.workflow_id, redriven.identity, own=False)
+        redriven = await send_again(connections, caller, letter, asked.body.raw)
+        response = accepted_response(redriven.workflow_id, redriven.identity, own=False)
         await dispatch.keep(identity, response)
         return response
 
 
-def edited_by(caller: HttpCaller, raw: bytes, connections: Connections) -> Redrivable:
-    """Return the edited bytes as a request of the caller, who needs the scope of what it asks for."""
+async def send_again(
+    connections: Connections, caller: HttpCaller, letter: DeadLetterEntry, raw: bytes | None
+) -> Redrivable:
+    """Send a dead letter as it was, or `raw` as a request of the caller, and log who did it.
+
+    Raises:
+        Problem: the caller lacks the scope of what the edited request asks for.
+        Refused: it still cannot be read, or only its beginning is kept.
+        Unavailable: the log cannot be reached.
+    """
+    redriven = await original(connections, letter) if raw is None else _edited_by(caller, raw, connections)
+    await redrive(connections, redriven)
+    log.info(
+        "dead_letter_redriven",
+        partition=letter.partition,
+        offset=letter.offset,
+        actor=caller.actor.id,
+        edited=raw is not None,
+        workflow_id=redriven.workflow_id,
+    )
+    return redriven
+
+
+def _edited_by(caller: HttpCaller, raw: bytes, connections: Connections) -> Redrivable:
     redriven = edited(raw, caller.actor, connections.seal)
     needed: AccessScope = "operate"
     if isinstance(redriven.request, RequestWorkflow | RequestRound):

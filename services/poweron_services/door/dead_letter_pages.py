@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Annotated, Final
 from urllib.parse import quote, urlencode
 
@@ -14,11 +13,12 @@ from poweron_events.dead_letter import MAX_RAW
 from poweron_events.errors import Refused
 from poweron_projections import reader
 from poweron_projections.entries import DeadLetterEntry
-from poweron_services.client.redrive import REQUESTS, expect_request, original, read_dead_letter, redrive
+from poweron_services.client.redrive import REQUESTS, expect_request, read_dead_letter
 from poweron_services.door.access import Auditor, CheckedForm, Operator, Reader
-from poweron_services.door.dead_letter_commands import edited_by
+from poweron_services.door.dead_letter_commands import send_again
 from poweron_services.door.door_state import Opened
 from poweron_services.door.page_rendering import rendered, visible
+from poweron_services.door.query_parameters import DEAD_LETTER_CURSOR, dead_letter_cursor, dead_letter_place
 from poweron_services.door.query_route import QueryRoute
 from poweron_services.text.invisible_characters import INVISIBLE
 
@@ -37,24 +37,15 @@ async def dead_letters_page(
     request: Request,
     connections: Opened,
     _: Reader,
-    before: Annotated[
-        str | None, Query(max_length=300, pattern=r"^[0-9]{1,18}\|[^|]{1,255}\|[0-9]{1,9}\|[0-9]{1,18}$")
-    ] = None,
+    before: Annotated[str | None, Query(pattern=DEAD_LETTER_CURSOR)] = None,
 ) -> Response:
     """List dead letters, newest first."""
-    place = None
-    if before is not None:
-        time, topic, partition, offset = before.split("|")
-        place = int(time), topic, int(partition), int(offset)
-    letters = await reader.dead_letters(connections.pool, limit=PAGE + 1, before=place)
-    next_ = f"/operations/deadletters?{urlencode({'before': _cursor(letters[PAGE - 1])})}" if letters[PAGE:] else None
+    letters = await reader.dead_letters(connections.pool, limit=PAGE + 1, before=dead_letter_place(before))
+    next_ = None
+    if letters[PAGE:]:
+        next_ = f"/operations/deadletters?{urlencode({'before': dead_letter_cursor(letters[PAGE - 1])})}"
     first = None if before is None else "/operations/deadletters"
     return rendered(request, "dead_letters.html", letters=letters[:PAGE], next=next_, first=first)
-
-
-def _cursor(letter: DeadLetterEntry) -> str:
-    time_ms = round(datetime.fromisoformat(letter.time).timestamp() * 1_000)
-    return f"{time_ms}|{letter.topic}|{letter.partition}|{letter.offset}"
 
 
 @router.get("/operations/deadletters/{topic}/{partition}/{offset}")
@@ -143,16 +134,12 @@ async def redrive_form(
     text = given if is_edited and isinstance(given, str) else ""
     expect_request(topic)
     try:
-        if is_edited:
-            ready = edited_by(caller, text.encode(errors="replace"), connections)
-        else:
-            ready = await original(connections, letter)
+        redriven = await send_again(connections, caller, letter, text.encode(errors="replace") if is_edited else None)
     except Refused as error:
         return _page(
             request, letter, may_redrive=True, error=f"{error}.", edited=text if is_edited else None, status=422
         )
-    await redrive(connections, ready)
-    facts = {"workflow": ready.workflow_id, "source": ready.identity.source, "id": ready.identity.id}
+    facts = {"workflow": redriven.workflow_id, "source": redriven.identity.source, "id": redriven.identity.id}
     return RedirectResponse(f"/operations/redriven?{urlencode(facts)}", 303)
 
 

@@ -130,7 +130,7 @@ class Dispatch:
         if outcome is not None and self.wait is not None:
             response = Response(orjson.dumps(outcome), media_type=JSON)
         else:
-            response = accepted(target, identity)
+            response = accepted_response(target, identity)
         if self.wait is not None:
             response.headers["Preference-Applied"] = f"wait={self.wait:.0f}"
         await self.keep(identity, response)
@@ -144,28 +144,28 @@ class Dispatch:
         Raises:
             Problem: the id is that of another request.
         """
-        claimed = await _soon(request_digests.claim(self.door.opened.pool, identity, sha256, workflow))
+        claimed = await _optional(request_digests.claim(self.door.opened.pool, identity, sha256, workflow))
         if claimed is None:
             return None
         if claimed.sha256 != sha256:
             raise Problem(
                 "idempotency_key_reused", f"Another request was sent with the Idempotency-Key {identity.id[:100]!r}."
             )
-        kept = claimed.response
-        if kept is None:
+        first = claimed.response
+        if first is None:
             return None
-        headers = {} if kept.location is None else {"Location": kept.location}
-        return Response(kept.body, kept.status, headers, JSON if kept.status < ERRORS_FROM else MEDIA_TYPE)
+        headers = {} if first.location is None else {"Location": first.location}
+        return Response(first.body, first.status, headers, JSON if first.status < ERRORS_FROM else MEDIA_TYPE)
 
     async def keep(self, identity: RequestIdentity, response: Response) -> None:
         """Keep the response for repeats of the request, unless Postgres is unavailable."""
-        kept = KeptResponse(response.status_code, response.headers.get("location"), bytes(response.body))
-        await _soon(request_digests.keep(self.door.opened.pool, identity, kept))
+        first = KeptResponse(response.status_code, response.headers.get("location"), bytes(response.body))
+        await _optional(request_digests.keep(self.door.opened.pool, identity, first))
 
     async def _with_state(self, problem: Problem, workflow: str | None) -> Problem:
         """Add the state of the workflow to a conflict with it."""
         if problem.status == CONFLICT and workflow is not None:
-            summary = await _soon(reader.workflow(self.door.opened.pool, workflow))
+            summary = await _optional(reader.workflow(self.door.opened.pool, workflow))
             if summary is not None:
                 state = summary.model_dump(mode="json", by_alias=True, include=STATE)
                 problem.facts = {**problem.facts, "workflowId": workflow, "state": state}
@@ -211,7 +211,7 @@ class _Sending:
         working = asyncio.create_task(self._report(work(self._identity, callbacks)))
         retrieve_error(working)
         try:
-            await _first(working, self._sent, SENT_WITHIN)
+            await _wait_for_either(working, self._sent, SENT_WITHIN)
             if not working.done() and not self.is_sent:
                 raise Unavailable(
                     f"The request is not confirmed within {SENT_WITHIN:g} s. It is unknown whether it is in the log: "
@@ -221,7 +221,7 @@ class _Sending:
             if self._wait is not None:
                 await asyncio.wait({working}, timeout=self._wait)
             elif self._answered_within:
-                await _first(working, self._accepted, self._answered_within)
+                await _wait_for_either(working, self._accepted, self._answered_within)
                 await asyncio.wait({working}, timeout=ROWS_WITHIN if self._accepted.is_set() else 0)
             return working.result() if working.done() else None
         finally:
@@ -245,7 +245,7 @@ class _Sending:
             self._accepted.set()
 
 
-async def _first(task: "asyncio.Task[Any]", event: asyncio.Event, timeout: float) -> None:
+async def _wait_for_either(task: "asyncio.Task[Any]", event: asyncio.Event, timeout: float) -> None:
     """Wait until the task is done or the event is set, whichever is first."""
     waiting = asyncio.create_task(event.wait())
     try:
@@ -254,7 +254,7 @@ async def _first(task: "asyncio.Task[Any]", event: asyncio.Event, timeout: float
         await cancel_task(waiting)
 
 
-async def _soon(query: Coroutine[Any, Any, Result]) -> Result | None:
+async def _optional(query: Coroutine[Any, Any, Result]) -> Result | None:
     """Return the result of a query that can be done without; None while Postgres is unavailable or slow."""
     task = asyncio.create_task(query)
     retrieve_error(task)
@@ -284,7 +284,7 @@ def links_of(workflow: str | None, identity: RequestIdentity, *, own: bool = Tru
     }
 
 
-def accepted(workflow: str | None, identity: RequestIdentity, *, own: bool = True) -> Response:
+def accepted_response(workflow: str | None, identity: RequestIdentity, *, own: bool = True) -> Response:
     """Return the answer to a request that is in the log; the request is the caller's own or another sender's."""
     links = links_of(workflow, identity, own=own)
     body = {"workflowId": workflow, "requestId": identity.id, "links": links}

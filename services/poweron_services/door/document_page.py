@@ -1,5 +1,6 @@
 """The page behind a statement: the text of a document at one place, with the words that the statement takes from it."""
 
+import asyncio
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Path, Query, Request, Response
@@ -47,13 +48,14 @@ async def document_page(
         raise Problem(
             "document_missing", f"The content store no longer holds {entry.document_name!r}.", status=410
         ) from None
-    if entry.mime_type == MARKDOWN:
-        markdown = data.decode("utf-8", errors="replace")
-    else:
-        markdown = await text_reader(door.settings.ocr_command)(data, entry.document_name)
-    parts = DocumentText.of(markdown).parts
-    text = parts.get(place, "") if place else "\n".join(parts.values())
-    shown, marks = marked_html(text, mark, MOST)
+    async with door.busy:
+        if entry.mime_type == MARKDOWN:
+            markdown = data.decode("utf-8", errors="replace")
+        else:
+            markdown = await text_reader(door.settings.ocr_command)(data, entry.document_name)
+        parts = await asyncio.to_thread(lambda: DocumentText.of(markdown).parts)
+        text = parts.get(place, "") if place else "\n".join(parts.values())
+        shown, marks = await asyncio.to_thread(marked_html, text, mark, MOST)
     return rendered(
         request,
         "document.html",

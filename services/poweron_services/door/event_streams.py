@@ -22,18 +22,17 @@ from poweron_services.door.access import Reader, StreamSlot
 from poweron_services.door.ag_ui_events import AgUiView
 from poweron_services.door.door_state import DoorOf, DoorState, Opened
 from poweron_services.door.problems import Problem
+from poweron_services.door.query_parameters import MAX_SEQ, WorkflowId
 from poweron_services.door.record_feed import Followed, RecordFeed
 from poweron_services.door.record_rows import Offsets
 from poweron_services.door.stream_follower import StreamFollower, StreamView
 from poweron_services.door.stream_views import SHOWN, PlainView, Shown
-from poweron_services.door.workflow_queries import WorkflowId
 
 log = structlog.get_logger()
 router = APIRouter(tags=["streams"])
 
 STUCK_AFTER: Final = 10.0  # seconds in which a client that reads nothing may block its stream
 PIECE: Final = 65_536  # bytes that are sent at once, so that a client that does not read takes no more memory
-LAST: Final = 2**31 - 1
 
 SEQ: Final = {"pattern": r"^([0-9]{1,9})?$"}
 OFFSETS: Final = {"pattern": rf"^([0-9]{{1,18}}(\.[0-9]{{1,18}}){{{topics.PARTITIONS - 1}}})?$"}
@@ -131,10 +130,10 @@ async def stream_of_workflow(
     request: Request,
     caller: Reader,
     last_event_id: Annotated[str | None, _last_event_id(SEQ)] = None,
-    after: Annotated[int | None, Query(ge=-1, le=LAST, description="Only what comes after this seq.")] = None,
+    after: Annotated[int | None, Query(ge=-1, le=MAX_SEQ, description="Only what comes after this seq.")] = None,
     show: Annotated[list[Shown] | None, Query(description="Only these kinds of events; repeatable.")] = None,
     follow: Follow = True,
-    round_: Annotated[int, Query(alias="round", ge=0, le=LAST, description="Wait until this round has ended.")] = 0,
+    round_: Annotated[int, Query(alias="round", ge=0, le=MAX_SEQ, description="Wait until this round has ended.")] = 0,
     format_: Annotated[
         Literal["poweron", "ag-ui"], Query(alias="format", description="`ag-ui`: as events of that protocol.")
     ] = "poweron",
@@ -180,7 +179,7 @@ def _feed(door: DoorState) -> RecordFeed:
 
 
 def _seq(last_event_id: str) -> int:
-    if not (last_event_id.isdecimal() and last_event_id.isascii()) or int(last_event_id) > LAST:
+    if not (last_event_id.isdecimal() and last_event_id.isascii()) or int(last_event_id) > MAX_SEQ:
         raise Problem("request_unreadable", f"Last-Event-ID: {last_event_id[:100]!r} is no number of an event.")
     return int(last_event_id)
 

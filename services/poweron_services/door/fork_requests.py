@@ -11,9 +11,10 @@ from poweron_services.client.fork_request import ForkWish, fork, plan_fork
 from poweron_services.door.access import Sender
 from poweron_services.door.body_reader import received
 from poweron_services.door.dispatch import Dispatching
+from poweron_services.door.query_parameters import WorkflowId
 from poweron_services.door.request_bodies import ForkBody, described
 from poweron_services.door.workflow_commands import OUTCOME, outcome_json
-from poweron_services.door.workflow_queries import WorkflowId, known
+from poweron_services.door.workflow_queries import known
 
 router = APIRouter(tags=["commands"])
 

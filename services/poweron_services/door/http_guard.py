@@ -1,4 +1,4 @@
-"""The first look at every HTTP request: its host and its origin; and the headers of every answer."""
+"""Check the host and the origin of every HTTP request, and add the headers of every answer."""
 
 import re
 import secrets

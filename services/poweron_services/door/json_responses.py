@@ -32,9 +32,9 @@ def dumped(value: Any) -> Any:
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json", by_alias=True)
     if isinstance(value, (list, tuple)):
-        return [dumped(each) for each in value]
+        return [dumped(item) for item in value]
     if isinstance(value, dict):
-        return {name: dumped(each) for name, each in value.items()}
+        return {name: dumped(item) for name, item in value.items()}
     return value
 
 

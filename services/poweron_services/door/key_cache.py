@@ -21,7 +21,7 @@ MOST: Final = 1_000  # keys
 
 
 @dataclass(slots=True)
-class _Held:
+class _CachedKey:
     key: AccessKey
     read_at: float
     read_again_at: float
@@ -31,13 +31,13 @@ class KeyCache:
     """The keys by their SHA-256 in hex and by their id."""
 
     def __init__(self) -> None:
-        self._held: OrderedDict[str, _Held] = OrderedDict()
+        self._keys: OrderedDict[str, _CachedKey] = OrderedDict()
         self._reading: dict[str, asyncio.Task[FoundKey | None]] = {}
         self._seal = b""
 
     def holds(self, place: str) -> bool:
         """Return whether the key at this place was found before."""
-        return place in self._held
+        return place in self._keys
 
     def seal(self, value: bytes) -> bytes:
         """Seal the request of an actor whom a key of this cache has verified."""
@@ -49,25 +49,25 @@ class KeyCache:
         Raises:
             Unavailable: Postgres cannot be reached, and the key was not read within the last minutes.
         """
-        held, now = self._held.get(place), asyncio.get_running_loop().time()
-        if held is not None and now < held.read_again_at:
-            return held.key
+        cached, now = self._keys.get(place), asyncio.get_running_loop().time()
+        if cached is not None and now < cached.read_again_at:
+            return cached.key
         try:
-            found = await self._shared_read(pool, place)
+            read = await self._shared_read(pool, place)
         except Unavailable:
-            if held is None or now > held.read_at + KNOWN_FOR:
+            if cached is None or now > cached.read_at + KNOWN_FOR:
                 raise
-            held.read_again_at = now + FRESH_FOR
-            return held.key
-        if found is None:
-            self._held.pop(place, None)
+            cached.read_again_at = now + FRESH_FOR
+            return cached.key
+        if read is None:
+            self._keys.pop(place, None)
             return None
-        self._seal = found.seal
-        self._held[place] = _Held(found.key, now, now + FRESH_FOR)
-        self._held.move_to_end(place)
-        if len(self._held) > MOST:
-            self._held.popitem(last=False)
-        return found.key
+        self._seal = read.seal
+        self._keys[place] = _CachedKey(read.key, now, now + FRESH_FOR)
+        self._keys.move_to_end(place)
+        if len(self._keys) > MOST:
+            self._keys.popitem(last=False)
+        return read.key
 
     async def _shared_read(self, pool: "Pool | None", place: str) -> FoundKey | None:
         """Read a key once for all who ask for it at the same time."""

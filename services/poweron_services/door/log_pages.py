@@ -4,11 +4,10 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, get_args
-from urllib.parse import urlencode
 
 import orjson
 from fastapi import APIRouter, Query, Request, Response
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import Field, ValidationError
 from starlette.responses import HTMLResponse, StreamingResponse
 
 from poweron_events.actor import Actor
@@ -27,7 +26,7 @@ from poweron_services.door.door_state import DoorOf, DoorState, Opened
 from poweron_services.door.json_responses import dumped
 from poweron_services.door.page_rendering import rendered
 from poweron_services.door.problems import Problem
-from poweron_services.door.query_parameters import MAX_SEQ, WorkflowId
+from poweron_services.door.query_parameters import MAX_SEQ, PageFilter, WorkflowId
 from poweron_services.door.query_route import QueryRoute
 from poweron_services.door.record_rows import PostgresRows
 from poweron_services.door.workflow_queries import known
@@ -45,28 +44,18 @@ LINE: Final = {"seq", "type", "verdict", "partition", "offset", "time", "id", "s
 Text = Annotated[str, Field(max_length=100)]
 
 
-class LogQuery(BaseModel):
-    """The filter of a log, as it is in the address."""
+class LogQuery(PageFilter):
+    """The filter of a log."""
 
     type: Text = ""
     verdict: Text = ""
     role: Text = ""
 
     @property
-    def given(self) -> dict[str, str]:
-        """The conditions that are set."""
-        return {name: value for name, value in self if value}
-
-    @property
     def wanted(self) -> LogFilter:
         """The filter of the rows."""
         sets = (frozenset(filter(None, (value,))) for value in (self.type, self.verdict, self.role))
         return LogFilter(*sets)
-
-    def address(self, path: str, **more: str | None) -> str:
-        """Return the address of a page with this filter."""
-        query = self.given | {name: value for name, value in more.items() if value}
-        return f"{path}?{urlencode(query)}" if query else path
 
 
 Filter = Annotated[LogQuery, Query()]
@@ -113,7 +102,7 @@ async def workflow_log_page(
     workflow = await known(connections, workflow_id)
     page = await workflow_log(connections.pool, workflow_id, before=before, limit=PAGE, wanted=query.wanted)
     narration = await _narration(door, connections, workflow)
-    next_ = None if page.next is None else query.address(request.url.path, before=str(page.next[0]))
+    next_ = None if page.next is None else query.address_at(request.url.path, before=str(page.next[0]))
     lines = [_line(record, narration) for record in page.records]
     return _page(request, query, lines, page, workflow=workflow, next_=next_, is_first=before is None)
 
@@ -130,7 +119,7 @@ async def whole_log_page(
     """Show the records of all workflows, newest first."""
     offsets = None if before is None else _offsets(before)
     page = await whole_log(connections.pool, before=offsets, limit=PAGE, wanted=query.wanted)
-    next_ = None if page.next is None else query.address("/log", before=".".join(map(str, page.next)))
+    next_ = None if page.next is None else query.address_at("/log", before=".".join(map(str, page.next)))
     lines = [_line(record, Narration()) for record in page.records]
     return _page(request, query, lines, page, workflow=None, next_=next_, is_first=before is None)
 
@@ -156,13 +145,13 @@ def _page(
         choices={"type": TYPES, "verdict": VERDICTS, "role": ROLES},
         short=lambda name: name.removeprefix(PREFIX),
         next=next_,
-        first=None if is_first else query.address(path),
+        first=None if is_first else query.address_at(path),
         scanned=page.scanned,
         is_cut=page.is_cut,
         here=here,
         path_of_log=path,
         is_live=is_first,
-        download=query.address(f"{path}.jsonl"),
+        download=query.address_at(f"{path}.jsonl"),
     )
 
 
@@ -284,12 +273,11 @@ def _download(
 ) -> Response:
     async def lines() -> AsyncGenerator[bytes, None]:
         async for page in pages:
-            yield b"".join(orjson.dumps(line(entry)) + b"\n" for entry in page if _is_wanted(wanted, entry))
+            yield b"".join(orjson.dumps(line(entry)) + b"\n" for entry in page if _takes(wanted, entry))
 
     headers = {"Content-Disposition": f'attachment; filename="{name}"', "Cache-Control": "no-store"}
     return StreamingResponse(lines(), headers=headers, media_type="application/x-ndjson")
 
 
-def _is_wanted(wanted: LogFilter, entry: EventEntry) -> bool:
-    given = ((wanted.types, entry.type), (wanted.verdicts, entry.verdict), (wanted.roles, role_of(entry.source)))
-    return all(not values or value in values for values, value in given)
+def _takes(wanted: LogFilter, entry: EventEntry) -> bool:
+    return wanted.takes(entry.type, entry.verdict, lambda: role_of(entry.source))

@@ -38,13 +38,13 @@ async def log_in(request: Request) -> Response:
     if not _is_secure(request):
         return _page(request, following, error=UNENCRYPTED, status=403)
     try:
-        found = await usable_key(request, key)
+        access_key = await usable_key(request, key)
     except Problem as problem:
         response = _page(request, following, error=_sentences(problem), status=int(problem.status))
         response.headers.update(retry_header(problem))
         return response
     response = RedirectResponse(_own(following), 303)
-    begin_session(request, response, found)
+    begin_session(request, response, access_key)
     return response
 
 

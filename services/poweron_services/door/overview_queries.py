@@ -18,7 +18,14 @@ from poweron_services.client.permissions import LATEST, Permission, as_object, p
 from poweron_services.door.access import Auditor, Reader
 from poweron_services.door.door_state import Opened
 from poweron_services.door.json_responses import CamelModel, ListPage, found, page
-from poweron_services.door.query_parameters import Limit, Moment, cursor
+from poweron_services.door.query_parameters import (
+    DEAD_LETTER_CURSOR,
+    Limit,
+    Moment,
+    cursor,
+    dead_letter_cursor,
+    dead_letter_place,
+)
 from poweron_services.door.query_route import QueryRoute
 from poweron_services.door.workflow_queries import KAFKA_WITHIN
 
@@ -63,19 +70,11 @@ async def list_dead_letters(
     connections: Opened,
     _: Reader,
     limit: Limit = 50,
-    place: Annotated[str | None, cursor(r"^[0-9]{1,18}\|[a-zA-Z0-9._-]{1,249}\|[0-9]{1,9}\|[0-9]{1,18}$")] = None,
+    place: Annotated[str | None, cursor(DEAD_LETTER_CURSOR)] = None,
 ) -> Response:
     """List records that cannot be read, and why, newest first; `raw` has their bytes as base64."""
-    before = None
-    if place is not None:
-        time, topic, partition, offset = place.split("|")
-        before = int(time), topic, int(partition), int(offset)
-    entries = await reader.dead_letters(connections.pool, limit=limit, before=before)
-    return page(request, entries, _place(entries[-1]) if len(entries) == limit else None)
-
-
-def _place(entry: DeadLetterEntry) -> str:
-    return f"{_milliseconds(entry.time)}|{entry.topic}|{entry.partition}|{entry.offset}"
+    entries = await reader.dead_letters(connections.pool, limit=limit, before=dead_letter_place(place))
+    return page(request, entries, dead_letter_cursor(entries[-1]) if len(entries) == limit else None)
 
 
 @router.get("/usage", response_model=ListPage[UsageTotal])

@@ -52,11 +52,11 @@ async def permissions_page(
     time_ms, patterns, asked = _time(at, errors), _patterns(action, errors), _actor(actor, errors)
     policy: PolicyEntry | None = None
     processes: Sequence[InstanceEntry] = ()
-    found: Sequence[Permission] = ()
+    allowed: Sequence[Permission] = ()
     if not errors:
         policy = await reader.policy_at(connections.pool, time_ms)
         processes = await reader.instances_at(connections.pool, time_ms)
-        found = permissions(policy, processes, patterns, asked)
+        allowed = permissions(policy, processes, patterns, asked)
     return rendered(
         request,
         "permissions.html",
@@ -66,7 +66,7 @@ async def permissions_page(
         moment=None if time_ms == LATEST else reader.time(time_ms),
         policy=policy,
         processes=processes,
-        permissions=found,
+        permissions=allowed,
         decision=lambda permission: decision_words(policy, permission),
         may=lambda permission: _may(permission, actor),
         shown=PROCESSES,
@@ -137,16 +137,16 @@ async def earlier_policy_page(
 
 async def _policy(request: Request, connections: Opened, number: int | None) -> Response:
     entries = await reader.policies(connections.pool, limit=POLICIES + 1)
-    found = entries[:1] if number is None else await reader.policies(connections.pool, limit=1, number=number)
-    if number is not None and not found:
+    shown = entries[:1] if number is None else await reader.policies(connections.pool, limit=1, number=number)
+    if number is not None and not shown:
         raise Problem("not_found", f"There is no policy {number}.", status=404)
-    entry = next(iter(found), None)
+    entry = next(iter(shown), None)
     before: PolicyEntry | None = None
     changes = []
     if entry is not None and entry.number > 1:
         before = next(iter(await reader.policies(connections.pool, limit=1, number=entry.number - 1)), None)
     if entry is not None and before is not None:
-        texts = ("\n".join(policy_lines(each.policy)) for each in (before, entry))
+        texts = ("\n".join(policy_lines(applied.policy)) for applied in (before, entry))
         changes = await asyncio.to_thread(differences, *texts)
     return rendered(
         request,

@@ -18,12 +18,12 @@ Code = Annotated[str, Path(max_length=64)]
 async def problems_page(request: Request, q: Annotated[str, Query(max_length=100)] = "") -> Response:
     """List all codes, or those that contain a word."""
     words = q.lower().split()
-    found = {code: entry for code, entry in sorted(ALL.items()) if _matches(code, entry, words)}
+    matches = {code: entry for code, entry in sorted(ALL.items()) if _matches(code, entry, words)}
     groups = {
-        "Of requests over HTTP": {code: entry for code, entry in found.items() if code in HTTP_CODES},
-        "Of workflows": {code: entry for code, entry in found.items() if code not in HTTP_CODES},
+        "Of requests over HTTP": {code: entry for code, entry in matches.items() if code in HTTP_CODES},
+        "Of workflows": {code: entry for code, entry in matches.items() if code not in HTTP_CODES},
     }
-    return rendered(request, "problems.html", groups=groups, q=q, count=len(found), total=len(ALL))
+    return rendered(request, "problems.html", groups=groups, q=q, count=len(matches), total=len(ALL))
 
 
 def _matches(code: str, entry: Explained, words: list[str]) -> bool:

@@ -15,7 +15,7 @@ from poweron_services.door.door_state import state_of
 from poweron_services.door.http_guard import SAFE_METHODS
 from poweron_services.door.problems import Problem
 
-PATIENCE: Final = 0.8  # seconds of a query after which Postgres is asked whether it is there
+PROBED_AFTER: Final = 0.8  # seconds of a query after which Postgres is asked whether it is there
 PROBED_WITHIN: Final = 0.8  # seconds in which it must answer
 _abandoned = set[asyncio.Task[Any]]()
 """Queries that nothing waits for any more; each ends when its connection does."""
@@ -74,10 +74,10 @@ async def _answered(answer: Awaitable[Response], pool: Pool) -> Response:
     """
     working = asyncio.ensure_future(answer)
     try:
-        await asyncio.wait({working}, timeout=PATIENCE)
+        await asyncio.wait({working}, timeout=PROBED_AFTER)
         while not working.done():
-            await _expect_there(pool)
-            await asyncio.wait({working}, timeout=PATIENCE)
+            await _expect_answer(pool)
+            await asyncio.wait({working}, timeout=PROBED_AFTER)
         return working.result()
     finally:
         if not working.done():
@@ -92,7 +92,7 @@ def _forget(task: asyncio.Task[Any]) -> None:
         task.exception()
 
 
-async def _expect_there(pool: Pool) -> None:
+async def _expect_answer(pool: Pool) -> None:
     probe = asyncio.ensure_future(_ask(pool))
     await asyncio.wait({probe}, timeout=PROBED_WITHIN)
     if not probe.done():

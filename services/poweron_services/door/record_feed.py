@@ -33,7 +33,7 @@ from poweron_services.door.record_rows import (
 
 log = structlog.get_logger()
 
-PERIOD: Final = 0.1  # seconds between looks at the rows, while there are followers
+PERIOD: Final = 0.1  # seconds between reads of the rows, while there are followers
 REST: Final = 3  # times the CPU time of reading and sending, the feed rests: many followers get larger batches
 KEPT: Final = 400  # records for followers that are a little behind
 PING_PERIOD: Final = 15.0  # seconds between comments, since proxies cut streams that are idle for longer
@@ -89,7 +89,7 @@ class Followed(Generic[Cursor]):
         """Read what is new, and wake all followers."""
         while self.at is not None and (batch := await self.source.load(self.at)) is not None:
             self._batches.append(batch)
-            while sum(len(kept.records) for kept in self._batches) > max(KEPT, len(batch.records)):
+            while sum(len(recent.records) for recent in self._batches) > max(KEPT, len(batch.records)):
                 self._batches.popleft()
             self.at, self.state = batch.to, batch.state or self.state
             self.wake()
@@ -116,7 +116,7 @@ class Followed(Generic[Cursor]):
         return batch.rests[cursor]
 
     async def older(self, cursor: Cursor) -> RecordBatch[Cursor] | None:
-        """Read a page after the cursor, once for all who ask for it; None if there is none, or Postgres is away."""
+        """Read a page after the cursor, once for all who ask for it; None if there is none or it cannot be read."""
         if (load := self._loads.get(cursor)) is None:
             load = self._loads[cursor] = asyncio.create_task(self._load(cursor))
             load.add_done_callback(lambda _: self._loads.pop(cursor))
@@ -204,16 +204,16 @@ class RecordFeed:
         return [*self._workflows.values(), *([self._all] if self._all is not None else [])]
 
     async def _read(self) -> None:
-        """Look for new records while there is a follower; while Postgres is away, try again."""
-        loop, is_away = asyncio.get_running_loop(), False
+        """Read new records while there is a follower; try again while Postgres is unavailable."""
+        loop, is_down = asyncio.get_running_loop(), False
         pinged = loop.time()
         while self._followed():
             used = time.thread_time()
             if loop.time() - pinged >= PING_PERIOD:
                 pinged = loop.time()
                 self._wake(Followed.ping)
-            was_away, is_away = is_away, not await self._look()
-            if was_away and not is_away:
+            was_down, is_down = is_down, not await self._read_new()
+            if was_down and not is_down:
                 self._wake(Followed.wake)
             await asyncio.sleep(0)  # those who were woken send before this goes on
             await asyncio.sleep(max(PERIOD, REST * (time.thread_time() - used)))
@@ -222,12 +222,12 @@ class RecordFeed:
         for followed in self._followed():
             wake(followed)
 
-    async def _look(self) -> bool:
-        """Read what is new; return False if Postgres is away."""
+    async def _read_new(self) -> bool:
+        """Read what is new; return False if Postgres is unavailable."""
         try:
             async with asyncio.timeout(READ_WITHIN):
                 if self._workflows:
-                    await self._look_at_workflows(await self.rows.record_counts(list(self._workflows)))
+                    await self._advance_workflows(await self.rows.record_counts(list(self._workflows)))
                 if self._all is not None and self._all.at is None:
                     self._all.begin(await self.rows.positions())
                 elif self._all is not None:
@@ -239,7 +239,7 @@ class RecordFeed:
             return False
         return True
 
-    async def _look_at_workflows(self, counts: Mapping[str, int]) -> None:
+    async def _advance_workflows(self, counts: Mapping[str, int]) -> None:
         for workflow_id, followed in [*self._workflows.items()]:
             last = counts.get(workflow_id, 0) - 1
             if followed.at is None:

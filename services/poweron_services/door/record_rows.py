@@ -123,14 +123,14 @@ class LogSource:
     rows: StreamRows
 
     async def load(self, after: Offsets) -> RecordBatch[Offsets] | None:
-        found = await self.rows.records_after(after)
-        if not found:
+        records = await self.rows.records_after(after)
+        if not records:
             return None
         to = list(after)
-        for partition, offset, _ in found:
+        for partition, offset, _ in records:
             to[partition] = offset + 1
-        events = [event for _, _, event in found if event is not None]
-        return RecordBatch(after, tuple(to), _identified(events, after), is_full=len(found) == PAGE)
+        events = [event for _, _, event in records if event is not None]
+        return RecordBatch(after, tuple(to), _identified(events, after), is_full=len(records) == PAGE)
 
     def reaches(self, cursor: Offsets, place: Offsets) -> bool:
         return all(ours >= theirs for ours, theirs in zip(cursor, place, strict=True))

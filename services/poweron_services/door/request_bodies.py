@@ -10,9 +10,9 @@ from poweron_events.request import MAX_PROMPT, MAX_REASON, MAX_STEPS, RequestRou
 from poweron_services.client.approve import Decision
 from poweron_services.client.verbs import MAX_WORKFLOWS
 from poweron_services.door.json_responses import JSON
+from poweron_services.door.query_parameters import UUID
 
 FORM: Final = "multipart/form-data"
-UUID: Final = r"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
 PROMPT: Final = {"prompt": "When does the museum open?", "maxSteps": 5}
 SET_BY_DOOR: Final = ("actor", "requester", "documents", "forked_from")
 

@@ -1,4 +1,4 @@
-"""The outermost look at every HTTP request: how many are running, and how soon each is answered."""
+"""Measure every HTTP request: how many are running, and how soon each is answered."""
 
 import time
 from typing import Final

@@ -24,7 +24,7 @@ from poweron_services.client.connect import Connections
 from poweron_services.client.follow import Callbacks
 from poweron_services.client.fork_request import ForkWish, fork, plan_fork
 from poweron_services.client.workflow_snapshot import folded_history
-from poweron_services.door.access import Auditor, CheckedForm, Reader, Sender
+from poweron_services.door.access import Auditor, CheckedForm, ContentReader, Reader, Sender
 from poweron_services.door.audit_queries import stored
 from poweron_services.door.dispatch import Dispatching
 from poweron_services.door.door_state import DoorOf, DoorState, Opened
@@ -142,8 +142,8 @@ def _cause(view: StepView, records: Sequence[StoredRecord]) -> int | None:
     cause = view.heard.recorded.envelope.cause
     if cause is None:
         return None
-    wanted = f'"{cause.id}"'.encode()
-    return next((each.seq for each in reversed(records[:-1]) if wanted in each.value and _is(each, cause.id)), None)
+    wanted, earlier = f'"{cause.id}"'.encode(), reversed(records[:-1])
+    return next((record.seq for record in earlier if wanted in record.value and _is(record, cause.id)), None)
 
 
 def _is(record: StoredRecord, event_id: str) -> bool:
@@ -155,14 +155,20 @@ def _default_model(door: DoorState) -> str:
     return next(iter(door.settings.named_models), "builtin")
 
 
-async def _decision(connections: Connections, workflow_id: str, seq: int) -> Folded:
+async def _decision(connections: Connections, door: DoorState, workflow_id: str, seq: int) -> Folded:
     """Return a decision of the workflow.
 
     Raises:
         Problem: the event is no decision, or its row is damaged.
     """
     records = await stored(connections, workflow_id, until=seq)
-    *_, record = folded(workflow_id, records)
+
+    def fold() -> Folded | Damaged:
+        *_, last = folded(workflow_id, records)
+        return last
+
+    async with door.busy:
+        record = await asyncio.to_thread(fold)
     if isinstance(record, Damaged):
         raise Problem("rows_differ", f"Event {record.stored.seq} is damaged: {record.why}")
     if not is_decision(record.recorded.envelope.event) or record.verdict != "accepted":
@@ -175,7 +181,7 @@ async def replay_page(
     *, request: Request, workflow_id: WorkflowId, seq: Seq, connections: Opened, door: DoorOf, _: Auditor
 ) -> Response:
     """Make one decision again from what is recorded, without a model."""
-    decision = await _decision(connections, workflow_id, seq)
+    decision = await _decision(connections, door, workflow_id, seq)
     async with door.busy, known_actions(door.settings) as known:
         replayed: Replayed = await DecisionReplay(StoredContent(connections.content), known).again(decision)
     return rendered(
@@ -192,7 +198,9 @@ async def ask_again_form(
     connections: Opened,
     door: DoorOf,
     _: Sender,
-    __: CheckedForm,
+    __: Reader,
+    ___: ContentReader,
+    ____: CheckedForm,
 ) -> Response:
     """Ask models for one decision again, and show their answers beside the recorded one; nothing is stored."""
     form, _files = await form_of(request)
@@ -200,7 +208,7 @@ async def ask_again_form(
     times = field_of(form, "times") or "1"
     if not names or not (times.isascii() and times.isdecimal() and 1 <= int(times) <= MOST_TIMES):
         raise Problem("invalid_request", f"Name a model, and a number from 1 to {MOST_TIMES}.", status=422)
-    decision = await _decision(connections, workflow_id, seq)
+    decision = await _decision(connections, door, workflow_id, seq)
     event = decision.recorded.envelope.event
     call = next(iter(model_calls(event)), None) if event is not None else None
     content = connections.content

@@ -84,8 +84,8 @@ class StepView(NamedTuple):
 
     @property
     def criteria(self) -> list[dict[str, Any]]:
-        found = self.data.get("criteriaProgress", [])
-        return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+        progress = self.data.get("criteriaProgress", [])
+        return [entry for entry in progress if isinstance(entry, dict)] if isinstance(progress, list) else []
 
     @property
     def parameters(self) -> list[Parameter]:

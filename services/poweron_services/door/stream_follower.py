@@ -74,7 +74,7 @@ class StreamFollower(Generic[Cursor]):
                     return
                 if followed.progress is not progress:
                     progress = followed.progress
-                    if progress is not None and state is not None and tells_of(progress, state):
+                    if progress is not None and state is not None and is_current(progress, state):
                         await _send(send, self.view.progress(progress))
             if pings != followed.pings:
                 pings = followed.pings
@@ -91,7 +91,7 @@ async def _send(send: Send, data: bytes) -> None:
         await send(data)
 
 
-def tells_of(progress: StepProgress, state: WorkflowSummary) -> bool:
+def is_current(progress: StepProgress, state: WorkflowSummary) -> bool:
     """Return whether the progress is about the step that is running now."""
     place = (state.current_round, state.current_task, state.attempt, state.current_step)
     return state.status == "running" and progress.place == place

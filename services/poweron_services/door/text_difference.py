@@ -8,7 +8,9 @@ from typing import Final, Literal, NamedTuple
 
 CONTEXT: Final = 2  # equal lines around a difference
 MAX_CHARACTERS: Final = 60_000  # of each text that are compared
-_WORDS: Final = re.compile(r"\s+|\w+|[^\w\s]")
+MANY: Final = 3_000  # lines, or words of a line, from which on frequent ones are no places to align the rest by
+_WORDS: Final = re.compile(r"\w+\s*|[^\w\s]\s*|\s+")
+"""Words with the spaces after them: spaces of their own would be compared each with each."""
 
 Kind = Literal["equal", "changed", "only_a", "only_b", "left_out"]
 Piece = tuple[bool, str]
@@ -28,13 +30,17 @@ def differences(a: str, b: str) -> list[DifferenceLine]:
     """Return the differences of two texts; of long ones, of their beginnings."""
     first, second = a[:MAX_CHARACTERS].splitlines(), b[:MAX_CHARACTERS].splitlines()
     lines = list[DifferenceLine]()
-    blocks = SequenceMatcher(None, first, second, autojunk=False).get_opcodes()
+    blocks = _opcodes(first, second)
     for number, (kind, start, end, other_start, other_end) in enumerate(blocks):
         if kind == "equal":
             lines += _equal(first[start:end], is_first=number == 0, is_last=number == len(blocks) - 1)
         else:
             lines += _changed(first[start:end], second[other_start:other_end])
     return lines
+
+
+def _opcodes(first: Sequence[str], second: Sequence[str]) -> Sequence[tuple[str, int, int, int, int]]:
+    return SequenceMatcher(None, first, second, autojunk=len(second) > MANY).get_opcodes()
 
 
 def _equal(lines: Sequence[str], *, is_first: bool, is_last: bool) -> Iterator[DifferenceLine]:
@@ -63,7 +69,7 @@ def _changed(first: Sequence[str], second: Sequence[str]) -> Iterator[Difference
 def _words(a: str, b: str) -> tuple[list[Piece], list[Piece]]:
     first, second = _WORDS.findall(a), _WORDS.findall(b)
     left, right = list[Piece](), list[Piece]()
-    for kind, start, end, other_start, other_end in SequenceMatcher(None, first, second, autojunk=False).get_opcodes():
+    for kind, start, end, other_start, other_end in _opcodes(first, second):
         differs = kind != "equal"
         if end > start:
             left.append((differs, "".join(first[start:end])))

@@ -73,22 +73,22 @@ def spans(step: TimedStep, now_ms: int) -> Iterator[StageSpan]:
 def timeline(steps: Sequence[TimedStep], now_ms: int) -> list[TimelineRow]:
     """Return the rows of these steps, which are in order."""
     by_step = [(step, [*spans(step, now_ms)]) for step in steps]
-    scale = _Scale([span for _, found in by_step for span in found])
+    scale = _Scale([span for _, parts in by_step for span in parts])
     rows, end = list[TimelineRow](), 0
-    for step, found in by_step:
-        bars = [TimelineBar(span.kind, *scale.place(span)) for span in found]
-        gap = found[0].start_ms - end if found and end else 0
+    for step, parts in by_step:
+        bars = [TimelineBar(span.kind, *scale.place(span)) for span in parts]
+        gap = parts[0].start_ms - end if parts and end else 0
         failed = step.success is False or bool(step.error) or bool(step.refusals) or step.approval == "denied"
-        rows.append(TimelineRow(step, bars, found, failed, gap if gap > IDLE_MS else 0))
-        end = max([end, *(span.end_ms for span in found)])
+        rows.append(TimelineRow(step, bars, parts, failed, gap if gap > IDLE_MS else 0))
+        end = max([end, *(span.end_ms for span in parts)])
     return rows
 
 
 class _Scale:
     """Maps times to places; time in which nothing worked is folded to a short stretch."""
 
-    def __init__(self, found: Sequence[StageSpan]) -> None:
-        busy = _union([(span.start_ms, span.end_ms) for span in found if span.kind != "wait"])
+    def __init__(self, parts: Sequence[StageSpan]) -> None:
+        busy = _union([(span.start_ms, span.end_ms) for span in parts if span.kind != "wait"])
         total = sum(end - start for start, end in busy) or 1
         fold = max(total * FOLDED, 1.0)
         self._points = list[tuple[int, float]]()
@@ -101,9 +101,9 @@ class _Scale:
             at += end - start
             self._points.append((end, at))
             last = end
-        if any(span.kind == "wait" and (last is None or span.end_ms > last) for span in found):
+        if any(span.kind == "wait" and (last is None or span.end_ms > last) for span in parts):
             at += fold
-            self._points.append((max(span.end_ms for span in found), at))
+            self._points.append((max(span.end_ms for span in parts), at))
         self._length = at or 1.0
 
     def place(self, span: StageSpan) -> tuple[float, float]:

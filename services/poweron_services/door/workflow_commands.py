@@ -8,24 +8,24 @@ from fastapi import APIRouter, Request, Response
 from starlette.datastructures import UploadFile
 
 from poweron_events.errors import Refused
-from poweron_events.event import NANO, Model
+from poweron_events.event import Model
 from poweron_events.request import Requester, RequestIdentity, RequestWorkflow, workflow_id
 from poweron_services.client.ask import ask, follow_up
 from poweron_services.client.follow import Callbacks, Outcome
-from poweron_services.client.verbs import Instruction, Verb, VerbResult, carry_out
+from poweron_services.client.verbs import Instruction, Verb, carry_out
 from poweron_services.door.access import HttpCaller, Operator, Sender
 from poweron_services.door.body_reader import received, store
 from poweron_services.door.dispatch import Dispatch, Dispatching
 from poweron_services.door.door_state import DoorState
+from poweron_services.door.query_parameters import EXAMPLE_ID, WorkflowId
 from poweron_services.door.request_bodies import PROMPT, ReasonBody, RoundBody, WorkflowBody, described
-from poweron_services.door.workflow_queries import WorkflowId, known
+from poweron_services.door.workflow_queries import known
 
 router = APIRouter(tags=["commands"])
 
-WORKFLOW: Final = "8f14e45f-ceea-567a-8f14-e45fceea167a"
 REASON: Final = {"reason": "The supplier answered by telephone."}
 OUTCOME: Final = {
-    "workflowId": WORKFLOW,
+    "workflowId": EXAMPLE_ID,
     "round": 1,
     "status": "completed",
     "code": None,
@@ -37,7 +37,7 @@ OUTCOME: Final = {
     "durationMs": 5_120,
 }
 VERB_RESULT: Final = {
-    "workflowId": WORKFLOW,
+    "workflowId": EXAMPLE_ID,
     "status": "paused",
     "code": None,
     "detail": "",
@@ -53,29 +53,7 @@ def outcome_json(outcome: Outcome) -> dict[str, Any]:
     """
     if outcome.refusal is not None:
         raise Refused(outcome.message, code=outcome.code)
-    return {
-        "workflowId": outcome.workflow_id,
-        "round": outcome.round,
-        "status": outcome.status,
-        "code": outcome.code,
-        "message": outcome.message,
-        "documents": [document.model_dump(mode="json", by_alias=True) for document in outcome.documents],
-        "steps": outcome.totals.steps,
-        "tokens": outcome.totals.input_tokens + outcome.totals.output_tokens,
-        "costUsd": outcome.totals.cost_nano_usd / NANO,
-        "durationMs": outcome.duration_ms,
-    }
-
-
-def verb_json(result: VerbResult) -> dict[str, Any]:
-    """Return the result of a verb, with the fields of `--json`."""
-    return {
-        "workflowId": result.workflow_id,
-        "status": result.status,
-        "code": result.code,
-        "detail": result.detail,
-        "newWorkflowId": result.new_workflow_id,
-    }
+    return outcome.as_object()
 
 
 @router.post("/workflows", status_code=202, **described(WorkflowBody, PROMPT, outcome=OUTCOME, files=True))
@@ -127,7 +105,7 @@ async def cancel_workflow(
     *, request: Request, workflow_id: WorkflowId, caller: Operator, dispatch: Dispatching
 ) -> Response:
     """Cancel the open round, or the request for one that has no answer yet."""
-    return await _carried_out("cancel", workflow_id, request, caller, dispatch)
+    return await _carry_out("cancel", workflow_id, request, caller, dispatch)
 
 
 @router.post("/workflows/{workflow_id}/pause", status_code=202, **described(ReasonBody, REASON, outcome=VERB_RESULT))
@@ -135,7 +113,7 @@ async def pause_workflow(
     *, request: Request, workflow_id: WorkflowId, caller: Operator, dispatch: Dispatching
 ) -> Response:
     """Pause the open round: what runs is finished, and nothing new begins."""
-    return await _carried_out("pause", workflow_id, request, caller, dispatch)
+    return await _carry_out("pause", workflow_id, request, caller, dispatch)
 
 
 @router.post("/workflows/{workflow_id}/resume", status_code=202, **described(ReasonBody, REASON))
@@ -143,7 +121,7 @@ async def resume_workflow(
     *, request: Request, workflow_id: WorkflowId, caller: Operator, dispatch: Dispatching
 ) -> Response:
     """Resume the paused round."""
-    return await _carried_out("resume", workflow_id, request, caller, dispatch)
+    return await _carry_out("resume", workflow_id, request, caller, dispatch)
 
 
 @router.post("/workflows/{workflow_id}/restart", status_code=202, **described(ReasonBody, REASON))
@@ -151,10 +129,10 @@ async def restart_workflow(
     *, request: Request, workflow_id: WorkflowId, caller: Operator, dispatch: Dispatching
 ) -> Response:
     """Start a new workflow with the first request of this one; `workflowId` is the new one."""
-    return await _carried_out("restart", workflow_id, request, caller, dispatch)
+    return await _carry_out("restart", workflow_id, request, caller, dispatch)
 
 
-async def _carried_out(verb: Verb, id_: str, request: Request, caller: HttpCaller, dispatch: Dispatch) -> Response:
+async def _carry_out(verb: Verb, id_: str, request: Request, caller: HttpCaller, dispatch: Dispatch) -> Response:
     async with received(request, ReasonBody) as asked:
 
         async def work(identity: RequestIdentity, callbacks: Callbacks) -> Mapping[str, Any]:
@@ -168,7 +146,7 @@ async def _carried_out(verb: Verb, id_: str, request: Request, caller: HttpCalle
                 raise result.error
             if result.status == "refused":
                 raise Refused(result.detail, code=result.code)
-            return verb_json(result)
+            return result.as_object()
 
         return await dispatch.answer(
             dispatch.identity(caller),

@@ -4,12 +4,11 @@ import asyncio
 import hashlib
 import secrets
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from typing import Annotated, Any, Final, get_args
-from urllib.parse import urlencode
 
 from fastapi import APIRouter, Query, Request, Response
-from pydantic import BaseModel, Field
+from pydantic import Field
 from starlette.datastructures import FormData, UploadFile
 from starlette.responses import HTMLResponse, RedirectResponse
 
@@ -27,11 +26,13 @@ from poweron_services.client.ask import OpeningRequest, ask
 from poweron_services.client.follow import Callbacks
 from poweron_services.client.verbs import DONE, MAX_WORKFLOWS, Instruction, Verb, VerbResult, carry_out
 from poweron_services.door.access import MAX_FIELD, CheckedForm, HttpCaller, Operator, Reader, Sender
+from poweron_services.door.batch_commands import BATCH_WITHIN
 from poweron_services.door.body_reader import store
 from poweron_services.door.dispatch import Dispatch, Dispatching
 from poweron_services.door.door_state import Opened
 from poweron_services.door.page_rendering import rendered
 from poweron_services.door.problems import Problem
+from poweron_services.door.query_parameters import PageFilter
 from poweron_services.door.query_route import QueryRoute
 from poweron_services.row_query import SharedQuery
 
@@ -45,8 +46,8 @@ VERBS: Final[tuple[Verb, ...]] = ("pause", "resume", "cancel", "restart")
 Text = Annotated[str, Field(max_length=200)]
 
 
-class Filters(BaseModel):
-    """The filters of the list, as they are in the address."""
+class Filters(PageFilter):
+    """The filters of the list."""
 
     status: Text = ""
     code: Text = ""
@@ -58,19 +59,13 @@ class Filters(BaseModel):
     show: Text = ""
 
     @property
-    def given(self) -> dict[str, str]:
-        """The filters that are set."""
-        return {name: value for name, value in self if value}
-
-    @property
     def is_detailed(self) -> bool:
         """Whether a filter is set that neither the search nor a quick link sets."""
         return bool(self.given.keys() - {"q", "show", "status"})
 
     def address(self, **changed: str | None) -> str:
         """Return the address of the list with some filters changed; without those that are None."""
-        filters = {name: value for name, value in (self.given | changed).items() if value}
-        return f"/?{urlencode(filters)}" if filters else "/"
+        return self.address_at("/", **changed)
 
     async def conditions(self, pool: Pool, actor: Actor) -> list[Condition]:
         """Return what a workflow must be to be in the list of this actor."""
@@ -225,7 +220,8 @@ async def verbs_form(*, request: Request, connections: Opened, caller: Operator,
         caller.actor,
         lambda _: RequestIdentity(source=caller.source, id=secrets.token_hex(16)),
     )
-    results = [result async for result in carry_out(connections, instruction, ids, Callbacks())]
+    async with aclosing(carry_out(connections, instruction, ids, Callbacks(), within=BATCH_WITHIN)) as carried_out:
+        results = [result async for result in carried_out]
     if form.get("single") and results and results[0].status == DONE[instruction.verb]:
         return RedirectResponse(f"/w/{results[0].new_workflow_id or results[0].workflow_id}", 303)
     return rendered(request, "verbs.html", verb=verb, results=results, done=DONE[instruction.verb], advice=_advice)

@@ -1,6 +1,5 @@
 """The page of a workflow: the answer with its sources first, then what it did, and forms for what comes next."""
 
-import re
 import time
 from collections.abc import Sequence
 from typing import Annotated, Any, Final, Literal, NamedTuple
@@ -11,12 +10,11 @@ from starlette.responses import HTMLResponse, RedirectResponse
 from poweron_events.errors import MissingContent
 from poweron_events.event import DocumentRef
 from poweron_events.fold.stage_specs import STAGES
-from poweron_events.fold.state import Used
+from poweron_events.fold.state import Place, Used
 from poweron_events.request import Budgets, Requester, RequestWorkflow
 from poweron_projections import budget_rows, reader, workflow_excerpts
 from poweron_projections.connection import Pool
 from poweron_projections.entries import ApprovalEntry, DocumentEntry, RoundSummary, WorkflowSummary
-from poweron_projections.record_queries import Place
 from poweron_services.client.ask import follow_up
 from poweron_services.client.connect import Connections
 from poweron_services.client.source_check import MARKDOWN, ReadText, check_answers
@@ -28,7 +26,7 @@ from poweron_services.door.dispatch import Dispatching
 from poweron_services.door.door_state import DoorOf, Opened
 from poweron_services.door.page_rendering import rendered
 from poweron_services.door.problems import Problem
-from poweron_services.door.query_parameters import WorkflowId
+from poweron_services.door.query_parameters import WorkflowId, parse_place
 from poweron_services.door.query_route import QueryRoute
 from poweron_services.door.timeline import timeline
 from poweron_services.door.workflow_list_page import field_of, form_of, sent, state_word
@@ -43,19 +41,9 @@ ROUNDS: Final = 8
 DOCUMENTS: Final = 20
 ANSWER: Final = "answer.md"
 SEARCHED: Final = 200  # documents in which sources are looked for
-_PLACE: Final = re.compile(r"r([0-9]{1,9})t([0-9]{1,9})a([0-9]{1,9})s([0-9]{1,9})")
 TURN_SENTENCES: Final[dict[str, str]] = {
     phase: f"The {stage.role}: {stage.label.lower()}." for stage in STAGES for phase in stage.phases
 }
-
-
-def place_of(name: str) -> Place | None:
-    """Return the place that a text such as `r1t1a1s2` names; None if it names none."""
-    match = _PLACE.fullmatch(name)
-    if match is None:
-        return None
-    round_, task, attempt, step = map(int, match.groups())
-    return round_, task, attempt, step
 
 
 @router.get("/w/{workflow_id}")
@@ -79,7 +67,7 @@ async def workflow_page(
     history = await reader.history(pool, workflow_id, limit=HISTORY + 1, before_seq=history_before)
     read = text_reader(door.settings.ocr_command) if "content" in caller.scopes else None
     answer = await _answer(connections, workflow_id, rounds, documents, read=read)
-    before = place_of(steps_before or "") or workflow_excerpts.AFTER_ALL
+    before = parse_place(steps_before or "") or workflow_excerpts.AFTER_ALL
     return rendered(
         request,
         "workflow.html",
@@ -236,7 +224,7 @@ async def follow_up_form(
 async def step_of_place(*, workflow_id: WorkflowId, place: str, connections: Opened, _: Reader) -> Response:
     """Lead to the first event of a step."""
     await known(connections, workflow_id)
-    numbers = place_of(place)
+    numbers = parse_place(place)
     seq = None if numbers is None else await workflow_excerpts.seq_of_step(connections.pool, workflow_id, numbers)
     if seq is None:
         raise Problem("not_found", f"Workflow {workflow_id} has no step {place[:40]!r}.", status=404)

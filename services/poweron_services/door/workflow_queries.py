@@ -31,13 +31,11 @@ from poweron_services.client.source_check import Sources, stored_sources
 from poweron_services.client.workflow_snapshot import folded_history, look_up_snapshot, reasons
 from poweron_services.connectors.document_reader import text_reader
 from poweron_services.door.access import ContentReader, Reader
-from poweron_services.door.door_state import DoorOf, Opened
+from poweron_services.door.door_state import DoorOf, DoorState, Opened
 from poweron_services.door.json_responses import ListPage, dumped, found, page
 from poweron_services.door.problems import Problem
 from poweron_services.door.query_parameters import MAX_SEQ, Limit, Moment, WorkflowId, cursor
 from poweron_services.door.query_route import QueryRoute
-
-__all__ = ["WorkflowId", "known", "router"]
 
 router = APIRouter(tags=["workflows"], route_class=QueryRoute)
 
@@ -173,6 +171,7 @@ async def list_events(
     request: Request,
     workflow_id: WorkflowId,
     connections: Opened,
+    door: DoorOf,
     _: Reader,
     limit: Limit = 100,
     after: Annotated[int, Query(description="Only events after this number.", ge=-1, le=MAX_SEQ)] = -1,
@@ -182,11 +181,11 @@ async def list_events(
     await known(connections, workflow_id)
     last = after if place is None else int(place)
     entries = await reader.events(connections.pool, workflow_id, after_seq=last, limit=limit)
-    items = await with_reasons(connections, workflow_id, entries)
+    items = await with_reasons(door, workflow_id, entries)
     return page(request, items, str(entries[-1].seq) if len(entries) == limit else None)
 
 
-async def with_reasons(connections: Connections, workflow_id: str, entries: list[EventEntry]) -> list[dict[str, Any]]:
+async def with_reasons(door: DoorState, workflow_id: str, entries: list[EventEntry]) -> list[dict[str, Any]]:
     """Return events as JSON, with the reasons of those without effect.
 
     Raises:
@@ -194,8 +193,9 @@ async def with_reasons(connections: Connections, workflow_id: str, entries: list
     """
     whys = dict[int, str]()
     if any(entry.verdict == "superseded" or entry.type in REFUSED for entry in entries):
-        records = await reader.stored_records(connections.pool, workflow_id, limit=entries[-1].seq + 1)
-        whys = await asyncio.to_thread(lambda: reasons(folded_history(workflow_id, records)))
+        async with door.busy:
+            records = await reader.stored_records(door.opened.pool, workflow_id, limit=entries[-1].seq + 1)
+            whys = await asyncio.to_thread(lambda: reasons(folded_history(workflow_id, records)))
     return [dumped(entry) | ({"why": whys[entry.seq]} if entry.seq in whys else {}) for entry in entries]
 
 

@@ -128,7 +128,7 @@ class _WatchedFollower:
         try:
             return await self._follower.poll(timeout)
         finally:
-            self._meter.polled(self._group)  # a poll that fails because Kafka is away is a poll
+            self._meter.polled(self._group)  # a poll that fails because Kafka is unavailable is a poll
 
     async def seek(self, partition: int, offset: int) -> None:
         await self._follower.seek(partition, offset)

@@ -41,7 +41,7 @@ def without_times(value: object) -> object:
     return [without_times(part) for part in value] if isinstance(value, list) else value
 
 
-@pytest.mark.parametrize("count", [4, pytest.param(50, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("count", [4])
 async def test_each_page_shows_the_fold_of_the_events_up_to_it(
     door_settings: Settings, kafka: KafkaSettings, dsn: str, count: int
 ) -> None:

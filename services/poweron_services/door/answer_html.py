@@ -32,6 +32,8 @@ ATTRIBUTES: Final = {
     "table": {"tabindex"},
     **{tag: {"dir"} for tag in ("p", "li", "td", "th", "blockquote", "h3", "h4", "h5", "h6")},
 }
+SCHEMES: Final = ("http://", "https://", "mailto:")
+"""What the address of a link begins with; an answer has no links to pages of the door."""
 _OWN_DIRECTION: Final = frozenset({"p", "li", "td", "th", "blockquote", "h3", "h4", "h5", "h6"})
 _NUMBER: Final = re.compile(r"\s*\[[0-9]{1,3}\]")
 _MARKS: Final = re.compile(r"[\s\W_]+")
@@ -80,7 +82,7 @@ class _Renderer(RendererHTML):
 
     def link_close(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:  # noqa: ARG002
         address = escapeHtml(env["links"].pop())
-        return f' (<a href="{address}">{address}</a>)'
+        return f' (<a href="{address}">{address}</a>)' if address.startswith(SCHEMES) else f" ({address})"
 
     def image(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
         description = self.renderInlineAsText(tokens[idx].children or [], options, env)

@@ -1,0 +1,31 @@
+"""Pages as a parser of HTML sees them."""
+
+from typing import Any
+
+from lxml import html as lxml_html
+from opened_door import Door
+
+Element = Any
+
+
+async def parsed(door: Door, path: str) -> Element:
+    """Fetch a page and parse it."""
+    response = await door.http.get(path, headers={"Accept": "text/html"})
+    assert response.status_code < 500, (path, response.text)
+    return lxml_html.document_fromstring(response.content, parser=lxml_html.HTMLParser(encoding="utf-8"))
+
+
+def region(page: Element, label: str) -> str:
+    """Return the text of a block with a label."""
+    (block,) = page.xpath("//pre[@aria-label=$label]", label=label)
+    text: str = block.text_content()
+    return text.removeprefix("\n")
+
+
+def structure(page: Element) -> list[tuple[str, tuple[str, ...]]]:
+    """Return each element with the names of its attributes, in order; those of answers, which are Markdown, are left out."""
+    return [
+        (element.tag, tuple(sorted(element.attrib)))
+        for element in page.iter()
+        if not element.xpath("ancestor::div[contains(@class, 'answer')]")
+    ]

@@ -38,8 +38,21 @@ def test_a_page_whose_stream_was_refused_follows_it_later_by_itself(door: PageDo
     page.route("**/api/v1/stream", refuse)
     page.goto("/")
     expect(page.locator("#live-state")).to_contain_text("interrupted", timeout=WITHIN)
+    door.ask("What does the letter say?", "letter.txt")
     expect(page.locator("#live-state")).to_be_empty(timeout=WITHIN)
     assert len(refusals) == 2
-    door.ask("What does the letter say?", "letter.txt")
     expect(page.get_by_role("link", name="What does the letter say?")).to_be_visible(timeout=WITHIN)
+    page.context.close()
+
+
+def test_the_forms_of_a_workflow_change_when_it_ends(door: PageDoor, browser: Browser) -> None:
+    workflow = door.ask("What does the letter say?", "letter.txt", wait=False, approve=["*"])
+    door.until(workflow, phase="approve")
+    page = browser.new_page(base_url=door.address)
+    page.goto(f"/w/{workflow}")
+    expect(page.get_by_role("button", name="Pause")).to_be_visible()
+    expect(page.get_by_role("heading", name="Ask further")).to_have_count(0)
+    door.http.post(f"/api/v1/workflows/{workflow}/cancellation", json={"reason": "Enough."})
+    expect(page.get_by_role("heading", name="Ask further")).to_be_visible(timeout=WITHIN)
+    expect(page.get_by_role("button", name="Pause")).to_have_count(0)
     page.context.close()

@@ -12,6 +12,7 @@ from markupsafe import Markup, escape
 from starlette.staticfiles import StaticFiles
 
 from poweron_events.event import NANO, PREFIX
+from poweron_events.request import MAX_PROMPT
 from poweron_projections import reader
 from poweron_services.door.json_responses import dumped
 from poweron_services.door.problems import Problem, explained, retry_header
@@ -103,7 +104,7 @@ TEMPLATES.filters |= {
     "utc": reader.time,
     "words": words_of_type,
 }
-TEMPLATES.globals["version"] = VERSION
+TEMPLATES.globals |= {"version": VERSION, "max_prompt": MAX_PROMPT}
 
 
 def rendered(request: Request, template: str, *, status: int = 200, **values: Any) -> Response:

@@ -122,14 +122,20 @@
   const interrupted = (text) => { one("#live-state").textContent = text; };
   const stream = (tell) => {
     const seen = new Set();
+    let missed = false;
     const open = () => {
       const source = new EventSource("/api/v1/stream");
-      source.addEventListener("open", () => interrupted(""));
+      source.addEventListener("open", () => {
+        interrupted("");
+        if (missed) tell(["*"]);
+        missed = false;
+      });
       source.addEventListener("event", ({ data }) => {
         if (!seen.size) setTimeout(() => { tell([...seen]); seen.clear(); }, 250);
         seen.add(JSON.parse(data).workflowId ?? "*");
       });
       source.addEventListener("error", () => {
+        missed = true;
         interrupted("Live updates are interrupted. PowerOn tries again; the page may be out of date.");
         if (source.readyState === EventSource.CLOSED) setTimeout(open, 5000);
       });

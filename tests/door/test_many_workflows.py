@@ -37,17 +37,24 @@ SELECT workflow_id, 1, last_offset, 0, 'React',
 """
 
 
-async def p95(work: Callable[[], Awaitable[Any]]) -> float:
-    times = []
+async def ratio(work: Callable[[], Awaitable[Any]], bare: Callable[[], Awaitable[Any]], share: float) -> float:
+    """How many times as long the work takes as the bare query: at the median, or at another share of the tries.
+
+    They take turns, so that what else the machine does slows both.
+    """
+    times: dict[Callable[[], Awaitable[Any]], list[float]] = {work: [], bare: []}
     for _ in range(TRIES):
-        began = time.perf_counter()
-        await work()
-        times.append(time.perf_counter() - began)
-    return sorted(times)[round(TRIES * 0.95) - 1]
+        for each, taken in times.items():
+            began = time.perf_counter()
+            await each()
+            taken.append(time.perf_counter() - began)
+    took, least = (sorted(times[each])[round(TRIES * share) - 1] for each in (work, bare))
+    return took / least
 
 
+@pytest.mark.parametrize("share", [0.5, pytest.param(0.95, marks=pytest.mark.soak)])
 async def test_a_page_of_many_workflows_is_small_and_takes_little_longer_than_its_query(
-    door_settings: Settings, kafka: KafkaSettings, dsn: str
+    door_settings: Settings, kafka: KafkaSettings, dsn: str, share: float
 ) -> None:
     async with connect(door_settings, kafka=kafka, postgres=dsn) as connections:
         pool = connections.pool
@@ -74,17 +81,16 @@ async def test_a_page_of_many_workflows_is_small_and_takes_little_longer_than_it
             assert len(page.content) <= MOST
             for count in ("All <b>10,000+</b>", "Completed <b>9,800+</b>", "Failed <b>200+</b>", "Running <b>0</b>"):
                 assert count in page.text
-            await p95(listed)
-            limit = FACTOR * await p95(bare)
             cursor = (await listed())["next"]
-            taken = {
-                "newest": await p95(listed),
-                "second": await p95(lambda: listed(cursor=cursor)),
-                "failed": await p95(lambda: listed(status="failed")),
-                "words": await p95(lambda: listed(q="winter", limit=20)),
-                "common words": await p95(lambda: listed(q="item cost")),
+            lists: dict[str, Callable[[], Awaitable[Any]]] = {
+                "newest": listed,
+                "second": lambda: listed(cursor=cursor),
+                "failed": lambda: listed(status="failed"),
+                "words": lambda: listed(q="winter", limit=20),
+                "common words": lambda: listed(q="item cost"),
             }
-            assert max(taken.values()) <= limit, (limit, taken)
+            taken = {name: await ratio(each, bare, share) for name, each in lists.items()}
+            assert max(taken.values()) <= FACTOR, taken
             first = await listed(q="winter", limit=500)
             second = await listed(q="winter", limit=500, cursor=first["next"])
             found = {entry["workflowId"] for page in (first, second) for entry in page["items"]}

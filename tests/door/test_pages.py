@@ -13,7 +13,7 @@ import asyncpg
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from hostile_texts import HOSTILE
-from page_door import VIEWS, PageDoor, chromium, page_door, watched
+from page_door import DOCUMENTS, VIEWS, PageDoor, chromium, page_door, watched
 from playwright.sync_api import Browser, Page, expect
 from servers import Pair
 
@@ -223,6 +223,14 @@ def test_many_workflows_are_paused_and_cancelled_with_a_result_each(door: PageDo
         page.wait_for_url(f"**/w/{ids[0]}")
         assert door.state(ids[0])["status"] == "cancelled"
         assert seen.problems == []
+
+
+def test_a_finished_workflow_says_beside_its_answer_which_documents_were_not_read(door: PageDoor) -> None:
+    letter = (DOCUMENTS / "letter.txt").read_bytes()
+    workflow = door.ask_about("When does it open?", [("letter.txt", letter), ("plan.pdf", b"%PDF-1.7 no plan")])
+    page = door.http.get(f"/w/{workflow}", headers={"Accept": "text/html"}).text
+    answer = page[page.index('<div class="answer"') : page.index('id="history-title"')]
+    assert re.search(r"could not be read \(1 of 2\):.*plan\.pdf", answer, re.DOTALL)
 
 
 def test_one_tab_holds_the_stream_and_all_tabs_show_what_is_new(door: PageDoor, browser: Browser) -> None:

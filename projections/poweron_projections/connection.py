@@ -185,6 +185,7 @@ async def schema_of(connection: Connection) -> str:
 
 
 _LATER = (
+    exceptions.ObjectNotInPrerequisiteStateError,  # the database takes no connections for now
     exceptions.PostgresConnectionError,
     exceptions.InterfaceError,
     exceptions.OperatorInterventionError,

@@ -23,9 +23,12 @@ def region(page: Element, label: str) -> str:
 
 
 def structure(page: Element) -> list[tuple[str, tuple[str, ...]]]:
-    """Return each element with the names of its attributes, in order; those of answers, which are Markdown, are left out."""
+    """Return each element with the names of its attributes, in order.
+
+    Those of answers, which are Markdown, and places where a line may break are left out.
+    """
     return [
         (element.tag, tuple(sorted(element.attrib)))
         for element in page.iter()
-        if not element.xpath("ancestor::div[contains(@class, 'answer')]")
+        if element.tag != "wbr" and not element.xpath("ancestor::div[contains(@class, 'answer')]")
     ]

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from opened_door import Door, opened
 from own import OwnServers, own_servers
+from page_door import chromium
+from playwright.sync_api import Browser
 
 from poweron_events.log.kafka_settings import KafkaSettings
 from poweron_services.settings.config import Settings
@@ -22,6 +24,12 @@ def door_settings(kafka: KafkaSettings, dsn: str, tmp_path: Path, monkeypatch: p
 async def door(door_settings: Settings) -> AsyncGenerator[Door, None]:
     async with opened(door_settings) as door:
         yield door
+
+
+@pytest.fixture(scope="module")
+def browser() -> Generator[Browser, None, None]:
+    with chromium() as opened:
+        yield opened
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from html import unescape
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from page_door import VIEWS, PageDoor, chromium, page_door, watched
+from page_door import VIEWS, PageDoor, page_door, watched
 from playwright.sync_api import Browser, expect
 from servers import Pair
 from structlog.testing import capture_logs
@@ -50,12 +50,6 @@ class World:
 @pytest.fixture(scope="module")
 def door(pair: Pair, tmp_path_factory: pytest.TempPathFactory) -> Generator[PageDoor, None, None]:
     with page_door(pair, tmp_path_factory.mktemp("door")) as opened:
-        yield opened
-
-
-@pytest.fixture(scope="module")
-def browser() -> Generator[Browser, None, None]:
-    with chromium() as opened:
         yield opened
 
 

@@ -13,8 +13,8 @@ import asyncpg
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from hostile_texts import HOSTILE
-from page_door import DOCUMENTS, VIEWS, PageDoor, chromium, page_door, watched
-from playwright.sync_api import Browser, Page, expect
+from page_door import DOCUMENTS, VIEWS, PageDoor, page_door, watched
+from playwright.sync_api import Browser, Page, Route, expect
 from servers import Pair
 
 from poweron_services.door.page_rendering import visible
@@ -22,6 +22,7 @@ from poweron_services.door.page_rendering import visible
 pytestmark = pytest.mark.system
 
 AXE = Axe()
+LIVE_WITHIN = 60_000  # ms until a live update, on a busy machine
 
 
 @dataclass(frozen=True)
@@ -37,12 +38,6 @@ class World:
 @pytest.fixture(scope="module")
 def door(pair: Pair, tmp_path_factory: pytest.TempPathFactory) -> Generator[PageDoor, None, None]:
     with page_door(pair, tmp_path_factory.mktemp("door")) as opened:
-        yield opened
-
-
-@pytest.fixture(scope="module")
-def browser() -> Generator[Browser, None, None]:
-    with chromium() as opened:
         yield opened
 
 
@@ -246,6 +241,42 @@ def test_one_tab_holds_the_stream_and_all_tabs_show_what_is_new(door: PageDoor, 
         expect(tab.get_by_role("link", name="News for all tabs")).to_be_visible()
     assert len(streams) == 1
     context.close()
+
+
+@pytest.mark.timeout(200)
+def test_a_page_whose_stream_was_refused_follows_it_later_by_itself(door: PageDoor, browser: Browser) -> None:
+    page = browser.new_page(base_url=door.address)
+    refusals = []
+
+    def refuse(route: Route) -> None:
+        if len(refusals) < 2:
+            refusals.append(route.request.url)
+            route.fulfill(status=503, content_type="application/problem+json", body="{}")
+        else:
+            route.continue_()
+
+    page.route("**/api/v1/stream", refuse)
+    page.goto("/")
+    expect(page.locator("#live-state")).to_contain_text("interrupted", timeout=LIVE_WITHIN)
+    door.ask("What does the letter say?", "letter.txt")
+    expect(page.locator("#live-state")).to_be_empty(timeout=LIVE_WITHIN)
+    assert len(refusals) == 2
+    expect(page.get_by_role("link", name="What does the letter say?")).to_be_visible(timeout=LIVE_WITHIN)
+    page.context.close()
+
+
+@pytest.mark.timeout(200)
+def test_the_forms_of_a_workflow_change_when_it_ends(door: PageDoor, browser: Browser) -> None:
+    workflow = door.ask("What does the letter say?", "letter.txt", wait=False, approve=["*"])
+    door.until(workflow, phase="approve")
+    page = browser.new_page(base_url=door.address)
+    page.goto(f"/w/{workflow}")
+    expect(page.get_by_role("button", name="Pause")).to_be_visible()
+    expect(page.get_by_role("heading", name="Ask further")).to_have_count(0)
+    door.http.post(f"/api/v1/workflows/{workflow}/cancellation", json={"reason": "Enough."})
+    expect(page.get_by_role("heading", name="Ask further")).to_be_visible(timeout=LIVE_WITHIN)
+    expect(page.get_by_role("button", name="Pause")).to_have_count(0)
+    page.context.close()
 
 
 def test_an_event_of_another_workflow_does_not_load_the_page_of_a_workflow_again(

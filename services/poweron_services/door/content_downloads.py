@@ -1,8 +1,6 @@
 """Downloads of contents: documents, prompts and answers, as attachments that a browser does not run."""
 
 import re
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
 from typing import Annotated, Any, Final
 from urllib.parse import quote
 
@@ -65,12 +63,7 @@ async def download_content(
         del headers["Content-Length"]
         return Response(status_code=304, headers=headers)
 
-    async def pieces() -> AsyncGenerator[bytes, None]:
-        async with aclosing(connections.content.pieces(workflow_id, name)) as stored:
-            async for piece in stored:
-                yield piece
-
-    return StreamingResponse(pieces(), headers=headers, media_type=media_type)
+    return StreamingResponse(connections.content.pieces(workflow_id, name), headers=headers, media_type=media_type)
 
 
 def _attachment(name: str) -> str:

@@ -1,7 +1,6 @@
 """Queries about all workflows: what waits for whom, what cannot be read, what it costs, and what was allowed."""
 
 import asyncio
-from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
@@ -25,6 +24,7 @@ from poweron_services.door.query_parameters import (
     cursor,
     dead_letter_cursor,
     dead_letter_place,
+    milliseconds,
 )
 from poweron_services.door.query_route import QueryRoute
 from poweron_services.door.workflow_queries import KAFKA_WITHIN
@@ -135,12 +135,8 @@ async def list_stuck(
         time, workflow_id = place.split("_")
         after = int(time), workflow_id
     entries = await operations.halted_workflows(connections.pool, limit=limit, after=after)
-    last = f"{_milliseconds(entries[-1].since)}_{entries[-1].workflow_id}" if len(entries) == limit else None
+    last = f"{milliseconds(entries[-1].since)}_{entries[-1].workflow_id}" if len(entries) == limit else None
     return page(request, entries, last)
-
-
-def _milliseconds(time: str) -> int:
-    return round(datetime.fromisoformat(time).timestamp() * 1_000)
 
 
 class AppliedPolicySummary(CamelModel):

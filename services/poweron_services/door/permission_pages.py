@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Path, Query, Request, Response
@@ -26,6 +25,7 @@ from poweron_services.door.access import Auditor, Reader
 from poweron_services.door.door_state import Opened
 from poweron_services.door.page_rendering import rendered
 from poweron_services.door.problems import Problem
+from poweron_services.door.query_parameters import milliseconds
 from poweron_services.door.query_route import QueryRoute
 from poweron_services.door.text_difference import differences
 from poweron_services.settings.setting_types import action_patterns
@@ -75,10 +75,7 @@ async def permissions_page(
 
 def _time(given: str, errors: dict[str, str]) -> int:
     try:
-        moment = datetime.fromisoformat(given) if given else None
-        if moment is None:
-            return LATEST
-        time_ms = round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1_000)
+        time_ms = milliseconds(given) if given else LATEST
     except (ValueError, OverflowError):
         time_ms = -1
     if time_ms < 0:

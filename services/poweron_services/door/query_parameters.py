@@ -64,8 +64,7 @@ DEAD_LETTER_CURSOR: Final = r"^[0-9]{1,18}\|[a-zA-Z0-9._-]{1,249}\|[0-9]{1,9}\|[
 
 def dead_letter_cursor(letter: DeadLetterEntry) -> str:
     """Return the cursor of the page that begins after this dead letter."""
-    time_ms = round(datetime.fromisoformat(letter.time).timestamp() * 1_000)
-    return f"{time_ms}|{letter.topic}|{letter.partition}|{letter.offset}"
+    return f"{milliseconds(letter.time)}|{letter.topic}|{letter.partition}|{letter.offset}"
 
 
 def dead_letter_place(cursor: str | None) -> tuple[int, str, int, int] | None:
@@ -76,19 +75,28 @@ def dead_letter_place(cursor: str | None) -> tuple[int, str, int, int] | None:
     return int(time), topic, int(partition), int(offset)
 
 
-def _milliseconds(value: Any) -> Any:
+def milliseconds(time: str) -> int:
+    """Return a time in RFC 3339, or a date (0:00 UTC), in ms since 1970.
+
+    Raises:
+        ValueError, OverflowError: it is no such time.
+    """
+    moment = datetime.fromisoformat(time)
+    return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1_000)
+
+
+def _parse_moment(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     try:
-        moment = datetime.fromisoformat(value)
-        return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1_000)
+        return milliseconds(value)
     except (ValueError, OverflowError):
         raise ValueError("write a time like 2026-11-21T09:30:00Z, or a date") from None
 
 
 Moment = Annotated[
     int,
-    BeforeValidator(_milliseconds),
+    BeforeValidator(_parse_moment),
     WithJsonSchema(
         {
             "anyOf": [{"type": "string", "format": "date-time"}, {"type": "string", "format": "date"}],

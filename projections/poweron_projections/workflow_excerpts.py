@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from poweron_events.event import READING, DocumentRef
+from poweron_events.event import READING, DocumentRef, UnreadDocument
 from poweron_events.fold.state import Place
 from poweron_projections.connection import Found, Pool, acquire, cells
 from poweron_projections.entries import DocumentEntry, RoundSummary, StepEntry, TaskEntry
@@ -122,6 +122,10 @@ def _round(row: Found) -> RoundSummary:
 _LAST_ANSWER: Final = """
 SELECT documents FROM messages WHERE workflow_id = $1::uuid AND kind = 'round_end' ORDER BY seq DESC LIMIT 1
 """
+_UNREAD: Final = """
+SELECT unread FROM messages WHERE workflow_id = $1::uuid AND round = $2 AND kind = 'step' AND unread <> '[]'
+ ORDER BY seq
+"""
 
 
 async def answer_documents(pool: Pool, workflow_id: str) -> list[DocumentRef]:
@@ -129,3 +133,9 @@ async def answer_documents(pool: Pool, workflow_id: str) -> list[DocumentRef]:
     found = await _fetch(pool, _LAST_ANSWER, workflow_id)
     given = found[0]["documents"] if found else ()
     return [DocumentRef.model_validate(each, context=READING) for each in given]
+
+
+async def unread_documents(pool: Pool, workflow_id: str, number: int) -> list[UnreadDocument]:
+    """Return the documents that steps of a round could not read completely; raise Unavailable without Postgres."""
+    found = await _fetch(pool, _UNREAD, workflow_id, number)
+    return [UnreadDocument.model_validate(each, context=READING) for row in found for each in row["unread"]]

@@ -3,7 +3,6 @@
 The end of a round also names the documents that it could not read, and a requested format that no document has.
 """
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import Final, NamedTuple
@@ -21,8 +20,6 @@ _WORDS: Final = {
     "en": ("Documents that could not be read ({count}):", "at least ", " of ", "and {count} more"),
     "de": ("Dokumente, die nicht gelesen werden konnten ({count}):", "mindestens ", " von ", "und {count} weitere"),
 }
-_HEADINGS: Final = "|".join(re.escape(words[0].partition("{")[0]) for words in _WORDS.values())
-_UNREAD_PART: Final = re.compile(rf"^(?:{_HEADINGS}).*:\n\n(?:- .*\n?)+", re.MULTILINE)
 MAX_NAME, MAX_ENDING = 255, 20  # characters of a document's name, and of its extension
 
 
@@ -130,12 +127,6 @@ def unread_documents(workflow: Workflow) -> str:
     if any(step.unread_left_out and _left_out_unread(step) for step in steps):
         count = at_least + count
     return f"{heading.format(count=count)}\n\n" + "\n".join(items)
-
-
-def unread_part(message: str) -> str:
-    """Return what the message of a round says about documents that it could not read; empty if it names none."""
-    found = _UNREAD_PART.search(message)
-    return "" if found is None else found[0]
 
 
 def _left_out_unread(step: ActionCompleted | ChatMessage) -> bool:

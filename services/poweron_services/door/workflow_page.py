@@ -20,7 +20,7 @@ from poweron_services.client.connect import Connections
 from poweron_services.client.source_check import MARKDOWN, ReadText, check_answers
 from poweron_services.connectors.document_reader import text_reader
 from poweron_services.decider.authorship import written_by_model
-from poweron_services.decider.result_files import unread_part
+from poweron_services.decider.result_files import MAX_TOLD, PARTLY
 from poweron_services.door.access import CheckedForm, Reader, Sender
 from poweron_services.door.answer_html import MOST, ShownSource, answer_html, shown_sources
 from poweron_services.door.dispatch import Dispatching
@@ -182,21 +182,25 @@ async def _answer(
             "missing": (),
             "is_cut": False,
             "results": (),
-            "unread": "",
+            "unread": [],
+            "unread_more": 0,
         }
-    sources, missing, text, unread = list[ShownSource](), tuple[str, ...](), ended.message or "", ""
-    answers = list[DocumentRef]()
+    sources, missing, text = list[ShownSource](), tuple[str, ...](), ended.message or ""
+    answers, unread = list[DocumentRef](), list[str]()
     if read is not None:
         answers = await workflow_excerpts.answer_documents(connections.pool, workflow_id)
         if ended.status == "completed" and (written := await _written(connections, workflow_id, answers)) is not None:
-            text, unread = written, unread_part(text)
+            text = written
+            found = await workflow_excerpts.unread_documents(connections.pool, workflow_id, ended.round)
+            unread = list(dict.fromkeys(document.reason for document in found if document.code != PARTLY))
         given = [entry for entry in documents if entry.page is None and not _by_model(entry)]
         checked = await check_answers(answers, connections.content, workflow_id, given, read)
         sources, missing = shown_sources(checked), checked.missing
     return {
         "answer": answer_html(text, sources),
         "answered": ended,
-        "unread": answer_html(unread),
+        "unread": unread[:MAX_TOLD],
+        "unread_more": max(0, len(unread) - MAX_TOLD),
         "sources": sources,
         "missing": missing,
         "is_cut": len(text) > MOST,

@@ -101,14 +101,15 @@ async def start_apart(
         folder: its working directory.
         log: receives its output.
         env: its environment.
-        program: the name of the program that the command becomes, if it is not that of the command.
+        program: the name of the program that the command becomes, if it is not the command itself.
     """
-    name = program or Path(command[0]).name
-    return await finish(_started_apart(command, name, folder, log, env))  # otherwise a server could start unnoticed
+    return await finish(_started_apart(command, program, folder, log, env))  # otherwise a server could start unnoticed
 
 
-async def _started_apart(command: Sequence[str], program: str, folder: Path, log: Path, env: Mapping[str, str]) -> int:
-    """Return the id of the process once it is the program, as `Program.find` cannot find it before, or has ended."""
+async def _started_apart(
+    command: Sequence[str], program: str | None, folder: Path, log: Path, env: Mapping[str, str]
+) -> int:
+    """Return the id of the process once it runs the program, as `Program.find` cannot find it before, or has ended."""
     shell = await asyncio.create_subprocess_exec(
         *("/bin/sh", "-c", APART, "sh", *command),
         cwd=folder,
@@ -118,9 +119,9 @@ async def _started_apart(command: Sequence[str], program: str, folder: Path, log
     )
     output, _ = await shell.communicate()
     if not output:
-        raise Unavailable(f"No process could be started for {program!r}; this machine may have no room")
+        raise Unavailable(f"No process could be started for {command[0]!r}; this machine may have no room")
     pid = int(output)
-    await true_within(START_DEADLINE, lambda: _program_of(pid) in {program, None})
+    await true_within(START_DEADLINE, lambda: _runs(pid, program))
     return pid
 
 
@@ -203,12 +204,14 @@ def _command_line(process: Any) -> list[str]:
         return []
 
 
-def _program_of(pid: int) -> str | None:
-    """Return the name of the program that a process runs; None once it has ended."""
+def _runs(pid: int, program: str | None) -> bool:
+    """Return whether a process runs this program, or is no longer the shell if none is named; true once it has ended."""
     if not _lives(pid):
-        return None
+        return True
     line = _command_line(_psutil().Process(pid))
-    return Path(line[0]).name if line else None
+    if program is None:
+        return APART not in line
+    return not line or Path(line[0]).name == program
 
 
 def _lives(pid: int) -> bool:

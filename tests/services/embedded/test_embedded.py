@@ -214,6 +214,19 @@ async def test_a_start_that_is_cancelled_leaves_a_server_that_can_be_found(tmp_p
     await found.stop(signal.SIGKILL, 5)
 
 
+async def test_a_start_does_not_wait_for_programs_that_were_not_named(tmp_path: Path) -> None:
+    """The broker of compose.yaml starts as `env`, goes on as `bash` and ends as `java`, faster than anyone looks."""
+    marker = str(tmp_path / "marker")
+    command = ["env", "/bin/sh", "-c", 'exec "$@"', "sh", sys.executable, "-c", "import time; time.sleep(60)", marker]
+    async with asyncio.timeout(10):
+        await start_apart(command, folder=tmp_path, log=tmp_path / "log", env={})
+    program = Program(Path(sys.executable).name, marker)
+    assert await true_within(10, lambda: program.find(None) is not None)
+    found = program.find(None)
+    assert found is not None
+    found.kill()
+
+
 async def test_a_process_that_ignores_the_request_is_killed_at_the_deadline(tmp_path: Path) -> None:
     code = (
         "import signal,time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); time.sleep(60)"

@@ -205,7 +205,7 @@ def _command_line(process: Any) -> list[str]:
 
 
 def _runs(pid: int, program: str | None) -> bool:
-    """Return whether a process runs this program, or is no longer the shell if none is named; true once it has ended."""
+    """Return whether a process runs this program, or if none is named, is no longer the shell, or has ended."""
     if not _lives(pid):
         return True
     line = _command_line(_psutil().Process(pid))

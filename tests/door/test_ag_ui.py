@@ -12,8 +12,9 @@ from pydantic import TypeAdapter
 from stream_world import frames, summary
 from wandering_workflows import wandering
 
-from builders import Told, typical
+from builders import At, Told, paused, planned, requested, resumed, typical
 from poweron_events.log.kafka_settings import KafkaSettings
+from poweron_events.progress import StepProgress
 from poweron_projections.entries import EventEntry
 from poweron_services.door.ag_ui_events import AgUiView
 from poweron_services.door.record_rows import RecordBatch, StreamRecord
@@ -52,7 +53,7 @@ def checked(told: Iterable[dict[str, Any]]) -> list[core.Event]:
 OPENED = (core.StepStartedEvent, core.TextMessageStartEvent, core.ToolCallStartEvent)
 CLOSED = (core.StepFinishedEvent, core.TextMessageEndEvent, core.ToolCallEndEvent)
 WITHIN = (core.TextMessageContentEvent, core.ToolCallArgsEvent)
-ELSE = (core.ToolCallResultEvent, core.StateSnapshotEvent)
+ELSE = (core.ToolCallResultEvent, core.StateSnapshotEvent, core.CustomEvent)
 
 
 def name(event: Any) -> str:
@@ -113,6 +114,33 @@ def test_a_typical_workflow_is_told_as_a_run_with_its_steps_calls_and_answer() -
         "The grand total is 42.",
     ]
     assert [event.content for event in events if isinstance(event, core.ToolCallResultEvent)] == ["Read one document."]
+
+
+def test_questions_to_people_and_their_answers_are_custom_events() -> None:
+    at = At()
+    told = Told().tell(requested("1"), planned(), at.selected(), at.parameters(), at.approval_requested(), paused())
+    told.tell(resumed(), at.approval_denied("6", reason="Not today."))
+    custom = [event for event in checked(sent(told)) if isinstance(event, core.CustomEvent)]
+    assert [(event.name, event.value["type"]) for event in custom] == [
+        ("poweron.approval", "poweron.approval.requested.v1"),
+        ("poweron.pause", "poweron.round.paused.v1"),
+        ("poweron.pause", "poweron.round.resumed.v1"),
+        ("poweron.approval", "poweron.approval.denied.v1"),
+    ]
+    assert custom[-1].value["reason"] == "Not today."
+
+
+def test_the_progress_of_a_step_is_a_custom_event_while_a_run_goes_on() -> None:
+    place = {"round": 1, "task": 1, "attempt": 1, "step": 1, "try": 1}
+    progress = StepProgress(
+        workflow_id=Told().id, action="ai.process", unit="pages_read", done=2, total=3, time="", **place
+    )
+    view, (opening, *_) = AgUiView(Told().id, -1), entries(typical())
+    assert view.progress(progress) == b""
+    view.encoded(RecordBatch(-1, 0, [StreamRecord("0", opening)], None))
+    (event,) = checked(frames(view.progress(progress)))
+    assert isinstance(event, core.CustomEvent)
+    assert (event.name, event.value["done"], event.value["total"]) == ("poweron.progress", 2, 3)
 
 
 @pytest.mark.system

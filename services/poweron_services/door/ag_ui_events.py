@@ -1,7 +1,8 @@
 """A workflow as a stream of AG-UI events, so that any front end of that protocol can show a run.
 
-A round is a run, an action a tool call. Only accepted records count; each event but the last of a record comes
-without id, so that a client resumes after whole records.
+A round is a run, an action a tool call. What the protocol has no event for, a question to a person, its answer and
+the progress of a step, is a CUSTOM event named `poweron.…`. Only accepted records count; each event but the last of a
+record comes without id, so that a client resumes after whole records.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,10 +13,22 @@ from ag_ui import core
 from fastapi.sse import format_sse_event
 
 from poweron_events.progress import StepProgress
-from poweron_events.request import RoundRequested, WorkflowRequested
-from poweron_events.round_events import RoundCancelled, RoundCompleted, RoundFailed, TaskReviewed
+from poweron_events.request import RoundPaused, RoundRequested, RoundResumed, WorkflowRequested
+from poweron_events.round_events import (
+    BudgetDenied,
+    BudgetGranted,
+    BudgetRequested,
+    RoundCancelled,
+    RoundCompleted,
+    RoundFailed,
+    TaskReviewed,
+)
 from poweron_events.step_events import (
     ActionSelected,
+    ApprovalDenied,
+    ApprovalEscalated,
+    ApprovalGranted,
+    ApprovalRequested,
     ObservationRecorded,
     ParametersChanged,
     ParametersSet,
@@ -28,6 +41,16 @@ from poweron_services.door.stream_views import retry_ms
 OPENINGS: Final = frozenset({WorkflowRequested.TYPE, RoundRequested.TYPE})
 ENDS: Final = frozenset({RoundCompleted.TYPE, RoundFailed.TYPE, RoundCancelled.TYPE})
 PARAMETERS: Final = frozenset({ParametersSet.TYPE, ParametersChanged.TYPE})
+QUESTIONS: Final = {
+    each.TYPE: f"poweron.{name}"
+    for name, kinds in {
+        "approval": (ApprovalRequested, ApprovalEscalated, ApprovalGranted, ApprovalDenied),
+        "budget": (BudgetRequested, BudgetGranted, BudgetDenied),
+        "pause": (RoundPaused, RoundResumed),
+    }.items()
+    for each in kinds
+}
+"""The events that ask a person, or tell what one decided, by the names of their CUSTOM events."""
 STEP_ENDS: Final = frozenset({RefinementDecided.TYPE, TaskReviewed.TYPE})
 
 
@@ -74,6 +97,8 @@ class RunEvents:
         elif event.type == ObservationRecorded.TYPE and self._call is not None:
             message, summary = f"{self._thread}/{event.seq}", data["summary"]
             yield core.ToolCallResultEvent(message_id=message, tool_call_id=self._call, content=summary, role="tool")
+        elif event.type in QUESTIONS:
+            yield core.CustomEvent(name=QUESTIONS[event.type], value={"type": event.type, **data})
         elif event.type in STEP_ENDS:
             yield from self._end_step()
         elif event.type in ENDS:
@@ -113,7 +138,7 @@ def snapshot_of(state: WorkflowSummary) -> core.StateSnapshotEvent:
 class AgUiView:
     """The view of one follower: it is given all records from the first one on, and sends those after a seq."""
 
-    shows_progress = False
+    shows_progress = True
 
     def __init__(self, workflow_id: str, after: int) -> None:
         self._events = RunEvents(workflow_id)
@@ -132,8 +157,10 @@ class AgUiView:
         """Encode the state while a run goes on: nothing may come after its end."""
         return _frame(snapshot_of(state)) if self._events.is_running else b""
 
-    def progress(self, progress: StepProgress) -> bytes:  # noqa: ARG002 - of the interface
-        return b""
+    def progress(self, progress: StepProgress) -> bytes:
+        """Encode the progress of a step while a run goes on; it has no id, since it cannot be resumed."""
+        value = progress.model_dump(mode="json", by_alias=True)
+        return _frame(core.CustomEvent(name="poweron.progress", value=value)) if self._events.is_running else b""
 
     def end(self) -> bytes:
         return b""

@@ -172,6 +172,9 @@ def test_an_approver_approves_by_keyboard_and_sees_who_answered(door: PageDoor, 
     with watched(browser, door.address) as seen:
         seen.page.goto("/approvals")
         card = seen.page.locator("article", has=seen.page.locator(f'a[href="/w/{workflow}"]'))
+        card.get_by_role("button", name="Deny").click()
+        expect(card.get_by_label("Reason")).to_be_focused()  # the browser asks for the reason, and sends nothing
+        assert seen.page.url.endswith("/approvals")
         card.get_by_label("Reason").fill("It only reads.")
         card.get_by_role("button", name="Approve").press("Enter")
         expect(seen.page.get_by_role("status").filter(has_text="Approved.")).to_be_visible()
@@ -187,10 +190,19 @@ def test_the_page_shows_what_the_hash_covers_and_a_denial_needs_a_reason(door: P
     (entry,) = [each for each in door.http.get("/api/v1/approvals").json()["items"] if each["workflowId"] == workflow]
     assert form_of(html, action[1])["parametersSha256"] == entry["parametersSha256"]
     assert json.dumps(entry["parameters"], indent=2) in unescape(html)
-    refused = posted(door, "/approvals", action[1], decision="deny")
+    refused = posted(door, "/approvals", action[1], decision="deny", set="aiPrompt=Other words.")
     assert "The reason is empty" in refused
+    assert "aiPrompt=Other words.</textarea>" in refused
+    assert form_of(refused, action[1])["parametersSha256"] == entry["parametersSha256"]
+    hidden = form_of(refused, action[1])
     denied = posted(door, "/approvals", action[1], decision="deny", reason="Not this one.")
     assert "Denied. The workflow takes the reason into account." in denied
+    late = door.http.post(action[1], data=hidden | {"decision": "approve", "reason": "Yes!"}, headers=PAGE)
+    words = unescape(re.sub(r"<[^>]+>", "", late.text))
+    assert late.status_code == 409
+    assert re.search(r"Nothing was decided. \S+ denied this action at .* UTC, before your answer.", words)
+    assert "You typed as reason: Yes!" in words
+    assert "<h1>Approvals</h1>" in late.text
 
 
 def test_an_answer_to_other_parameters_decides_nothing(door: PageDoor, world: World) -> None:
@@ -198,16 +210,19 @@ def test_an_answer_to_other_parameters_decides_nothing(door: PageDoor, world: Wo
     html = door.http.get("/approvals", headers=PAGE).text
     action = re.search(rf'action="(/approvals/{workflow}/[^"]+)"', html)
     assert action is not None
-    page = posted(door, "/approvals", action[1], decision="approve", parametersSha256="ab" * 32)
+    page = posted(door, "/approvals", action[1], decision="approve", reason="Go.", parametersSha256="ab" * 32)
     assert "Nothing was decided." in page
+    assert form_of(page, action[1])["parametersSha256"] == form_of(html, action[1])["parametersSha256"]
+    assert "Go.</textarea>" in page
     assert door.state(workflow)["phase"] == "approve"
 
 
-def test_a_form_of_another_session_is_refused(door: PageDoor, world: World) -> None:
+def test_a_form_of_another_session_is_refused_and_nothing_that_was_typed_is_lost(door: PageDoor, world: World) -> None:
     workflow = waiting(door)
-    form = {"token": "00", "decision": "approve"}
+    form = {"token": "00", "decision": "approve", "reason": "It only reads."}
     response = door.http.post(f"/approvals/{workflow}/r1t1a1s1", data=form, headers=PAGE)
     assert response.status_code == 403
+    assert all(part in response.text for part in ("It only reads.</pre>", 'href="/approvals">Back to the page'))
     assert door.state(workflow)["phase"] == "approve"
 
 
@@ -218,6 +233,7 @@ def test_changed_parameters_wait_for_another_person(door: PageDoor, world: World
     assert action is not None
     wrong = unescape(posted(door, "/approvals", action[1], decision="change", set="no value"))
     assert "'no value' is not KEY=VALUE" in wrong
+    assert "no value</textarea>" in wrong
     unknown = posted(door, "/approvals", action[1], decision="change", set="colour=red")
     assert "Nothing was decided." in unknown
     assert "colour" in unknown
@@ -233,6 +249,9 @@ def test_a_larger_budget_is_granted_in_the_inbox(door: PageDoor, world: World) -
     html = door.http.get("/approvals", headers=PAGE).text
     action = re.search(rf'action="(/approvals/{workflow}/[^"]+)"', html)
     assert action is not None
+    refused = posted(door, "/approvals", action[1], decision="approve", tokens="-1", reason="Enough.")
+    assert "'-1' is no number of tokens" in unescape(refused)
+    assert all(f in refused for f in ('value="-1"', "Enough.</textarea>"))
     assert "Nothing is granted." in posted(door, "/approvals", action[1], decision="approve")
     assert "Approved." in posted(door, "/approvals", action[1], decision="approve", tokens="100000")
     door.until(workflow, status="completed")

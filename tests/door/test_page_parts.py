@@ -8,6 +8,7 @@ import pytest
 from hostile_texts import HOSTILE
 from jinja2.meta import find_undeclared_variables
 from starlette.datastructures import UploadFile
+from starlette.types import Message, Receive, Scope, Send
 
 from poweron_projections.workflow_excerpts import TimedStep
 from poweron_services.door.answer_html import ShownSource, answer_html, marked_html
@@ -17,6 +18,7 @@ from poweron_services.door.page_rendering import HERE, TEMPLATES, duration, mone
 from poweron_services.door.problems import Problem
 from poweron_services.door.text_difference import differences
 from poweron_services.door.timeline import timeline
+from poweron_services.door.upload_limit import UploadLimit
 from poweron_services.settings.config import Settings
 
 SCRIPTS = HERE / "static"
@@ -135,6 +137,29 @@ def test_a_long_line_is_compared_word_by_word_in_a_moment() -> None:
     changed = ["other" if number % 500 == 0 else word for number, word in enumerate(words)]
     (line,) = differences(" ".join(words), " ".join(changed))
     assert [text for differs, text in line.b if differs] == ["other "] * 12
+
+
+@pytest.mark.parametrize("is_declared", [True, False])
+async def test_a_form_is_refused_as_soon_as_it_is_known_to_be_too_large(*, is_declared: bool) -> None:
+    chunks, read = [b"x" * 50_000_000] * 6, list[int]()
+
+    async def app(_: Scope, receive: Receive, __: Send) -> None:
+        while (message := await receive())["more_body"]:
+            read.append(len(message["body"]))
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": chunks.pop(), "more_body": bool(chunks)}
+
+    async def send(_: Message) -> None:
+        raise AssertionError("nothing is answered")
+
+    headers = [(b"content-type", b"multipart/form-data; boundary=B")]
+    headers += [(b"content-length", b"300000000")] if is_declared else []
+    scope = {"type": "http", "method": "POST", "path": "/ask", "headers": headers}
+    with pytest.raises(Problem, match="200 MB together") as refused:
+        await UploadLimit(app)(scope, receive, send)
+    assert refused.value.status == 413
+    assert len(read) == (0 if is_declared else 4)
 
 
 async def test_a_file_of_a_form_is_no_larger_than_one_of_the_api() -> None:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from html import unescape
 from pathlib import Path
 
 import asyncpg
@@ -208,6 +209,7 @@ def test_many_workflows_are_paused_and_cancelled_with_a_result_each(door: PageDo
     with watched(browser, door.address) as seen:
         page = seen.page
         page.goto("/?q=Wait")
+        expect(page.get_by_role("button", name="Pause")).to_be_disabled()
         page.get_by_label("Select all").check()
         expect(page.get_by_text("2 selected")).to_be_visible()
         page.get_by_placeholder("Reason").fill("Lunch")
@@ -218,6 +220,57 @@ def test_many_workflows_are_paused_and_cancelled_with_a_result_each(door: PageDo
         page.get_by_role("button", name="Cancel").click()
         page.wait_for_url(f"**/w/{ids[0]}")
         assert door.state(ids[0])["status"] == "cancelled"
+        assert seen.problems == []
+
+
+def sent_form(door: PageDoor, path: str, **fields: object) -> tuple[int, str]:
+    """Send a form of the pages; return the status and the text of the answer without its elements."""
+    token = re.search(r'name="token" value="([^"]+)"', door.http.get("/").text)
+    assert token is not None
+    response = door.http.post(path, data={"token": token[1], **fields}, headers={"Accept": "text/html"})
+    return response.status_code, unescape(response.text)
+
+
+def test_each_refused_form_is_shown_again_with_the_reason_and_what_was_typed(door: PageDoor, world: World) -> None:
+    again, further = f"/w/{world.cited}/at/2/again", f"/w/{world.waiting}/rounds"
+    refusals: list[tuple[str, dict[str, object], int, list[str]]] = [
+        ("/ask", {"prompt": " "}, 422, ["The question is empty.", 'action="/ask"']),
+        ("/ask", {"prompt": "x" * 20_001}, 422, ["at most 20000", f"{'x' * 20_001}</textarea>"]),
+        (further, {"prompt": "And then?"}, 409, ["And then?</textarea>", f'action="{further}"']),
+        ("/verbs", {"verb": "pause", "reason": "Lunch"}, 422, ["No workflow is selected.", 'value="Lunch"']),
+        (
+            "/verbs",
+            {"verb": "pause", "reason": "x" * 1_001, "id": world.cited, "query": "status=completed"},
+            422,
+            ["The reason has 1,001 characters", f'Select {world.cited[:8]}" checked', 'value="status=completed"'],
+        ),
+        (again, {"models": "no:such", "times": "2"}, 422, ["'no:such' is not configured", 'value="no:such"']),
+    ]
+    for path, fields, status, words in refusals:
+        found = sent_form(door, path, **fields)
+        assert (found[0], [word for word in words if word not in found[1]]) == (status, []), (path, found[1])
+        assert 'role="alert"' in found[1]
+
+
+def test_documents_that_are_too_large_are_refused_before_they_are_sent(
+    door: PageDoor, browser: Browser, tmp_path: Path
+) -> None:
+    large = tmp_path / "large.bin"
+    with large.open("wb") as file:
+        file.truncate(300_000_000)
+    with watched(browser, door.address) as seen:
+        page, sent = seen.page, list[str]()
+        page.goto("/")
+        expect(page.get_by_text("at most 100 MB each and 200 MB together")).to_be_visible()
+        page.on("request", lambda request: sent.append(request.method))
+        page.get_by_role("textbox", name="What do you want to know?").fill("What is in it?")
+        page.get_by_label("Documents", exact=True).set_input_files(large)
+        expect(page.get_by_text("“large.bin” has 300 MB; a document may have 100 MB.")).to_be_visible()
+        page.get_by_role("button", name="Ask").click()
+        assert "POST" not in sent
+        page.get_by_label("Documents", exact=True).set_input_files(DOCUMENTS / "letter.txt")
+        page.get_by_role("button", name="Ask").click()
+        page.wait_for_url("**/w/*")
         assert seen.problems == []
 
 

@@ -91,8 +91,18 @@ async def waiting_approval(connections: Connections, workflow_id: str) -> Approv
     await verified_records(connections, workflow_id)
     approvals = await reader.approvals(connections.pool, workflow_id)
     if not approvals:
-        raise NothingToApprove(workflow_id, await _last_answer(connections, workflow_id))
+        raise NothingToApprove(workflow_id, await last_answer(connections, workflow_id))
     return approvals[0]
+
+
+async def last_answer(connections: Connections, workflow_id: str) -> LastAnswer | None:
+    """Return what became of the last action that waited for approval; None if none was ever answered."""
+    last = None
+    async with aclosing(_records(connections, workflow_id)) as records:
+        async for record in records:
+            if record.verdict == "accepted" and record.type in (ApprovalGranted.TYPE, ApprovalDenied.TYPE):
+                last = record
+    return None if last is None else _as_last_answer(last)
 
 
 def answer_to(
@@ -212,16 +222,6 @@ def answer_to_budget(
         reason=reason,
         actor=approver,
     )
-
-
-async def _last_answer(connections: Connections, workflow_id: str) -> LastAnswer | None:
-    """Return what became of the last action that waited for approval; None if none was ever answered."""
-    last = None
-    async with aclosing(_records(connections, workflow_id)) as records:
-        async for record in records:
-            if record.verdict == "accepted" and record.type in (ApprovalGranted.TYPE, ApprovalDenied.TYPE):
-                last = record
-    return None if last is None else _as_last_answer(last)
 
 
 async def _records(connections: Connections, workflow_id: str) -> AsyncGenerator[EventEntry, None]:

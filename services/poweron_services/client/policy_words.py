@@ -1,13 +1,30 @@
 """A policy and its terms in words, for every front end; ids are those of senders, so a front end escapes the result."""
 
+import json
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from poweron_events.actor import Actor
 from poweron_events.policy import AnswerTerms, Group, GroupName, Policy, Quota, Rule
 from poweron_services.text.count_words import counted
 
 MARKS: Final = {"allow": "allowed", "deny": "denied"}
 MEMBERS: Final = 8  # of a group that are shown to people who may answer
+
+
+def example_policy(actor: Actor) -> str:
+    """Return a policy (TOML) with which actions on the web wait for an approval; `actor` may apply the next one."""
+    return f"""\
+apply = ["owners"]
+otherwise = "allow"
+
+[groups.owners]
+members = [{json.dumps(actor.id)}]
+
+[[rules]]
+actions = ["web.*"]
+decision = "approve"
+"""
 
 
 def rule_in_words(written: Policy, rule: Rule) -> str:

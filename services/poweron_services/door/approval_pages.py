@@ -26,14 +26,16 @@ from poweron_services.client.approve import (
     answer_to,
     answer_to_budget,
     changed_parameters,
+    last_answer,
     waiting_for_people,
 )
 from poweron_services.client.connect import Connections
 from poweron_services.client.follow import Callbacks
-from poweron_services.client.policy_words import who_answers
+from poweron_services.client.policy_words import example_policy, who_answers
 from poweron_services.door.access import Approver, CheckedForm, HttpCaller, Reader
-from poweron_services.door.dispatch import Dispatching
+from poweron_services.door.dispatch import Dispatch, Dispatching
 from poweron_services.door.door_state import Opened
+from poweron_services.door.page_forms import LABELS, REFUSALS, FormRefusal, TypedForm, field_of, refusal_of
 from poweron_services.door.page_rendering import rendered
 from poweron_services.door.problems import Problem
 from poweron_services.door.query_parameters import StepPlace, WorkflowId, parse_place
@@ -58,6 +60,8 @@ class Card:
     may_change: bool
     documents: Sequence[tuple[str, str]] = ()
     """The documents of each list that the action reads: the name of the list, and theirs."""
+    refusal: FormRefusal | None = None
+    """Why the answer was refused that was just sent; its texts are in the form again."""
 
     @property
     def is_action(self) -> bool:
@@ -65,8 +69,12 @@ class Card:
 
     @property
     def place(self) -> str:
-        entry = self.entry
-        return f"r{entry.round}t{entry.task}a{entry.attempt}s{entry.step}"
+        return _place_of(self.entry)
+
+    @property
+    def typed(self) -> Mapping[str, str]:
+        """What was typed into its form, by the name of the field."""
+        return {} if self.refusal is None else self.refusal.typed
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +84,17 @@ class Notice:
     kind: str
     sentence: str
     advice: str = ""
+    typed: Sequence[tuple[str, str]] = ()
+    """The texts of an answer to what no longer waits, by their labels."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Refused:
+    """A refused answer, and what it was about."""
+
+    workflow_id: str
+    place: str
+    refusal: FormRefusal
 
 
 @router.get("/approvals")
@@ -90,6 +109,21 @@ async def approvals_page(
     missing: Annotated[int, Query(ge=0, le=100)] = 0,
 ) -> Response:
     """Show what waits for a person: by default for the one who looks."""
+    notice = _notice(outcome, missing)
+    return await _page(request, connections, caller, show, notice=notice, workflow=workflow)
+
+
+async def _page(
+    request: Request,
+    connections: Connections,
+    caller: HttpCaller,
+    show: str,
+    *,
+    notice: Notice | None = None,
+    workflow: str = "",
+    refused: _Refused | None = None,
+) -> Response:
+    """Render the page; a refused answer is shown again, or named above the rest if nothing waits there any more."""
     pool = connections.pool
     waiting = {
         "mine": await waiting_for_people(pool, actor=caller.actor),
@@ -97,39 +131,50 @@ async def approvals_page(
         "overdue": await waiting_for_people(pool, overdue=True),
     }
     entries: list[ApprovalEntry | BudgetEntry] = [*waiting[show][0], *waiting[show][1]]
-    query = f"?{request.url.query}" if request.url.query else ""
+    cards = [await _card(connections, entry, caller.actor, refused) for entry in entries[:MOST]]
+    if refused is not None and not any(card.refusal for card in cards):
+        typed = [(LABELS[name], text) for name, text in refused.refusal.typed.items()]
+        notice = Notice("warn", f"Nothing was decided. {refused.refusal.problem}", typed=typed)
     return rendered(
         request,
         "approvals.html",
-        cards=[await _card(connections, entry, caller.actor) for entry in entries[:MOST]],
+        status=200 if refused is None else refused.refusal.status,
+        cards=cards,
         counts={name: len(waiting[name][0]) + len(waiting[name][1]) for name in SHOWN},
         show=show,
         left_out=max(0, len(entries) - MOST),
-        notice=_notice(outcome, missing),
+        notice=notice,
         workflow=workflow,
         actor=caller.actor,
         scopes=caller.scopes,
         answered=await answered_approvals(pool, limit=ANSWERED),
         who_answers=who_answers,
-        max_reason=MAX_REASON,
-        here=f"/approvals{query}",
+        example=example_policy(caller.actor),
     )
 
 
-async def _card(connections: Connections, entry: ApprovalEntry | BudgetEntry, actor: Actor) -> Card:
+async def _card(
+    connections: Connections, entry: ApprovalEntry | BudgetEntry, actor: Actor, refused: _Refused | None
+) -> Card:
     terms: AnswerTerms = entry.terms
     objections = {decision: terms.objection(actor, decision) for decision in ("approve", "deny", "change")}
     documents: Sequence[tuple[str, str]] = ()
     if isinstance(entry, ApprovalEntry) and (labels := _labels(entry.parameters)):
         documents = _lists(labels, await reader.documents(connections.pool, entry.workflow_id))
     objection = objections["approve"]
+    is_refused = refused is not None and (refused.workflow_id, refused.place) == (entry.workflow_id, _place_of(entry))
     return Card(
         entry,
         "" if objection is None else objection.sentence,
         may_deny=objections["deny"] is None,
         may_change=objections["change"] is None,
         documents=documents,
+        refusal=refused.refusal if refused is not None and is_refused else None,
     )
+
+
+def _place_of(entry: ApprovalEntry | BudgetEntry) -> str:
+    return f"r{entry.round}t{entry.task}a{entry.attempt}s{entry.step}"
 
 
 def _labels(parameters: JsonValue) -> list[str]:
@@ -167,58 +212,82 @@ async def answer_form(
     workflow_id: WorkflowId,
     place: StepPlace,
     caller: Approver,
-    dispatch: Dispatching,
+    form: TypedForm,
     _: CheckedForm,
+    connections: Opened,
+    dispatch: Dispatching,
 ) -> Response:
     """Answer exactly what was shown: the form has the hash of the parameters, or the number of the budget question."""
-    form = await request.form()
-    asked = await _request(dispatch.door.opened, caller, workflow_id, place, form)
+    show = field_of(form, "show")
+    show = show if show in SHOWN else "mine"
+    try:
+        facts = await _answer(connections, caller, dispatch, workflow_id, place, form)
+    except REFUSALS as error:
+        if "read" not in caller.scopes:
+            raise
+        refused = _Refused(workflow_id, place, refusal_of(request, error))
+        return await _page(request, connections, caller, show, workflow=workflow_id, refused=refused)
+    return RedirectResponse(f"/approvals?{urlencode({'show': show, 'workflow': workflow_id, **facts})}", 303)
+
+
+async def _answer(  # noqa: PLR0917 - of one form
+    connections: Connections, caller: HttpCaller, dispatch: Dispatch, workflow_id: str, place: str, form: FormData
+) -> Mapping[str, str]:
+    """Send the answer; return its outcome for the address of the page that shows it.
+
+    Raises:
+        Problem, Refused: nothing was decided.
+    """
+    asked = await _request(connections, caller, workflow_id, place, form)
     outcomes = list[ApprovalOutcome]()
 
     async def work(identity: RequestIdentity, callbacks: Callbacks) -> Mapping[str, Any]:
-        outcome = await answer(dispatch.door.opened, asked, identity=identity, callbacks=callbacks)
-        outcomes.append(outcome)
+        outcomes.append(await answer(connections, asked, identity=identity, callbacks=callbacks))
         return {}
 
     digest = hashlib.sha256(asked.model_dump_json().encode()).digest()
     waiting = replace(dispatch, wait=WAIT)
     await waiting.answer(dispatch.identity(caller), digest, work, workflow=workflow_id, is_decision=True)
-    facts = {"show": _field(form, "show"), "workflow": workflow_id, "outcome": "sent"}
     for outcome in outcomes:
         if outcome.status == "refused":
-            raise Problem(outcome.code or "refused", f"Nothing was decided. {outcome.detail}")
-        facts |= {"outcome": outcome.status, "missing": str(outcome.missing)}
-    facts["show"] = facts["show"] if facts["show"] in SHOWN else "mine"
-    return RedirectResponse(f"/approvals?{urlencode(facts)}", 303)
-
-
-def _field(form: FormData, name: str) -> str:
-    value = form.get(name, "")
-    return value.replace("\r\n", "\n").strip() if isinstance(value, str) else ""
+            raise Problem(outcome.code or "refused", outcome.detail)
+        return {"outcome": outcome.status, "missing": str(outcome.missing)}
+    return {"outcome": "sent"}
 
 
 async def _request(
     connections: Connections, caller: HttpCaller, workflow_id: str, place: str, form: FormData
 ) -> RequestApproval | RequestBudget:
-    decision: Decision = "deny" if _field(form, "decision") == "deny" else "approve"
-    reason = _field(form, "reason")
+    decision: Decision = "deny" if field_of(form, "decision") == "deny" else "approve"
+    reason = field_of(form, "reason")
     if len(reason) > MAX_REASON:
         raise Problem("invalid_request", f"The reason has {len(reason):,} characters; {MAX_REASON:,} are allowed.")
     if decision == "deny" and not reason:
         raise Problem("invalid_request", "The reason is empty. Say why it must not happen; the workflow reads it.")
-    if question := _field(form, "question"):
+    if question := field_of(form, "question"):
         return await _budget_answer(connections, caller, workflow_id, form, decision, question=question)
     entries = await reader.approvals(connections.pool, workflow_id)
     shown = next((entry for entry in entries if entry.place == parse_place(place)), None)
     if shown is None:
-        raise Problem("nothing_to_approve", "This action does not wait for an approval any more.")
-    shown = shown.model_copy(update={"parameters_sha256": _field(form, "parametersSha256")})
-    changes = [line.strip() for line in _field(form, "set").splitlines() if line.strip()]
-    is_change = _field(form, "decision") == "change"
+        raise Problem("nothing_to_approve", await _what_happened(connections, workflow_id, place))
+    shown = shown.model_copy(update={"parameters_sha256": field_of(form, "parametersSha256")})
+    changes = [line.strip() for line in field_of(form, "set").splitlines() if line.strip()]
+    is_change = field_of(form, "decision") == "change"
     if is_change and not changes:
         raise Problem("parameter_invalid", "No change is given. Write each on a line, as KEY=VALUE.", status=422)
     changed = changed_parameters(shown.parameters, changes) if is_change else None
     return answer_to(shown, decision, reason=reason, approver=caller.actor, changed_parameters=changed)
+
+
+async def _what_happened(connections: Connections, workflow_id: str, place: str) -> str:
+    """Say why an action does not wait any more."""
+    last, numbers = await last_answer(connections, workflow_id), parse_place(place)
+    if last is None or numbers is None or (last.round, last.task, last.step) != (numbers[0], numbers[1], numbers[3]):
+        return "This action does not wait for an approval any more."
+    at = f"at {last.time[:19].replace('T', ' ')} UTC"
+    if last.status == "expired":
+        return f"No one answered in time: {at} the approval expired, which counts as denied."
+    return f"{last.approver} {last.status} this action {at}, before your answer."
 
 
 async def _budget_answer(
@@ -228,12 +297,12 @@ async def _budget_answer(
     shown = next((entry for entry in entries if str(entry.question) == question), None)
     if shown is None:
         raise Problem("nothing_to_approve", "This round does not ask for a larger budget any more.")
-    tokens, cost = _whole_number(_field(form, "tokens")), _nano_usd(_field(form, "cost"))
+    tokens, cost = _whole_number(field_of(form, "tokens")), _nano_usd(field_of(form, "cost"))
     if decision == "approve" and not (tokens or cost):
         raise Problem("invalid_request", "Nothing is granted. Say how many tokens or how much money it may use.")
     if decision == "deny":
         tokens = cost = 0
-    reason = _field(form, "reason")
+    reason = field_of(form, "reason")
     return answer_to_budget(shown, decision, reason=reason, approver=caller.actor, tokens=tokens, cost_nano_usd=cost)
 
 

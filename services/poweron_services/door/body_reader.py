@@ -63,16 +63,20 @@ async def received(request: Request, kind: type[Body], *, files: bool = False) -
     yield await _checked(request, kind, data or b"{}", ())
 
 
-async def store(door: DoorState, workflow_id: str, files: Sequence[UploadFile]) -> tuple[StoredDocument, ...]:
+async def store(
+    door: DoorState, workflow_id: str, files: Sequence[UploadFile], *, most: int = MAX_FILE
+) -> tuple[StoredDocument, ...]:
     """Store the files as content of the workflow, one at a time, so that only one of them is in memory.
+
+    A file has at most `most` bytes.
 
     Raises:
         Problem: a file is too large, or its name is too long.
         Unavailable: the content store cannot be reached.
     """
     for file in files:
-        if (file.size or 0) > MAX_FILE:  # of a page: the parser of the API does not read that far
-            raise _file_too_large(file.filename or "")
+        if (file.size or 0) > most:  # of a page: the parser of the API does not read that far
+            raise _file_too_large(file.filename or "", most)
     documents = []
     for file in files:
         async with door.storing:
@@ -193,8 +197,8 @@ def _too_large(what: str) -> Problem:
     return Problem("request_too_large", f"{what} has more than {MAX_JSON:,} bytes; files belong in parts of a form.")
 
 
-def _file_too_large(name: str) -> Problem:
-    return Problem("request_too_large", f"The file {name[:100]!r} has more than {MAX_FILE:,} bytes.")
+def _file_too_large(name: str, most: int = MAX_FILE) -> Problem:
+    return Problem("request_too_large", f"The file {name[:100]!r} has more than {most:,} bytes.")
 
 
 def _unreadable(why: str) -> Problem:

@@ -12,15 +12,21 @@ from markupsafe import Markup, escape
 from starlette.staticfiles import StaticFiles
 
 from poweron_events.event import NANO, PREFIX
-from poweron_events.request import MAX_PROMPT
+from poweron_events.request import MAX_PROMPT, MAX_REASON
 from poweron_projections import reader
+from poweron_services.door.access import MAX_FILES
 from poweron_services.door.json_responses import dumped
+from poweron_services.door.page_forms import LABELS, typed_in
 from poweron_services.door.problems import Problem, explained, retry_header
 from poweron_services.door.session_cookies import COOKIE, form_token
+from poweron_services.door.upload_limit import IN_WORDS, LARGEST, TOGETHER
 from poweron_services.text.invisible_characters import INVISIBLE
 
 HERE: Final = Path(__file__).parent
 STATIC: Final = StaticFiles(directory=HERE / "static")
+POWERON: Final = "uv run poweron"
+"""The command of the hints on all pages, as the README has it; the door does not know how it was started."""
+_NAME_OF_COMMAND: Final = re.compile(r"^poweron(?= )")
 _VERSION_OF_TYPE: Final = re.compile(r"\.v[0-9]+$")
 VERSION: Final = version("poweron-services")
 
@@ -76,8 +82,11 @@ def words_of_type(type_: str) -> str:
 
 
 def prose(text: str) -> Markup:
-    """Return a text of ours with what it sets in backticks as code."""
-    parts = [Markup("<code>%s</code>") % part if odd % 2 else escape(part) for odd, part in enumerate(text.split("`"))]
+    """Return a text of ours with what it sets in backticks as code, and commands as they are typed."""
+    parts = [
+        Markup("<code>%s</code>") % _NAME_OF_COMMAND.sub(POWERON, part) if odd % 2 else escape(part)
+        for odd, part in enumerate(text.split("`"))
+    ]
     return Markup("").join(parts)
 
 
@@ -104,7 +113,13 @@ TEMPLATES.filters |= {
     "utc": reader.time,
     "words": words_of_type,
 }
-TEMPLATES.globals |= {"version": VERSION, "max_prompt": MAX_PROMPT}
+TEMPLATES.globals |= {
+    "version": VERSION,
+    "poweron": POWERON,
+    "max_prompt": MAX_PROMPT,
+    "max_reason": MAX_REASON,
+    "upload": {"most": MAX_FILES, "largest": LARGEST, "together": TOGETHER, "words": IN_WORDS},
+}
 
 
 def rendered(request: Request, template: str, *, status: int = 200, **values: Any) -> Response:
@@ -121,8 +136,9 @@ def rendered(request: Request, template: str, *, status: int = 200, **values: An
 
 
 def problem_page(request: Request, problem: Problem) -> Response:
-    """Render what went wrong, and what to do about it."""
+    """Render what went wrong, what to do about it, and what was typed into a form that was refused."""
     meaning = explained(problem.code)
+    is_form = request.method != "GET"
     response = rendered(
         request,
         "problem.html",
@@ -130,8 +146,20 @@ def problem_page(request: Request, problem: Problem) -> Response:
         problem=problem,
         meaning=meaning,
         heading=meaning.meaning.rstrip(".") if meaning else "Something went wrong",
-        is_form=request.method != "GET",
+        is_form=is_form,
         here=request.url.path + (f"?{request.url.query}" if request.url.query else ""),
+        back=page_of_form(request.url.path) if is_form else "",
+        typed=[(LABELS[name], text) for name, text in typed_in(request).items()],
     )
     response.headers.update(retry_header(problem))
     return response
+
+
+def page_of_form(path: str) -> str:
+    """Return the page that has the form which is sent to this path."""
+    if path.startswith("/approvals/"):
+        return "/approvals"
+    if path.startswith("/operations/") or path == "/login":
+        return path
+    page = path.rpartition("/")[0]
+    return page if page.startswith("/w/") else "/"

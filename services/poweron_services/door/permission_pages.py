@@ -16,6 +16,7 @@ from poweron_services.client.permissions import LATEST, Permission, permissions
 from poweron_services.client.policy_words import (
     MARKS,
     decision_of_rule,
+    example_policy,
     groups_in_words,
     limits_in_words,
     quotas_in_words,
@@ -119,20 +120,20 @@ def _may(permission: Permission, actor: str) -> str:
 
 
 @router.get("/policy")
-async def policy_page(request: Request, connections: Opened, _: Reader) -> Response:
+async def policy_page(request: Request, connections: Opened, caller: Reader) -> Response:
     """Show the current policy, and those before it."""
-    return await _policy(request, connections, None)
+    return await _policy(request, connections, caller.actor, None)
 
 
 @router.get("/policy/{number}")
 async def earlier_policy_page(
-    *, request: Request, number: Annotated[int, Path(ge=1, le=2**31 - 1)], connections: Opened, _: Reader
+    *, request: Request, number: Annotated[int, Path(ge=1, le=2**31 - 1)], connections: Opened, caller: Reader
 ) -> Response:
     """Show an earlier policy, and what it changed."""
-    return await _policy(request, connections, number)
+    return await _policy(request, connections, caller.actor, number)
 
 
-async def _policy(request: Request, connections: Opened, number: int | None) -> Response:
+async def _policy(request: Request, connections: Opened, actor: Actor, number: int | None) -> Response:
     entries = await reader.policies(connections.pool, limit=POLICIES + 1)
     shown = entries[:1] if number is None else await reader.policies(connections.pool, limit=1, number=number)
     if number is not None and not shown:
@@ -149,6 +150,7 @@ async def _policy(request: Request, connections: Opened, number: int | None) -> 
         request,
         "policy.html",
         entry=entry,
+        example=example_policy(actor),
         before=before,
         changes=changes,
         is_current=number is None or bool(entries and entries[0].number == number),

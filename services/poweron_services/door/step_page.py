@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final, NamedTuple
 
 import orjson
 from fastapi import APIRouter, Path, Query, Request, Response
+from starlette.datastructures import FormData
 from starlette.responses import HTMLResponse, RedirectResponse
 
 from poweron_events.errors import Refused
@@ -23,20 +24,20 @@ from poweron_services.client.connect import Connections
 from poweron_services.client.follow import Callbacks
 from poweron_services.client.fork_request import ForkWish, fork, plan_fork
 from poweron_services.client.workflow_snapshot import folded_history
-from poweron_services.door.access import Auditor, CheckedForm, ContentReader, Reader, Sender
+from poweron_services.door.access import Auditor, CheckedForm, ContentReader, HttpCaller, Reader, Sender
 from poweron_services.door.audit_queries import stored
 from poweron_services.door.dispatch import Dispatching
 from poweron_services.door.door_state import DoorOf, DoorState, Opened
+from poweron_services.door.page_forms import REFUSALS, FormRefusal, TypedForm, field_of, form_of, refusal_of
 from poweron_services.door.page_rendering import rendered
 from poweron_services.door.problems import Problem
 from poweron_services.door.query_parameters import MAX_SEQ, WorkflowId
 from poweron_services.door.query_route import QueryRoute
 from poweron_services.door.step_view import MOST_CHANGES, StepView
-from poweron_services.door.workflow_list_page import field_of, form_of
 from poweron_services.fork.run_comparison import decides_the_same
 from poweron_services.models.chat_model import ChatModel
 from poweron_services.replay.action_specs import known_actions
-from poweron_services.replay.decision_repeats import AskAgain
+from poweron_services.replay.decision_repeats import Answered, AskAgain
 from poweron_services.replay.decision_replay import DecisionReplay, Replayed, is_decision
 from poweron_services.replay.workflow_records import Damaged, Folded, StoredContent, folded
 
@@ -69,6 +70,20 @@ async def step_page(
     *, request: Request, workflow_id: WorkflowId, seq: Seq, connections: Opened, door: DoorOf, caller: Reader
 ) -> Response:
     """Show one event, and the workflow after it."""
+    return await _page(request, connections, door, caller, workflow_id=workflow_id, seq=seq)
+
+
+async def _page(
+    request: Request,
+    connections: Connections,
+    door: DoorState,
+    caller: HttpCaller,
+    *,
+    workflow_id: str,
+    seq: int,
+    refusal: FormRefusal | None = None,
+) -> Response:
+    """Render the page; a refused form to ask models again is shown with the reason."""
     view, records = await _view(connections, door, workflow_id, seq)
     summary = await reader.workflow(connections.pool, workflow_id)
     assert summary is not None
@@ -80,6 +95,8 @@ async def step_page(
     return rendered(
         request,
         "step.html",
+        status=200 if refusal is None else refusal.status,
+        refusal=refusal,
         workflow=summary,
         view=view,
         last=summary.seq - 1,
@@ -195,33 +212,44 @@ async def ask_again_form(
     request: Request,
     workflow_id: WorkflowId,
     seq: Seq,
-    connections: Opened,
-    door: DoorOf,
-    _: Sender,
+    caller: Sender,
     __: Reader,
     ___: ContentReader,
+    form: TypedForm,
     ____: CheckedForm,
+    connections: Opened,
+    door: DoorOf,
 ) -> Response:
     """Ask models for one decision again, and show their answers beside the recorded one; nothing is stored."""
-    form, _files = await form_of(request)
+    decision = await _decision(connections, door, workflow_id, seq)
+    try:
+        answers = await _answers(connections, door, decision, form)
+    except REFUSALS as error:
+        refusal = refusal_of(request, error)
+        return await _page(request, connections, door, caller, workflow_id=workflow_id, seq=seq, refusal=refusal)
+    return rendered(
+        request, "again.html", workflow_id=workflow_id, seq=seq, replayed=None, answers=answers, recorded=decision.data
+    )
+
+
+async def _answers(
+    connections: Connections, door: DoorState, decision: Folded, form: FormData
+) -> list[tuple[Answered, bool]]:
+    """Ask the models of the form; return their answers, and whether each decides the same."""
     names = list(dict.fromkeys(field_of(form, "models").replace(",", " ").split()))[:MOST_MODELS]
     times = field_of(form, "times") or "1"
-    if not names or not (times.isascii() and times.isdecimal() and 1 <= int(times) <= MOST_TIMES):
+    if not names or not (times.isascii() and times.isdecimal() and 1 <= int(times[:9]) <= MOST_TIMES):
         raise Problem("invalid_request", f"Name a model, and a number from 1 to {MOST_TIMES}.", status=422)
-    decision = await _decision(connections, door, workflow_id, seq)
     event = decision.recorded.envelope.event
     call = next(iter(model_calls(event)), None) if event is not None else None
     content = connections.content
-    prompt = await StoredContent(content).find(workflow_id, call.prompt_ref if call else None)
+    prompt = await StoredContent(content).find(decision.after.id, call.prompt_ref if call else None)
     async with AsyncExitStack() as stack:
         models = [(name, _model(door, name, stack)) for name in names]
         known = await stack.enter_async_context(known_actions(door.settings))
         ask = AskAgain(decision, content, known, prompt)
         answers = await ask.ask(models, int(times))
-    shown = [(answer, answer.event is not None and decides_the_same(answer.event, ask.event)) for answer in answers]
-    return rendered(
-        request, "again.html", workflow_id=workflow_id, seq=seq, replayed=None, answers=shown, recorded=decision.data
-    )
+    return [(answer, answer.event is not None and decides_the_same(answer.event, ask.event)) for answer in answers]
 
 
 def _model(door: DoorState, name: str, stack: AsyncExitStack) -> ChatModel:

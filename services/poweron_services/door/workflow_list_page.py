@@ -3,9 +3,11 @@
 import asyncio
 import hashlib
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import aclosing, suppress
+from types import MappingProxyType
 from typing import Annotated, Any, Final, get_args
+from urllib.parse import parse_qsl, urlencode
 
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
@@ -15,7 +17,7 @@ from starlette.responses import HTMLResponse, RedirectResponse
 from poweron_events.actor import Actor
 from poweron_events.codes import CODES
 from poweron_events.fold.state import Phase
-from poweron_events.request import Requester, RequestIdentity, RequestRound, RequestWorkflow, workflow_id
+from poweron_events.request import MAX_REASON, Requester, RequestIdentity, RequestRound, RequestWorkflow, workflow_id
 from poweron_projections import reader
 from poweron_projections.connection import Pool
 from poweron_projections.entries import WorkflowStatus, WorkflowSummary
@@ -23,17 +25,20 @@ from poweron_projections.reader import WorkflowCount
 from poweron_projections.workflow_filter import Condition
 from poweron_services.client.approve import waiting_for_people
 from poweron_services.client.ask import OpeningRequest, ask
+from poweron_services.client.connect import Connections
 from poweron_services.client.follow import Callbacks
 from poweron_services.client.verbs import DONE, MAX_WORKFLOWS, Instruction, Verb, VerbResult, carry_out
-from poweron_services.door.access import MAX_FIELD, CheckedForm, HttpCaller, Operator, Reader, Sender
+from poweron_services.door.access import CheckedForm, HttpCaller, Operator, Reader, Sender
 from poweron_services.door.batch_commands import BATCH_WITHIN
 from poweron_services.door.body_reader import store
 from poweron_services.door.dispatch import Dispatch, Dispatching
 from poweron_services.door.door_state import Opened
+from poweron_services.door.page_forms import REFUSALS, FormRefusal, TypedForm, field_of, files_of, refusal_of
 from poweron_services.door.page_rendering import rendered
 from poweron_services.door.problems import Problem
 from poweron_services.door.query_parameters import PageFilter
 from poweron_services.door.query_route import QueryRoute
+from poweron_services.door.upload_limit import LARGEST
 from poweron_services.row_query import SharedQuery
 
 router = APIRouter(route_class=QueryRoute, default_response_class=HTMLResponse)
@@ -62,6 +67,11 @@ class Filters(PageFilter):
     def is_detailed(self) -> bool:
         """Whether a filter is set that neither the search nor a quick link sets."""
         return bool(self.given.keys() - {"q", "show", "status"})
+
+    @property
+    def query(self) -> str:
+        """The filters as the query of an address."""
+        return urlencode(self.given)
 
     def address(self, **changed: str | None) -> str:
         """Return the address of the list with some filters changed; without those that are None."""
@@ -112,6 +122,20 @@ async def workflows_page(
     before: Annotated[str | None, Query(max_length=100)] = None,
 ) -> Response:
     """Show a box to ask with, and the list of workflows."""
+    return await list_page(request, connections, caller, filters, before=before)
+
+
+async def list_page(
+    request: Request,
+    connections: Connections,
+    caller: HttpCaller,
+    filters: Filters,
+    *,
+    before: str | None = None,
+    refused: Mapping[str, FormRefusal] = MappingProxyType({}),
+    selected: Collection[str] = (),
+) -> Response:
+    """Render the list; a refused form, `ask` or `verbs`, is shown again with the reason and what was typed."""
     pool = connections.pool
     conditions = await filters.conditions(pool, caller.actor)
     workflows = await reader.workflows(pool, limit=PAGE + 1, before=before, conditions=conditions)
@@ -120,6 +144,7 @@ async def workflows_page(
     return rendered(
         request,
         "workflows.html",
+        status=next((refusal.status for refusal in refused.values()), 200),
         workflows=shown,
         filters=filters,
         links=_links(filters, counts, len(await waiting_ids(pool, caller.actor))),
@@ -130,6 +155,8 @@ async def workflows_page(
         here=_with_cursor(filters, before),
         next=_with_cursor(filters, shown[-1].cursor) if len(workflows) > PAGE else None,
         before=before,
+        refused=refused,
+        selected=selected,
     )
 
 
@@ -160,26 +187,31 @@ def _links(
     return [*links, ("Stuck", "/?show=stuck", counts["stuck"], filters.show == "stuck")]
 
 
-async def form_of(request: Request) -> tuple[FormData, list[UploadFile]]:
-    """Return the fields of a checked form and its files; an empty choice of files is none."""
-    form = await request.form()
-    return form, [each for _, each in form.multi_items() if isinstance(each, UploadFile) and each.filename]
-
-
-def field_of(form: FormData, name: str, *, limit: int = MAX_FIELD) -> str:
-    """Return the text of a field with the line ends of Unix; empty if it is missing."""
-    value = form.get(name, "")
-    return value.replace("\r\n", "\n").strip()[:limit] if isinstance(value, str) else ""
-
-
 @forms.post("/ask")
-async def ask_form(*, request: Request, caller: Sender, dispatch: Dispatching, _: CheckedForm) -> Response:
+async def ask_form(
+    *,
+    request: Request,
+    caller: Sender,
+    form: TypedForm,
+    _: CheckedForm,
+    connections: Opened,
+    dispatch: Dispatching,
+) -> Response:
     """Ask for work with the box of the list, and show the new workflow."""
-    form, files = await form_of(request)
-    asked = RequestWorkflow(
-        prompt=field_of(form, "prompt"), actor=caller.actor, requester=Requester(name=caller.actor.id)
-    )
-    return await sent(dispatch, caller, asked, files)
+    try:
+        return await sent(dispatch, caller, request_of(form, caller), files_of(form))
+    except REFUSALS as error:
+        if "read" not in caller.scopes:
+            raise
+        return await list_page(request, connections, caller, Filters(), refused={"ask": refusal_of(request, error)})
+
+
+def request_of(form: FormData, caller: HttpCaller) -> RequestWorkflow:
+    """Return what a form asks for."""
+    prompt = field_of(form, "prompt")
+    if not prompt:
+        raise Problem("invalid_request", "The question is empty.", status=422)
+    return RequestWorkflow(prompt=prompt, actor=caller.actor, requester=Requester(name=caller.actor.id))
 
 
 async def sent(
@@ -190,7 +222,7 @@ async def sent(
     further = asked if isinstance(asked, RequestRound) else None
     id_ = workflow_id(identity.source, identity.id) if further is None else further.workflow_id
     round_ = 1 if further is None else further.after_round + 1
-    given = asked.model_copy(update={"documents": await store(dispatch.door, id_, files)})
+    given = asked.model_copy(update={"documents": await store(dispatch.door, id_, files, most=LARGEST)})
 
     async def work(identity: RequestIdentity, callbacks: Callbacks) -> Mapping[str, Any]:
         await ask(connections, given, (), identity=identity, callbacks=callbacks)
@@ -208,23 +240,58 @@ async def sent(
 
 
 @forms.post("/verbs")
-async def verbs_form(*, request: Request, connections: Opened, caller: Operator, __: CheckedForm) -> Response:
+async def verbs_form(
+    *, request: Request, caller: Operator, form: TypedForm, _: CheckedForm, connections: Opened
+) -> Response:
     """Pause, resume, cancel or restart the selected workflows, and show the result for each."""
-    form, _ = await form_of(request)
-    verb, ids = field_of(form, "verb"), [str(each) for each in form.getlist("id")][:MAX_WORKFLOWS]
-    if verb not in VERBS:
-        raise Problem("invalid_request", f"verb: {verb[:40]!r} is none of {', '.join(VERBS)}.", status=422)
-    instruction = Instruction(
-        verb,
-        field_of(form, "reason", limit=2_000),
-        caller.actor,
-        lambda _: RequestIdentity(source=caller.source, id=secrets.token_hex(16)),
-    )
+    ids = [str(id_) for id_ in form.getlist("id")][:MAX_WORKFLOWS]
+    filters, single = _filters_of(field_of(form, "query")), bool(form.get("single"))
+    try:
+        instruction = _instruction(form, caller, ids)
+    except Problem as problem:
+        if single or "read" not in caller.scopes:
+            raise
+        refusal = refusal_of(request, problem)
+        return await list_page(request, connections, caller, filters, refused={"verbs": refusal}, selected=ids)
     async with aclosing(carry_out(connections, instruction, ids, Callbacks(), within=BATCH_WITHIN)) as carried_out:
         results = [result async for result in carried_out]
-    if form.get("single") and results and results[0].status == DONE[instruction.verb]:
+    if single and results[0].status == DONE[instruction.verb]:
         return RedirectResponse(f"/w/{results[0].new_workflow_id or results[0].workflow_id}", 303)
-    return rendered(request, "verbs.html", verb=verb, results=results, done=DONE[instruction.verb], advice=_advice)
+    return rendered(
+        request,
+        "verbs.html",
+        verb=instruction.verb,
+        reason=instruction.reason,
+        results=results,
+        done=DONE[instruction.verb],
+        advice=_advice,
+        back=f"/w/{ids[0]}" if single else filters.address(),
+        single=single,
+    )
+
+
+def _instruction(form: FormData, caller: HttpCaller, ids: Sequence[str]) -> Instruction:
+    verb, reason = field_of(form, "verb"), field_of(form, "reason")
+    if verb not in VERBS:
+        raise Problem("invalid_request", f"{verb[:40]!r} is none of {', '.join(VERBS)}.", status=422)
+    if not ids:
+        raise Problem(
+            "invalid_request", f"No workflow is selected. Tick the boxes of those to {verb}, and try again.", status=422
+        )
+    if len(reason) > MAX_REASON:
+        sentence = f"The reason has {len(reason):,} characters; {MAX_REASON:,} are allowed."
+        raise Problem("invalid_request", sentence, status=422)
+    return Instruction(
+        verb, reason, caller.actor, lambda _: RequestIdentity(source=caller.source, id=secrets.token_hex(16))
+    )
+
+
+def _filters_of(query: str) -> Filters:
+    """Return the filters of the list from which a form came; none if the query is not one of the list."""
+    try:
+        return Filters.model_validate(dict(parse_qsl(query, max_num_fields=20)))
+    except ValueError:
+        return Filters()
 
 
 def _advice(result: VerbResult) -> str:

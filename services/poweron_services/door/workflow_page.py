@@ -11,26 +11,28 @@ from poweron_events.errors import MissingContent
 from poweron_events.event import DocumentRef
 from poweron_events.fold.stage_specs import STAGES
 from poweron_events.fold.state import Place, Used
-from poweron_events.request import Budgets, Requester, RequestWorkflow
+from poweron_events.request import Budgets
 from poweron_projections import budget_rows, reader, workflow_excerpts
 from poweron_projections.connection import Pool
 from poweron_projections.entries import ApprovalEntry, DocumentEntry, RoundSummary, WorkflowSummary
 from poweron_services.client.ask import follow_up
+from poweron_services.client.client_errors import UnknownWorkflow
 from poweron_services.client.connect import Connections
 from poweron_services.client.source_check import MARKDOWN, ReadText, check_answers
 from poweron_services.connectors.document_reader import text_reader
 from poweron_services.decider.authorship import written_by_model
 from poweron_services.decider.result_files import MAX_TOLD, PARTLY
-from poweron_services.door.access import CheckedForm, Reader, Sender
+from poweron_services.door.access import CheckedForm, HttpCaller, Reader, Sender
 from poweron_services.door.answer_html import MOST, ShownSource, answer_html, shown_sources
 from poweron_services.door.dispatch import Dispatching
-from poweron_services.door.door_state import DoorOf, Opened
+from poweron_services.door.door_state import DoorOf, DoorState, Opened
+from poweron_services.door.page_forms import REFUSALS, FormRefusal, TypedForm, files_of, refusal_of
 from poweron_services.door.page_rendering import rendered
 from poweron_services.door.problems import Problem
 from poweron_services.door.query_parameters import WorkflowId, parse_place
 from poweron_services.door.query_route import QueryRoute
 from poweron_services.door.timeline import timeline
-from poweron_services.door.workflow_list_page import field_of, form_of, sent, state_word
+from poweron_services.door.workflow_list_page import request_of, sent, state_word
 from poweron_services.door.workflow_queries import known
 
 router = APIRouter(route_class=QueryRoute, default_response_class=HTMLResponse)
@@ -61,7 +63,32 @@ async def workflow_page(
     history_before: Annotated[int | None, Query(ge=0, le=2**31 - 1)] = None,
 ) -> Response:
     """Show a workflow: the answer first."""
+    place = _ShownPlace(view, failures, steps_before, history_before)
+    return await _page(request, connections, door, caller, workflow_id=workflow_id, place=place)
+
+
+class _ShownPlace(NamedTuple):
+    """What of a long workflow its page shows."""
+
+    view: str = "timeline"
+    failures: bool = False
+    steps_before: str | None = None
+    history_before: int | None = None
+
+
+async def _page(
+    request: Request,
+    connections: Connections,
+    door: DoorState,
+    caller: HttpCaller,
+    *,
+    workflow_id: str,
+    place: _ShownPlace,
+    refusal: FormRefusal | None = None,
+) -> Response:
+    """Render the page; a refused question is shown again with the reason."""
     pool, workflow = connections.pool, await known(connections, workflow_id)
+    view, failures, steps_before, history_before = place
     rounds = await workflow_excerpts.newest_rounds(pool, workflow_id, limit=ROUNDS)
     documents, document_count = await workflow_excerpts.newest_documents(pool, workflow_id, limit=SEARCHED)
     approvals = await reader.approvals(pool, workflow_id, limit=1)
@@ -72,6 +99,8 @@ async def workflow_page(
     return rendered(
         request,
         "workflow.html",
+        status=200 if refusal is None else refusal.status,
+        refusal=refusal,
         workflow=workflow,
         state=state_word(workflow),
         rounds=rounds,
@@ -89,7 +118,7 @@ async def workflow_page(
         scopes=caller.scopes,
         view=view,
         failures=failures,
-        here=str(request.url.path) + (f"?{request.url.query}" if request.url.query else ""),
+        here=f"/w/{workflow_id}" + (f"?{request.url.query}" if request.url.query else ""),
         is_first_page=steps_before is None and history_before is None,
     )
 
@@ -224,14 +253,28 @@ async def _written(connections: Connections, workflow_id: str, answers: Sequence
 
 @forms.post("/w/{workflow_id}/rounds")
 async def follow_up_form(
-    *, request: Request, workflow_id: WorkflowId, caller: Sender, dispatch: Dispatching, _: CheckedForm
+    *,
+    request: Request,
+    workflow_id: WorkflowId,
+    caller: Sender,
+    form: TypedForm,
+    _: CheckedForm,
+    connections: Opened,
+    door: DoorOf,
+    dispatch: Dispatching,
 ) -> Response:
     """Ask a further question in this workflow."""
-    form, files = await form_of(request)
-    asked = RequestWorkflow(
-        prompt=field_of(form, "prompt"), actor=caller.actor, requester=Requester(name=caller.actor.id)
-    )
-    return await sent(dispatch, caller, await follow_up(dispatch.door.opened, asked, workflow_id), files)
+    try:
+        further = await follow_up(connections, request_of(form, caller), workflow_id)
+        return await sent(dispatch, caller, further, files_of(form))
+    except UnknownWorkflow:
+        raise
+    except REFUSALS as error:
+        if "read" not in caller.scopes:
+            raise
+        refusal = refusal_of(request, error)
+        place = _ShownPlace()
+        return await _page(request, connections, door, caller, workflow_id=workflow_id, place=place, refusal=refusal)
 
 
 @router.get("/w/{workflow_id}/steps/{place}")

@@ -52,11 +52,15 @@
   });
   one("#help-open")?.addEventListener("click", () => one("#help").showModal());
 
-  // Selection: one box selects all rows of its table; the number of selected rows is shown.
+  // Selection: one box selects all rows of its table; the number of selected rows is shown. Buttons that need a row
+  // are disabled while none is selected.
   const count = () => {
     for (const output of all("[data-count]")) {
       const selected = all(`input[name="${output.dataset.count}"]:checked`).length;
-      output.textContent = selected ? `${selected} selected` : "";
+      output.textContent = selected ? `${selected} selected` : "Tick the workflows first.";
+    }
+    for (const button of all("button[data-needs]")) {
+      button.disabled = !one(`input[name="${button.dataset.needs}"]:checked`);
     }
   };
   document.addEventListener("change", (event) => {
@@ -64,6 +68,7 @@
     if (target.dataset?.all) {
       for (const box of all(`input[name="${target.dataset.all}"]`)) box.checked = target.checked;
     }
+    if (target.dataset?.together) objectToFiles(target);
     if (target.dataset?.goto) location.assign(`${target.dataset.goto}${target.value}#${target.id}`);
     count();
   });
@@ -71,6 +76,22 @@
     const output = target.dataset?.goto && one(`output[for="${target.id}"]`);
     if (output) output.textContent = target.value;
   });
+
+  // Files that the server would refuse are named before anything is sent.
+  const megabytes = (bytes) => `${(bytes / 1e6).toFixed(bytes < 1e8 ? 1 : 0)} MB`;
+  const objectToFiles = (field) => {
+    const files = [...field.files];
+    const { most, largest, together } = field.dataset;
+    const large = files.find((file) => file.size > largest);
+    const sum = files.reduce((size, file) => size + file.size, 0);
+    let objection = "";
+    if (files.length > most) objection = `These are ${files.length} documents; choose at most ${most}.`;
+    else if (large) objection = `“${large.name}” has ${megabytes(large.size)}; a document may have ${megabytes(largest)}.`;
+    else if (sum > together) objection = `Together they have ${megabytes(sum)}; ${megabytes(together)} are allowed.`;
+    field.setCustomValidity(objection);
+    field.setAttribute("aria-invalid", String(objection !== ""));
+    one(`#${field.id}-objection`).textContent = objection;
+  };
 
   // A form is sent once, and its button shows that it works; the page that the browser keeps can send it again.
   document.addEventListener("submit", (event) => {

@@ -7,7 +7,7 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Final, Literal, NamedTuple
 
 from poweron_events.content import ContentStore
@@ -22,6 +22,7 @@ from poweron_services.text.citations import places_shown, without_document_sourc
 from poweron_services.text.language_detection import detect
 from poweron_services.text.quotes import comparable, occurs
 from poweron_services.text.statements import Statement, statements
+from poweron_services.text.table_text import TableText
 
 
 class Citation(NamedTuple):
@@ -39,23 +40,19 @@ class SearchedText:
 
     def holds(self, quote: str) -> bool:
         """Return whether it contains the words, or one row of a table does, as in “item: Hinge; price: 4.20”."""
-        return occurs(quote, self._plain) or self._has_row(quote)
+        return occurs(quote, self._plain) or self._tables.has_row(quote)
 
-    def _has_row(self, quote: str) -> bool:
-        cells = [part.partition(": ") for part in quote.split("; ")]
-        if len(cells) < 2 or not all(value for _, _, value in cells):
-            return False
-        return any(all(occurs(name, row) for name, _, _ in cells) for row in self._rows) and any(
-            all(occurs(value, row) for _, _, value in cells) for row in self._rows
-        )
+    def has_cell(self, statement: str) -> bool:
+        """Return whether a table has a cell with these words, as in “Hinge, price: 4.20”."""
+        return self._tables.has_cell(statement)
 
     @cached_property
     def _plain(self) -> str:
         return comparable(self.text)
 
     @cached_property
-    def _rows(self) -> list[str]:
-        return [comparable(line) for line in self.text.splitlines() if line.startswith("|")]
+    def _tables(self) -> TableText:
+        return TableText(self.text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,8 +214,9 @@ class _Cited:
         for quote, result in quotes:
             self.quotes.setdefault((statement, quote), result)
 
-    def holds(self, quote: str) -> bool:
-        return self.texts is not None and any(text.holds(quote) for text in self.texts)
+    def holds(self, quote: str, facts: Iterable[str] = ()) -> bool:
+        """Return whether the source has the quote, or a cell for one of the facts that the quote is a part of."""
+        return any(text.holds(quote) or any(map(text.has_cell, facts)) for text in self.texts or ())
 
     def checked(self) -> tuple[CheckedQuote, ...]:
         return tuple(
@@ -260,7 +258,7 @@ class _Check:
                 if number not in known:
                     continue
                 results = _results(statement, number, known)
-                if number not in mentioned or results != NOT_QUOTED:
+                if number not in mentioned or (results != NOT_QUOTED and not statement.is_quote):
                     page_number = number if number in pages else None
                     known[number].add(statement.text, reference, page_number, results)
 
@@ -349,17 +347,28 @@ class _Check:
 def _results(statement: Statement, number: int, known: dict[int, _Cited]) -> list[tuple[str | None, Result]]:
     """Return the statement's quotes from one of its sources, without those found only in another of its sources."""
     results: list[tuple[str | None, Result]] = []
-    for quote in statement.quotes:
+    for at, quote in enumerate(statement.quotes):
         if number not in quote.numbers:
             continue
-        holding = [source for source in quote.numbers if source in known and known[source].holds(quote.text)]
+        facts = _facts(statement, at)
+        holding = [source for source in quote.numbers if source in known and known[source].holds(quote.text, facts)]
         if number in holding or not holding:
             otherwise: Result = "missing" if known[number].texts is None else "not found"
             results.append((quote.text, "found" if holding else otherwise))
     return results or NOT_QUOTED
 
 
+def _facts(statement: Statement, at: int) -> list[str]:
+    """Return the labels with their values of which a quote is a part, as in “Hinge, price”: “4.20”."""
+    neighbours = statement.quotes[max(at - 1, 0) : at + 2]
+    pairs = pairwise(quote.text for quote in neighbours)
+    return [f"{label}: {value}" for label, value in pairs if f"“{label}”: “{value}”" in statement.text]
+
+
 MOST_PLACES: Final = 2_000  # places other than pages by which documents can be cited
+
+
+MOST_COMMAS: Final = 12  # in the name of a place
 
 
 _HEAD: Final = re.compile(r"\A# ?(?P<name>[^\n]*)\n\s*<!-- [^\n]* -->\n?")
@@ -395,7 +404,10 @@ class Numbered(NamedTuple):
     text: str
     meant: Mapping[int, Citation]
     mentioned: frozenset[int]
-    """The numbers of documents that are only mentioned; they count as cited if something is quoted from them."""
+    """The numbers of documents that are only mentioned; they count as cited if something is quoted from them.
+
+    A block quote that only mentions a document is a note about it, such as how it was read, and quotes nothing.
+    """
 
 
 def named_in(text: str, documents: Iterable[str]) -> list[str]:
@@ -445,13 +457,22 @@ def _as_quotes(match: re.Match[str]) -> str:
 def _of_line(line: str, documents: Mapping[str, Iterable[str]]) -> Citation | None:
     """Return what a line of a list of documents cites, such as “estimate.pdf, page 1, page 2”."""
     for name in sorted(documents, key=len, reverse=True):
-        if line == name or line.startswith(f"{name}, "):
-            places_by_key = places_shown(documents[name])
-            named_places = line[len(name) :].split(", ")[1:]
-            return Citation(
-                name, tuple(places_by_key.get(place.casefold(), place) for place in named_places if place != "…")
-            )
+        shown_name = " ".join(name.split())
+        if line == shown_name or line.startswith(f"{shown_name}, "):
+            places = _places_of(line[len(shown_name) :].split(", ")[1:], places_shown(documents[name]))
+            return Citation(name, tuple(place for place in places if place != "…"))
     return None
+
+
+def _places_of(parts: Sequence[str], known: Mapping[str, str]) -> Iterator[str]:
+    """Yield the places that a list separates by commas; a known place may contain commas, too."""
+    start = 0
+    while start < len(parts):
+        ends = range(min(len(parts), start + MOST_COMMAS), start, -1)
+        candidates = ((end, " ".join(", ".join(parts[start:end]).split()).casefold()) for end in ends)
+        end, place = next((pair for pair in candidates if pair[1] in known), (start + 1, ""))
+        yield known.get(place, parts[start])
+        start = end
 
 
 class _Pattern(NamedTuple):

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 MOST_LEFT_OUT: Final = 1_000  # characters of the text that `…` may replace
+MOST_BETWEEN_LINES: Final = 6  # characters, such as the number of an item
 MOST_PARTS: Final = 20  # of one quote
 SHORTEST_PART: Final = 15  # characters of a part next to `…`, unless it has enough words
 FEWEST_WORDS: Final = 3
@@ -18,6 +19,7 @@ _QUOTATION_MARKS: Final = re.compile("[\"'\u2018-\u201f\u2039\u203a\u00ab\u00bb\
 _DASHES: Final = re.compile("[\u2010-\u2015\u2212]")
 _BLANKS: Final = re.compile(r"\s+")
 _LEFT_OUT: Final = re.compile(r"\.{3,}")
+_JOINED: Final = re.compile(" · ")
 _IN_A_NUMBER: Final = re.compile(r".?\d(?:\0[.,']|[.,']\0)\d.?", re.DOTALL)
 _AROUND: Final = " .,;:!?-'"
 
@@ -30,19 +32,30 @@ def comparable(text: str) -> str:
 
 
 def occurs(quote: str, text: str) -> bool:
-    """Return whether a quote occurs in a `comparable` text; of a quote with `…`, each part must occur, in order."""
+    """Return whether a quote occurs in a `comparable` text.
+
+    Of a quote with `…`, each part must occur, in order; the lines or cells that a `·` joins must follow one another.
+    """
     phrase = comparable(quote)
-    return any(_places(phrase.strip(_AROUND), text)) or _all_occur(phrase, text)
+    if any(_places(phrase.strip(_AROUND), text)):
+        return True
+    parts = _parts(_LEFT_OUT, phrase)  # single words occur in any long text and prove nothing
+    return (all(map(_is_telling, parts)) and _all_occur(parts, text, MOST_LEFT_OUT)) or _all_occur(
+        _parts(_JOINED, phrase), text, MOST_BETWEEN_LINES
+    )
 
 
-def _all_occur(phrase: str, text: str) -> bool:
-    """Return whether the parts occur close to each other; single words occur in any long text and prove nothing."""
-    parts = [part for part in (part.strip(_AROUND) for part in _LEFT_OUT.split(phrase)) if part]
-    if not 2 <= len(parts) <= MOST_PARTS or not all(map(_is_telling, parts)):
+def _parts(separator: re.Pattern[str], phrase: str) -> list[str]:
+    return [part for part in (part.strip(_AROUND) for part in separator.split(phrase)) if part]
+
+
+def _all_occur(parts: list[str], text: str, gap: int) -> bool:
+    """Return whether the parts occur in this order, with at most this many characters between them."""
+    if not 2 <= len(parts) <= MOST_PARTS:
         return False
     ends = [end for _, end in _places(parts[0], text)]
     for part in parts[1:]:
-        ends = [end for begin, end in _places(part, text) if _is_near(begin, ends)]
+        ends = [end for begin, end in _places(part, text) if _is_near(begin, ends, gap)]
     return bool(ends)
 
 
@@ -50,10 +63,10 @@ def _is_telling(part: str) -> bool:
     return len(part) >= SHORTEST_PART or len(part.split()) >= FEWEST_WORDS
 
 
-def _is_near(begin: int, ends: list[int]) -> bool:
+def _is_near(begin: int, ends: list[int], gap: int) -> bool:
     """Return whether one of the ends, which are in order, lies before this place and close to it."""
     last = bisect_right(ends, begin) - 1
-    return last >= 0 and begin - ends[last] <= MOST_LEFT_OUT
+    return last >= 0 and begin - ends[last] <= gap
 
 
 def _places(phrase: str, text: str) -> Iterator[tuple[int, int]]:

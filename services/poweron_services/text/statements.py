@@ -91,6 +91,7 @@ class Statement:
     text: str
     numbers: tuple[int, ...]
     quotes: tuple[Quote, ...]
+    is_quote: bool = False  # in a block quote
 
 
 def statements(text: str, mime_type: str = "text/markdown", *, language: str = "en") -> list[Statement]:
@@ -161,7 +162,8 @@ def _statements(block: Block, language: str) -> Iterator[Statement]:
         own_quotes = _quotes(sentence, quotes)
         if block.is_quote and not own_quotes:
             own_quotes = [Quote(_plain(sentence), _numbers(sentence))]
-        yield Statement(_plain(_reveal(sentence, quotes)), _numbers(sentence), tuple(own_quotes))
+        text_shown = _plain(_reveal(sentence, quotes))
+        yield Statement(text_shown, _numbers(sentence), tuple(own_quotes), is_quote=block.is_quote)
 
 
 def _sentences(text: str, language: str) -> list[str]:

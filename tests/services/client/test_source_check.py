@@ -8,7 +8,7 @@ from poweron_events.content import ContentStore
 from poweron_events.event import CitedSource, DocumentRef, WebPage
 from poweron_events.request import workflow_id
 from poweron_services.client.source_check import CheckedQuote, CitedDocument, Source, Sources, check_answers
-from poweron_services.text.citations import with_list
+from poweron_services.text.citations import document_sources, with_list
 
 ID = workflow_id("/tests", "1")
 PRICES = page("clocks", "Museum of Clocks")
@@ -35,11 +35,15 @@ class Kept:
             )
         )
 
-    async def document(self, name: str, text: str | None, mime_type: str = "text/markdown") -> None:
+    async def document(
+        self, name: str, text: str | None, mime_type: str = "text/markdown", document_id: str | None = None
+    ) -> None:
         """A document that was handed over or read; without a text, one that the store has lost."""
         content = "0" * 64 if text is None else await self.content.put(ID, text.encode())
         self.documents.append(
-            DocumentRef(document_id=name, document_name=name, mime_type=mime_type, size=9, content=content)
+            DocumentRef(
+                document_id=document_id or name, document_name=name, mime_type=mime_type, size=9, content=content
+            )
         )
 
     async def read(self, data: bytes, name: str) -> str:
@@ -274,15 +278,117 @@ async def test_pages_of_the_web_come_first_and_documents_after_them() -> None:
     ]
 
 
+TABLES = """# stock.csv
+
+<!-- text/csv -->
+
+| sku | stock, counted | Until 2025 | Until 2025 |
+| Item | Ratio 1: 2 | Bought | Used |
+|---|---|---|---|
+| TR-1040, long | 126 | Oslo; Bergen | yes |
+| TR-1065 | 48 | Rome |  |
+
+| Labour | 300 |
+| Parts | 2,100 |
+
+1. Sweep the yard
+2. Lock the gate
+"""
+
+
 @pytest.mark.req("C-04", "D-03")
-async def test_a_row_of_a_table_is_found_by_its_cells() -> None:
+@pytest.mark.parametrize(
+    ("statement", "result"),
+    [
+        ("“sku: TR-1040, long; stock, counted: 126”", "found"),
+        ("“sku: TR-1040, long; stock, counted: 48”", "not found"),
+        (
+            "“sku Item: TR-1040, long; stock, counted Ratio 1: 2: 126; Until 2025 Bought: Oslo; Bergen; Until 2025 Used: yes”",
+            "found",
+        ),
+        ("“sku Item: TR-1065; stock, counted Ratio 1: 2: 48; Until 2025 Bought: Oslo; Bergen”", "not found"),
+        ("**TR-1065, stock, counted: 48**", "found"),
+        ("**TR-1065, stock, counted Ratio 1: 2: 48**", "found"),
+        ("**TR-1040, long, Until 2025 Bought: Oslo; Bergen**", "found"),
+        ("**TR-1040, long, 126, Until 2025 Used: yes**", "found"),
+        ("“TR-1065, stock, counted”: “48”", "found"),
+        ("**TR-1040, long, stock, counted: 48**", "not found"),
+        ("**TR-1065, Until 2025 Used: Rome**", "not found"),
+        ("**TR-1065, price: 48**", "not found"),
+        ("**300: Labour**", "found"),
+        ("**TR-1065: 48 · Rome**", "found"),
+        ("“Sweep the yard · Lock the gate”", "found"),
+        ("“Sweep the yard · Burn the gate”", "not found"),
+        ("“Lock the gate · Sweep the yard”", "not found"),
+    ],
+)
+async def test_cells_of_a_table_are_found_if_one_row_has_them_below_the_named_column(
+    statement: str, result: str
+) -> None:
     kept = Kept()
-    rows = "| sku | stock |\n|---|---|\n| TR-1040 | 126 |\n| TR-1065 | 48 |\n"
-    await kept.document("stock.csv.md", f"# stock.csv\n\n<!-- text/csv -->\n\n{rows}")
-    await kept.answer("answer.md", "- “sku: TR-1040; stock: 126” — stock.csv\n- “sku: TR-1040; stock: 48” — stock.csv")
+    await kept.document("stock.csv.md", TABLES)
+    await kept.answer("answer.md", f"- {statement} — stock.csv")
+    ((_, _, quotes),) = cited(await kept.looked_into())
+    assert (result == "found") == all(found == "found" for _, found in quotes), quotes
+
+
+@pytest.mark.req("C-04")
+@pytest.mark.parametrize(
+    "note",
+    [
+        "About the reading of estimate.pdf: Not read: pictures (page 1, page 2).",
+        "Nicht alles wurde gelesen von estimate.pdf: Das Blatt „Kosten“ fehlt.",
+        "Not everything was read for this answer: 1 of 2 pages of estimate.pdf were read, the rest was not.",
+    ],
+)
+async def test_a_note_about_the_reading_of_a_document_is_no_statement_of_it(note: str) -> None:
+    kept = Kept()
+    await kept.document("estimate.pdf.md", READ)
+    await kept.answer("answer.md", f"**GRAND TOTAL: $1,980.84** — estimate.pdf, page 1\n\n> {note}")
     assert cited(await kept.looked_into()) == [
-        ("stock.csv", (), [("sku: TR-1040; stock: 126", "found"), ("sku: TR-1040; stock: 48", "not found")])
+        ("estimate.pdf", ("page 1",), [("GRAND TOTAL", "found"), ("$1,980.84", "found")])
     ]
+
+
+@pytest.mark.req("C-04")
+async def test_a_block_quote_that_cites_a_document_is_looked_up_in_it() -> None:
+    kept = Kept()
+    await kept.document("estimate.pdf.md", READ)
+    says = "estimate.pdf says:\n\n> The vehicle was ready\n\n> The vehicle was red (estimate.pdf, page 2)"
+    await kept.answer("answer.md", says)
+    assert cited(await kept.looked_into()) == [
+        ("estimate.pdf", (), [("The vehicle was ready", "found")]),
+        ("estimate.pdf", ("page 2",), [("The vehicle was red", "not found")]),
+    ]
+
+
+NAMES = (
+    *("a; b.pdf", "; a.pdf", "a;b", "a, b.pdf", "a.pdf, page 2", "a & b.pdf", "a (1), page 2.pdf", "a — b.pdf"),
+    *("page 1 of a.pdf", "a “b”.pdf", "[1].pdf", "_a_ *b*.pdf", "a|b.pdf", "a\\b.pdf", "a  b.pdf", "a;\u00a0b.pdf"),
+)
+
+
+@pytest.mark.req("C-04", "X-06")
+@pytest.mark.parametrize("name", NAMES)
+async def test_separators_in_the_names_of_documents_and_places_end_no_citation(name: str) -> None:
+    for place in ("page 1", "section Rights, duties; and more", "sheet 1, 2"):
+        await separators_end_no_citation(name, place)
+
+
+async def separators_end_no_citation(name: str, place: str) -> None:
+    kept = Kept()
+    await kept.document(f"{name}.md", READ.replace("page 1", place), document_id="long")
+    await kept.document("b.pdf.md", "# b.pdf\n\n<!-- x -->\n\nNothing.\n")
+    listed = document_sources([f"{name}, {place}, page 2"], "en")
+    await kept.answer(
+        "answer.md",
+        f"- **GRAND TOTAL: $1,980.84** — {name}, {place}; {name}, page 2\n"
+        f"- “$1,200.00” — b.pdf; {name}, {place}\n- “ready on *September 12*” ({name}, page 2)",
+    )
+    await kept.answer("list.md", f"It was “ready on September 12” [1], for “$1,980.84” [1].\n\n{listed}")
+    found = cited(await kept.looked_into())
+    assert {(document, places) for document, places, _ in found} >= {(name, (place,)), (name, (place, "page 2"))}
+    assert {result for _, _, quotes in found for _, result in quotes} <= {"found", "not quoted"}
 
 
 @pytest.mark.req("X-06")

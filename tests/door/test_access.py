@@ -213,14 +213,22 @@ def test_asking_a_model_again_needs_the_scopes_of_all_that_the_page_shows() -> N
     assert needed == [{"request", "read", "content"}]
 
 
-def test_every_form_of_a_page_is_checked_for_its_token() -> None:
+def test_every_form_of_a_page_is_checked_for_its_token_and_read_after_all_scopes() -> None:
     forms = {
-        path: access.checked_form in calls
+        path: [type(call) for call in calls if isinstance(call, access.Needs | access.FormCheck)]
         for path, methods, calls in ROUTES
         if methods - {"GET", "HEAD"} and not path.startswith("/api/") and path != "/login"
     }
-    assert forms
-    assert all(forms.values()), forms
+    assert len(forms) > 5
+    for path, calls in forms.items():
+        *before, last = calls
+        assert last is access.FormCheck, path
+        assert access.FormCheck not in before, path
+
+
+def test_only_forms_that_ask_for_work_take_files() -> None:
+    paths = {path for path, _, calls in ROUTES if access.FormCheck(takes_files=True) in calls}
+    assert paths == {"/ask", "/w/{workflow_id}/rounds"}
 
 
 @pytest.mark.parametrize("scope", SCOPES)

@@ -1,23 +1,25 @@
 """The parts of pages without a server: the vendored scripts, the answer as HTML, and the timeline."""
 
+import asyncio
 import hashlib
-import io
 import re
+from functools import partial
 
 import pytest
 from hostile_texts import HOSTILE
 from jinja2.meta import find_undeclared_variables
-from starlette.datastructures import UploadFile
+from starlette.requests import Request
+from starlette.types import Message
 
+from poweron_events.errors import Unavailable
 from poweron_projections.workflow_excerpts import TimedStep
+from poweron_services.door import form_parser
+from poweron_services.door.answer_cache import MOST, AnswerCache
 from poweron_services.door.answer_html import ShownSource, answer_html, marked_html
-from poweron_services.door.body_reader import MAX_FILE, store
-from poweron_services.door.door_state import DoorState
 from poweron_services.door.page_rendering import HERE, TEMPLATES, duration, money, visible
 from poweron_services.door.problems import Problem
 from poweron_services.door.text_difference import differences
 from poweron_services.door.timeline import timeline
-from poweron_services.settings.config import Settings
 
 SCRIPTS = HERE / "static"
 VENDORED = {
@@ -137,9 +139,71 @@ def test_a_long_line_is_compared_word_by_word_in_a_moment() -> None:
     assert [text for differs, text in line.b if differs] == ["other "] * 12
 
 
-async def test_a_file_of_a_form_is_no_larger_than_one_of_the_api() -> None:
-    door = DoorState(Settings(), frozenset(), is_local=True)
-    large = UploadFile(io.BytesIO(), size=MAX_FILE + 1, filename="large.bin")
-    with pytest.raises(Problem, match="large") as refused:
-        await store(door, "8f14e45f-ceea-567a-8f14-e45fceea167a", [large])
-    assert refused.value.code == "request_too_large"
+UPLOAD, FIELDS = "multipart/form-data; boundary=B", "application/x-www-form-urlencoded"
+FILE = b'--B\r\nContent-Disposition: form-data; name="files"; filename="huge.bin"\r\n\r\n'
+FIELD = b'--B\r\nContent-Disposition: form-data; name="prompt"\r\n\r\n'
+PIECE = b"x" * 65_536
+
+
+@pytest.mark.parametrize(
+    ("media_type", "head", "takes_files", "words"),
+    [
+        (UPLOAD, FILE, True, "The file 'huge.bin' has more than 100,000 bytes."),
+        (UPLOAD, FILE, False, "This form takes no files."),
+        (UPLOAD, FIELD, True, "The fields of the form have more than 100,000 bytes."),
+        (FIELDS, b"prompt=", False, "The fields of the form have more than 100,000 bytes."),
+        (FIELDS, b"a=1&" * 20_000, False, "Too many fields"),
+    ],
+)
+async def test_a_form_of_a_page_is_read_no_further_than_its_limit(
+    monkeypatch: pytest.MonkeyPatch, media_type: str, head: bytes, takes_files: bool, words: str
+) -> None:
+    for limit in ("MAX_FILE", "MAX_TEXT"):
+        monkeypatch.setattr(form_parser, limit, 100_000)
+    pieces = [head]
+
+    async def receive() -> Message:
+        pieces.append(PIECE)
+        return {"type": "http.request", "body": pieces[-2], "more_body": True}
+
+    request = Request({"type": "http", "method": "POST", "headers": [(b"content-type", media_type.encode())]}, receive)
+    with pytest.raises(Problem, match=re.escape(words)):
+        async with form_parser.page_form(request, takes_files=takes_files):
+            pass
+    assert len(pieces) <= 4
+
+
+async def test_a_form_whose_sender_is_gone_is_no_error_of_the_door() -> None:
+    async def receive() -> Message:
+        return {"type": "http.disconnect"}
+
+    request = Request({"type": "http", "method": "POST", "headers": [(b"content-type", FIELDS.encode())]}, receive)
+    with pytest.raises(Problem, match="closed before the end"):
+        async with form_parser.page_form(request, takes_files=False):
+            pass
+
+
+async def test_only_the_answers_that_were_shown_last_are_kept() -> None:
+    answers, checked = AnswerCache[int](), list[int]()
+
+    async def check(number: int) -> int:
+        checked.append(number)
+        return number
+
+    numbers = [*range(MOST), 0, MOST, 0, 1]
+    assert [await answers.get(number, partial(check, number)) for number in numbers] == numbers
+    assert checked == [*range(MOST), MOST, 1]
+
+
+async def test_an_answer_whose_check_failed_is_checked_again() -> None:
+    answers, results = AnswerCache[int](), [Unavailable("no content store"), 1]
+
+    async def check() -> int:
+        result = results.pop(0)
+        if isinstance(result, Unavailable):
+            raise result
+        return result
+
+    outcomes = await asyncio.gather(*(answers.get(0, check) for _ in range(2)), return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes] == [Unavailable] * 2
+    assert await answers.get(0, check) == 1

@@ -25,11 +25,12 @@ from poweron_services.client.approve import waiting_for_people
 from poweron_services.client.ask import OpeningRequest, ask
 from poweron_services.client.follow import Callbacks
 from poweron_services.client.verbs import DONE, MAX_WORKFLOWS, Instruction, Verb, VerbResult, carry_out
-from poweron_services.door.access import MAX_FIELD, CheckedForm, HttpCaller, Operator, Reader, Sender
+from poweron_services.door.access import CheckedForm, CheckedUpload, HttpCaller, Operator, Reader, Sender
 from poweron_services.door.batch_commands import BATCH_WITHIN
 from poweron_services.door.body_reader import store
 from poweron_services.door.dispatch import Dispatch, Dispatching
 from poweron_services.door.door_state import Opened
+from poweron_services.door.form_parser import MAX_TEXT
 from poweron_services.door.page_rendering import rendered
 from poweron_services.door.problems import Problem
 from poweron_services.door.query_parameters import PageFilter
@@ -166,14 +167,14 @@ async def form_of(request: Request) -> tuple[FormData, list[UploadFile]]:
     return form, [each for _, each in form.multi_items() if isinstance(each, UploadFile) and each.filename]
 
 
-def field_of(form: FormData, name: str, *, limit: int = MAX_FIELD) -> str:
+def field_of(form: FormData, name: str, *, limit: int = MAX_TEXT) -> str:
     """Return the text of a field with the line ends of Unix; empty if it is missing."""
     value = form.get(name, "")
     return value.replace("\r\n", "\n").strip()[:limit] if isinstance(value, str) else ""
 
 
 @forms.post("/ask")
-async def ask_form(*, request: Request, caller: Sender, dispatch: Dispatching, _: CheckedForm) -> Response:
+async def ask_form(*, request: Request, caller: Sender, dispatch: Dispatching, _: CheckedUpload) -> Response:
     """Ask for work with the box of the list, and show the new workflow."""
     form, files = await form_of(request)
     asked = RequestWorkflow(

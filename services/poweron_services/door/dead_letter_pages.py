@@ -124,9 +124,13 @@ async def redrive_form(
     offset: Number,
     connections: Opened,
     caller: Operator,
-    _: CheckedForm,
+    _: Auditor,
+    __: CheckedForm,
 ) -> Response:
-    """Send a dead letter again, as it was or corrected, and lead to the workflow that it is about."""
+    """Send a dead letter again, as it was or corrected, and lead to the workflow that it is about.
+
+    A refusal shows its bytes again, so it needs the scopes of its page.
+    """
     form = await request.form()
     letter = await read_dead_letter(connections, topic, partition, offset)
     is_edited = form.get("how") == "edited"

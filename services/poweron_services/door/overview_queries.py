@@ -68,12 +68,17 @@ async def list_dead_letters(
     *,
     request: Request,
     connections: Opened,
-    _: Reader,
+    caller: Reader,
     limit: Limit = 50,
     place: Annotated[str | None, cursor(DEAD_LETTER_CURSOR)] = None,
 ) -> Response:
-    """List records that cannot be read, and why, newest first; `raw` has their bytes as base64."""
+    """List records that cannot be read, and why, newest first.
+
+    `raw` has their bytes as base64 for a key with the scope `audit`; it is null for others.
+    """
     entries = await reader.dead_letters(connections.pool, limit=limit, before=dead_letter_place(place))
+    if "audit" not in caller.scopes:
+        entries = [entry.model_copy(update={"raw": None}) for entry in entries]
     return page(request, entries, dead_letter_cursor(entries[-1]) if len(entries) == limit else None)
 
 

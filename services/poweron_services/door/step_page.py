@@ -93,7 +93,7 @@ async def step_page(
         state=state,
         is_cut=is_cut,
         record=record,
-        raw=record.value.decode("utf-8", errors="replace"),
+        raw=record.value.decode("utf-8", errors="replace") if "audit" in caller.scopes else None,
         is_decision=is_decision(event) and view.heard.verdict == "accepted",
         cause=_cause(view, records),
         default_model=_default_model(door),
@@ -197,10 +197,10 @@ async def ask_again_form(
     seq: Seq,
     connections: Opened,
     door: DoorOf,
-    _: Sender,
-    __: Reader,
-    ___: ContentReader,
-    ____: CheckedForm,
+    caller: Sender,
+    _: Reader,
+    __: ContentReader,
+    ___: CheckedForm,
 ) -> Response:
     """Ask models for one decision again, and show their answers beside the recorded one; nothing is stored."""
     form, _files = await form_of(request)
@@ -217,6 +217,8 @@ async def ask_again_form(
         models = [(name, _model(door, name, stack)) for name in names]
         known = await stack.enter_async_context(known_actions(door.settings))
         ask = AskAgain(decision, content, known, prompt)
+        if caller.key is not None:
+            await door.limits.count_calls(caller.key.key_id, len(models) * int(times))
         answers = await ask.ask(models, int(times))
     shown = [(answer, answer.event is not None and decides_the_same(answer.event, ask.event)) for answer in answers]
     return rendered(

@@ -18,7 +18,7 @@ from poweron_services.door.answer_cache import MOST, AnswerCache
 from poweron_services.door.answer_html import ShownSource, answer_html, marked_html
 from poweron_services.door.page_rendering import HERE, TEMPLATES, duration, money, visible
 from poweron_services.door.problems import Problem
-from poweron_services.door.text_difference import differences
+from poweron_services.door.text_difference import DifferenceLine, differences
 from poweron_services.door.timeline import timeline
 
 SCRIPTS = HERE / "static"
@@ -139,6 +139,15 @@ def test_a_long_line_is_compared_word_by_word_in_a_moment() -> None:
     assert [text for differs, text in line.b if differs] == ["other "] * 12
 
 
+def test_only_the_first_rows_of_a_difference_are_shown() -> None:
+    lines = differences("a\n" * 30_000, "b\n" * 30_000)
+    assert (len(lines), lines[-2].kind, lines[-1]) == (2_001, "changed", DifferenceLine("cut", hidden=2_000))
+    assert differences("a\n" * 2_000, "b\n" * 2_000)[-1].kind == "changed"
+    html = str(TEMPLATES.from_string(SIDE_BY_SIDE).render(lines=lines[-2:]))
+    assert "Only the first 2,000 rows are shown" in html
+
+
+SIDE_BY_SIDE = '{% import "difference.html" as difference %}{{ difference.side_by_side(lines, "Texts") }}'
 UPLOAD, FIELDS = "multipart/form-data; boundary=B", "application/x-www-form-urlencoded"
 FILE = b'--B\r\nContent-Disposition: form-data; name="files"; filename="huge.bin"\r\n\r\n'
 FIELD = b'--B\r\nContent-Disposition: form-data; name="prompt"\r\n\r\n'

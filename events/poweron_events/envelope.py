@@ -106,6 +106,16 @@ def rfc3339(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
+def parse_time_ms(time: str) -> int:
+    """Return a time in RFC 3339, or a date (0:00 UTC), in milliseconds since 1970.
+
+    Raises:
+        ValueError, OverflowError: it is no such time.
+    """
+    moment = datetime.fromisoformat(time)
+    return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1_000)
+
+
 def rfc3339_of(time_ms: int) -> str:
     """Format milliseconds since 1970 in the same way."""
     seconds, milliseconds = divmod(time_ms, 1000)

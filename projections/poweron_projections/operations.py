@@ -13,6 +13,7 @@ from poweron_projections.entries import InstanceEntry
 from poweron_projections.projector import DEAD_LETTERS_GROUP
 from poweron_projections.projector import GROUP as PROJECTOR_GROUP
 from poweron_projections.reader import time
+from poweron_projections.workload import WAITS_AS
 
 MANY_BEHIND: Final = 1_000  # records of lag from which on it is a warning
 TOO_MANY_BEHIND: Final = 10_000  # records of lag from which on it is critical
@@ -23,19 +24,14 @@ LagLevel = Literal["ok", "warning", "critical"]
 _AT_WORK: Final = frozenset({"started", "draining"})
 """Phases in which an action runs, or ran when its process died."""
 
-_OPEN: Final = """
-SELECT CASE WHEN paused_ms IS NOT NULL AND phase <> 'started' THEN 'paused'
-            WHEN budget_question IS NOT NULL THEN 'budget'
-            WHEN stuck THEN 'stuck'
-            WHEN frozen AND phase NOT IN ('closing', 'draining') THEN 'frozen'
-            ELSE phase
-       END AS waits_as,
+_OPEN: Final = f"""
+SELECT {WAITS_AS} AS waits_as,
        COUNT(*) AS workflows, MIN(updated_ms) AS oldest_ms,
        (array_agg(workflow_id::text ORDER BY updated_ms, workflow_id))[1] AS oldest
   FROM workflows
  WHERE is_open
  GROUP BY 1
-"""
+"""  # noqa: S608 - an expression of ours
 FIRST_ID: Final = "00000000-0000-0000-0000-000000000000"
 _STUCK: Final = """
 SELECT workflows.workflow_id::text, first.prompt, workflows.round, workflows.phase, stuck, frozen, updated_ms

@@ -3,7 +3,8 @@
 Pages are addressed by key, never by number: the next page begins where the last one ended, even if rows arrive.
 """
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple, TypeVar
@@ -44,7 +45,10 @@ from poweron_projections.workflow_filter import Condition
 PAGE: Final = 50  # rows, if the caller gives no limit
 MAX_DIGITS: Final = 18  # of a number in a cursor, so that it is a bigint
 
+AT_ONCE: Final = 100  # records that are decoded on the event loop, which takes some milliseconds
+
 Entry = TypeVar("Entry", bound=Model)
+Converted = TypeVar("Converted")
 
 _WORKFLOWS: Final = """
 SELECT workflows.*, first.prompt, latest.mode, latest.max_steps, latest.message,
@@ -363,7 +367,7 @@ async def stored_records(
     pool: Pool, workflow_id: str, *, after_seq: int = -1, limit: int | None = None
 ) -> list[StoredRecord]:
     """Return the records of a workflow, oldest first, as bytes: all of them, or a page."""
-    return [stored_record(row) for row in await _fetch(pool, _STORED, workflow_id, after_seq, limit)]
+    return await _each(stored_record, await _fetch(pool, _STORED, workflow_id, after_seq, limit))
 
 
 async def workflow_ids(pool: Pool, *, after: str | None = None, limit: int = PAGE) -> list[str]:
@@ -574,10 +578,18 @@ class JudgedRecord(NamedTuple):
 
 async def judged_records(pool: Pool, workflow_id: str) -> list[JudgedRecord]:
     """Return all records of the workflow that the rows hold, in order; raise Unavailable without Postgres."""
-    return [
-        JudgedRecord(each.seq, each.verdict, each.sha256.hex(), decode(each.value))
-        for each in await stored_records(pool, workflow_id)
-    ]
+    return await _each(_judged, await stored_records(pool, workflow_id))
+
+
+def _judged(record: StoredRecord) -> JudgedRecord:
+    return JudgedRecord(record.seq, record.verdict, record.sha256.hex(), decode(record.value))
+
+
+async def _each(convert: Callable[[Any], Converted], items: Sequence[Any]) -> list[Converted]:
+    """Convert items in order; a thread converts many, so that the event loop goes on."""
+    if len(items) <= AT_ONCE:
+        return [*map(convert, items)]
+    return await asyncio.to_thread(lambda: [*map(convert, items)])
 
 
 async def accepted_hash(pool: Pool, workflow_id: str, seq: int) -> str | None:

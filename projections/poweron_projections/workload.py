@@ -12,18 +12,26 @@ from poweron_projections.connection import Pool, snapshot
 
 MOST: Final = 100_000
 
+WAITS_AS: Final = """
+CASE WHEN paused_ms IS NOT NULL AND phase <> 'started' THEN 'paused'
+     WHEN budget_question IS NOT NULL THEN 'budget'
+     WHEN stuck THEN 'stuck'
+     WHEN frozen AND phase NOT IN ('closing', 'draining') THEN 'frozen'
+     ELSE phase
+END
+"""
+"""What an open workflow waits for: the role of its phase, a person if that is `approve`, or what stops it."""
+
 _HAS_ROWS: Final = "SELECT to_regclass('offsets') IS NOT NULL"
-_OPEN: Final = """
+_OPEN: Final = f"""
 SELECT phase, has_turn, COUNT(*) AS workflows, MIN(updated_ms) AS since_ms,
        COUNT(*) FILTER (WHERE stuck) AS stuck, COUNT(budget_question) AS questions
   FROM (
-           SELECT phase, updated_ms, stuck, budget_question,
-                  phase <> 'approve' AND paused_ms IS NULL AND budget_question IS NULL AND NOT stuck AND NOT frozen
-                      AS has_turn
+           SELECT phase, updated_ms, stuck, budget_question, phase <> 'approve' AND {WAITS_AS} = phase AS has_turn
              FROM workflows WHERE is_open LIMIT $1
        ) AS open
  GROUP BY phase, has_turn
-"""
+"""  # noqa: S608 - an expression of ours
 _APPROVALS: Final = """
 SELECT COUNT(*) AS pending,
        COUNT(*) FILTER (WHERE escalated OR 2 * $2::bigint > approval_ms + approval_due_ms) AS overdue
@@ -44,7 +52,7 @@ class Turns(NamedTuple):
 
     phase: str
     has_turn: bool
-    """Whether a role can go on with them: they are not paused, stuck or frozen, and do not wait for a person."""
+    """Whether a role can go on with them: nothing stops them, and they do not wait for a person."""
     workflows: int
     since_ms: int
     """When the one that has been waiting longest had its last record."""

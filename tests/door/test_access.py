@@ -1,6 +1,8 @@
 """Who may do what over HTTP: keys, their scopes and limits, on the real servers; and no route without a scope."""
 
 import asyncio
+import base64
+import re
 import time
 from collections.abc import AsyncGenerator, Iterator
 from typing import Any
@@ -11,12 +13,15 @@ import pytest
 from fastapi.routing import _IncludedRouter
 from remote_door import LIST, RemoteDoor, bearer, code, remote
 
+from poweron_events import topics
+from poweron_events.log import Message
 from poweron_projections import reader
 from poweron_projections.access_keys import SCOPES, AccessScope, revoke_key
 from poweron_services.door import access
 from poweron_services.door.application import build
 from poweron_services.door.door_state import DoorState
 from poweron_services.settings.config import Settings
+from poweron_services.standalone import open_connections
 
 pytestmark = pytest.mark.system
 
@@ -117,6 +122,19 @@ async def test_each_key_has_limits_of_its_own(door_settings: Settings) -> None:
         assert await door.answer(other) == (200, "")
 
 
+async def test_each_call_of_a_model_that_decides_again_counts_as_a_request(door_settings: Settings) -> None:
+    async with remote(door_settings.model_copy(update={"door_requests": 14}), serving=True) as door:
+        headers = bearer(await door.key("busy"))
+        asked = await door.http.post(LIST, json=ASKED, headers={**headers, "Prefer": "wait=60"})
+        (token,) = re.findall(r'name="token" value="([^"]+)"', (await door.http.get("/login")).text)
+        again = f"/w/{asked.json()['workflowId']}/at/1/again"
+        form = {"token": token, "models": "builtin", "times": "10"}
+        decided = await door.http.post(again, data=form, headers=headers)
+        assert (decided.status_code, decided.text.count("same decision")) == (200, 10)
+        _is_over(await door.http.post(again, data=form, headers=headers), "At most 14 requests and calls of models")
+        assert (await door.http.post(again, data={**form, "times": "1"}, headers=headers)).status_code == 429
+
+
 async def test_a_key_may_have_another_stream_once_one_has_ended(door_settings: Settings) -> None:
     async with remote(door_settings.model_copy(update={"door_streams": 1})) as door:
         key = await door.key()
@@ -142,6 +160,35 @@ async def test_guessing_keys_is_limited_and_does_not_stop_known_keys(far: Remote
     assert answers[0] == (401, "key_unknown")
     assert answers[-1] == (429, "too_many_requests")
     assert await far.answer(known) == (200, "")
+
+
+async def test_bytes_of_records_need_the_scope_audit_in_the_api_and_on_pages(door_settings: Settings) -> None:
+    async with remote(door_settings, serving=True) as door:
+        everything = bearer(await door.key("all"))
+        asked = await door.http.post(LIST, json=ASKED, headers={**everything, "Prefer": "wait=60"})
+        workflow = asked.json()["workflowId"]
+        async with open_connections(door_settings, lambda _: None) as connections:
+            await connections.log.append(topics.REQUESTS.name, [Message(b"crm", b"no request")])
+        letters: list[dict[str, Any]] = []
+        while not letters:
+            letters = (await door.http.get("/api/v1/deadletters", headers=everything)).json()["items"]
+        (letter,) = letters
+        assert base64.b64decode(letter["raw"]) == b"no request"
+        raw = f"{LIST}/{workflow}/events/1/raw"
+        step = f"/w/{workflow}/at/1"
+        assert raw in (await door.http.get(step, headers=everything)).text
+        reading = bearer(await door.key("reading", "read", "content", "operate"))
+        assert (await door.http.get("/api/v1/deadletters", headers=reading)).json()["items"] == [letter | {"raw": None}]
+        shown = (await door.http.get(step, headers=reading)).text
+        assert raw not in shown
+        assert "specversion" not in shown
+        assert "needs the scope <code>audit</code> to see its bytes" in shown
+        form = f"/operations/deadletters/{letter['topic']}/{letter['partition']}/{letter['offset']}"
+        for path, answer in (
+            (raw, await door.http.get(raw, headers=reading)),
+            (form, await door.http.post(form, data={"how": "original"}, headers=reading)),
+        ):
+            assert (*code(answer), answer.json()["scope"]) == (403, "scope_missing", "audit"), path
 
 
 async def test_on_loopback_a_key_is_honoured_and_what_a_proxy_passes_on_needs_one(door_settings: Settings) -> None:
@@ -213,14 +260,22 @@ def test_asking_a_model_again_needs_the_scopes_of_all_that_the_page_shows() -> N
     assert needed == [{"request", "read", "content"}]
 
 
-def test_every_form_of_a_page_is_checked_for_its_token() -> None:
+def test_every_form_of_a_page_is_checked_for_its_token_and_read_after_all_scopes() -> None:
     forms = {
-        path: access.checked_form in calls
+        path: [type(call) for call in calls if isinstance(call, access.Needs | access.FormCheck)]
         for path, methods, calls in ROUTES
         if methods - {"GET", "HEAD"} and not path.startswith("/api/") and path != "/login"
     }
-    assert forms
-    assert all(forms.values()), forms
+    assert len(forms) > 5
+    for path, calls in forms.items():
+        *before, last = calls
+        assert last is access.FormCheck, path
+        assert access.FormCheck not in before, path
+
+
+def test_only_forms_that_ask_for_work_take_files() -> None:
+    paths = {path for path, _, calls in ROUTES if access.FormCheck(takes_files=True) in calls}
+    assert paths == {"/ask", "/w/{workflow_id}/rounds"}
 
 
 @pytest.mark.parametrize("scope", SCOPES)

@@ -1,25 +1,25 @@
 """The parts of pages without a server: the vendored scripts, the answer as HTML, and the timeline."""
 
+import asyncio
 import hashlib
-import io
 import re
+from functools import partial
 
 import pytest
 from hostile_texts import HOSTILE
 from jinja2.meta import find_undeclared_variables
-from starlette.datastructures import UploadFile
-from starlette.types import Message, Receive, Scope, Send
+from starlette.requests import Request
+from starlette.types import Message
 
+from poweron_events.errors import Unavailable
 from poweron_projections.workflow_excerpts import TimedStep
+from poweron_services.door import form_parser
+from poweron_services.door.answer_cache import MOST, AnswerCache
 from poweron_services.door.answer_html import ShownSource, answer_html, marked_html
-from poweron_services.door.body_reader import MAX_FILE, store
-from poweron_services.door.door_state import DoorState
 from poweron_services.door.page_rendering import HERE, TEMPLATES, duration, money, visible
 from poweron_services.door.problems import Problem
-from poweron_services.door.text_difference import differences
+from poweron_services.door.text_difference import DifferenceLine, differences
 from poweron_services.door.timeline import timeline
-from poweron_services.door.upload_limit import UploadLimit
-from poweron_services.settings.config import Settings
 
 SCRIPTS = HERE / "static"
 VENDORED = {
@@ -139,32 +139,104 @@ def test_a_long_line_is_compared_word_by_word_in_a_moment() -> None:
     assert [text for differs, text in line.b if differs] == ["other "] * 12
 
 
-@pytest.mark.parametrize("is_declared", [True, False])
-async def test_a_form_is_refused_as_soon_as_it_is_known_to_be_too_large(*, is_declared: bool) -> None:
-    chunks, read = [b"x" * 50_000_000] * 6, list[int]()
+def test_only_the_first_rows_of_a_difference_are_shown() -> None:
+    lines = differences("a\n" * 30_000, "b\n" * 30_000)
+    assert (len(lines), lines[-2].kind, lines[-1]) == (2_001, "changed", DifferenceLine("cut", hidden=2_000))
+    assert differences("a\n" * 2_000, "b\n" * 2_000)[-1].kind == "changed"
+    html = str(TEMPLATES.from_string(SIDE_BY_SIDE).render(lines=lines[-2:]))
+    assert "Only the first 2,000 rows are shown" in html
 
-    async def app(_: Scope, receive: Receive, __: Send) -> None:
-        while (message := await receive())["more_body"]:
-            read.append(len(message["body"]))
+
+SIDE_BY_SIDE = '{% import "difference.html" as difference %}{{ difference.side_by_side(lines, "Texts") }}'
+UPLOAD, FIELDS = "multipart/form-data; boundary=B", "application/x-www-form-urlencoded"
+FILE = b'--B\r\nContent-Disposition: form-data; name="files"; filename="huge.bin"\r\n\r\n'
+FIELD = b'--B\r\nContent-Disposition: form-data; name="prompt"\r\n\r\n'
+PIECE = b"x" * 65_536
+
+
+@pytest.mark.parametrize(
+    ("media_type", "head", "takes_files", "words"),
+    [
+        (
+            UPLOAD,
+            FILE,
+            True,
+            "The document 'huge.bin' is too large, and nothing was sent. Up to 100 documents, at most ",
+        ),
+        (UPLOAD, FILE, False, "This form takes no files."),
+        (UPLOAD, FIELD, True, "The fields of the form have more than 100,000 bytes."),
+        (FIELDS, b"prompt=", False, "The fields of the form have more than 100,000 bytes."),
+        (FIELDS, b"a=1&" * 20_000, False, "Too many fields"),
+    ],
+)
+async def test_a_form_of_a_page_is_read_no_further_than_its_limit(
+    monkeypatch: pytest.MonkeyPatch, media_type: str, head: bytes, takes_files: bool, words: str
+) -> None:
+    monkeypatch.setattr(form_parser, "MAX_TEXT", 100_000)
+    monkeypatch.setattr(form_parser.PageFormParser, "most_of_file", 100_000)
+    pieces = [head]
 
     async def receive() -> Message:
-        return {"type": "http.request", "body": chunks.pop(), "more_body": bool(chunks)}
+        pieces.append(PIECE)
+        return {"type": "http.request", "body": pieces[-2], "more_body": True}
 
-    async def send(_: Message) -> None:
-        raise AssertionError("nothing is answered")
-
-    headers = [(b"content-type", b"multipart/form-data; boundary=B")]
-    headers += [(b"content-length", b"300000000")] if is_declared else []
-    scope = {"type": "http", "method": "POST", "path": "/ask", "headers": headers}
-    with pytest.raises(Problem, match="200 MB together") as refused:
-        await UploadLimit(app)(scope, receive, send)
-    assert refused.value.status == 413
-    assert len(read) == (0 if is_declared else 4)
+    request = Request({"type": "http", "method": "POST", "headers": [(b"content-type", media_type.encode())]}, receive)
+    with pytest.raises(Problem, match=re.escape(words)):
+        async with form_parser.page_form(request, takes_files=takes_files):
+            pass
+    assert len(pieces) <= 4
 
 
-async def test_a_file_of_a_form_is_no_larger_than_one_of_the_api() -> None:
-    door = DoorState(Settings(), frozenset(), is_local=True)
-    large = UploadFile(io.BytesIO(), size=MAX_FILE + 1, filename="large.bin")
-    with pytest.raises(Problem, match="large") as refused:
-        await store(door, "8f14e45f-ceea-567a-8f14-e45fceea167a", [large])
-    assert refused.value.code == "request_too_large"
+@pytest.mark.parametrize("is_declared", [True, False])
+async def test_the_documents_of_a_form_are_refused_where_they_are_too_large_together(
+    monkeypatch: pytest.MonkeyPatch, *, is_declared: bool
+) -> None:
+    monkeypatch.setattr(form_parser.PageFormParser, "most_of_files", 150_000)
+    pieces = [FILE + PIECE + b"\r\n"]
+
+    async def receive() -> Message:
+        pieces.append(pieces[-1])
+        return {"type": "http.request", "body": pieces[-2], "more_body": True}
+
+    headers = [(b"content-type", UPLOAD.encode()), *([(b"content-length", b"300000000")] if is_declared else [])]
+    request = Request({"type": "http", "method": "POST", "headers": headers}, receive)
+    with pytest.raises(Problem, match="200 MB together"):
+        async with form_parser.page_form(request, takes_files=True):
+            pass
+    assert len(pieces) == (1 if is_declared else 4)
+
+
+async def test_a_form_whose_sender_is_gone_is_no_error_of_the_door() -> None:
+    async def receive() -> Message:
+        return {"type": "http.disconnect"}
+
+    request = Request({"type": "http", "method": "POST", "headers": [(b"content-type", FIELDS.encode())]}, receive)
+    with pytest.raises(Problem, match="closed before the end"):
+        async with form_parser.page_form(request, takes_files=False):
+            pass
+
+
+async def test_only_the_answers_that_were_shown_last_are_kept() -> None:
+    answers, checked = AnswerCache[int](), list[int]()
+
+    async def check(number: int) -> int:
+        checked.append(number)
+        return number
+
+    numbers = [*range(MOST), 0, MOST, 0, 1]
+    assert [await answers.get(number, partial(check, number)) for number in numbers] == numbers
+    assert checked == [*range(MOST), MOST, 1]
+
+
+async def test_an_answer_whose_check_failed_is_checked_again() -> None:
+    answers, results = AnswerCache[int](), [Unavailable("no content store"), 1]
+
+    async def check() -> int:
+        result = results.pop(0)
+        if isinstance(result, Unavailable):
+            raise result
+        return result
+
+    outcomes = await asyncio.gather(*(answers.get(0, check) for _ in range(2)), return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes] == [Unavailable] * 2
+    assert await answers.get(0, check) == 1

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from html import unescape
 from pathlib import Path
+from typing import Any
 
 import asyncpg
 import pytest
@@ -18,6 +19,8 @@ from page_door import DOCUMENTS, VIEWS, PageDoor, page_door, watched
 from playwright.sync_api import Browser, Page, Route, expect
 from servers import Pair
 
+from poweron_services.client.source_check import Sources
+from poweron_services.door import workflow_page
 from poweron_services.door.page_rendering import visible
 
 pytestmark = pytest.mark.system
@@ -127,6 +130,26 @@ def _skeleton(page: Page, path: str) -> list[str]:
         "[...document.querySelectorAll('*')].filter(e => !e.closest('.answer, aside, pre, .changes, .facts'))"
         ".map(e => e.tagName + (e.id ? '#' + e.id : ''))"
     )
+
+
+def test_an_answer_is_checked_once_for_all_who_look_at_it(
+    door: PageDoor, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checks, check = list[str](), workflow_page.check_answers
+
+    async def counted(*arguments: Any) -> Sources:
+        checks.append(arguments[2])
+        return await check(*arguments)
+
+    workflow = door.ask("Who signed the letter?", "letter.txt")
+    monkeypatch.setattr(workflow_page, "check_answers", counted)
+    with ThreadPoolExecutor() as threads:
+        pages = [page.text for page in threads.map(door.http.get, [f"/w/{workflow}"] * 5)]
+    assert ['id="source-1"' in page for page in pages] == [True] * 5
+    assert checks == [workflow]
+    door.http.post(f"/api/v1/workflows/{workflow}/rounds", json={"prompt": "Hello"}, headers={"Prefer": "wait=60"})
+    assert "Hello" in door.http.get(f"/w/{workflow}").text
+    assert checks == [workflow] * 2
 
 
 def test_who_only_has_a_keyboard_asks_reads_and_steps(door: PageDoor, browser: Browser, world: World) -> None:

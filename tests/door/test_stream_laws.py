@@ -2,13 +2,14 @@
 
 import asyncio
 import random
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 import stream_world
 from stream_world import WORKFLOWS, RowsInMemory, frames
+from structlog.testing import capture_logs
 
 from poweron_events.log.memory import MemoryProgress
 from poweron_events.task_cancellation import cancel_task
@@ -132,3 +133,25 @@ async def test_a_follower_that_claims_to_be_ahead_holds_up_no_other() -> None:
         rows.ended.add("one")
         await asyncio.gather(*reading)
     assert (ahead.seqs("one"), behind.seqs("one")) == ([], [*range(21)])
+
+
+async def test_an_unexpected_error_is_logged_once_until_the_rows_can_be_read_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows, has_read_all = RowsInMemory(random.Random(1)), asyncio.Event()
+    errors = [None, *[ValueError("a row that nothing can read")] * 20, None, ValueError("another one"), None, None]
+
+    async def record_counts(workflow_ids: Sequence[str]) -> dict[str, int]:
+        error = errors.pop(0) if errors else None
+        if not errors:
+            has_read_all.set()
+        if error is not None:
+            raise error
+        return {}
+
+    monkeypatch.setattr(rows, "record_counts", record_counts)
+    with capture_logs() as lines:
+        async with fed(rows) as feed, asyncio.timeout(10):
+            with feed.workflow("one", progress=False):
+                await has_read_all.wait()
+    assert [(line["event"], line["log_level"]) for line in lines] == [("http_error", "error")] * 2

@@ -1,5 +1,6 @@
 """What is read of a workflow: the names on the wire, and pages that hold while rows come in."""
 
+import threading
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
@@ -25,6 +26,7 @@ from builders import (
 )
 from poweron_events import topics
 from poweron_events.actor import Actor
+from poweron_events.envelope import Envelope
 from poweron_events.errors import Unavailable
 from poweron_events.event import CitedSource, Model, WebPage
 from poweron_events.fold.history import render, reverse_chronological
@@ -443,3 +445,23 @@ async def test_the_history_names_who_asked_and_who_cancelled(log: MemoryLog, poo
         ("round_end", ben),
         ("workflow_start", ada),
     ]
+
+
+async def test_many_records_are_decoded_beside_the_event_loop(
+    log: MemoryLog, pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = await given(log, pool, typical())
+    threads, decode = set[int](), reader.decode
+
+    def decoded(value: bytes) -> Envelope:
+        threads.add(threading.get_ident())
+        return decode(value)
+
+    monkeypatch.setattr(reader, "decode", decoded)
+    few = await reader.judged_records(pool, name)
+    assert threads == {threading.get_ident()}
+    threads.clear()
+    monkeypatch.setattr(reader, "AT_ONCE", len(few) - 1)
+    assert await reader.judged_records(pool, name) == few
+    assert threading.get_ident() not in threads
+    assert threads

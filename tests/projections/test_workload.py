@@ -6,9 +6,11 @@ from wandering_workflows import BEGIN, wandering, write
 
 from builders import At, Told, paused, planned, requested
 from poweron_events import topics
+from poweron_events.fold.stage_specs import TURNS
 from poweron_events.log.memory import MemoryLog
 from poweron_projections import reader
 from poweron_projections.connection import Pool
+from poweron_projections.operations import open_workflows
 from poweron_projections.verify import catch_up
 from poweron_projections.workload import Turns, Workload, read_workload
 
@@ -35,11 +37,19 @@ async def test_the_workload_of_many_workflows_is_that_of_their_folds(log: Memory
     assert len(expected) > 4
     assert workload.stuck == sum(workflow.stuck and workflow.is_open for workflow in workflows) > 0
     assert workload.approvals == len(await reader.approvals(pool, limit=1_000)) > 0
+    having_turns = Counter[str]()
+    for turns in workload.turns:
+        if turns.has_turn:
+            having_turns[TURNS[turns.phase]] += turns.workflows
+    shown = await open_workflows(pool)
+    assert having_turns == Counter({turn.role: turn.waiting + turn.at_work for turn in shown.turns})
     assert workload.dead_letters == {EVENTS: 1}
     assert sum(workload.positions.values()) == sum(len(told.values) for told, _ in stories) + 1
 
 
-async def test_a_paused_workflow_and_one_that_waits_for_a_person_wait_for_no_role(log: MemoryLog, pool: Pool) -> None:
+async def test_a_workflow_that_is_paused_or_waits_for_a_person_waits_for_no_role_unless_an_action_runs(
+    log: MemoryLog, pool: Pool
+) -> None:
     at = At()
     thinks = Told("1").tell(requested("1"))
     is_paused = Told("2").tell(requested("2"), paused())
@@ -47,7 +57,8 @@ async def test_a_paused_workflow_and_one_that_waits_for_a_person_wait_for_no_rol
     waits = Told("4").tell(
         requested("4"), planned(), at.selected(), at.parameters(), at.approval_requested(expires_ms=2 * HOUR_MS)
     )
-    stories = [thinks, is_paused, asks, waits]
+    acts = Told("5").tell(requested("5"), planned(), at.selected(), at.parameters(), at.started(), paused())
+    stories = [thinks, is_paused, asks, waits, acts]
     write(log, [(told, [BEGIN + number for number in range(len(told.values))]) for told in stories])
     await catch_up(log, pool)
     workload = await read_workload(pool, BEGIN)
@@ -55,6 +66,7 @@ async def test_a_paused_workflow_and_one_that_waits_for_a_person_wait_for_no_rol
         Turns("plan", has_turn=True, workflows=1, since_ms=BEGIN),
         Turns("plan", has_turn=False, workflows=2, since_ms=BEGIN + 1),
         Turns("approve", has_turn=False, workflows=1, since_ms=BEGIN + 4),
+        Turns("started", has_turn=True, workflows=1, since_ms=BEGIN + 5),
     }
     assert (workload.approvals, workload.overdue, workload.questions) == (1, 0, 1)
     assert (await read_workload(pool, BEGIN + HOUR_MS)).overdue == 0

@@ -1,13 +1,13 @@
 """`poweron permissions`: what was allowed at a time, by which policy and settings, and which processes could do it."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Annotated, Final
 
 import typer
 from rich.text import Text
 
 from poweron_events.actor import Actor
+from poweron_events.envelope import parse_time_ms
 from poweron_events.instance_events import instance_of
 from poweron_projections import reader
 from poweron_projections.entries import InstanceEntry, PolicyEntry
@@ -72,8 +72,7 @@ def _time_ms(at: str | None) -> int:
     if at is None:
         return LATEST
     try:
-        moment = datetime.fromisoformat(at.strip())
-        return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1_000)
+        return parse_time_ms(at.strip())
     except (ValueError, OverflowError):
         stop(f"--at: {at!r} is not a time; write it like 2026-11-21T09:30:00Z or 2026-11-21.", USAGE)
 

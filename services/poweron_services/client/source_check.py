@@ -3,8 +3,9 @@
 Documents are cited by name and place, such as “estimate.pdf, page 1”, or by a number of the answer's own list.
 """
 
+import asyncio
 import re
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice, pairwise
@@ -233,7 +234,7 @@ class _Cited:
 
 @dataclass(slots=True)
 class _Check:
-    """Collects the sources of one answer after the other."""
+    """Collects the sources of one answer after the other; threads search the texts."""
 
     content: ContentStore
     workflow_id: str
@@ -249,18 +250,11 @@ class _Check:
         known = {source.n: await self._page(source) for source in answer.sources}
         pages = frozenset(known)
         answer_text = await self._text(answer.content, answer.document_name) or ""
-        places_by_name = {name: await self._places(name) for name in named_in(answer_text, self.named)}
-        text, meant, mentioned = numbered(without_list(answer_text, answer.sources), places_by_name)
-        known |= {n: await self._document(citation) for n, citation in meant.items() if n not in pages}
-        reference = item_reference(answer.document_id, answer.document_name)
-        for statement in statements(text, answer.mime_type, language=detect(text) or "en"):
-            for number in statement.numbers:
-                if number not in known:
-                    continue
-                results = _results(statement, number, known)
-                if number not in mentioned or (results != NOT_QUOTED and not statement.is_quote):
-                    page_number = number if number in pages else None
-                    known[number].add(statement.text, reference, page_number, results)
+        names = await asyncio.to_thread(named_in, answer_text, self.named)
+        places_by_name = {name: await self._places(name) for name in names}
+        marked = await asyncio.to_thread(lambda: numbered(without_list(answer_text, answer.sources), places_by_name))
+        known |= {n: await self._document(citation) for n, citation in marked.meant.items() if n not in pages}
+        await asyncio.to_thread(_add_statements, answer, marked, known, pages)
 
     async def _page(self, source: CitedSource) -> _Cited:
         key = (source.page.url, source.page.sha256, source.text)
@@ -294,9 +288,11 @@ class _Check:
             if data is None:
                 self.texts[document.content] = None
             elif document.mime_type == MARKDOWN:
-                self.texts[document.content] = DocumentText.of(data.decode("utf-8", errors="replace"))
+                text = data.decode("utf-8", errors="replace")
+                self.texts[document.content] = await asyncio.to_thread(DocumentText.of, text)
             else:
-                self.texts[document.content] = DocumentText.of(await self.read(data, document.document_name))
+                text = await self.read(data, document.document_name)
+                self.texts[document.content] = await asyncio.to_thread(DocumentText.of, text)
         return self.texts[document.content]
 
     async def _text(self, content: str, name: str) -> str | None:
@@ -344,7 +340,21 @@ class _Check:
         )
 
 
-def _results(statement: Statement, number: int, known: dict[int, _Cited]) -> list[tuple[str | None, Result]]:
+def _add_statements(
+    answer: DocumentRef, marked: "Numbered", known: Mapping[int, _Cited], pages: Container[int]
+) -> None:
+    """Add each statement of an answer to the sources that it cites, with what it quotes from them."""
+    reference = item_reference(answer.document_id, answer.document_name)
+    for statement in statements(marked.text, answer.mime_type, language=detect(marked.text) or "en"):
+        for number in statement.numbers:
+            if number not in known:
+                continue
+            results = _results(statement, number, known)
+            if number not in marked.mentioned or (results != NOT_QUOTED and not statement.is_quote):
+                known[number].add(statement.text, reference, number if number in pages else None, results)
+
+
+def _results(statement: Statement, number: int, known: Mapping[int, _Cited]) -> list[tuple[str | None, Result]]:
     """Return the statement's quotes from one of its sources, without those found only in another of its sources."""
     results: list[tuple[str | None, Result]] = []
     for at, quote in enumerate(statement.quotes):

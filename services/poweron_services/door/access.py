@@ -9,19 +9,18 @@ from typing import Annotated, Final
 
 from fastapi import Depends, Request
 from fastapi.security import HTTPBearer
+from starlette.datastructures import FormData
 
 from poweron_events.actor import Actor
 from poweron_events.errors import Unavailable
 from poweron_projections.access_keys import KEY, SCOPES, AccessKey, AccessScope, digest, now_ms
 from poweron_services.door.door_state import API, state_of
+from poweron_services.door.form_parser import page_form
 from poweron_services.door.http_guard import LOOPBACK_NAMES, SAFE_METHODS, host_name
 from poweron_services.door.problems import Problem
 from poweron_services.door.session_cookies import TOKEN_HEADER, check_token, session_key
 
 KEY_NEEDED: Final = "A request to this address of the door needs a key."
-MAX_FILES: Final = 100
-MAX_FIELDS: Final = 1_200  # a list of 1,000 workflows, and what to do with them
-MAX_FIELD: Final = 1_000_000  # bytes
 WATCH_PERIOD: Final = 1.0  # seconds between checks of the key of an open stream
 _BEARER: Final = re.compile(r"bearer +(\S+)", re.IGNORECASE)
 _PROXY_HEADERS: Final = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip")
@@ -145,19 +144,27 @@ Operator = Annotated[HttpCaller, Depends(Needs("operate"))]
 Auditor = Annotated[HttpCaller, Depends(Needs("audit"))]
 
 
-async def checked_form(request: Request, _: Known) -> AsyncGenerator[None, None]:
-    """Refuse a form that does not come from a page of the same session; `request.form()` returns it again.
+@dataclass(frozen=True, slots=True)
+class FormCheck:
+    """A dependency that reads a form, and refuses one that does not come from a page of the same session.
 
-    Its files are closed after the response.
+    Its files are closed after the response; `request.state.form` has it for the page of a refusal.
     """
-    async with request.form(max_files=MAX_FILES, max_fields=MAX_FIELDS, max_part_size=MAX_FIELD) as form:
-        given = form.get("token", "")
-        check_token(request, given if isinstance(given, str) else "")
-        yield
+
+    takes_files: bool = False
+
+    async def __call__(self, request: Request, _: Known) -> AsyncGenerator[FormData, None]:
+        async with page_form(request, takes_files=self.takes_files) as form:
+            request.state.form = form
+            given = form.get("token", "")
+            check_token(request, given if isinstance(given, str) else "")
+            yield form
 
 
-CheckedForm = Annotated[None, Depends(checked_form)]
-"""A form of a page; it is not read before the sender is known."""
+CheckedForm = Annotated[FormData, Depends(FormCheck())]
+"""A form of a page; it is not read before the sender is known, and their scopes if it comes after them."""
+CheckedUpload = Annotated[FormData, Depends(FormCheck(takes_files=True))]
+"""The same, with files."""
 
 
 class StreamSlot:

@@ -44,7 +44,6 @@ from poweron_services.door.http_methods import HttpMethods, allowed
 from poweron_services.door.page_rendering import VERSION
 from poweron_services.door.problems import Problem, problem_of, problem_response, wants_page
 from poweron_services.door.request_meter import RequestMeter
-from poweron_services.door.upload_limit import UploadLimit
 
 ERRORS: Final = (Problem, PowerOnError, RequestValidationError, ValidationError, HTTPException, Exception)
 
@@ -78,7 +77,7 @@ IDENTIFIED: Final = Depends(caller_of)
 def build(door: DoorState) -> ASGIApp:
     """Build the application of a door."""
     app = routed(door)
-    sender = event_streams.StreamSender(UploadLimit(app))
+    sender = event_streams.StreamSender(app)
     return RequestMeter(HttpGuard(HttpMethods(sender, app.routes), door.hosts), door)
 
 

@@ -35,7 +35,7 @@ from poweron_services.client.policy_words import example_policy, who_answers
 from poweron_services.door.access import Approver, CheckedForm, HttpCaller, Reader
 from poweron_services.door.dispatch import Dispatch, Dispatching
 from poweron_services.door.door_state import Opened
-from poweron_services.door.page_forms import LABELS, REFUSALS, FormRefusal, TypedForm, field_of, refusal_of
+from poweron_services.door.page_forms import LABELS, REFUSALS, FormRefusal, field_of, refusal_of
 from poweron_services.door.page_rendering import rendered
 from poweron_services.door.problems import Problem
 from poweron_services.door.query_parameters import StepPlace, WorkflowId, parse_place
@@ -212,8 +212,7 @@ async def answer_form(
     workflow_id: WorkflowId,
     place: StepPlace,
     caller: Approver,
-    form: TypedForm,
-    _: CheckedForm,
+    form: CheckedForm,
     connections: Opened,
     dispatch: Dispatching,
 ) -> Response:

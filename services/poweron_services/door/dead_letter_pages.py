@@ -124,10 +124,13 @@ async def redrive_form(
     offset: Number,
     connections: Opened,
     caller: Operator,
-    _: CheckedForm,
+    _: Auditor,
+    form: CheckedForm,
 ) -> Response:
-    """Send a dead letter again, as it was or corrected, and lead to the workflow that it is about."""
-    form = await request.form()
+    """Send a dead letter again, as it was or corrected, and lead to the workflow that it is about.
+
+    A refusal shows its bytes again, so it needs the scopes of its page.
+    """
     letter = await read_dead_letter(connections, topic, partition, offset)
     is_edited = form.get("how") == "edited"
     given = form.get("edited", "")

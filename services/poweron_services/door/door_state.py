@@ -10,6 +10,7 @@ from fastapi import Depends, Request
 from poweron_events.errors import Unavailable
 from poweron_projections.connection import Pool
 from poweron_services.client.connect import Connections
+from poweron_services.door.answer_cache import AnswerCache
 from poweron_services.door.door_secret import DoorSecret
 from poweron_services.door.key_cache import KeyCache
 from poweron_services.door.rate_limits import RateLimits
@@ -48,6 +49,7 @@ class DoorState:
     """What goes on after its request was answered; cancelled when the door stops."""
     busy: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_A_TIME))
     """Held by queries that take much processor time, so that they leave some to the others."""
+    answers: AnswerCache[Any] = field(default_factory=AnswerCache)
     keys: KeyCache = field(default_factory=KeyCache)
     limits: RateLimits = field(init=False)
     secret: DoorSecret = field(init=False)

@@ -24,7 +24,7 @@ from poweron_services.door.door_state import DoorOf, DoorState, Opened
 from poweron_services.door.problems import Problem
 from poweron_services.door.query_parameters import MAX_SEQ, WorkflowId
 from poweron_services.door.record_feed import Followed, RecordFeed
-from poweron_services.door.record_rows import Offsets
+from poweron_services.door.record_rows import parse_offsets
 from poweron_services.door.stream_follower import StreamFollower, StreamView
 from poweron_services.door.stream_views import SHOWN, PlainView, Shown
 
@@ -167,7 +167,7 @@ async def stream_of_all(
     """Follow all workflows, from now on or from an earlier event; each event names its workflow."""
     feed = _feed(door)
     positions = await feed.rows.positions()
-    cursor = _offsets(given, len(positions)) if (given := last_event_id or after) else positions
+    cursor = parse_offsets(given) if (given := last_event_id or after) else positions
     follower = StreamFollower(PlainView(frozenset({"event"})), cursor, positions, waits=follow)
     return RecordStream(feed.everything(), follower, StreamSlot(request, caller))
 
@@ -182,14 +182,3 @@ def _seq(last_event_id: str) -> int:
     if not (last_event_id.isdecimal() and last_event_id.isascii()) or int(last_event_id) > MAX_SEQ:
         raise Problem("request_unreadable", f"Last-Event-ID: {last_event_id[:100]!r} is no number of an event.")
     return int(last_event_id)
-
-
-def _offsets(id_: str | None, partitions: int) -> Offsets:
-    parts = (id_ or "").split(".")
-    if len(parts) != partitions or not all(_is_offset(part) for part in parts):
-        raise Problem("request_unreadable", f"{(id_ or '')[:100]!r} is no id of an event of this stream.")
-    return tuple(map(int, parts))
-
-
-def _is_offset(part: str) -> bool:
-    return part.isdecimal() and part.isascii() and len(part) < 19

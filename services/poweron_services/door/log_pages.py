@@ -25,10 +25,9 @@ from poweron_services.door.access import Reader
 from poweron_services.door.door_state import DoorOf, DoorState, Opened
 from poweron_services.door.json_responses import dumped
 from poweron_services.door.page_rendering import rendered
-from poweron_services.door.problems import Problem
 from poweron_services.door.query_parameters import MAX_SEQ, PageFilter, WorkflowId
 from poweron_services.door.query_route import QueryRoute
-from poweron_services.door.record_rows import PostgresRows
+from poweron_services.door.record_rows import PostgresRows, format_offsets, parse_offsets
 from poweron_services.door.workflow_queries import known
 
 router = APIRouter(route_class=QueryRoute, default_response_class=HTMLResponse)
@@ -117,9 +116,9 @@ async def whole_log_page(
     before: Annotated[str | None, Query(max_length=400)] = None,
 ) -> Response:
     """Show the records of all workflows, newest first."""
-    offsets = None if before is None else _offsets(before)
+    offsets = None if before is None else parse_offsets(before)
     page = await whole_log(connections.pool, before=offsets, limit=PAGE, wanted=query.wanted)
-    next_ = None if page.next is None else query.address_at("/log", before=".".join(map(str, page.next)))
+    next_ = None if page.next is None else query.address_at("/log", before=format_offsets(page.next))
     lines = [_line(record, Narration()) for record in page.records]
     return _page(request, query, lines, page, workflow=None, next_=next_, is_first=before is None)
 
@@ -153,13 +152,6 @@ def _page(
         is_live=is_first,
         download=query.address_at(f"{path}.jsonl"),
     )
-
-
-def _offsets(cursor: str) -> Offsets:
-    parts = cursor.split(".")
-    if not all(part.isascii() and part.isdecimal() and len(part) < 19 for part in parts) or len(parts) != 12:
-        raise Problem("request_unreadable", f"{cursor[:100]!r} is no place in the log.", status=400)
-    return tuple(map(int, parts))
 
 
 async def _narration(door: DoorState, connections: Connections, workflow: WorkflowSummary) -> Narration:

@@ -7,6 +7,7 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 
 from poweron_events.actor import Actor
+from poweron_events.envelope import parse_time_ms
 from poweron_events.errors import Unavailable
 from poweron_projections import operations, reader, usage_totals
 from poweron_projections.entries import ApprovalEntry, BudgetEntry, DeadLetterEntry
@@ -24,7 +25,6 @@ from poweron_services.door.query_parameters import (
     cursor,
     dead_letter_cursor,
     dead_letter_place,
-    milliseconds,
 )
 from poweron_services.door.query_route import QueryRoute
 from poweron_services.door.workflow_queries import KAFKA_WITHIN
@@ -68,12 +68,17 @@ async def list_dead_letters(
     *,
     request: Request,
     connections: Opened,
-    _: Reader,
+    caller: Reader,
     limit: Limit = 50,
     place: Annotated[str | None, cursor(DEAD_LETTER_CURSOR)] = None,
 ) -> Response:
-    """List records that cannot be read, and why, newest first; `raw` has their bytes as base64."""
+    """List records that cannot be read, and why, newest first.
+
+    `raw` has their bytes as base64 for a key with the scope `audit`; it is null for others.
+    """
     entries = await reader.dead_letters(connections.pool, limit=limit, before=dead_letter_place(place))
+    if "audit" not in caller.scopes:
+        entries = [entry.model_copy(update={"raw": None}) for entry in entries]
     return page(request, entries, dead_letter_cursor(entries[-1]) if len(entries) == limit else None)
 
 
@@ -135,7 +140,7 @@ async def list_stuck(
         time, workflow_id = place.split("_")
         after = int(time), workflow_id
     entries = await operations.halted_workflows(connections.pool, limit=limit, after=after)
-    last = f"{milliseconds(entries[-1].since)}_{entries[-1].workflow_id}" if len(entries) == limit else None
+    last = f"{parse_time_ms(entries[-1].since)}_{entries[-1].workflow_id}" if len(entries) == limit else None
     return page(request, entries, last)
 
 

@@ -1,15 +1,15 @@
 """The forms of pages: their fields and files, and what was typed, which a refusal shows again beside its reason."""
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Final
+from typing import Final
 
-from fastapi import Depends, Request
+from fastapi import Request
 from pydantic import ValidationError
 from starlette.datastructures import FormData, UploadFile
 
 from poweron_events.errors import Conflict, Refused
-from poweron_services.door.access import MAX_FIELD, MAX_FIELDS, MAX_FILES, Known
+from poweron_services.door.form_parser import MAX_TEXT
 from poweron_services.door.problems import Problem, problem_of
 
 LABELS: Final = {
@@ -42,33 +42,16 @@ class FormRefusal:
         return int(self.problem.status)
 
 
-async def _read_form(request: Request, _: Known) -> AsyncGenerator[FormData, None]:
-    async with request.form(max_files=MAX_FILES, max_fields=MAX_FIELDS, max_part_size=MAX_FIELD) as form:
-        request.state.typed = {name: text for name in LABELS if (text := field_of(form, name))}
-        request.state.has_files = bool(files_of(form))
-        yield form
-
-
-TypedForm = Annotated[FormData, Depends(_read_form)]
-"""A form whose texts are kept for a page that refuses it. A handler names it before `CheckedForm`, and what may fail
-after both."""
-
-
 def refusal_of(request: Request, error: Exception) -> FormRefusal:
     """Return the refusal of the form of this request."""
-    return FormRefusal(problem_of(error), typed_in(request), getattr(request.state, "has_files", False))
+    form = _form_of(request)
+    return FormRefusal(problem_of(error), typed_in(request), has_files=bool(files_of(form)))
 
 
 def typed_in(request: Request) -> Mapping[str, str]:
-    """Return what was typed into the form of this request, by the name of the field."""
-    typed: Mapping[str, str] = getattr(request.state, "typed", {})
-    return typed
-
-
-async def form_of(request: Request) -> tuple[FormData, list[UploadFile]]:
-    """Return the fields of a checked form and its files."""
-    form = await request.form()
-    return form, files_of(form)
+    """Return what was typed into the form of this request, by the name of the field; nothing if it was not read."""
+    form = _form_of(request)
+    return {name: text for name in LABELS if (text := field_of(form, name))}
 
 
 def files_of(form: FormData) -> list[UploadFile]:
@@ -76,7 +59,12 @@ def files_of(form: FormData) -> list[UploadFile]:
     return [part for _, part in form.multi_items() if isinstance(part, UploadFile) and part.filename]
 
 
-def field_of(form: FormData, name: str, *, limit: int = MAX_FIELD) -> str:
+def field_of(form: FormData, name: str, *, limit: int = MAX_TEXT) -> str:
     """Return the text of a field with the line ends of Unix; empty if it is missing."""
     value = form.get(name, "")
     return value.replace("\r\n", "\n").strip()[:limit] if isinstance(value, str) else ""
+
+
+def _form_of(request: Request) -> FormData:
+    form: FormData = getattr(request.state, "form", FormData())
+    return form

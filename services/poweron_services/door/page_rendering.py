@@ -14,12 +14,11 @@ from starlette.staticfiles import StaticFiles
 from poweron_events.event import NANO, PREFIX
 from poweron_events.request import MAX_PROMPT, MAX_REASON
 from poweron_projections import reader
-from poweron_services.door.access import MAX_FILES
+from poweron_services.door.form_parser import IN_WORDS, LARGEST, MAX_FILES, TOGETHER
 from poweron_services.door.json_responses import dumped
 from poweron_services.door.page_forms import LABELS, typed_in
 from poweron_services.door.problems import Problem, explained, retry_header
 from poweron_services.door.session_cookies import COOKIE, form_token
-from poweron_services.door.upload_limit import IN_WORDS, LARGEST, TOGETHER
 from poweron_services.text.invisible_characters import INVISIBLE
 
 HERE: Final = Path(__file__).parent

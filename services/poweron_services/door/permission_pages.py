@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from starlette.responses import HTMLResponse
 
 from poweron_events.actor import Actor
+from poweron_events.envelope import parse_time_ms
 from poweron_events.policy import Policy
 from poweron_projections import reader
 from poweron_projections.entries import InstanceEntry, PolicyEntry
@@ -26,7 +27,6 @@ from poweron_services.door.access import Auditor, Reader
 from poweron_services.door.door_state import Opened
 from poweron_services.door.page_rendering import rendered
 from poweron_services.door.problems import Problem
-from poweron_services.door.query_parameters import milliseconds
 from poweron_services.door.query_route import QueryRoute
 from poweron_services.door.text_difference import differences
 from poweron_services.settings.setting_types import action_patterns
@@ -76,7 +76,7 @@ async def permissions_page(
 
 def _time(given: str, errors: dict[str, str]) -> int:
     try:
-        time_ms = milliseconds(given) if given else LATEST
+        time_ms = parse_time_ms(given) if given else LATEST
     except (ValueError, OverflowError):
         time_ms = -1
     if time_ms < 0:

@@ -1,13 +1,13 @@
 """The parameters of queries: ids, numbers, times and cursors, each with its pattern and an example."""
 
 import re
-from datetime import UTC, datetime
 from typing import Annotated, Any, Final
 from urllib.parse import urlencode
 
 from fastapi import Path, Query
 from pydantic import BaseModel, BeforeValidator, WithJsonSchema
 
+from poweron_events.envelope import parse_time_ms
 from poweron_events.fold.state import Place
 from poweron_projections.entries import DeadLetterEntry
 
@@ -64,7 +64,7 @@ DEAD_LETTER_CURSOR: Final = r"^[0-9]{1,18}\|[a-zA-Z0-9._-]{1,249}\|[0-9]{1,9}\|[
 
 def dead_letter_cursor(letter: DeadLetterEntry) -> str:
     """Return the cursor of the page that begins after this dead letter."""
-    return f"{milliseconds(letter.time)}|{letter.topic}|{letter.partition}|{letter.offset}"
+    return f"{parse_time_ms(letter.time)}|{letter.topic}|{letter.partition}|{letter.offset}"
 
 
 def dead_letter_place(cursor: str | None) -> tuple[int, str, int, int] | None:
@@ -75,21 +75,11 @@ def dead_letter_place(cursor: str | None) -> tuple[int, str, int, int] | None:
     return int(time), topic, int(partition), int(offset)
 
 
-def milliseconds(time: str) -> int:
-    """Return a time in RFC 3339, or a date (0:00 UTC), in ms since 1970.
-
-    Raises:
-        ValueError, OverflowError: it is no such time.
-    """
-    moment = datetime.fromisoformat(time)
-    return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1_000)
-
-
 def _parse_moment(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     try:
-        return milliseconds(value)
+        return parse_time_ms(value)
     except (ValueError, OverflowError):
         raise ValueError("write a time like 2026-11-21T09:30:00Z, or a date") from None
 

@@ -32,6 +32,10 @@ class RateLimits:
         """Count a request of a key; raises Problem if that is one too many, as the next functions do."""
         await self._count(self._requests, key_id, "requests a minute")
 
+    async def count_calls(self, key_id: str, calls: int) -> None:
+        """Count calls of models that a request makes at once: each is a request, and all are allowed or none."""
+        await self._count(self._requests, key_id, "requests and calls of models a minute", cost=calls)
+
     async def count_upload(self, key_id: str) -> None:
         """Count a request with files."""
         await self._count(self._uploads, key_id, "uploads a minute")
@@ -62,8 +66,8 @@ class RateLimits:
             if not self._streams[key_id]:
                 del self._streams[key_id]
 
-    async def _count(self, limit: RateLimitItem, who: str, what: str) -> None:
-        if not await self._window.hit(limit, who):
+    async def _count(self, limit: RateLimitItem, who: str, what: str, *, cost: int = 1) -> None:
+        if not await self._window.hit(limit, who, cost=cost):
             raise await self._exceeded(limit, who, what)
 
     async def _exceeded(self, limit: RateLimitItem, who: str, what: str) -> Problem:

@@ -147,6 +147,8 @@ class RecordFeed:
         self._tails: dict[str, asyncio.Task[None]] = {}
         self._tasks = BackgroundTasks()
         self._reading: asyncio.Task[None] | None = None
+        self._has_failed = False
+        """Whether the last read met an unexpected error, or only outages have followed it."""
 
     @property
     def followers(self) -> int:
@@ -235,8 +237,11 @@ class RecordFeed:
         except (PowerOnError, TimeoutError):
             return False
         except Exception:
-            log.exception("http_error")
+            if not self._has_failed:  # ten reads a second would log the same
+                log.exception("http_error")
+            self._has_failed = True
             return False
+        self._has_failed = False
         return True
 
     async def _advance_workflows(self, counts: Mapping[str, int]) -> None:

@@ -8,6 +8,7 @@ from poweron_events import topics
 from poweron_projections import bootstrap, reader
 from poweron_projections.connection import Pool
 from poweron_projections.entries import EventEntry, HistoryEntry, LoggedEvent, WorkflowSummary
+from poweron_services.door.problems import Problem
 
 PAGE: Final = 200  # records of a batch
 
@@ -149,5 +150,22 @@ def _identified(events: Sequence[LoggedEvent], after: Offsets) -> list[StreamRec
     at, records = list(after), list[StreamRecord]()
     for event in events:
         at[event.partition] = event.offset + 1
-        records.append(StreamRecord(".".join(map(str, at)), event))
+        records.append(StreamRecord(format_offsets(at), event))
     return records
+
+
+def format_offsets(offsets: Sequence[int]) -> str:
+    """Return offsets by partition as ids of streams and cursors of the log have them."""
+    return ".".join(map(str, offsets))
+
+
+def parse_offsets(text: str) -> Offsets:
+    """Return the offsets by partition in such an id; raise Problem if it is none."""
+    parts = text.split(".")
+    if len(parts) != topics.EVENTS.partitions or not all(map(_is_offset, parts)):
+        raise Problem("request_unreadable", f"{text[:100]!r} is no place in the log.")
+    return tuple(map(int, parts))
+
+
+def _is_offset(part: str) -> bool:
+    return part.isdecimal() and part.isascii() and len(part) < 19

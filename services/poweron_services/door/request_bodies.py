@@ -9,10 +9,10 @@ from poweron_events.event import MAX_NANO_USD, NANO, Base64, FreeText, JsonValue
 from poweron_events.request import MAX_PROMPT, MAX_REASON, MAX_STEPS, RequestRound, RequestWorkflow
 from poweron_services.client.approve import Decision
 from poweron_services.client.verbs import MAX_WORKFLOWS
+from poweron_services.door.form_parser import FORM
 from poweron_services.door.json_responses import JSON
 from poweron_services.door.query_parameters import UUID
 
-FORM: Final = "multipart/form-data"
 PROMPT: Final = {"prompt": "When does the museum open?", "maxSteps": 5}
 SET_BY_DOOR: Final = ("actor", "requester", "documents", "forked_from")
 

@@ -28,7 +28,7 @@ from poweron_services.door.access import Auditor, CheckedForm, ContentReader, Ht
 from poweron_services.door.audit_queries import stored
 from poweron_services.door.dispatch import Dispatching
 from poweron_services.door.door_state import DoorOf, DoorState, Opened
-from poweron_services.door.page_forms import REFUSALS, FormRefusal, TypedForm, field_of, form_of, refusal_of
+from poweron_services.door.page_forms import REFUSALS, FormRefusal, field_of, refusal_of
 from poweron_services.door.page_rendering import rendered
 from poweron_services.door.problems import Problem
 from poweron_services.door.query_parameters import MAX_SEQ, WorkflowId
@@ -109,7 +109,7 @@ async def _page(
         state=state,
         is_cut=is_cut,
         record=record,
-        raw=record.value.decode("utf-8", errors="replace"),
+        raw=record.value.decode("utf-8", errors="replace") if "audit" in caller.scopes else None,
         is_decision=is_decision(event) and view.heard.verdict == "accepted",
         cause=_cause(view, records),
         default_model=_default_model(door),
@@ -213,18 +213,19 @@ async def ask_again_form(
     workflow_id: WorkflowId,
     seq: Seq,
     caller: Sender,
-    __: Reader,
-    ___: ContentReader,
-    form: TypedForm,
-    ____: CheckedForm,
+    _: Reader,
+    __: ContentReader,
+    form: CheckedForm,
     connections: Opened,
     door: DoorOf,
 ) -> Response:
     """Ask models for one decision again, and show their answers beside the recorded one; nothing is stored."""
     decision = await _decision(connections, door, workflow_id, seq)
     try:
-        answers = await _answers(connections, door, decision, form)
+        answers = await _answers(connections, door, caller, decision, form)
     except REFUSALS as error:
+        if isinstance(error, Problem) and error.code == "too_many_requests":
+            raise
         refusal = refusal_of(request, error)
         return await _page(request, connections, door, caller, workflow_id=workflow_id, seq=seq, refusal=refusal)
     return rendered(
@@ -233,7 +234,7 @@ async def ask_again_form(
 
 
 async def _answers(
-    connections: Connections, door: DoorState, decision: Folded, form: FormData
+    connections: Connections, door: DoorState, caller: HttpCaller, decision: Folded, form: FormData
 ) -> list[tuple[Answered, bool]]:
     """Ask the models of the form; return their answers, and whether each decides the same."""
     names = list(dict.fromkeys(field_of(form, "models").replace(",", " ").split()))[:MOST_MODELS]
@@ -248,6 +249,8 @@ async def _answers(
         models = [(name, _model(door, name, stack)) for name in names]
         known = await stack.enter_async_context(known_actions(door.settings))
         ask = AskAgain(decision, content, known, prompt)
+        if caller.key is not None:
+            await door.limits.count_calls(caller.key.key_id, len(models) * int(times))
         answers = await ask.ask(models, int(times))
     return [(answer, answer.event is not None and decides_the_same(answer.event, ask.event)) for answer in answers]
 
@@ -261,10 +264,9 @@ def _model(door: DoorState, name: str, stack: AsyncExitStack) -> ChatModel:
 
 @router.post("/w/{workflow_id}/at/{seq}/forks")
 async def fork_form(
-    *, request: Request, workflow_id: WorkflowId, seq: Seq, caller: Sender, dispatch: Dispatching, _: CheckedForm
+    *, workflow_id: WorkflowId, seq: Seq, caller: Sender, dispatch: Dispatching, form: CheckedForm
 ) -> Response:
     """Start a new workflow that takes over everything up to this event, and show it."""
-    form, _files = await form_of(request)
     prompt, model = (field_of(form, name).strip() or None for name in ("prompt", "model"))
     wish = ForkWish(workflow_id, seq, prompt=prompt, live=bool(form.get("live")), model=model)
     connections, identity = dispatch.door.opened, dispatch.identity(caller)

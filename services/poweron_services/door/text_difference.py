@@ -3,22 +3,23 @@
 import re
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
-from itertools import zip_longest
+from itertools import islice, zip_longest
 from typing import Final, Literal, NamedTuple
 
 CONTEXT: Final = 2  # equal lines around a difference
 MAX_CHARACTERS: Final = 60_000  # of each text that are compared
+MOST_ROWS: Final = 2_000  # that are returned
 MANY: Final = 3_000  # lines, or words of a line, from which on frequent ones are no places to align the rest by
 _WORDS: Final = re.compile(r"\w+\s*|[^\w\s]\s*|\s+")
 """Words with the spaces after them: spaces of their own would be compared each with each."""
 
-Kind = Literal["equal", "changed", "only_a", "only_b", "left_out"]
+Kind = Literal["equal", "changed", "only_a", "only_b", "left_out", "cut"]
 Piece = tuple[bool, str]
 """A part of a line: whether it differs, and the text."""
 
 
 class DifferenceLine(NamedTuple):
-    """A line of both texts; of `left_out`, how many equal lines are hidden."""
+    """A line of both texts; of `left_out`, how many equal lines are hidden; of `cut`, how many rows come before it."""
 
     kind: Kind
     a: Sequence[Piece] = ()
@@ -28,15 +29,17 @@ class DifferenceLine(NamedTuple):
 
 def differences(a: str, b: str) -> list[DifferenceLine]:
     """Return the differences of two texts; of long ones, of their beginnings."""
-    first, second = a[:MAX_CHARACTERS].splitlines(), b[:MAX_CHARACTERS].splitlines()
-    lines = list[DifferenceLine]()
+    rows = [*islice(_rows(a[:MAX_CHARACTERS].splitlines(), b[:MAX_CHARACTERS].splitlines()), MOST_ROWS + 1)]
+    return rows if len(rows) <= MOST_ROWS else [*rows[:MOST_ROWS], DifferenceLine("cut", hidden=MOST_ROWS)]
+
+
+def _rows(first: Sequence[str], second: Sequence[str]) -> Iterator[DifferenceLine]:
     blocks = _opcodes(first, second)
     for number, (kind, start, end, other_start, other_end) in enumerate(blocks):
         if kind == "equal":
-            lines += _equal(first[start:end], is_first=number == 0, is_last=number == len(blocks) - 1)
+            yield from _equal(first[start:end], is_first=number == 0, is_last=number == len(blocks) - 1)
         else:
-            lines += _changed(first[start:end], second[other_start:other_end])
-    return lines
+            yield from _changed(first[start:end], second[other_start:other_end])
 
 
 def _opcodes(first: Sequence[str], second: Sequence[str]) -> Sequence[tuple[str, int, int, int, int]]:

@@ -28,17 +28,16 @@ from poweron_services.client.ask import OpeningRequest, ask
 from poweron_services.client.connect import Connections
 from poweron_services.client.follow import Callbacks
 from poweron_services.client.verbs import DONE, MAX_WORKFLOWS, Instruction, Verb, VerbResult, carry_out
-from poweron_services.door.access import CheckedForm, HttpCaller, Operator, Reader, Sender
+from poweron_services.door.access import CheckedForm, CheckedUpload, HttpCaller, Operator, Reader, Sender
 from poweron_services.door.batch_commands import BATCH_WITHIN
 from poweron_services.door.body_reader import store
 from poweron_services.door.dispatch import Dispatch, Dispatching
 from poweron_services.door.door_state import Opened
-from poweron_services.door.page_forms import REFUSALS, FormRefusal, TypedForm, field_of, files_of, refusal_of
+from poweron_services.door.page_forms import REFUSALS, FormRefusal, field_of, files_of, refusal_of
 from poweron_services.door.page_rendering import rendered
 from poweron_services.door.problems import Problem
 from poweron_services.door.query_parameters import PageFilter
 from poweron_services.door.query_route import QueryRoute
-from poweron_services.door.upload_limit import LARGEST
 from poweron_services.row_query import SharedQuery
 
 router = APIRouter(route_class=QueryRoute, default_response_class=HTMLResponse)
@@ -189,13 +188,7 @@ def _links(
 
 @forms.post("/ask")
 async def ask_form(
-    *,
-    request: Request,
-    caller: Sender,
-    form: TypedForm,
-    _: CheckedForm,
-    connections: Opened,
-    dispatch: Dispatching,
+    *, request: Request, caller: Sender, form: CheckedUpload, connections: Opened, dispatch: Dispatching
 ) -> Response:
     """Ask for work with the box of the list, and show the new workflow."""
     try:
@@ -222,7 +215,7 @@ async def sent(
     further = asked if isinstance(asked, RequestRound) else None
     id_ = workflow_id(identity.source, identity.id) if further is None else further.workflow_id
     round_ = 1 if further is None else further.after_round + 1
-    given = asked.model_copy(update={"documents": await store(dispatch.door, id_, files, most=LARGEST)})
+    given = asked.model_copy(update={"documents": await store(dispatch.door, id_, files)})
 
     async def work(identity: RequestIdentity, callbacks: Callbacks) -> Mapping[str, Any]:
         await ask(connections, given, (), identity=identity, callbacks=callbacks)
@@ -240,9 +233,7 @@ async def sent(
 
 
 @forms.post("/verbs")
-async def verbs_form(
-    *, request: Request, caller: Operator, form: TypedForm, _: CheckedForm, connections: Opened
-) -> Response:
+async def verbs_form(*, request: Request, caller: Operator, form: CheckedForm, connections: Opened) -> Response:
     """Pause, resume, cancel or restart the selected workflows, and show the result for each."""
     ids = [str(id_) for id_ in form.getlist("id")][:MAX_WORKFLOWS]
     filters, single = _filters_of(field_of(form, "query")), bool(form.get("single"))

@@ -1,10 +1,12 @@
 """The page of a workflow: the answer with its sources first, then what it did, and forms for what comes next."""
 
+import asyncio
 import time
 from collections.abc import Sequence
 from typing import Annotated, Any, Final, Literal, NamedTuple
 
 from fastapi import APIRouter, Query, Request, Response
+from markupsafe import Markup
 from starlette.responses import HTMLResponse, RedirectResponse
 
 from poweron_events.errors import MissingContent
@@ -18,19 +20,20 @@ from poweron_projections.entries import ApprovalEntry, DocumentEntry, RoundSumma
 from poweron_services.client.ask import follow_up
 from poweron_services.client.client_errors import UnknownWorkflow
 from poweron_services.client.connect import Connections
-from poweron_services.client.source_check import MARKDOWN, ReadText, check_answers
+from poweron_services.client.source_check import MARKDOWN, check_answers
 from poweron_services.connectors.document_reader import text_reader
 from poweron_services.decider.authorship import written_by_model
 from poweron_services.decider.result_files import MAX_TOLD, PARTLY
-from poweron_services.door.access import CheckedForm, HttpCaller, Reader, Sender
+from poweron_services.door.access import CheckedUpload, HttpCaller, Reader, Sender
 from poweron_services.door.answer_html import MOST, ShownSource, answer_html, shown_sources
 from poweron_services.door.dispatch import Dispatching
 from poweron_services.door.door_state import DoorOf, DoorState, Opened
-from poweron_services.door.page_forms import REFUSALS, FormRefusal, TypedForm, files_of, refusal_of
+from poweron_services.door.page_forms import REFUSALS, FormRefusal, files_of, refusal_of
 from poweron_services.door.page_rendering import rendered
 from poweron_services.door.problems import Problem
 from poweron_services.door.query_parameters import WorkflowId, parse_place
 from poweron_services.door.query_route import QueryRoute
+from poweron_services.door.stream_follower import OPEN
 from poweron_services.door.timeline import timeline
 from poweron_services.door.workflow_list_page import request_of, sent, state_word
 from poweron_services.door.workflow_queries import known
@@ -93,10 +96,10 @@ async def _page(
     documents, document_count = await workflow_excerpts.newest_documents(pool, workflow_id, limit=SEARCHED)
     approvals = await reader.approvals(pool, workflow_id, limit=1)
     history = await reader.history(pool, workflow_id, limit=HISTORY + 1, before_seq=history_before)
-    read = text_reader(door.settings.ocr_command) if "content" in caller.scopes else None
-    answer = await _answer(connections, workflow_id, rounds, documents, read=read)
+    answer = await _answer(door, workflow, rounds, documents, may_read="content" in caller.scopes)
     before = parse_place(steps_before or "") or workflow_excerpts.AFTER_ALL
-    return rendered(
+    return await asyncio.to_thread(
+        rendered,
         request,
         "workflow.html",
         status=200 if refusal is None else refusal.status,
@@ -193,48 +196,77 @@ async def _limits(pool: Pool, workflow: WorkflowSummary, rounds: Sequence[RoundS
     ]
 
 
+class CheckedAnswer(NamedTuple):
+    """An answer as HTML, with its sources."""
+
+    html: Markup
+    sources: Sequence[ShownSource] = ()
+    missing: Sequence[str] = ()
+    """What could not be searched, since the content store no longer holds it."""
+
+
 async def _answer(
-    connections: Connections,
-    workflow_id: str,
+    door: DoorState,
+    workflow: WorkflowSummary,
     rounds: Sequence[RoundSummary],
     documents: Sequence[DocumentEntry],
     *,
-    read: ReadText | None,
+    may_read: bool,
 ) -> dict[str, Any]:
-    """Return the answer of the last round that ended, and its sources if `read` may read contents."""
+    """Return the answer of the last round that ended, and its sources if the caller may read contents."""
     ended = next((each for each in rounds if each.message is not None), None)
-    if ended is None:
-        return {
-            "answer": None,
-            "answered": None,
-            "sources": [],
-            "missing": (),
-            "is_cut": False,
-            "results": (),
-            "unread": [],
-            "unread_more": 0,
-        }
-    sources, missing, text = list[ShownSource](), tuple[str, ...](), ended.message or ""
-    answers, unread = list[DocumentRef](), list[str]()
-    if read is not None:
-        answers = await workflow_excerpts.answer_documents(connections.pool, workflow_id)
-        if ended.status == "completed" and (written := await _written(connections, workflow_id, answers)) is not None:
-            text = written
-            found = await workflow_excerpts.unread_documents(connections.pool, workflow_id, ended.round)
-            unread = list(dict.fromkeys(document.reason for document in found if document.code != PARTLY))
-        given = [entry for entry in documents if entry.page is None and not _by_model(entry)]
-        checked = await check_answers(answers, connections.content, workflow_id, given, read)
-        sources, missing = shown_sources(checked), checked.missing
+    text, answers, unread = "" if ended is None else ended.message or "", list[DocumentRef](), list[str]()
+    if ended is not None and may_read:
+        answers, text, unread = await _written_answer(door.opened, workflow.workflow_id, ended)
+    given = [entry for entry in documents if entry.page is None and not _by_model(entry)] if answers else []
+    checked = None if ended is None else await _checked(door, workflow, text, answers, given)
     return {
-        "answer": answer_html(text, sources),
+        "answer": None if checked is None else checked.html,
         "answered": ended,
         "unread": unread[:MAX_TOLD],
         "unread_more": max(0, len(unread) - MAX_TOLD),
-        "sources": sources,
-        "missing": missing,
+        "sources": [] if checked is None else checked.sources,
+        "missing": () if checked is None else checked.missing,
         "is_cut": len(text) > MOST,
         "results": answers,
     }
+
+
+async def _written_answer(
+    connections: Connections, workflow_id: str, ended: RoundSummary
+) -> tuple[list[DocumentRef], str, list[str]]:
+    """Return the documents of a round that has ended, its whole answer, and why documents were not read."""
+    answers, text = await workflow_excerpts.answer_documents(connections.pool, workflow_id), ended.message or ""
+    written = await _written(connections, workflow_id, answers) if ended.status == "completed" else None
+    if written is None:
+        return answers, text, []
+    unread = await workflow_excerpts.unread_documents(connections.pool, workflow_id, ended.round)
+    return answers, written, list(dict.fromkeys(document.reason for document in unread if document.code != PARTLY))
+
+
+async def _checked(
+    door: DoorState,
+    workflow: WorkflowSummary,
+    text: str,
+    answers: Sequence[DocumentRef],
+    given: Sequence[DocumentEntry],
+) -> CheckedAnswer:
+    """Return the answer with its sources, as it was checked before if nothing of it has changed."""
+
+    async def check() -> CheckedAnswer:
+        sources, missing = list[ShownSource](), tuple[str, ...]()
+        async with door.busy:
+            if answers:
+                read = text_reader(door.settings.ocr_command)
+                checked = await check_answers(answers, door.opened.content, workflow.workflow_id, given, read)
+                sources, missing = shown_sources(checked), checked.missing
+            return CheckedAnswer(await asyncio.to_thread(answer_html, text, sources), sources, missing)
+
+    has_ended = workflow.status not in OPEN
+    contents = [(document.document_id, document.content) for document in (*answers, *given)]
+    key = (workflow.workflow_id, workflow.seq if has_ended else None, text, *contents)  # erasing adds an event
+    checked: CheckedAnswer = await door.answers.get(key, check)
+    return checked
 
 
 def _by_model(entry: DocumentEntry) -> bool:
@@ -257,8 +289,7 @@ async def follow_up_form(
     request: Request,
     workflow_id: WorkflowId,
     caller: Sender,
-    form: TypedForm,
-    _: CheckedForm,
+    form: CheckedUpload,
     connections: Opened,
     door: DoorOf,
     dispatch: Dispatching,

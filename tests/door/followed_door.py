@@ -27,11 +27,15 @@ class Writer:
 
     async def write(self, told: Told, *events: WorkflowEvent) -> str:
         """Tell these events too, and write what is not written yet."""
-        told.tell(*events)
-        await self.connections.log.append(topics.EVENTS.name, told.messages[self._written.get(told.id, 0) :])
-        self._written[told.id] = len(told.messages)
-        await catch_up(self.connections.log, self.connections.pool)
+        await self.write_all(told.tell(*events))
         return told.id
+
+    async def write_all(self, *stories: Told) -> None:
+        """Write what is not written yet of several workflows."""
+        for told in stories:
+            await self.connections.log.append(topics.EVENTS.name, told.messages[self._written.get(told.id, 0) :])
+            self._written[told.id] = len(told.messages)
+        await catch_up(self.connections.log, self.connections.pool)
 
 
 @asynccontextmanager

@@ -50,22 +50,28 @@ async def opened(settings: Settings, *, serving: bool = True) -> AsyncGenerator[
 
 
 @asynccontextmanager
-async def door_of_module(pair: Pair, home: Path) -> AsyncGenerator[Door, None]:
-    """A door for all tests of a module, with topics and a database of its own."""
+async def own_database(pair: Pair) -> AsyncGenerator[tuple[str, str], None]:
+    """A database of a name that nothing else has, and how to connect to it."""
     name = f"t{uuid.uuid4().hex}"
     connection = await asyncpg.connect(pair.postgres)
     await connection.execute(f"CREATE DATABASE {name}")
     base, question, options = pair.postgres.partition("?")
-    postgres = f"{base.rpartition('/')[0]}/{name}{question}{options}"
     try:
+        yield name, f"{base.rpartition('/')[0]}/{name}{question}{options}"
+    finally:
+        await connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+        await connection.close()
+
+
+@asynccontextmanager
+async def door_of_module(pair: Pair, home: Path) -> AsyncGenerator[Door, None]:
+    """A door for all tests of a module, with topics and a database of its own."""
+    async with own_database(pair) as (name, postgres):
         with pytest.MonkeyPatch.context() as patch:
             for variable, value in replace(pair.kafka, prefix=f"{name}.").environment().items():
                 patch.setenv(variable, value)
             async with opened(Settings(home=home, postgres=postgres)) as door:
                 yield door
-    finally:
-        await connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
-        await connection.close()
 
 
 async def stopped(process: psutil.Process) -> None:

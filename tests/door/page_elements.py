@@ -6,6 +6,8 @@ from lxml import html as lxml_html
 from opened_door import Door
 
 Element = Any
+_OF_TEXTS = {"wbr", "del", "ins"}
+"""What the words of a text decide."""
 
 
 async def parsed(door: Door, path: str) -> Element:
@@ -25,10 +27,10 @@ def region(page: Element, label: str) -> str:
 def structure(page: Element) -> list[tuple[str, tuple[str, ...]]]:
     """Return each element with the names of its attributes, in order.
 
-    Those of answers, which are Markdown, and places where a line may break are left out.
+    Those of answers, which are Markdown, marks of differences and places where a line may break are left out.
     """
     return [
         (element.tag, tuple(sorted(element.attrib)))
         for element in page.iter()
-        if element.tag != "wbr" and not element.xpath("ancestor::div[contains(@class, 'answer')]")
+        if element.tag not in _OF_TEXTS and not element.xpath("ancestor::div[contains(@class, 'answer')]")
     ]

@@ -190,6 +190,31 @@ def test_who_only_has_a_keyboard_asks_reads_and_steps(door: PageDoor, browser: B
         assert seen.problems == []
 
 
+def test_a_form_that_is_sent_twice_asks_once_and_can_be_sent_again_from_the_page_before(
+    door: PageDoor, browser: Browser
+) -> None:
+    with watched(browser, door.address) as seen:
+        page, sent = seen.page, list[str]()
+        page.on("request", lambda request: sent.append(request.url) if request.method == "POST" else None)
+        page.goto("/")
+        box, button = (
+            page.get_by_role("textbox", name="What do you want to know?"),
+            page.get_by_role("button", name="Ask"),
+        )
+        box.fill("Asked by two clicks")
+        button.dblclick()
+        page.wait_for_url("**/w/*")
+        assert len(sent) == 1
+        page.go_back()
+        box.fill("Asked from the page before")
+        button.click()
+        page.wait_for_url("**/w/*")
+        assert len(sent) == 2
+        assert seen.problems == []
+    for words in ("two clicks", "page before"):
+        assert len(door.http.get("/api/v1/workflows", params={"q": words}).json()["items"]) == 1
+
+
 def test_without_scripts_a_person_asks_finds_the_page_behind_a_statement_and_steps(
     door: PageDoor, browser: Browser
 ) -> None:

@@ -14,7 +14,7 @@ from opened_door import Door, opened
 from processes import ONE_STEP, script
 from wandering_workflows import wandering
 
-from builders import Told, requested
+from builders import At, Told, planned, requested
 from poweron_events import topics
 from poweron_events.codec import encode
 from poweron_events.content import ContentStore
@@ -24,6 +24,7 @@ from poweron_events.fold.state_json import as_json
 from poweron_events.log import Message
 from poweron_events.log.kafka_settings import KafkaSettings
 from poweron_events.request import DocumentErased, RequestIdentity
+from poweron_projections.operations import halted_workflows
 from poweron_projections.verify import catch_up
 from poweron_services.client.connect import Connections, connect
 from poweron_services.client.workflow_snapshot import recorded_history
@@ -308,6 +309,25 @@ async def test_workflows_are_chosen_by_status_action_actor_words_and_time(door: 
         refused = await door.http.get("/api/v1/workflows", params=wrong)
         assert (refused.status_code, refused.headers["content-type"]) == (422, "application/problem+json")
         assert refused.json()["detail"].startswith(next(iter(wrong)))
+
+
+async def test_halted_workflows_are_listed_page_by_page_longest_first(
+    door_settings: Settings, connections: Connections
+) -> None:
+    stories = [Told(str(number)).tell(requested(str(number)), planned()) for number in range(5)]
+    for told in stories:
+        told.tell(*(At().refined(reason=reason) for reason in "123"))
+        await written(connections, told)
+    whole = await halted_workflows(connections.pool, limit=10)
+    assert {entry.workflow_id for entry in whole} == {told.id for told in stories}
+    expected = [entry.model_dump(mode="json", by_alias=True) for entry in whole]
+    assert [entry["since"] for entry in expected] == sorted(entry["since"] for entry in expected)
+    async with opened(door_settings, serving=False) as door:
+        for limit in (1, 2, 5, 500):
+            assert await items(door, "/stuck", limit=limit) == expected
+        for cursor in ("1", "1_x", "-1_00000000-0000-0000-0000-000000000000"):
+            refused = await door.http.get("/api/v1/stuck", params={"cursor": cursor})
+            assert (refused.status_code, refused.json()["code"]) == (422, "invalid_request")
 
 
 async def test_usage_adds_up_to_what_the_workflows_used(door: Door) -> None:

@@ -1,5 +1,6 @@
 """Kafka or Postgres is really unavailable: queries are answered at once, or refused at once, and later answered again."""
 
+import re
 import time
 
 import httpx2
@@ -41,12 +42,12 @@ async def asked(door: Door) -> str:
     return str(answer.json()["workflowId"])
 
 
-async def at_once(door: Door, path: str) -> httpx2.Response:
+async def at_once(door: Door, path: str, base: str = "/api/v1") -> httpx2.Response:
     """The answer; the fastest of a few tries took no longer than promised, however busy this machine is."""
     times = []
     for _ in range(TRIES):
         began = time.monotonic()
-        answer = await door.http.get(f"/api/v1{path}")
+        answer = await door.http.get(f"{base}{path}")
         times.append(time.monotonic() - began)
         if times[-1] < AT_ONCE:
             return answer
@@ -67,6 +68,9 @@ async def test_queries_are_answered_while_kafka_is_unavailable(door: Door, own: 
     assert "Kafka does not say whether it was requested" in unknown.json()["detail"]
     lag = await at_once(door, "/lag")
     assert (lag.status_code, lag.headers["retry-after"]) == (503, "1")
+    page = await at_once(door, "/operations", base="")
+    assert (page.status_code, "The lag is unknown." in page.text) == (200, True)
+    assert re.search(r"Kafka.*All else on this page is from Postgres", page.text, re.DOTALL)
     if thaw is not None:
         thaw()
 

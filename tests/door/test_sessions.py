@@ -6,9 +6,11 @@ import time
 from collections.abc import AsyncGenerator
 from http.cookies import SimpleCookie
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
+from lxml import html as lxml_html
 from remote_door import LIST, RemoteDoor, code, remote
 
 from poweron_projections.access_keys import revoke_key
@@ -140,6 +142,26 @@ async def test_a_form_counts_only_with_the_token_of_its_session(far: RemoteDoor)
     out = await ada.post("/logout", token=await ada.token())
     assert (out.status_code, out.headers["location"], ada.cookie) == (303, "/login", "")
     assert (await ada.get("/")).status_code == 303
+
+
+async def test_the_button_on_each_page_of_a_session_logs_out(far: RemoteDoor) -> None:
+    browser = Browser(far.http)
+    assert log_out_form(await browser.get("/login")) is None
+    key = await far.key("ada")
+    for path in ("/", "/approvals", "/operations", "/problems/key_missing", "/nothing/here"):
+        await browser.log_in(key)
+        form = log_out_form(await browser.get(path))
+        assert form is not None, path
+        assert [button.text_content() for button in form.iter("button")] == ["Log out"]
+        out = await browser.post(form.action, **dict(form.fields))
+        assert (out.status_code, out.headers["location"], browser.cookie) == (303, "/login", ""), path
+        assert (await browser.get("/")).headers["location"] == "/login?next=/"
+
+
+def log_out_form(page: httpx2.Response) -> Any:
+    """Return the form that ends the session; None if the page has none."""
+    forms = lxml_html.document_fromstring(page.text).forms
+    return next((form for form in forms if form.action == "/logout"), None)
 
 
 async def test_a_session_may_send_to_the_api_only_with_its_token(far: RemoteDoor) -> None:

@@ -1,5 +1,6 @@
 """The page of operations: processes and their roles, lag, waiting turns, halted workflows and dead letters."""
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Final
@@ -26,12 +27,14 @@ from poweron_services.door.door_state import Opened
 from poweron_services.door.page_rendering import rendered
 from poweron_services.door.problems import Problem
 from poweron_services.door.query_route import QueryRoute
+from poweron_services.door.workflow_queries import KAFKA_WITHIN
 from poweron_services.wiring import ROLES
 
 router = APIRouter(route_class=QueryRoute, default_response_class=HTMLResponse)
 
 MOST: Final = 50  # entries of a list
 LETTERS: Final = 20
+FROM_ROWS: Final = "`poweron status` shows which server answers. All else on this page is from Postgres."
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +72,15 @@ async def operations_page(request: Request, connections: Opened, _: Reader) -> R
 
 async def _lag(connections: Connections, processes: Sequence[InstanceEntry]) -> LagReport:
     try:
-        return LagReport(await lags(connections.log, connections.pool, processes))
+        async with asyncio.timeout(KAFKA_WITHIN):
+            return LagReport(await lags(connections.log, connections.pool, processes))
+    except TimeoutError:
+        return LagReport(error="Kafka does not answer.", advice=FROM_ROWS)
     except LogLost as error:
         advice = "PowerOn appends nothing until the topic is restored, or until you run `poweron recover`."
         return LagReport(error=f"{error}.", advice=advice)
     except PowerOnError as error:
-        advice = "`poweron status` shows which server answers. All else on this page is from Postgres."
-        return LagReport(error=f"{str(error).removesuffix('.')}.", advice=advice)
+        return LagReport(error=f"{str(error).removesuffix('.')}.", advice=FROM_ROWS)
 
 
 def need(workflow: HaltedWorkflow) -> str:

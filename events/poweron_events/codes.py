@@ -317,8 +317,12 @@ CODES: Final[dict[str, Explained]] = {
         "Allow its folder, or attach its text.",
     ),
     # --- why a request was refused
-    "invalid_request": Explained("The request is malformed.", "Correct what the detail names."),
-    "request_too_large": Explained("The request does not fit into an event.", "Shorten the prompt."),
+    "invalid_request": Explained(
+        "The request is malformed.", "Correct the field that the message names, and send it again."
+    ),
+    "request_too_large": Explained(
+        "The request or one of its documents is too large.", "Shorten the prompt, or send smaller or fewer documents."
+    ),
     "pattern_meaningless": Explained("A pattern in `approve` matches no action.", "Correct the pattern."),
     "unknown_model": Explained(
         "The request names a model that is not configured.", "Name a configured one, or leave it out."

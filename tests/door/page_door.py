@@ -5,7 +5,7 @@ import shutil
 import threading
 import time
 import uuid
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -32,6 +32,8 @@ class PageDoor:
     settings: Settings
     address: str
     http: httpx2.Client
+    told: Sequence[str] = ()
+    """What it said about its start."""
 
     def ask(self, prompt: str, *names: str, wait: bool = True, **more: Any) -> str:
         """Ask something about documents of the examples; return the workflow once its round has ended."""
@@ -82,10 +84,11 @@ def page_door(pair: Pair, home: Path) -> Generator[PageDoor, None, None]:
         for variable, value in replace(pair.kafka, prefix=f"{name}.").environment().items():
             patch.setenv(variable, value)
         settings = Settings(home=home, postgres=dsn)
-        with _serving(settings) as address, httpx2.Client(base_url=address, timeout=READY_WITHIN) as http:
+        told = list[str]()
+        with _serving(settings, told.append) as address, httpx2.Client(base_url=address, timeout=READY_WITHIN) as http:
             while http.get("/api/v1/workflows").status_code == 503:
                 pass
-            yield PageDoor(settings, address, http)
+            yield PageDoor(settings, address, http, told)
     leave = (
         f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}' AND usename = current_user"
     )
@@ -93,14 +96,14 @@ def page_door(pair: Pair, home: Path) -> Generator[PageDoor, None, None]:
 
 
 @contextmanager
-def _serving(settings: Settings) -> Generator[str, None, None]:
+def _serving(settings: Settings, progress: Callable[[str], None]) -> Generator[str, None, None]:
     sock = http_server.listening("127.0.0.1", 0)
     host, port = sock.getsockname()
     loop, stop = asyncio.new_event_loop(), asyncio.Event()
 
     async def serve() -> None:
         running = asyncio.create_task(
-            http_server.run(settings, sock, http_server.LOOPBACK, is_local=True, serving=True, progress=lambda _: None)
+            http_server.run(settings, sock, http_server.LOOPBACK, is_local=True, serving=True, progress=progress)
         )
         await stop.wait()
         running.cancel()

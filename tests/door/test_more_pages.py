@@ -195,8 +195,11 @@ def test_the_page_shows_what_the_hash_covers_and_a_denial_needs_a_reason(door: P
     assert "aiPrompt=Other words.</textarea>" in refused
     assert form_of(refused, action[1])["parametersSha256"] == entry["parametersSha256"]
     hidden = form_of(refused, action[1])
+    shown = '<span aria-hidden="true">⊘</span>denied'
+    assert shown not in door.http.get(f"/w/{workflow}", headers=PAGE).text
     denied = posted(door, "/approvals", action[1], decision="deny", reason="Not this one.")
     assert "Denied. The workflow takes the reason into account." in denied
+    assert shown in door.http.get(f"/w/{workflow}", headers=PAGE).text
     late = door.http.post(action[1], data=hidden | {"decision": "approve", "reason": "Yes!"}, headers=PAGE)
     words = unescape(re.sub(r"<[^>]+>", "", late.text))
     assert late.status_code == 409

@@ -2,24 +2,35 @@
 
 import asyncio
 import hashlib
+import json
 import re
+import tomllib
 from functools import partial
+from pathlib import Path
 
+import httpx2
 import pytest
 from hostile_texts import HOSTILE
 from jinja2.meta import find_undeclared_variables
+from markupsafe import Markup
 from starlette.requests import Request
 from starlette.types import Message
 
+from poweron_events.actor import Actor
 from poweron_events.errors import Unavailable
+from poweron_events.policy import Policy
 from poweron_projections.workflow_excerpts import TimedStep
+from poweron_services.client.policy_words import example_policy, rule_in_words
 from poweron_services.door import form_parser
 from poweron_services.door.answer_cache import MOST, AnswerCache
 from poweron_services.door.answer_html import ShownSource, answer_html, marked_html
-from poweron_services.door.page_rendering import HERE, TEMPLATES, duration, money, visible
+from poweron_services.door.application import build
+from poweron_services.door.door_state import DoorState
+from poweron_services.door.page_rendering import HERE, TEMPLATES, duration, money, plain, prose, visible
 from poweron_services.door.problems import Problem
 from poweron_services.door.text_difference import DifferenceLine, differences
 from poweron_services.door.timeline import timeline
+from poweron_services.settings.config import Settings
 
 SCRIPTS = HERE / "static"
 VENDORED = {
@@ -95,6 +106,56 @@ def test_idle_time_is_folded_and_said() -> None:
     assert [row.gap_ms for row in rows] == [0, 3_600_000]
     assert rows[0].bars[2].width > 200  # of 1000, although it is 0.02 % of the time
     assert max(bar.x + bar.width for row in rows for bar in row.bars) == pytest.approx(1_000, abs=1)
+
+
+@pytest.mark.parametrize(
+    ("more", "word"),
+    [
+        ({"approval": "denied", "approval_by": "ada", "success": False, "error": "ada denied it."}, "denied"),
+        ({"approval": "denied", "success": False, "error": "No one answered."}, "expired"),
+        ({"outcome": "denied", "success": False, "error": "The policy denies it."}, "denied"),
+        ({"success": False, "error": "The page is gone."}, "failed"),
+        ({"refusals": ["No such action."]}, "failed"),
+        ({"approval": "asked", "approval_ms": 2}, "waits for approval"),
+        ({"success": True}, "done"),
+    ],
+)
+def test_a_step_that_was_not_allowed_is_denied_and_not_failed(more: dict[str, object], word: str) -> None:
+    (row,) = timeline([step(1, 0, 1, 2, **more)], 10)
+    assert (row.result, row.has_failed) == (word, word in ("denied", "expired", "failed"))
+
+
+def test_marks_of_markdown_are_left_out_of_a_line() -> None:
+    assert plain("ai.process: **GRAND TOTAL: $1** — a\n## Part **B**.") == "ai.process: GRAND TOTAL: $1 — a\nPart B."
+    assert plain("2**10 ** a **b") == "2**10 ** a b"
+
+
+def test_hints_name_commands_as_they_are_typed() -> None:
+    assert prose("Start `poweron serve`, or ask in `poweron.requests`.") == Markup(
+        "Start <code>uv run poweron serve</code>, or ask in <code>poweron.requests</code>."
+    )
+    templates = [source.read_text() for source in (HERE / "templates").glob("*.html")]
+    assert not [found for text in templates for found in re.findall(r"<code>poweron .*?</code>", text)]
+
+
+def test_the_policy_that_pages_propose_makes_actions_wait_and_allows_the_rest() -> None:
+    for name in ("ada", 'a"b\\c'):
+        policy = Policy.model_validate_json(json.dumps(tomllib.loads(example_policy(Actor(id=name, via="http")))))
+        assert rule_in_words(policy, policy.rules[0]) == "web.*: 1 approval by anyone"
+        assert (policy.otherwise, policy.groups["owners"].members) == ("allow", (name,))
+
+
+async def test_a_page_of_a_door_that_starts_says_what_is_missing_and_loads_itself_again(tmp_path: Path) -> None:
+    door = DoorState(Settings(home=tmp_path), frozenset({"127.0.0.1"}), is_local=True, roles=("planner",))
+    door.progress = "Starting Kafka…"
+    door.has_log.set()
+    transport = httpx2.ASGITransport(app=build(door))
+    async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1") as http:
+        page = await http.get("/", headers={"Accept": "text/html"})
+        words = " ".join(re.sub(r"<[^>]+>", " ", page.text).split())
+        assert (page.status_code, page.headers["refresh"]) == (503, "2")
+        assert "PowerOn is starting Starting Kafka… ✓ ready Kafka … not yet Postgres … not yet The roles" in words
+        assert (await http.get("/api/v1/workflows")).json()["code"] == "unavailable"
 
 
 def test_time_that_a_person_takes_is_no_work() -> None:

@@ -142,6 +142,11 @@ async def test_each_page_of_an_empty_log_says_what_would_appear_there(door: Door
         page = await door.http.get(path, headers=PAGE)
         assert page.status_code == 200
         assert sentence in words(page), path
+    for path in ("/approvals", "/policy"):
+        how = words(await door.http.get(path, headers=PAGE))
+        assert "POWERON_APPROVE='web.*' uv run poweron door" in how
+        assert "uv run poweron policy apply policy.toml" in how
+        assert "docs/approve.md (Approve actions)" in how
 
 
 @pytest.mark.parametrize("outage", ["stopped", "frozen"])

@@ -322,6 +322,10 @@ def test_documents_that_are_too_large_are_refused_before_they_are_sent(
         assert seen.problems == []
 
 
+def test_a_door_says_when_it_is_ready(door: PageDoor, world: World) -> None:
+    assert door.told[-1] == "PowerOn is ready."
+
+
 def test_a_finished_workflow_says_beside_its_answer_which_documents_were_not_read(door: PageDoor) -> None:
     letter = (DOCUMENTS / "letter.txt").read_bytes()
     workflow = door.ask_about("When does it open?", [("letter.txt", letter), ("plan.pdf", b"%PDF-1.7 no plan")])

@@ -10,14 +10,15 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from starlette.responses import HTMLResponse, RedirectResponse
 
 from poweron_events.dead_letter import MAX_RAW
-from poweron_events.errors import Refused
 from poweron_projections import reader
 from poweron_projections.entries import DeadLetterEntry
 from poweron_services.client.redrive import REQUESTS, expect_request, read_dead_letter
 from poweron_services.door.access import Auditor, CheckedForm, Operator, Reader
 from poweron_services.door.dead_letter_commands import send_again
 from poweron_services.door.door_state import Opened
+from poweron_services.door.page_forms import REFUSALS
 from poweron_services.door.page_rendering import rendered, visible
+from poweron_services.door.problems import problem_of
 from poweron_services.door.query_parameters import DEAD_LETTER_CURSOR, dead_letter_cursor, dead_letter_place
 from poweron_services.door.query_route import QueryRoute
 from poweron_services.text.invisible_characters import INVISIBLE
@@ -122,10 +123,10 @@ async def redrive_form(
     topic: Topic,
     partition: Number,
     offset: Number,
-    connections: Opened,
     caller: Operator,
     _: Auditor,
     form: CheckedForm,
+    connections: Opened,
 ) -> Response:
     """Send a dead letter again, as it was or corrected, and lead to the workflow that it is about.
 
@@ -138,10 +139,11 @@ async def redrive_form(
     expect_request(topic)
     try:
         redriven = await send_again(connections, caller, letter, text.encode(errors="replace") if is_edited else None)
-    except Refused as error:
-        return _page(
-            request, letter, may_redrive=True, error=f"{error}.", edited=text if is_edited else None, status=422
-        )
+    except REFUSALS as error:
+        if "audit" not in caller.scopes:
+            raise
+        problem, edited = problem_of(error), text if is_edited else None
+        return _page(request, letter, may_redrive=True, error=str(problem), edited=edited, status=int(problem.status))
     facts = {"workflow": redriven.workflow_id, "source": redriven.identity.source, "id": redriven.identity.id}
     return RedirectResponse(f"/operations/redriven?{urlencode(facts)}", 303)
 

@@ -38,6 +38,12 @@ class DoorState:
     """None until the servers of this machine have started, or at once with others, which may not answer yet."""
     has_log: asyncio.Event = field(default_factory=asyncio.Event)
     """Set once Kafka has answered."""
+    has_rows: bool = False
+    """Whether Postgres has answered."""
+    is_started: bool = False
+    """Whether the door has started: both servers have answered, and the roles that it plays work."""
+    progress: str = ""
+    """What was last said about the start."""
     is_compared: bool = False
     """Whether the log was compared with the rows, which needs an answer of both servers."""
     feed: RecordFeed | None = None
@@ -66,6 +72,12 @@ class DoorState:
         self.secret = DoorSecret(self.settings.home)
         self.probes = ProcessProbes(self.roles, lambda: self.feed.followers if self.feed is not None else 0)
         self.idle.set()
+
+    @property
+    def parts(self) -> list[tuple[str, bool]]:
+        """What the door needs to have started, and whether it is there."""
+        parts = [("Kafka", self.has_log.is_set()), ("Postgres", self.has_rows)]
+        return [*parts, ("The roles that do the work", self.is_started)] if self.roles else parts
 
     @property
     def pool(self) -> "Pool | None":

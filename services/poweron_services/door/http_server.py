@@ -26,6 +26,7 @@ from poweron_services.standalone import early_connections
 DRAINED_WITHIN: Final = 2  # seconds in which running requests must end once the door stops
 CLOSED_WITHIN: Final = 1  # seconds for their connections after that
 LOOPBACK: Final = LOOPBACK_NAMES
+READY: Final = "PowerOn is ready."
 STALLED_MS: Final = 10_000  # in which a client must take what was sent to it, or the kernel drops the connection
 
 
@@ -116,8 +117,18 @@ async def _drain(door: DoorState) -> None:
 
 async def _work(door: DoorState, *, serving: bool, progress: Callable[[str], None]) -> None:
     """Open the connections and play the roles, or only keep the connections open."""
+
+    def report(sentence: str) -> None:
+        door.progress = sentence
+        progress(sentence)
+
+    def started() -> None:
+        if not door.is_started:
+            door.is_started = True
+            report(READY)
+
     async with (
-        early_connections(door.settings, progress) as (connections, kafka_there, postgres_there),
+        early_connections(door.settings, report) as (connections, kafka_there, postgres_there),
         door.probes.watching(connections),
     ):
         door.feed = RecordFeed(PostgresRows(connections.pool), connections.progress)
@@ -126,10 +137,12 @@ async def _work(door: DoorState, *, serving: bool, progress: Callable[[str], Non
         await kafka_there()
         door.has_log.set()
         await postgres_there()
+        door.has_rows = True
         with suppress(PowerOnError):  # the log stays closed if it lacks events, and every append checks again
             await connections.log.check()
         door.is_compared = True
         if not serving:
+            started()
             await asyncio.Event().wait()
         async with wiring.open_model(door.settings) as model:
-            await wiring.keep_serving(connections, door.roles, model, meter=door.probes.meter)
+            await wiring.keep_serving(connections, door.roles, model, started=started, meter=door.probes.meter)

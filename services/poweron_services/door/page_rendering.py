@@ -1,6 +1,7 @@
 """The rendering of pages: templates, the form of values, and texts from outside with their invisible characters."""
 
 import re
+from http import HTTPStatus
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
@@ -14,17 +15,24 @@ from starlette.staticfiles import StaticFiles
 from poweron_events.event import NANO, PREFIX
 from poweron_events.request import MAX_PROMPT, MAX_REASON
 from poweron_projections import reader
+from poweron_services.door.door_state import DoorState, state_of
 from poweron_services.door.form_parser import IN_WORDS, LARGEST, MAX_FILES, TOGETHER
 from poweron_services.door.json_responses import dumped
 from poweron_services.door.page_forms import LABELS, typed_in
 from poweron_services.door.problems import Problem, explained, retry_header
 from poweron_services.door.session_cookies import COOKIE, form_token
+from poweron_services.text.count_words import counted
 from poweron_services.text.invisible_characters import INVISIBLE
 
 HERE: Final = Path(__file__).parent
 STATIC: Final = StaticFiles(directory=HERE / "static")
 POWERON: Final = "uv run poweron"
 """The command of the hints on all pages, as the README has it; the door does not know how it was started."""
+RELOADED_AFTER: Final = "2"  # seconds until a page of a door that is starting loads itself again
+DOORS: Final = {"http": "over HTTP", "cli": "by command", "mcp": "over MCP", "kafka": "through Kafka"}
+"""How an actor came in, in words."""
+_BOLD: Final = re.compile(r"(?<!\w)\*\*(?=\S)|(?<=\S)\*\*(?!\w)")
+_HEADING: Final = re.compile(r"^#{1,6} +", re.MULTILINE)
 _NAME_OF_COMMAND: Final = re.compile(r"^poweron(?= )")
 _VERSION_OF_TYPE: Final = re.compile(r"\.v[0-9]+$")
 VERSION: Final = version("poweron-services")
@@ -80,6 +88,11 @@ def words_of_type(type_: str) -> str:
     return visible(name.replace(".", " ").replace("_", " ").capitalize(), 80)
 
 
+def plain(text: str) -> str:
+    """Return a text without the marks that Markdown sets around bold words and before headings."""
+    return _BOLD.sub("", _HEADING.sub("", text))
+
+
 def prose(text: str) -> Markup:
     """Return a text of ours with what it sets in backticks as code, and commands as they are typed."""
     parts = [
@@ -109,12 +122,15 @@ TEMPLATES.filters |= {
     "size": size,
     "json": json_text,
     "prose": prose,
+    "plain": plain,
+    "counted": counted,
     "utc": reader.time,
     "words": words_of_type,
 }
 TEMPLATES.globals |= {
     "version": VERSION,
     "poweron": POWERON,
+    "doors": DOORS,
     "max_prompt": MAX_PROMPT,
     "max_reason": MAX_REASON,
     "upload": {"most": MAX_FILES, "largest": LARGEST, "together": TOGETHER, "words": IN_WORDS},
@@ -136,8 +152,10 @@ def rendered(request: Request, template: str, *, status: int = 200, **values: An
 
 def problem_page(request: Request, problem: Problem) -> Response:
     """Render what went wrong, what to do about it, and what was typed into a form that was refused."""
+    is_form, door = request.method != "GET", state_of(request)
+    if problem.status == HTTPStatus.SERVICE_UNAVAILABLE and not door.is_started and not is_form:
+        return _starting_page(request, problem, door)
     meaning = explained(problem.code)
-    is_form = request.method != "GET"
     response = rendered(
         request,
         "problem.html",
@@ -151,6 +169,15 @@ def problem_page(request: Request, problem: Problem) -> Response:
         typed=[(LABELS[name], text) for name, text in typed_in(request).items()],
     )
     response.headers.update(retry_header(problem))
+    return response
+
+
+def _starting_page(request: Request, problem: Problem, door: DoorState) -> Response:
+    """Say that the door is starting, and what is still missing; the browser loads the page again by itself."""
+    response = rendered(
+        request, "starting.html", status=int(problem.status), parts=door.parts, progress=door.progress or str(problem)
+    )
+    response.headers.update({**retry_header(problem), "Refresh": RELOADED_AFTER})
     return response
 
 

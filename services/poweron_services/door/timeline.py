@@ -39,9 +39,15 @@ class TimelineRow(NamedTuple):
     step: TimedStep
     bars: Sequence[TimelineBar]
     spans: Sequence[StageSpan]
-    has_failed: bool
+    result: str
+    """Its result in a word: `denied` or `expired` if it was not allowed to run, `failed`, or its status."""
     gap_ms: int
     """How long nothing ran before it, if that time is folded; 0 otherwise."""
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it came to no result."""
+        return self.result in ("denied", "expired", "failed")
 
     @property
     def ms(self) -> int:
@@ -78,10 +84,20 @@ def timeline(steps: Sequence[TimedStep], now_ms: int) -> list[TimelineRow]:
     for step, parts in by_step:
         bars = [TimelineBar(span.kind, *scale.place(span)) for span in parts]
         gap = parts[0].start_ms - end if parts and end else 0
-        failed = step.success is False or bool(step.error) or bool(step.refusals) or step.approval == "denied"
-        rows.append(TimelineRow(step, bars, parts, failed, gap if gap > IDLE_MS else 0))
+        rows.append(TimelineRow(step, bars, parts, result_word(step), gap if gap > IDLE_MS else 0))
         end = max([end, *(span.end_ms for span in parts)])
     return rows
+
+
+def result_word(step: TimedStep) -> str:
+    """Return the result of a step in a word."""
+    if step.approval == "denied":
+        return "denied" if step.approval_by or step.approval_actor else "expired"
+    if step.outcome == "denied":
+        return "denied"
+    if step.success is False or step.error or step.refusals:
+        return "failed"
+    return "waits for approval" if step.approval == "asked" else step.status
 
 
 class _Scale:

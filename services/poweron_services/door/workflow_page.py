@@ -131,8 +131,13 @@ async def _timeline(connections: Connections, workflow_id: str, before: Place, *
     steps = await workflow_excerpts.newest_steps(pool, workflow_id, limit=STEPS + 1, before=before, failures=failures)
     shown = steps[:STEPS][::-1]
     tasks = await workflow_excerpts.tasks_of_rounds(pool, workflow_id, shown[0].round, shown[-1].round) if shown else []
+    rows = timeline(shown, int(time.time() * 1_000))
+    results = {
+        (row.step.round, row.step.task, row.step.attempt, row.step.step): row.result for row in rows if row.has_failed
+    }
     return {
-        "timeline": timeline(shown, int(time.time() * 1_000)),
+        "timeline": rows,
+        "step_results": results,
         "tasks": {(task.round, task.task): task for task in tasks},
         "steps_next": shown[0].name if len(steps) > STEPS else None,
     }
@@ -145,8 +150,7 @@ def _turn(workflow: WorkflowSummary, approvals: Sequence[ApprovalEntry]) -> str:
     if workflow.stuck:
         return "No role works on it any more: three events in a row had no effect. Cancel it, or restart it."
     if workflow.status == "paused":
-        by = f" by {workflow.pause_actor.described}" if workflow.pause_actor else ""
-        return f"Paused{by}: {workflow.pause_reason}" if workflow.pause_reason else f"Paused{by}."
+        return f"Paused: {workflow.pause_reason}" if workflow.pause_reason else "Paused."
     if workflow.budget_question is not None:
         return f"A person: {workflow.budget_reason or 'it asks for a larger budget'}"
     if approvals:

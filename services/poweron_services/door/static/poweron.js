@@ -177,6 +177,9 @@
 
   const retry = one("[data-retry]");
   if (retry) setTimeout(() => location.reload(), 1000 * Number(retry.dataset.retry));
+  const current = one(".nav [aria-current]");
+  const row = current?.closest(".nav");
+  if (row) row.scrollLeft = current.offsetLeft - row.offsetLeft - (row.clientWidth - current.offsetWidth) / 2;
   enhance();
   live();
 })();

@@ -345,7 +345,7 @@ CODES: Final[dict[str, Explained]] = {
     ),
     "unknown_workflow": Explained("The workflow does not exist.", "Check the workflow's id."),
     "unknown_seq": Explained(
-        "The workflow has no accepted event at that position, so it cannot be forked there.", "Name an accepted event."
+        "The workflow has no accepted event with this number.", "Name an accepted event; the detail names the nearest."
     ),
     "no_such_round": Explained("The workflow has no such round.", "Name its last round."),
     "round_open": Explained("A round of the workflow is still running.", "Wait for its end, or cancel it."),

@@ -231,7 +231,8 @@ async def workflows(
 def _place(cursor: str) -> tuple[int, str]:
     opened, _, workflow_id = cursor.partition("_")
     if not (opened.isascii() and opened.isdecimal() and len(opened) <= MAX_DIGITS and is_uuid(workflow_id)):
-        raise Refused(f"{cursor[:100]!r} is no cursor; take that of the last line of the page before.")
+        sentence = f"{cursor[:100]!r} is no cursor; take that of the last line of the page before."
+        raise Refused(sentence, code="invalid_request")
     return int(opened), workflow_id
 
 

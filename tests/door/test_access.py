@@ -4,22 +4,20 @@ import asyncio
 import base64
 import re
 import time
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import asyncpg
 import httpx2
 import pytest
-from fastapi.routing import _IncludedRouter
 from remote_door import LIST, RemoteDoor, bearer, code, remote
+from routes import ROUTES
 
 from poweron_events import topics
 from poweron_events.log import Message
 from poweron_projections import reader
 from poweron_projections.access_keys import SCOPES, AccessScope, revoke_key
 from poweron_services.door import access
-from poweron_services.door.application import build
-from poweron_services.door.door_state import DoorState
 from poweron_services.settings.config import Settings
 from poweron_services.standalone import open_connections
 
@@ -220,41 +218,21 @@ PUBLIC = {*PROBES, *DOCUMENTS, "/static", "/login"}
 OF_ANYONE_KNOWN = {"/logout"}
 
 
-def _routes() -> Iterator[tuple[str, set[str], list[Any]]]:
-    """Every path with its methods, and the dependencies that are called before it."""
-    app: Any = build(DoorState(Settings(), frozenset(), is_local=False))
-    while not hasattr(app, "routes"):
-        app = app._app
-    for route in app.routes:
-        for each in route.effective_route_contexts() if isinstance(route, _IncludedRouter) else [route]:
-            called = [*_calls(each.dependant)] if getattr(each, "dependant", None) else []
-            yield each.path, set(getattr(each, "methods", None) or ()), called
-
-
-def _calls(dependant: Any) -> Iterator[Any]:
-    for dependency in dependant.dependencies:
-        yield dependency.call
-        yield from _calls(dependency)
-
-
-ROUTES = list(_routes())
-
-
 def test_every_route_needs_a_scope_or_is_public() -> None:
-    open_ = {path for path, _, calls in ROUTES if not any(isinstance(call, access.Needs) for call in calls)}
+    open_ = {path for path, _, calls, *_ in ROUTES if not any(isinstance(call, access.Needs) for call in calls)}
     assert open_ == PUBLIC | OF_ANYONE_KNOWN
     assert len(ROUTES) > len(open_) + 10
 
 
 def test_the_sender_is_known_before_anything_else_happens() -> None:
-    late = {path for path, _, calls in ROUTES if path not in PUBLIC and calls[0] is not access.caller_of}
+    late = {path for path, _, calls, *_ in ROUTES if path not in PUBLIC and calls[0] is not access.caller_of}
     assert late == {"/logout", "/metrics"}  # of the latter nothing but the state of the door, which is no secret
 
 
 def test_asking_a_model_again_needs_the_scopes_of_all_that_the_page_shows() -> None:
     needed = [
         {call.scope for call in calls if isinstance(call, access.Needs)}
-        for path, _, calls in ROUTES
+        for path, _, calls, *_ in ROUTES
         if path.endswith("/again")
     ]
     assert needed == [{"request", "read", "content"}]
@@ -263,7 +241,7 @@ def test_asking_a_model_again_needs_the_scopes_of_all_that_the_page_shows() -> N
 def test_every_form_of_a_page_is_checked_for_its_token_and_read_after_all_scopes() -> None:
     forms = {
         path: [type(call) for call in calls if isinstance(call, access.Needs | access.FormCheck)]
-        for path, methods, calls in ROUTES
+        for path, methods, calls, *_ in ROUTES
         if methods - {"GET", "HEAD"} and not path.startswith("/api/") and path != "/login"
     }
     assert len(forms) > 5
@@ -274,14 +252,14 @@ def test_every_form_of_a_page_is_checked_for_its_token_and_read_after_all_scopes
 
 
 def test_only_forms_that_ask_for_work_take_files() -> None:
-    paths = {path for path, _, calls in ROUTES if access.FormCheck(takes_files=True) in calls}
+    paths = {path for path, _, calls, *_ in ROUTES if access.FormCheck(takes_files=True) in calls}
     assert paths == {"/ask", "/w/{workflow_id}/rounds"}
 
 
 @pytest.mark.parametrize("scope", SCOPES)
 async def test_a_key_gets_403_from_every_route_whose_scope_it_lacks(far: RemoteDoor, scope: AccessScope) -> None:
     headers = bearer(await far.key(f"only-{scope}", scope))
-    for path, methods, calls in ROUTES:
+    for path, methods, calls, *_ in ROUTES:
         needed = {call.scope for call in calls if isinstance(call, access.Needs)}
         for method in methods - {"HEAD"}:
             if needed:

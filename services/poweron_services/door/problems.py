@@ -13,11 +13,14 @@ from starlette.exceptions import HTTPException
 
 from poweron_events.codes import CODES, Code, Explained
 from poweron_events.errors import Conflict, MissingContent, PowerOnError, Unavailable
-from poweron_events.validation_messages import explain
+from poweron_events.validation_messages import explain, named, worded
+from poweron_services.client.client_errors import NotAWorkflowId
 
 log = structlog.get_logger()
 
 MEDIA_TYPE: Final = "application/problem+json"
+MAX_SHOWN: Final = 100  # characters of a wrong parameter
+_PARTS: Final[Mapping[str, str]] = {"query": "the query", "path": "the address", "header": "a header"}
 RETRY_AFTER: Final = 1.0  # seconds, where an unavailable server says nothing else
 
 HTTP_CODES: Final[dict[str, Explained]] = {
@@ -43,12 +46,15 @@ HTTP_CODES: Final[dict[str, Explained]] = {
     "key_revoked": Explained("The key was revoked.", "Create another one with `poweron keys add`."),
     "key_unknown": Explained("The key is not one of this door's.", "Check the key; `poweron keys list` lists them."),
     "method_not_allowed": Explained(
-        "The path does not accept this method.", "See `/api/v1/openapi.json` for the methods of each path."
+        "The path does not accept this method.", "The page `/api` lists the methods of each path."
     ),
     "not_acceptable": Explained(
         "The answer has none of the types that `Accept` lists.", "Accept `application/json`, or leave the header out."
     ),
-    "not_found": Explained("Nothing is at this address.", "See `/api/v1/openapi.json` for the addresses."),
+    "not_found": Explained(
+        "Nothing is at this address.",
+        "Check the address; the page `/` lists the workflows, and `/api` the addresses of the API.",
+    ),
     "idempotency_key_reused": Explained(
         "This `Idempotency-Key` was used for another request.",
         "Repeat the first request unchanged, or send this one with a new key.",
@@ -57,9 +63,13 @@ HTTP_CODES: Final[dict[str, Explained]] = {
         "The type of the body is not one that this path reads.",
         "Send `application/json`, or `multipart/form-data` with files.",
     ),
-    "request_unreadable": Explained("The body of the request cannot be read.", "Correct it; the detail says where."),
+    "request_unreadable": Explained(
+        "The body, a header or the address of the request cannot be read.", "Correct it; the detail says where."
+    ),
     "scope_missing": Explained(
-        "The key may not do this.", "Use a key with this scope; `poweron keys add --scope` sets the scopes of a key."
+        "The key may not do this.",
+        "Use a key with this scope. The operator of this door creates one with "
+        "`poweron keys add NAME --actor ACTOR --scope SCOPES`; the scopes of a key do not change.",
     ),
     "too_many_requests": Explained(
         "The key has reached its limit of requests, uploads or streams.", "Wait as long as `Retry-After` says."
@@ -68,7 +78,7 @@ HTTP_CODES: Final[dict[str, Explained]] = {
         "The event is not followed by a decision of a model that could be edited.",
         "Fork at the event before a decision; the page of each event says which one that is.",
     ),
-    "not_a_workflow_id": Explained("The id is no UUID in lower case.", "Copy the id from the list of workflows."),
+    "not_a_workflow_id": Explained("The id is no UUID in lower case.", "Copy the whole id from the list of workflows."),
     "nobody_serves": Explained(
         "No process has taken the request yet; it remains in the log.", "Start `poweron serve` on these servers."
     ),
@@ -181,18 +191,27 @@ def problem_of(error: Exception) -> Problem:
     if isinstance(error, PowerOnError):
         return _of_ours(error)
     if isinstance(error, RequestValidationError):
-        place = {"query": "the query", "path": "the address", "header": "a header"}
-        wrong = error.errors()[0]
-        where = place.get(str(wrong["loc"][0]), "the body")
-        name = ".".join(map(str, wrong["loc"][1:]))
-        return Problem("invalid_request", f"{name or where}: {wrong['msg']}.", status=422)
+        return _of_parameter(error.errors()[0])
     if isinstance(error, ValidationError):
         return Problem("invalid_request", f"{explain(error)}.")
     if isinstance(error, HTTPException):
         code = STATUS_CODES.get(error.status_code, "request_unreadable")
-        return Problem(code, str(error.detail).removesuffix(".") + ".", status=error.status_code)
+        return Problem(code, (HTTP_CODES.get(code) or CODES[code]).meaning, status=error.status_code)
     log.error("http_error", exc_info=error)
     return Problem("unexpected_error", "PowerOn met an unexpected error; its log says more.", status=500)
+
+
+def _of_parameter(wrong: Mapping[str, Any]) -> Problem:
+    """Describe what is wrong with a parameter in the address, the query or a header."""
+    kind, *place = wrong["loc"]
+    if (kind, *place) == ("path", "workflow_id"):
+        return _of_ours(NotAWorkflowId(str(wrong["input"])[:MAX_SHOWN]))
+    where = place or [_PARTS.get(str(kind), "the body")]
+    ours = wrong["type"] == "value_error" and wrong["ctx"]["error"]
+    sentence = f"{named(where)}: {ours}" if ours else worded(where, wrong["type"], wrong.get("ctx", {}))
+    given = f"{str(wrong['input'])[:MAX_SHOWN]!r}"
+    fallback = f"{named(where)} cannot be {given}; the page `/api` shows an example"
+    return Problem("invalid_request", f"{sentence or fallback}.", status=422)
 
 
 def _of_ours(error: PowerOnError) -> Problem:

@@ -25,7 +25,7 @@ from poweron_projections.entries import (
 )
 from poweron_projections.workflow_filter import Condition
 from poweron_services.client.cancel import pending_request
-from poweron_services.client.client_errors import UnknownWorkflow, WorkflowPending
+from poweron_services.client.client_errors import NotAWorkflowId, UnknownWorkflow, WorkflowPending
 from poweron_services.client.connect import Connections
 from poweron_services.client.source_check import Sources, stored_sources
 from poweron_services.client.workflow_snapshot import folded_history, look_up_snapshot, reasons
@@ -34,7 +34,7 @@ from poweron_services.door.access import ContentReader, Reader
 from poweron_services.door.door_state import DoorOf, DoorState, Opened
 from poweron_services.door.json_responses import ListPage, dumped, found, page
 from poweron_services.door.problems import Problem
-from poweron_services.door.query_parameters import MAX_SEQ, Limit, Moment, WorkflowId, cursor
+from poweron_services.door.query_parameters import IS_UUID, MAX_SEQ, Limit, Moment, WorkflowId, cursor
 from poweron_services.door.query_route import QueryRoute
 
 router = APIRouter(tags=["workflows"], route_class=QueryRoute)
@@ -50,9 +50,12 @@ async def known(connections: Connections, workflow_id: str) -> WorkflowSummary:
     """Return the workflow; if the rows do not hold it, Kafka is asked, but not for long.
 
     Raises:
+        NotAWorkflowId: the id is malformed.
         UnknownWorkflow: there is none.
         WorkflowPending: it was requested, but is not open yet.
     """
+    if not IS_UUID.match(workflow_id):
+        raise NotAWorkflowId(workflow_id)
     workflow = await reader.workflow(connections.pool, workflow_id)
     if workflow is not None:
         return workflow

@@ -16,10 +16,11 @@ from poweron_events.actor import Actor
 from poweron_events.event import MAX_NANO_USD, MAX_TOKENS, NANO
 from poweron_events.policy import AnswerTerms
 from poweron_events.request import MAX_REASON, RequestApproval, RequestBudget, RequestIdentity
-from poweron_projections import reader
+from poweron_projections import reader, workflow_excerpts
 from poweron_projections.entries import ApprovalEntry, BudgetEntry, DocumentEntry
 from poweron_projections.past_approvals import answered_approvals
 from poweron_services.client.approve import (
+    MOST_WAITING,
     ApprovalOutcome,
     Decision,
     answer,
@@ -36,7 +37,7 @@ from poweron_services.door.dispatch import Dispatching
 from poweron_services.door.door_state import Opened
 from poweron_services.door.page_rendering import rendered
 from poweron_services.door.problems import Problem
-from poweron_services.door.query_parameters import StepPlace, WorkflowId, parse_place
+from poweron_services.door.query_parameters import StepPlace, WorkflowId, parse_place, place_name
 from poweron_services.door.query_route import QueryRoute
 
 router = APIRouter(route_class=QueryRoute, default_response_class=HTMLResponse)
@@ -65,8 +66,7 @@ class Card:
 
     @property
     def place(self) -> str:
-        entry = self.entry
-        return f"r{entry.round}t{entry.task}a{entry.attempt}s{entry.step}"
+        return place_name(self.entry.place)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,20 +91,18 @@ async def approvals_page(
 ) -> Response:
     """Show what waits for a person: by default for the one who looks."""
     pool = connections.pool
-    waiting = {
-        "mine": await waiting_for_people(pool, actor=caller.actor),
-        "all": await waiting_for_people(pool),
-        "overdue": await waiting_for_people(pool, overdue=True),
-    }
-    entries: list[ApprovalEntry | BudgetEntry] = [*waiting[show][0], *waiting[show][1]]
+    everything = await waiting_for_people(pool)
+    waiting = {"mine": everything.for_actor(caller.actor), "all": everything, "overdue": everything.escalated()}
+    entries = waiting[show].entries
     query = f"?{request.url.query}" if request.url.query else ""
     return rendered(
         request,
         "approvals.html",
         cards=[await _card(connections, entry, caller.actor) for entry in entries[:MOST]],
-        counts={name: len(waiting[name][0]) + len(waiting[name][1]) for name in SHOWN},
+        counts={name: len(waiting[name].entries) for name in SHOWN},
         show=show,
         left_out=max(0, len(entries) - MOST),
+        most_waiting=MOST_WAITING if everything.is_cut else None,
         notice=_notice(outcome, missing),
         workflow=workflow,
         actor=caller.actor,
@@ -121,7 +119,7 @@ async def _card(connections: Connections, entry: ApprovalEntry | BudgetEntry, ac
     objections = {decision: terms.objection(actor, decision) for decision in ("approve", "deny", "change")}
     documents: Sequence[tuple[str, str]] = ()
     if isinstance(entry, ApprovalEntry) and (labels := _labels(entry.parameters)):
-        documents = _lists(labels, await reader.documents(connections.pool, entry.workflow_id))
+        documents = _lists(labels, await workflow_excerpts.documents(connections.pool, entry.workflow_id))
     objection = objections["approve"]
     return Card(
         entry,

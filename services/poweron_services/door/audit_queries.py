@@ -11,7 +11,7 @@ from poweron_events.errors import MissingContent
 from poweron_events.event import Model
 from poweron_events.fold.state import ChatMessage
 from poweron_events.fold.state_json import as_json
-from poweron_projections import reader, record_queries
+from poweron_projections import reader, record_queries, workflow_excerpts
 from poweron_projections.entries import DocumentEntry, StepEntry, TaskEntry, UsageEntry
 from poweron_projections.reader import StoredRecord
 from poweron_services.client.client_errors import UnknownSeq
@@ -65,19 +65,20 @@ async def read_step(
     """Return everything about one step: its records, its model calls with prompt and answer, its documents."""
     await known(connections, workflow_id)
     pool, wanted = connections.pool, parse_place(place)
-    step = next((step for step in await reader.steps(pool, workflow_id) if step.place == wanted), None)
+    assert wanted is not None
+    step = await workflow_excerpts.step(pool, workflow_id, wanted)
     if step is None:
         raise Problem("not_found", f"Workflow {workflow_id} has no step {place}.")
     events = await record_queries.step_events(pool, workflow_id, step.place)
-    seqs = {event.seq for event in events}
-    calls = [call for call in await reader.usage(pool, workflow_id) if call.seq in seqs]
-    tasks = await reader.tasks(pool, workflow_id)
+    seqs = [event.seq for event in events]
+    calls = await workflow_excerpts.usage_of(pool, workflow_id, seqs)
+    tasks = await workflow_excerpts.tasks_of_rounds(pool, workflow_id, step.round, step.round)
     whole = {
         "step": step,
-        "task": next((task for task in tasks if (task.round, task.task) == step.place[:2]), None),
+        "task": next((task for task in tasks if task.task == step.task), None),
         "events": await with_reasons(door, workflow_id, events),
         "calls": [await _shown_call(connections, workflow_id, call, caller) for call in calls],
-        "documents": [entry for entry in await reader.documents(pool, workflow_id) if entry.seq in seqs],
+        "documents": await workflow_excerpts.documents_of(pool, workflow_id, seqs),
     }
     return found(request, whole)
 

@@ -38,7 +38,7 @@ from poweron_services.decider.approval import EVERYTHING, NEVER, ActionLists, Ap
 from poweron_services.fork.forks import Forks
 from poweron_services.fork.original import AcceptedEvent
 from poweron_services.models.call import Caller
-from poweron_services.models.chat_model import ChatModel
+from poweron_services.models.chat_model import ChatModel, NamedModels
 from poweron_services.models.prompts import (
     ActionsPrompt,
     MessagePrompt,
@@ -326,6 +326,7 @@ class World:
         lines: Mapping[type, list[Any]] | None = None,
         model: ChatModel | None = None,
         web: Web | None = None,
+        named_models: NamedModels | None = None,
     ) -> None:
         self.log = MemoryLog()
         self.postgres = FoldedPostgres(self.log)
@@ -333,6 +334,7 @@ class World:
         self.actions = {action.spec.name: action for action in actions}
         self.model: Any = model or ScriptedModel(lines or script(next(iter(self.actions), "test.pure")))
         self.web = web
+        self.named_models = named_models
         self.processes: list[Process] = []
         self._folds: dict[str, tuple[Workflow, list[tuple[Recorded, Verdict]], int]] = {}
 
@@ -355,7 +357,8 @@ class World:
         """A process begins to play roles."""
         clock, log = clock or Clock(), ProcessLog(self.log, mishap)
         instance = f"p{len(self.processes)}"
-        caller = Caller(self.model, self.content, day_budgets=DailyUse(day, clock) if day else None)
+        day_budgets = DailyUse(day, clock) if day else None
+        caller = Caller(self.model, self.content, day_budgets=day_budgets, named_models=self.named_models)
         forks = Forks(self, self.content, {name: action.spec for name, action in self.actions.items()})
         execution = Execution(
             actions=self.actions,

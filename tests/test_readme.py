@@ -50,7 +50,7 @@ VARYING = {
     r"(\d{4}-\d\d-\d\d[T ])?\d\d:\d\d(:\d\d)?(\.\d+)?": "TIME",
     r"\d+\.\d s\b": "SECONDS",
     r"%2F\S*(?=&port)": "SOCKET",
-    r"[ \d]\d/(?=\d+ +\w+\.)": "PARTITION/",
+    r"[ \d]\d/\d+ +(?=\w+\.)": "PLACE ",  # a process may have recorded its start in the same partition
     r"(?<=^(?:<<<|>>>) )[0-9a-f]{16}$": "DELIMITER",
 }
 

@@ -54,6 +54,7 @@ RefusalCode = Literal[
     "round_open",
     "too_many_waiting",
     "unknown_connection",
+    "unknown_model",
     "unknown_workflow",
 ]
 """Why a request is refused."""
@@ -319,6 +320,9 @@ CODES: Final[dict[str, Explained]] = {
     "invalid_request": Explained("The request is malformed.", "Correct what the detail names."),
     "request_too_large": Explained("The request does not fit into an event.", "Shorten the prompt."),
     "pattern_meaningless": Explained("A pattern in `approve` matches no action.", "Correct the pattern."),
+    "unknown_model": Explained(
+        "The request names a model that is not configured.", "Name a configured one, or leave it out."
+    ),
     "price_unknown": Explained(
         "The request has a money budget, and a model in use has no price.",
         "Set its price, or ask without that budget; a workflow's budget applies to all its rounds.",

@@ -149,6 +149,8 @@ class ForkedFrom(Model):
     """Whether actions run for which the forked workflow has no result."""
     answer: Commitment | None = Field(default=None, exclude_if=is_none)
     """The answer that the actor of the request gives, instead of a model, to the first decision not taken over."""
+    model: str | None = Field(default=None, min_length=1, max_length=300, exclude_if=is_none)
+    """The model that decides from there on, instead of the configured ones."""
 
 
 # --- what a sender writes to `poweron.requests` ---------------------------------------------------

@@ -15,7 +15,7 @@ import structlog
 
 from poweron_events.catalog import CATALOG, ActionSpec
 from poweron_events.content import ContentStore
-from poweron_events.errors import LogLost, PowerOnError
+from poweron_events.errors import LogLost, PowerOnError, Refused
 from poweron_events.event import Role
 from poweron_events.fold.stage_specs import PromptStage
 from poweron_events.log import EventLog
@@ -89,6 +89,53 @@ def build_model(settings: Settings, stack: AsyncExitStack) -> ChatModel:
     if len(fallbacks) == 1:
         return next(iter(fallbacks.values()))
     return StagedModel({stage: fallbacks[settings.models[stage]] for stage in get_args(PromptStage)})
+
+
+@dataclass(frozen=True, slots=True)
+class NameableModels:
+    """The models that a request may name: those of the settings, `builtin`, and those of providers whose key is set.
+
+    A script is a file of this machine, which only the settings may name.
+    """
+
+    settings: Settings
+
+    def check(self, name: str) -> None:
+        """Raise Refused if a request may not name the model."""
+        self.build(name, AsyncExitStack())
+
+    def unpriced(self, name: str) -> tuple[str, ...]:
+        """Return the model if it has no price, unless a money budget is allowed without it; raises as `build`."""
+        return unpriced_models(self._alone(name))
+
+    @asynccontextmanager
+    async def opened(self, name: str) -> AsyncGenerator[ChatModel, None]:
+        """Open the model, and close its connections at the end; raise Refused if a request may not name it."""
+        async with AsyncExitStack() as stack:
+            yield self.build(name, stack)
+
+    def build(self, name: str, stack: AsyncExitStack) -> ChatModel:
+        """Build the model; raise Refused if a request may not name it."""
+        alone = self._alone(name)
+        try:
+            return build_model(alone, stack)
+        except Refused as error:
+            raise Refused(f"{_not_configured(name)} {error}", code="model_misconfigured") from error
+
+    def _alone(self, name: str) -> Settings:
+        """Return the settings with this model for every stage; raise Refused if a request may not name it."""
+        try:
+            alone = self.settings.with_model(name)
+            (only,) = alone.named_models
+        except ValueError as error:  # it is no model, or several
+            raise Refused(_not_configured(name), code="model_misconfigured") from error
+        if only.startswith("scripted:") and only not in self.settings.named_models:
+            raise Refused(_not_configured(name), code="model_misconfigured")
+        return alone
+
+
+def _not_configured(name: str) -> str:
+    return f"The model {name[:300]!r} is not configured."
 
 
 def _first_of(models: Mapping[str, ChatModel]) -> ChatModel:
@@ -287,6 +334,7 @@ def _intake(process: _Process, work: OpenedActions) -> Intake:
         max_open=connections.settings.max_open,
         approve=connections.settings.approve_patterns,
         unpriced=unpriced_models(connections.settings),
+        named_models=NameableModels(connections.settings),
         lists=work.lists,
         connections=work.connections.labels(),
         specs={**CATALOG, **work.specs},
@@ -317,7 +365,8 @@ def _worker(
     connections = process.connections
     ports = PostgresPorts(connections.pool)
     daily_use = DailyUse(ports, now_ms)
-    caller = Caller(model, connections.content, unpriced_models(connections.settings), daily_use)
+    settings = connections.settings
+    caller = Caller(model, connections.content, unpriced_models(settings), daily_use, NameableModels(settings))
     forks = Forks(ports, connections.content, work.specs)
     execution = Execution(
         actions=work.actions,
@@ -332,7 +381,7 @@ def _worker(
         progress=progress.step,
         secrets=work.secrets,
     )
-    concurrency = connections.settings.concurrency
+    concurrency = settings.concurrency
     executor = Executor(execution, worker=process.instance, concurrency=concurrency, forks=forks)
     functions = forks.first(stage_functions(caller, connections.content, work.specs, work.configured_places))
     return Worker(

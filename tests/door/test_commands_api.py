@@ -315,14 +315,20 @@ async def test_a_batch_whose_time_is_over_goes_on_and_its_repeat_shows_the_resul
 async def test_a_fork_takes_over_what_came_before_and_is_by_who_asked_for_it(door: Door) -> None:
     id_ = await completed(door)
     forked = await door.http.post(
-        f"{API}/workflows/{id_}/forks", json={"at": 1, "prompt": "Good evening", "maxSteps": 2}, headers=WAIT
+        f"{API}/workflows/{id_}/forks",
+        json={"at": 1, "prompt": "Good evening", "maxSteps": 2, "model": "builtin"},
+        headers=WAIT,
     )
     assert forked.status_code == 200, forked.text
     assert (forked.json()["forkedFrom"]["workflow"], forked.json()["forkedFrom"]["seq"]) == (id_, 1)
     new = forked.json()["workflowId"]
     (opening, *_) = (await get(door, f"/workflows/{new}/events"))["items"]
     assert (opening["data"]["prompt"], opening["data"]["actor"]["via"]) == ("Good evening", "http")
+    assert opening["data"]["forkedFrom"]["model"] == "builtin"
     expect(await post(door, f"/workflows/{id_}/forks", {"at": 2_000_000_000}), 404, "unknown_seq")
+    unknown = {"at": 1, "model": "scripted:/etc/hostname"}
+    refused = await door.http.post(f"{API}/workflows/{id_}/forks", json=unknown, headers=WAIT)
+    expect(refused, 422, "unknown_model")
 
 
 async def test_a_fork_of_several_rounds_goes_on_after_it_was_answered(door: Door) -> None:

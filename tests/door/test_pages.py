@@ -218,6 +218,7 @@ def test_without_scripts_a_person_asks_finds_the_page_behind_a_statement_and_ste
         page.get_by_role("button", name="Ask again").click()
         expect(page.get_by_text("same decision")).to_be_visible()
         page.goto(f"/w/{workflow}/at/3")
+        page.get_by_label("Another model").fill("builtin")
         page.get_by_role("button", name="Fork").click()
         page.wait_for_url(re.compile(r"/w/[0-9a-f-]{36}$"))
         door.until(page.url.rpartition("/")[2], forkedFrom=workflow, status="completed")

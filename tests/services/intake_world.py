@@ -29,6 +29,7 @@ from poweron_events.step_events import ApprovalGranted
 from poweron_projections.request_answers import OpenRound, StepApproval
 from poweron_services.decider.approval import EVERYTHING, ActionLists
 from poweron_services.intake.request_intake import Intake
+from poweron_services.models.chat_model import NamedModels
 
 SOURCE = "/tests"
 TIME = "2026-11-22T00:00:00.000Z"
@@ -140,6 +141,7 @@ async def running(
     approve: Collection[str] = (),
     *,
     unpriced: Collection[str] = (),
+    named_models: NamedModels | None = None,
     lists: ActionLists = EVERYTHING,
     connections: Collection[str] = (),
     now_ms: Callable[[], int] = lambda: 0,
@@ -156,6 +158,7 @@ async def running(
         max_open=max_open,
         approve=approve,
         unpriced=unpriced,
+        named_models=named_models,
         lists=lists,
         connections=connections,
     )

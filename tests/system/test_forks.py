@@ -152,7 +152,6 @@ async def test_slips_at_fork_and_diff_are_told_in_sentences(shell: Shell, connec
     assert (await shell("fork", NOBODY, "--at", "1")).code == 1
     assert (await shell("fork", "this", "--at", "1")).code == 2
     assert (await shell("diff", origin, NOBODY)).code == 1
-    assert (await shell("fork", origin, "--at", "1", "--model", "builtin", "--no-serve")).code == 2
     assert (await shell("fork", origin, "--at", "1", "--prompt", " ")).code == 2
 
 

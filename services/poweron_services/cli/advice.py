@@ -165,6 +165,7 @@ _ADVICE: Final[dict[str, str]] = {
     "search_unauthorized": f"Set the key of the engine to a valid one. {_CHECK_SEARCH}",
     "search_unavailable": f"Set POWERON_SEARCH to a search engine ({_ENGINES}), or attach documents.",
     "unknown_connection": "POWERON_CONNECTIONS names the file that lists them; name one of these.",
+    "unknown_model": "Set the key of its provider, or name a model that a setting names.",
     "tool_changed": "`poweron mcp check` shows what changed, `poweron mcp approve` approves it.",
     "tool_server_ended": "`poweron mcp check` says whether it can be started.",
     "tool_server_unavailable": "`poweron mcp check` says whether it can be used; POWERON_MCP says where it is.",

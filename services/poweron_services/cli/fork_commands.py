@@ -55,7 +55,9 @@ def fork(
     *,
     workflow: WorkflowId,
     at: Annotated[int, typer.Option("--at", min=0, max=2**31 - 1, metavar="SEQ", help="The last event to take over.")],
-    model: Annotated[str | None, typer.Option(metavar="MODEL", help="The model that decides from there on.")] = None,
+    model: Annotated[
+        str | None, typer.Option(metavar="MODEL", help="The model that decides from there on; it must be configured.")
+    ] = None,
     prompt: Annotated[
         str | None, typer.Option(metavar="TEXT", help="A new prompt, instead of the original one.")
     ] = None,
@@ -74,13 +76,14 @@ def fork(
 
     Exit 0 completed, 1 failed, 2 wrong usage, 3 cancelled, 130 stopped by Ctrl-C, 143 by SIGTERM.
     """
-    wish, serving = ForkWish(workflow, at, prompt=prompt, max_steps=max_steps, live=live), not no_serve
+    wish = ForkWish(workflow, at, prompt=prompt, max_steps=max_steps, live=live, model=model)
+    serving = not no_serve
     progress = AskProgress()
     with sentences():
-        _check(wish, model, serving=serving)
+        _check(wish)
         settings = load_settings(telemetry.StageWaitReporter(progress.waits))
         if serving:
-            settings = _check_settings(settings, model)
+            _check_models(settings, model)
         forked, documents = run_work(
             _fork(settings, wish, serving=serving, progress=progress), partial(progress.interrupted, serving=serving)
         )
@@ -91,33 +94,26 @@ def fork(
     raise typer.Exit(exit_code(forked.outcome, documents))
 
 
-def _check(wish: ForkWish, model: str | None, *, serving: bool) -> None:
+def _check(wish: ForkWish) -> None:
     """End the command with a sentence if an argument is invalid."""
     check_id(wish.workflow)
     if wish.prompt is not None and not wish.prompt.strip():
         stop("The prompt is empty. Leave `--prompt` out to keep the one of the workflow.", USAGE)
     if wish.prompt is not None and len(wish.prompt) > MAX_PROMPT:
         stop(f"The prompt has {len(wish.prompt):,} characters; at most {MAX_PROMPT:,} are allowed.", USAGE)
-    if model is not None and not serving:
-        stop("`--model` says which model this process asks; with `--no-serve` it asks none.", USAGE)
 
 
-def _check_settings(settings: Settings, model: str | None) -> Settings:
-    """Return the settings; a model that is named serves every stage.
-
-    Ends the command before anything is opened if a setting is missing that a model needs.
-    """
-    from poweron_services.cli.model_option import built  # noqa: PLC0415 - what was typed is checked before
+def _check_models(settings: Settings, model: str | None) -> None:
+    """End the command, before anything is opened, if a setting is missing that a model needs."""
+    from poweron_services.cli.model_option import check_nameable  # noqa: PLC0415 - what was typed is checked before
     from poweron_services.wiring import build_model  # noqa: PLC0415 - as above
 
     if model is not None:
-        built(settings, model, AsyncExitStack())
-        return settings.with_model(model)
+        check_nameable(settings, model)
     try:
         build_model(settings, AsyncExitStack())
     except Refused as error:
         stop(sentence(error), USAGE, code=error.code)
-    return settings
 
 
 async def _fork(settings: Settings, wish: ForkWish, *, serving: bool, progress: AskProgress) -> tuple[Forked, Shown]:

@@ -26,6 +26,15 @@ def built(settings: Settings, name: str, stack: AsyncExitStack) -> ChatModel:
         _stop(settings, name, sentence(error), error.code)
 
 
+def check_nameable(settings: Settings, name: str) -> None:
+    """End the command if a request may not name the model."""
+    built(settings, name, AsyncExitStack())
+    try:
+        wiring.NameableModels(settings).check(name)
+    except Refused:
+        _stop(settings, name, "A fork asks one model, and a script only if a setting names it.")
+
+
 def _stop(settings: Settings, name: str, reason: str, code: Code | None = None) -> NoReturn:
     stop(f"The model {name!r} of --model is not configured. {reason} {_configured(settings)}", USAGE, code=code)
 

@@ -152,6 +152,8 @@ def _lines(event: WorkflowEvent, workflow: Workflow) -> Iterator[Line]:  # noqa:
 def _opening(event: WorkflowRequested | RoundRequested) -> str:
     fork = event.forked_from
     origin = "" if fork is None else f"; forked from workflow {fork.workflow} at event {fork.seq}"
+    if fork is not None and fork.model is not None:
+        origin += f" for {fork.model}"
     return f"round {event.round}, {counted(len(event.documents), 'document')}{origin}"
 
 

@@ -68,6 +68,8 @@ class ForkWish:
     """What to answer to the next decision instead of a model."""
     parameters: Mapping[str, JsonValue] | None = None
     """The parameters to set instead of those that a model would; the next decision must set them."""
+    model: str | None = None
+    """The model that decides from there on; None for the configured ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +139,9 @@ async def plan_fork(connections: Connections, wish: ForkWish) -> ForkPlan:
     ]
     is_planned = any(isinstance(record.envelope.event, TasksPlanned) for record in taken_over)
     return ForkPlan(
-        ForkedFrom(workflow=wish.workflow, seq=wish.seq, head=accepted[wish.seq].sha256, live=wish.live),
+        ForkedFrom(
+            workflow=wish.workflow, seq=wish.seq, head=accepted[wish.seq].sha256, live=wish.live, model=wish.model
+        ),
         [opening for opening in openings if isinstance(opening, WorkflowRequested | RoundRequested)],
         nothing_left=wish.seq == max(accepted) and not snapshot.stub.is_open,
         replan_at=opening_records[len(openings) - 1].seq if is_planned else None,

@@ -18,8 +18,8 @@ from poweron_services.door.workflow_queries import known
 
 router = APIRouter(tags=["commands"])
 
-CHANGES: Final = ("prompt", "max_steps", "live", "answer", "parameters")
-EXAMPLE: Final = {"at": 12, "prompt": "When does it open in winter?", "live": False}
+CHANGES: Final = ("model", "prompt", "max_steps", "live", "answer", "parameters")
+EXAMPLE: Final = {"at": 12, "model": "builtin", "prompt": "When does it open in winter?", "live": False}
 FORKED: Final = {
     **OUTCOME,
     "forkedFrom": {"workflow": OUTCOME["workflowId"], "seq": 12, "head": "9f86…"},
@@ -35,7 +35,8 @@ async def fork_workflow(
 ) -> Response:
     """Start a new workflow that takes over everything up to the event `at`; `workflowId` is the new one.
 
-    From there, models decide again. Results of the same actions are still reused; other actions only run with `live`.
+    From there, models decide again, or the one that `model` names: one of the settings, `builtin`, or one of a provider
+    whose key is set. Results of the same actions are still reused; other actions only run with `live`.
     If several rounds are taken over, this door requests each one as the one before it ends.
     """
     async with received(request, ForkBody) as asked:

@@ -71,6 +71,8 @@ class ForkBody(Model):
     """Where a fork begins, and what changes from there."""
 
     at: int = Field(ge=0, le=2**31 - 1)
+    model: str | None = Field(default=None, min_length=1, max_length=300)
+    """The model that decides from there on; one that is configured."""
     prompt: FreeText | None = Field(default=None, min_length=1, max_length=MAX_PROMPT, pattern=r"\S")
     max_steps: int | None = Field(default=None, ge=1, le=MAX_STEPS)
     live: bool = False

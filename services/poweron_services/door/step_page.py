@@ -8,7 +8,6 @@ from typing import Annotated, Any, Final, NamedTuple
 
 import orjson
 from fastapi import APIRouter, Path, Query, Request, Response
-from pydantic import ValidationError
 from starlette.responses import HTMLResponse, RedirectResponse
 
 from poweron_events.errors import Refused
@@ -97,6 +96,7 @@ async def step_page(
         is_decision=is_decision(event) and view.heard.verdict == "accepted",
         cause=_cause(view, records),
         default_model=_default_model(door),
+        models=dict.fromkeys(["builtin", *door.settings.named_models]),
     )
 
 
@@ -228,11 +228,9 @@ async def ask_again_form(
 
 def _model(door: DoorState, name: str, stack: AsyncExitStack) -> ChatModel:
     try:
-        return wiring.build_model(door.settings.with_model(name), stack)
-    except (Refused, ValidationError) as error:
-        raise Problem(
-            "invalid_request", f"The model {name[:80]!r} is not configured for this door.", status=422
-        ) from error
+        return wiring.NameableModels(door.settings).build(name, stack)
+    except Refused as error:
+        raise Problem("unknown_model", f"{error}".rstrip(".") + ".", status=422) from error
 
 
 @router.post("/w/{workflow_id}/at/{seq}/forks")
@@ -241,7 +239,8 @@ async def fork_form(
 ) -> Response:
     """Start a new workflow that takes over everything up to this event, and show it."""
     form, _files = await form_of(request)
-    wish = ForkWish(workflow_id, seq, prompt=field_of(form, "prompt") or None, live=bool(form.get("live")))
+    prompt, model = (field_of(form, name).strip() or None for name in ("prompt", "model"))
+    wish = ForkWish(workflow_id, seq, prompt=prompt, live=bool(form.get("live")), model=model)
     connections, identity = dispatch.door.opened, dispatch.identity(caller)
     plan = await plan_fork(connections, wish)
 

@@ -39,6 +39,7 @@ from poweron_services.intake.request_judge import RequestJudge
 from poweron_services.intake.request_queue import HeldRequest, RequestQueue
 from poweron_services.intake.round_limits import OpenLimit, QuotaLimit, Waiting
 from poweron_services.intake.settlement import Judge, Settlement
+from poweron_services.models.chat_model import NamedModels
 
 log = structlog.get_logger()
 
@@ -65,6 +66,7 @@ class Intake:
         max_open: int = MAX_OPEN,
         approve: Collection[str] = (),
         unpriced: Collection[str] = (),
+        named_models: NamedModels | None = None,
         lists: ActionLists = EVERYTHING,
         connections: Collection[str] = (),
         specs: Mapping[str, ActionSpec] = CATALOG,
@@ -84,6 +86,7 @@ class Intake:
             default_language=default_language,
             marks=approve,
             unpriced=unpriced,
+            named_models=named_models,
             lists=lists,
             connections=connections,
             specs=specs,

@@ -4,6 +4,7 @@ The opening of a round carries the newest documents of earlier rounds and a comp
 the content store.
 """
 
+import asyncio
 import mimetypes
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from pydantic import TypeAdapter
 from poweron_events.catalog import ActionSpec
 from poweron_events.codec import ReceivedRequest, dumps, is_uuid
 from poweron_events.content import ContentStore
-from poweron_events.errors import MissingContent, Unavailable
+from poweron_events.errors import MissingContent, Refused, Unavailable
 from poweron_events.event import DocumentRef
 from poweron_events.fold.history import render
 from poweron_events.fold.partial import Stub
@@ -61,6 +62,7 @@ from poweron_services.intake.consistent_reads import ConsistentReads
 from poweron_services.intake.intake_ports import IntakeQueries
 from poweron_services.intake.judgement import IntakeEvent, Refusal
 from poweron_services.intake.round_limits import AT_ONCE, OpenLimit, QuotaLimit, Waiting
+from poweron_services.models.chat_model import NamedModels
 
 UNKNOWN_TYPE = "application/octet-stream"
 
@@ -83,6 +85,8 @@ class RequestJudge:
     marks: Collection[str]
     specs: Mapping[str, ActionSpec]
     unpriced: Collection[str] = ()
+    named_models: NamedModels | None = None
+    """The models that a fork may name; None if it may name none."""
     lists: ActionLists = EVERYTHING
     connections: Collection[str] = ()
 
@@ -191,6 +195,17 @@ class RequestJudge:
             return
         known = is_uuid(fork.workflow)
         judgement.check_fork(fork, await self.queries.accepted_hash(fork.workflow, fork.seq) if known else None)
+        if fork.model is not None:
+            await self._check_model(fork.model)
+
+    async def _check_model(self, name: str) -> None:
+        """Refuse a model that a fork may not name."""
+        if self.named_models is None:
+            raise Refusal("unknown_model", "A fork may name no model here.")
+        try:
+            await asyncio.to_thread(self.named_models.check, name)  # a provider's client takes a second to import
+        except Refused as error:
+            raise Refusal("unknown_model", f"{error}".rstrip(".") + ".") from error
 
     async def _approve(
         self, identity: RequestIdentity, request: RequestApproval
@@ -256,8 +271,15 @@ class RequestJudge:
             lists=self.lists,
             policy=policy,
         )
-        judgement.check_prices(terms["budgets"], self.unpriced)
+        judgement.check_prices(terms["budgets"], self._unpriced_for(request))
         return terms
+
+    def _unpriced_for(self, request: Terms) -> Collection[str]:
+        """Return the models without a price that may work on the round."""
+        fork = request.forked_from if isinstance(request, RequestWorkflow | RequestRound) else None
+        if fork is None or fork.model is None or self.named_models is None:
+            return self.unpriced
+        return self.named_models.unpriced(fork.model)
 
 
 async def store_documents(

@@ -8,7 +8,8 @@ import asyncio
 import hashlib
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Generic
@@ -28,7 +29,7 @@ from poweron_services.decider.rules import Budget, BudgetUsedUp, allowance, chec
 from poweron_services.fork.manual_answer import EDITED, ManualAnswer, take_manual_answer
 from poweron_services.models.answers import Answer, Unacceptable, read
 from poweron_services.models.call_reservations import may_begin
-from poweron_services.models.chat_model import ChatModel, Completion, TooLong, UnreadableAnswer
+from poweron_services.models.chat_model import ChatModel, Completion, NamedModels, TooLong, UnreadableAnswer
 from poweron_services.models.context_window import fitted, window_of
 from poweron_services.models.normalisation import with_normalised
 from poweron_services.models.prompts import Prompt
@@ -189,6 +190,7 @@ class Caller:
         content: ContentStore,
         unpriced: Sequence[str] = (),
         day_budgets: ReadDayBudgets | None = None,
+        named_models: NamedModels | None = None,
     ) -> None:
         """Create a caller.
 
@@ -197,8 +199,10 @@ class Caller:
             content: where prompts and answers are stored.
             unpriced: the models in use without a price, which a budget of money needs.
             day_budgets: reads what the quotas of a workflow's actor and source leave; without it they limit no call.
+            named_models: the models that forks may name; without it the given model answers for them, too.
         """
-        self._model = model
+        self._model = model if named_models is None else NamedOrConfigured(model, named_models)
+        self._named_models = named_models
         self._content = content
         self._unpriced = unpriced
         self._day_budgets = day_budgets
@@ -221,10 +225,14 @@ class Caller:
         """
         day = await self._day_budgets(workflow) if self._day_budgets is not None else no_day_budgets
         rejection_count = len(rejections(workflow)) // MAX_REFUSALS
-        fenced_prompt = replace(
-            prompt, fence=self._fence(workflow), passed_over=max(prompt.passed_over, rejection_count)
+        fork = workflow.current.opening.forked_from
+        own_prompt = replace(
+            prompt,
+            fence=self._fence(workflow),
+            passed_over=max(prompt.passed_over, rejection_count),
+            model=None if fork is None else fork.model,
         )
-        prompt = self._within_budget(workflow, fenced_prompt, calls, day)
+        prompt = self._within_budget(workflow, own_prompt, calls, day)
         with telemetry.model_call(prompt.stage, prompt.template.name) as span:
             try:
                 reply = await self._call(workflow, prompt, calls, day)
@@ -246,9 +254,15 @@ class Caller:
         left = allowance(workflow, all_calls, day(all_calls))
         if left is None:
             return prompt
-        if left.limits_money and self._unpriced:
-            raise Refused(price_unknown(self._unpriced), code="price_unknown")
+        if left.limits_money and (unpriced := self._unpriced_for(prompt)):
+            raise Refused(price_unknown(unpriced), code="price_unknown")
         return replace(prompt, allowance=left)
+
+    def _unpriced_for(self, prompt: Prompt) -> Collection[str]:
+        """Return the models without a price that may answer the prompt."""
+        if prompt.model is None or self._named_models is None:
+            return self._unpriced
+        return self._named_models.unpriced(prompt.model)
 
     async def _call(self, workflow: Workflow, prompt: Prompt, calls: Sequence[ModelCall], day: DayBudgets) -> Called:
         if (edited := take_manual_answer()) is not None:
@@ -384,9 +398,33 @@ class FallbackModel:
         return await list(self.models.values())[prompt.passed_over].complete(prompt)
 
 
+@dataclass(frozen=True, slots=True)
+class NamedOrConfigured:
+    """Passes each prompt to the model that it names, or to the configured one if it names none."""
+
+    configured: ChatModel
+    named: NamedModels
+
+    async def complete(self, prompt: Prompt) -> Completion:
+        async with self.answering(prompt) as model:
+            return await model.complete(prompt)
+
+    @asynccontextmanager
+    async def answering(self, prompt: Prompt) -> AsyncGenerator[ChatModel, None]:
+        """Open the model that the prompt names; raise Refused if a fork may not name it."""
+        if prompt.model is None:
+            yield self.configured
+            return
+        async with self.named.opened(prompt.model) as model:
+            yield model
+
+
 async def prompt_tokens(model: ChatModel, prompt: Prompt) -> int | None:
     """Return the tokens that a prompt may have for the model whose turn it is; None if unknown."""
     match model:
+        case NamedOrConfigured():
+            async with model.answering(prompt) as answering:
+                return await prompt_tokens(answering, prompt)
         case StagedModel():
             return await prompt_tokens(model.models[prompt.stage], prompt)
         case FallbackModel():
@@ -397,6 +435,8 @@ async def prompt_tokens(model: ChatModel, prompt: Prompt) -> int | None:
 def next_model(model: ChatModel, prompt: Prompt) -> str | None:
     """Return the name of the model to fall back to if the current one cannot answer; None if it is the last."""
     match model:
+        case NamedOrConfigured():
+            return next_model(model.configured, prompt) if prompt.model is None else None
         case StagedModel():
             return next_model(model.models[prompt.stage], prompt)
         case FallbackModel():

@@ -1,5 +1,7 @@
 """The interface of a language model: one prompt in, one text out."""
 
+from collections.abc import Collection
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -65,6 +67,19 @@ class ChatModel(Protocol):
             TooLong: the prompt must be shortened; a subclass of `Refused`.
             Refused: the model will not answer this prompt.
         """
+
+
+class NamedModels(Protocol):
+    """The models that a fork may name instead of the configured ones."""
+
+    def check(self, name: str) -> None:
+        """Raise Refused if a fork may not name the model."""
+
+    def unpriced(self, name: str) -> Collection[str]:
+        """Return the model if it has no price, which a budget of money needs."""
+
+    def opened(self, name: str) -> AbstractAsyncContextManager[ChatModel]:
+        """Open the model, and close it at the end; raise Refused as `check` does."""
 
 
 def free(prompt: int, answer: int) -> int:  # noqa: ARG001 - every cost function has this signature

@@ -121,6 +121,8 @@ class Prompt:
     """The JSON Schema of the answer; None if the answer is text."""
     passed_over: int = field(default=0, compare=False, repr=False)
     """The number of models configured for the stage that could not answer."""
+    model: str | None = field(default=None, compare=False, repr=False)
+    """The model that must answer; None for the configured one."""
     share: int = 1
     """The divisor of the budgets, for a model that does not accept a prompt this long: the template divides those of
     history and indexes, `shown` those of other texts."""
@@ -148,7 +150,7 @@ class Prompt:
         return next((prompt for prompt in shorter if len(str(prompt.render())) < length), None)
 
 
-_HIDDEN_FIELDS: Final = frozenset({"template", "fence", "allowance", "answer_schema", "passed_over", "share"})
+_HIDDEN_FIELDS: Final = frozenset({"template", "fence", "allowance", "answer_schema", "passed_over", "model", "share"})
 
 
 @cache

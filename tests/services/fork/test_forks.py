@@ -1,7 +1,9 @@
 """Forks: what is taken over, what is decided anew, and that nothing happens twice."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -12,7 +14,7 @@ from replays import of_world, others
 from builders import At, cancellation
 from poweron_events.actor import Actor
 from poweron_events.codec import dumps, sha256
-from poweron_events.errors import MissingContent
+from poweron_events.errors import MissingContent, Refused
 from poweron_events.event import ModelCall
 from poweron_events.fold.costs import model_calls
 from poweron_events.fold.state import Workflow
@@ -30,7 +32,7 @@ from poweron_events.step_events import (
 from poweron_services.actions.action import Done
 from poweron_services.decider.approval import Approval
 from poweron_services.fork.run_comparison import compare
-from poweron_services.models.chat_model import Completion
+from poweron_services.models.chat_model import ChatModel, Completion
 from poweron_services.models.prompts import Prompt, ReviewPrompt
 from poweron_services.models.scripted import ScriptedModel
 from poweron_services.runtime import worker
@@ -102,10 +104,12 @@ async def forked(world: World, origin: str, seq: int, **fields: Any) -> tuple[st
     return fork, await world.ended(fork)
 
 
-async def begun(world: World, origin: str, seq: int, *, live: bool = False, **fields: Any) -> str:
+async def begun(
+    world: World, origin: str, seq: int, *, live: bool = False, model: str | None = None, **fields: Any
+) -> str:
     head = next(each.sha256 for each in await world.accepted_events(origin) if each.seq == seq)
-    of = ForkedFrom(workflow=origin, seq=seq, head=head, live=live)
-    name = f"{origin}-{seq}-{live}-{sha256(dumps({key: str(fields[key]) for key in fields}))}"
+    of = ForkedFrom(workflow=origin, seq=seq, head=head, live=live, model=model)
+    name = f"{origin}-{seq}-{live}-{model}-{sha256(dumps({key: str(fields[key]) for key in fields}))}"
     return await world.ask(name, forked_from=of, **fields)
 
 
@@ -379,6 +383,75 @@ async def test_intake_opens_a_fork_of_an_accepted_record_only(asked: tuple[str, 
     assert type(found) is answer
     assert getattr(found, "forked_from", None) == (of if answer is WorkflowRequested else None)
     assert getattr(found, "code", None) == (None if answer is WorkflowRequested else "unknown_seq")
+
+
+@dataclass
+class Named:
+    """Models that a fork may name; the one called `dear` has no price."""
+
+    models: dict[str, ChatModel]
+
+    def check(self, name: str) -> None:
+        if name not in self.models:
+            raise Refused(f"The model {name!r} is not configured.", code="model_misconfigured")
+
+    def unpriced(self, name: str) -> list[str]:
+        return [name] if name == "dear" else []
+
+    @asynccontextmanager
+    async def opened(self, name: str) -> AsyncGenerator[ChatModel, None]:
+        self.check(name)
+        yield self.models[name]
+
+
+async def test_a_model_that_a_fork_names_decides_in_it_and_in_no_other_workflow() -> None:
+    other = ScriptedModel(script())
+    world = World([Counting()], model=ScriptedModel(script()), named_models=Named({"other": other}))
+    async with world.process():
+        origin = await ran(world)
+        asked = len(world.model.asked)
+        fork, _ = await forked(world, origin, 2, model="other")
+        again = len(world.model.asked)
+        await world.ended(await world.ask("later"))
+    assert (again, len(world.model.asked)) == (asked, 2 * asked)
+    opening, *later = world.accepted(fork)
+    assert opening.forked_from.model == "other"
+    new = [call for event in later for call in model_calls(event) if not call.is_taken_over]
+    assert len(new) == len(other.asked) > 2
+
+
+async def test_a_fork_whose_model_this_process_cannot_ask_says_so_and_asks_no_other() -> None:
+    """Roles of one workflow may run in processes with settings of their own."""
+    world = World([Counting()], model=ScriptedModel(script()), named_models=Named({}))
+    async with world.process():
+        origin = await ran(world)
+        asked = len(world.model.asked)
+        fork, _ = await forked(world, origin, 2, model="gone")
+    failed = next(event for event in world.accepted(fork) if isinstance(event, StageFailed))
+    assert (failed.code, failed.error) == ("model_misconfigured", "The model 'gone' is not configured.")
+    assert len(world.model.asked) == asked
+
+
+@pytest.mark.parametrize(
+    ("model", "budgets", "code"),
+    [
+        ("other", Budgets(workflow_cost_nano_usd=1), None),
+        ("dear", Budgets(), None),
+        ("dear", Budgets(workflow_cost_nano_usd=1), "price_unknown"),
+        ("gone", Budgets(), "unknown_model"),
+    ],
+)
+async def test_intake_opens_a_fork_for_a_configured_model_only(model: str, budgets: Budgets, code: str | None) -> None:
+    log = MemoryLog()
+    rows, scripted = Rows(log), ScriptedModel(script())
+    rows.hashes[ORIGIN, 3] = "ab" * 32
+    of = ForkedFrom(workflow=ORIGIN, seq=3, head="ab" * 32, model=model)
+    async with running(log, rows, unpriced=("configured",), named_models=Named({"other": scripted, "dear": scripted})):
+        await request(log, "fork", forked_from=of, budgets=budgets)
+        await committed(log, 1)
+        (found,) = await events(log)
+    assert getattr(found, "forked_from", None) == (of if code is None else None)
+    assert getattr(found, "code", None) == code
 
 
 async def test_a_fork_with_fewer_steps_of_a_workflow_that_failed_ends_by_itself() -> None:

@@ -1,8 +1,10 @@
 """Which model is asked at which stage, and that nothing is imported for a model that nobody asked for."""
 
+import re
 import subprocess
 import sys
 from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import cast
 
 import orjson
@@ -23,7 +25,7 @@ from poweron_services.models.prompts import ParametersPrompt, Template
 from poweron_services.models.scripted import ScriptedModel
 from poweron_services.settings.config import Settings
 from poweron_services.standalone import local_identity, run_request
-from poweron_services.wiring import build_model, open_model
+from poweron_services.wiring import NameableModels, build_model, open_model
 
 
 def parameters() -> ParametersPrompt:
@@ -105,6 +107,37 @@ def test_a_key_that_is_missing_is_named(model: str, sentence: str, monkeypatch: 
     with pytest.raises(Refused) as refused:
         build_model(Settings(model=model), AsyncExitStack())
     assert str(refused.value) == sentence
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("builtin", None),
+        ("openai:gpt-4o", None),  # its key is set
+        ("scripted:told.json", None),  # a setting names it
+        ("scripted:/etc/hostname", "The model 'scripted:/etc/hostname' is not configured."),
+        ("mistral:large", "The model 'mistral:large' is not configured. A model of mistral is asked for: set "),
+        ("builtin,openai:gpt-4o", "The model 'builtin,openai:gpt-4o' is not configured."),
+        ("nope", "The model 'nope' is not configured."),
+        ("openai:\u202e", "The model 'openai:\\u202e' is not configured."),
+        ("", "The model '' is not configured."),
+    ],
+)
+async def test_a_request_names_only_a_model_that_is_configured(
+    name: str, problem: str | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "told.json").write_text("{}")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OPENAI_API_KEY", "canary-key")
+    monkeypatch.setenv("MISTRAL_API_KEY", "")
+    models = NameableModels(Settings(model="builtin", model_plan="scripted:told.json"))
+    if problem is None:
+        models.check(name)
+        async with models.opened(name):
+            return
+    with pytest.raises(Refused, match=re.escape(problem)) as refused:
+        models.check(name)
+    assert refused.value.code == "model_misconfigured"
 
 
 async def test_connections_are_closed_with_the_model(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,6 +33,9 @@ _OF_SEQS: Final = """
 SELECT * FROM {table} WHERE workflow_id = $1::uuid AND seq = ANY($2::integer[]) ORDER BY seq, position
 """
 _DOCUMENTS_OF: Final = _OF_SEQS.format(table="documents")
+_DOCUMENTS_LABELLED: Final = """
+SELECT * FROM documents WHERE workflow_id = $1::uuid AND label = ANY($2::text[]) ORDER BY seq, position
+"""
 _USAGE_OF: Final = _OF_SEQS.format(table="usage")
 _ROUNDS: Final = "SELECT * FROM rounds WHERE workflow_id = $1::uuid AND round < $2 ORDER BY round DESC LIMIT $3"
 _TASKS: Final = "SELECT * FROM tasks WHERE workflow_id = $1::uuid AND round BETWEEN $2 AND $3 ORDER BY round, task"
@@ -126,6 +129,11 @@ async def usage(pool: Pool, workflow_id: str, *, after: int = -1, limit: int = A
 async def documents_of(pool: Pool, workflow_id: str, seqs: Iterable[int]) -> list[DocumentEntry]:
     """Return the documents of these events, in order."""
     return [_entry(DocumentEntry, row) for row in await _fetch(pool, _DOCUMENTS_OF, workflow_id, [*seqs])]
+
+
+async def documents_labelled(pool: Pool, workflow_id: str, labels: Iterable[str]) -> list[DocumentEntry]:
+    """Return the documents of these lists, in order."""
+    return [_entry(DocumentEntry, row) for row in await _fetch(pool, _DOCUMENTS_LABELLED, workflow_id, [*labels])]
 
 
 async def usage_of(pool: Pool, workflow_id: str, seqs: Iterable[int]) -> list[UsageEntry]:

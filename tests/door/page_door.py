@@ -19,6 +19,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from servers import Pair
 
 from poweron_services.door import http_server
+from poweron_services.door.http_guard import LOOPBACK_NAMES
 from poweron_services.settings.config import Settings
 
 READY_WITHIN = 60.0  # seconds
@@ -100,7 +101,7 @@ def _serving(settings: Settings) -> Generator[str, None, None]:
 
     async def serve() -> None:
         running = asyncio.create_task(
-            http_server.run(settings, sock, http_server.LOOPBACK, is_local=True, serving=True, progress=lambda _: None)
+            http_server.run(settings, sock, LOOPBACK_NAMES, is_local=True, serving=True, progress=lambda _: None)
         )
         await stop.wait()
         running.cancel()

@@ -119,7 +119,9 @@ async def _card(connections: Connections, entry: ApprovalEntry | BudgetEntry, ac
     objections = {decision: terms.objection(actor, decision) for decision in ("approve", "deny", "change")}
     documents: Sequence[tuple[str, str]] = ()
     if isinstance(entry, ApprovalEntry) and (labels := _labels(entry.parameters)):
-        documents = _lists(labels, await workflow_excerpts.documents(connections.pool, entry.workflow_id))
+        documents = _lists(
+            labels, await workflow_excerpts.documents_labelled(connections.pool, entry.workflow_id, labels)
+        )
     objection = objections["approve"]
     return Card(
         entry,

@@ -17,7 +17,7 @@ from poweron_services.client.approve import waiting_for_people
 from poweron_services.client.permissions import LATEST, Permission, as_object, permissions
 from poweron_services.door.access import Auditor, Reader
 from poweron_services.door.door_state import Opened
-from poweron_services.door.json_responses import CamelModel, ListPage, found, page
+from poweron_services.door.json_responses import CamelModel, ListPage, json_response, page
 from poweron_services.door.query_parameters import (
     DEAD_LETTER_CURSOR,
     MOST,
@@ -140,7 +140,7 @@ async def read_lag(*, request: Request, connections: Opened, _: Reader) -> Respo
             groups = await operations.lags(connections.log, connections.pool, processes)
     except TimeoutError:
         raise Unavailable("Kafka does not answer, so the lag is unknown", retry_after=1) from None
-    return found(request, {"groups": groups, **waiting.model_dump(mode="json", by_alias=True)})
+    return json_response(request, {"groups": groups, **waiting.model_dump(mode="json", by_alias=True)})
 
 
 @router.get("/stuck", response_model=ListPage[HaltedWorkflow])
@@ -213,4 +213,4 @@ async def read_permissions(
     processes = await reader.instances_at(connections.pool, time_ms)
     asked = None if actor is None else Actor(id=actor, via="http")
     answers: Any = permissions(policy, processes, tuple(action or ("*",)), asked)
-    return found(request, as_object(time_ms, policy, processes, answers))
+    return json_response(request, as_object(time_ms, policy, processes, answers))

@@ -38,7 +38,6 @@ from poweron_services.door.query_route import QueryRoute
 from poweron_services.row_query import SharedQuery
 
 router = APIRouter(route_class=QueryRoute, default_response_class=HTMLResponse)
-forms = APIRouter(default_response_class=HTMLResponse)
 
 PAGE: Final = 30  # workflows
 OPEN_WITHIN: Final = 2.0  # seconds in which a new round is usually open
@@ -170,7 +169,7 @@ def field_of(form: FormData, name: str, *, limit: int = MAX_TEXT) -> str:
     return value.replace("\r\n", "\n").strip()[:limit] if isinstance(value, str) else ""
 
 
-@forms.post("/ask")
+@router.post("/ask")
 async def ask_form(*, request: Request, caller: Sender, dispatch: Dispatching, _: CheckedUpload) -> Response:
     """Ask for work with the box of the list, and show the new workflow."""
     form, files = await form_of(request)
@@ -205,7 +204,7 @@ async def sent(
     return RedirectResponse(f"/w/{id_}", 303)
 
 
-@forms.post("/verbs")
+@router.post("/verbs")
 async def verbs_form(*, request: Request, connections: Opened, caller: Operator, __: CheckedForm) -> Response:
     """Pause, resume, cancel or restart the selected workflows, and show the result for each."""
     form, _ = await form_of(request)

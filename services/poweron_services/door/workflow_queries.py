@@ -32,7 +32,7 @@ from poweron_services.client.workflow_snapshot import folded_history, look_up_sn
 from poweron_services.connectors.document_reader import text_reader
 from poweron_services.door.access import ContentReader, Reader
 from poweron_services.door.door_state import DoorOf, DoorState, Opened
-from poweron_services.door.json_responses import ListPage, dumped, found, page
+from poweron_services.door.json_responses import ListPage, dumped, json_response, page
 from poweron_services.door.problems import Problem
 from poweron_services.door.query_parameters import (
     MAX_SEQ,
@@ -57,7 +57,7 @@ Text = Annotated[str, Field(min_length=1, max_length=255)]
 Words = Annotated[str, Query(min_length=1, max_length=1_000)]
 
 
-async def known(connections: Connections, workflow_id: str) -> WorkflowSummary:
+async def find_workflow(connections: Connections, workflow_id: str) -> WorkflowSummary:
     """Return the workflow; if the rows do not hold it, Kafka is asked, but not for long.
 
     Raises:
@@ -128,7 +128,7 @@ async def list_workflows(
 @router.get("/workflows/{workflow_id}", response_model=WorkflowSummary)
 async def read_workflow(*, request: Request, workflow_id: WorkflowId, connections: Opened, _: Reader) -> Response:
     """Return the state of a workflow."""
-    return found(request, await known(connections, workflow_id))
+    return json_response(request, await find_workflow(connections, workflow_id))
 
 
 @router.get("/workflows/{workflow_id}/rounds", response_model=ListPage[RoundSummary])
@@ -142,7 +142,7 @@ async def list_rounds(
     place: NumberCursor = None,
 ) -> Response:
     """Return what was asked in each round, and how it ended."""
-    await known(connections, workflow_id)
+    await find_workflow(connections, workflow_id)
     after = -1 if place is None else int(place)
     entries = await workflow_excerpts.rounds(connections.pool, workflow_id, after=after, limit=limit)
     return page(request, entries, str(entries[-1].round) if len(entries) == limit else None)
@@ -159,7 +159,7 @@ async def list_tasks(
     place: Annotated[str | None, cursor(r"^[0-9]{1,9}_[0-9]{1,9}$")] = None,
 ) -> Response:
     """Return the tasks in the order in which they are worked on."""
-    await known(connections, workflow_id)
+    await find_workflow(connections, workflow_id)
     round_, task = (-1, -1) if place is None else map(int, place.split("_"))
     entries = await workflow_excerpts.tasks(connections.pool, workflow_id, after=(round_, task), limit=limit)
     return page(request, entries, f"{entries[-1].round}_{entries[-1].task}" if len(entries) == limit else None)
@@ -176,7 +176,7 @@ async def list_steps(
     place: Annotated[str | None, cursor(PLACE)] = None,
 ) -> Response:
     """Return the steps in order."""
-    await known(connections, workflow_id)
+    await find_workflow(connections, workflow_id)
     after = parse_place(place or "") or workflow_excerpts.BEFORE_ALL
     entries = await workflow_excerpts.steps(connections.pool, workflow_id, after=after, limit=limit)
     return page(request, entries, place_name(entries[-1].place) if len(entries) == limit else None)
@@ -193,7 +193,7 @@ async def read_history(
     place: NumberCursor = None,
 ) -> Response:
     """Return the history, newest first."""
-    await known(connections, workflow_id)
+    await find_workflow(connections, workflow_id)
     before = None if place is None else int(place)
     entries = await reader.history(connections.pool, workflow_id, limit=limit, before_seq=before)
     return page(request, entries, str(entries[-1].seq) if len(entries) == limit else None)
@@ -219,7 +219,7 @@ async def list_events(
     place: NumberCursor = None,
 ) -> Response:
     """Return every record with its verdict, oldest first."""
-    await known(connections, workflow_id)
+    await find_workflow(connections, workflow_id)
     last = after if place is None else int(place)
     entries = await reader.events(connections.pool, workflow_id, after_seq=last, limit=limit)
     items = await with_reasons(door, workflow_id, entries)
@@ -254,7 +254,7 @@ async def list_usage(
 
     All calls of an event are on one page, which may have a few more than `limit`.
     """
-    await known(connections, workflow_id)
+    await find_workflow(connections, workflow_id)
     after = -1 if place is None else int(place)
     entries = await workflow_excerpts.usage(connections.pool, workflow_id, after=after, limit=limit)
     return page(request, entries, str(entries[-1].seq) if len(entries) >= limit else None)
@@ -274,7 +274,7 @@ async def list_documents(
 
     All documents of an event are on one page, which may have a few more than `limit`.
     """
-    await known(connections, workflow_id)
+    await find_workflow(connections, workflow_id)
     after = -1 if place is None else int(place)
     entries = await workflow_excerpts.documents(connections.pool, workflow_id, after=after, limit=limit)
     return page(request, entries, str(entries[-1].seq) if len(entries) >= limit else None)
@@ -285,7 +285,7 @@ async def check_sources(
     *, request: Request, workflow_id: WorkflowId, connections: Opened, door: DoorOf, _: ContentReader
 ) -> Response:
     """Return what the answers cite, and whether the quotes appear there."""
-    await known(connections, workflow_id)
+    await find_workflow(connections, workflow_id)
     async with door.busy:
         read = text_reader(door.settings.ocr_command)
-        return found(request, await stored_sources(connections, workflow_id, read))
+        return json_response(request, await stored_sources(connections, workflow_id, read))

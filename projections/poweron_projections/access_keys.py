@@ -159,7 +159,7 @@ async def revoke_key(pool: Pool, name_or_id: str, *, revoked_by: str) -> AccessK
         Unavailable: Postgres cannot be reached.
     """
     async with acquire(pool) as connection:
-        schema = await _existing(connection)
+        schema = await existing_schema(connection, "seal")
         row = schema and await connection.fetchrow(_REVOKE.format(schema=schema), name_or_id, now_ms(), revoked_by)
     if not row:
         raise Refused(
@@ -175,7 +175,7 @@ async def all_keys(pool: Pool) -> list[AccessKey]:
         Unavailable: Postgres cannot be reached.
     """
     async with acquire(pool) as connection:
-        schema = await _existing(connection)
+        schema = await existing_schema(connection, "seal")
         return [_key(row) for row in await connection.fetch(_ALL.format(schema=schema))] if schema else []
 
 
@@ -186,7 +186,7 @@ async def find_key(pool: Pool, *, sha256: bytes = b"", key_id: str = "") -> Foun
         Unavailable: Postgres cannot be reached.
     """
     async with acquire(pool) as connection:
-        schema = await _existing(connection)
+        schema = await existing_schema(connection, "seal")
         row = schema and await connection.fetchrow(_BY_PLACE.format(schema=schema), sha256, key_id)
     return FoundKey(_key(row), row["seal"]) if row else None
 
@@ -198,7 +198,7 @@ async def seal_key(pool: Pool) -> bytes | None:
         Unavailable: Postgres cannot be reached.
     """
     async with acquire(pool) as connection:
-        schema = await _existing(connection)
+        schema = await existing_schema(connection, "seal")
         key: bytes | None = await connection.fetchval(_SEAL.format(schema=schema)) if schema else None
         return key
 
@@ -206,7 +206,7 @@ async def seal_key(pool: Pool) -> bytes | None:
 async def _create(connection: Connection) -> str:
     """Create what is missing and return the schema; runs inside a transaction that the caller commits."""
     await connection.execute("SELECT pg_advisory_xact_lock($1)", LOCK)
-    existing = await _existing(connection)
+    existing = await existing_schema(connection, "seal")
     if existing is not None:
         return existing
     schema = schema_beside(await schema_of(connection))
@@ -215,10 +215,10 @@ async def _create(connection: Connection) -> str:
     return schema
 
 
-async def _existing(connection: Connection) -> str | None:
-    """Return the schema of the keys, or None if it was not created yet."""
+async def existing_schema(connection: Connection, table: str) -> str | None:
+    """Return the schema of the keys if it has this table; None if that was not created yet."""
     schema = schema_beside(await schema_of(connection))
-    return schema if await connection.fetchval(_EXISTS, f"{schema}.seal") else None
+    return schema if await connection.fetchval(_EXISTS, f"{schema}.{table}") else None
 
 
 def schema_beside(live: str) -> str:

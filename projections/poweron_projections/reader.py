@@ -27,16 +27,11 @@ from poweron_projections.entries import (
     ApprovalEntry,
     BudgetEntry,
     DeadLetterEntry,
-    DocumentEntry,
     EventEntry,
     HistoryEntry,
     InstanceEntry,
     LoggedEvent,
     PolicyEntry,
-    RoundSummary,
-    StepEntry,
-    TaskEntry,
-    UsageEntry,
     WorkflowSummary,
 )
 from poweron_projections.records import DamagedRecord, decompress, digest
@@ -73,9 +68,6 @@ SELECT workflows.*, first.prompt, latest.mode, latest.max_steps, latest.message,
 _OLDER: Final = "(workflows.opened_ms, workflows.workflow_id) < ($2::bigint, $3::uuid)"
 _NEWEST: Final = "ORDER BY workflows.opened_ms DESC, workflows.workflow_id DESC LIMIT $1"
 _ONE: Final = f"{_WORKFLOWS} AND workflows.workflow_id = $1::uuid"
-_ROUNDS: Final = "SELECT * FROM rounds WHERE workflow_id = $1::uuid ORDER BY round"
-_TASKS: Final = "SELECT * FROM tasks WHERE workflow_id = $1::uuid ORDER BY round, task"
-_STEPS: Final = "SELECT * FROM steps WHERE workflow_id = $1::uuid ORDER BY round, task, attempt, step"
 _HISTORY: Final = """
 SELECT * FROM messages WHERE workflow_id = $1::uuid AND seq < $2 ORDER BY seq DESC LIMIT $3
 """
@@ -132,8 +124,6 @@ SELECT workflow_id FROM workflows
  ORDER BY workflow_id LIMIT $2
 """
 _COUNT_IDS: Final = "SELECT COUNT(*) AS count FROM workflows WHERE status <> 'no_workflow'"
-_DOCUMENTS: Final = "SELECT * FROM documents WHERE workflow_id = $1::uuid ORDER BY seq, position"
-_USAGE: Final = "SELECT * FROM usage WHERE workflow_id = $1::uuid ORDER BY seq, position"
 _APPROVALS: Final = """
 SELECT * FROM approvals WHERE $1::uuid IS NULL OR workflow_id = $1::uuid ORDER BY asked, workflow_id LIMIT $2
 """
@@ -255,21 +245,6 @@ async def workflow(pool: Pool, workflow_id: str) -> WorkflowSummary | None:
     return _workflow(found[0]) if found else None
 
 
-async def rounds(pool: Pool, workflow_id: str) -> list[RoundSummary]:
-    """Return the rounds of a workflow in order."""
-    return [_round(row) for row in await _fetch(pool, _ROUNDS, workflow_id)]
-
-
-async def tasks(pool: Pool, workflow_id: str) -> list[TaskEntry]:
-    """Return the tasks of a workflow in the order in which they are worked on."""
-    return [_entry(TaskEntry, row) for row in await _fetch(pool, _TASKS, workflow_id)]
-
-
-async def steps(pool: Pool, workflow_id: str) -> list[StepEntry]:
-    """Return the steps of a workflow in order."""
-    return [_entry(StepEntry, row) for row in await _fetch(pool, _STEPS, workflow_id)]
-
-
 async def history(
     pool: Pool, workflow_id: str, *, limit: int = PAGE, before_seq: int | None = None
 ) -> list[HistoryEntry]:
@@ -382,16 +357,6 @@ async def count_workflow_ids(pool: Pool) -> int:
     return int(row["count"])
 
 
-async def documents(pool: Pool, workflow_id: str) -> list[DocumentEntry]:
-    """Return the documents of a workflow in the order in which they were added."""
-    return [_entry(DocumentEntry, row) for row in await _fetch(pool, _DOCUMENTS, workflow_id)]
-
-
-async def usage(pool: Pool, workflow_id: str) -> list[UsageEntry]:
-    """Return the model calls of a workflow in order, including those of superseded events."""
-    return [_entry(UsageEntry, row) for row in await _fetch(pool, _USAGE, workflow_id)]
-
-
 async def approvals(pool: Pool, workflow_id: str | None = None, *, limit: int = PAGE) -> list[ApprovalEntry]:
     """Return the actions that wait for a person, in one workflow or in all; longest waiting first."""
     return [
@@ -480,12 +445,6 @@ def _workflow(row: Found) -> WorkflowSummary:
         paused=None if row["paused_ms"] is None else time(row["paused_ms"]),
         cursor=f"{row['opened_ms']}_{workflow_id}",
     )
-
-
-def _round(row: Found) -> RoundSummary:
-    ended = row["ended_ms"]
-    duration_ms = None if ended is None else ended - row["opened_ms"]
-    return _entry(RoundSummary, row, workflow_mode=row["mode"], duration_ms=duration_ms, opened=time(row["opened_ms"]))
 
 
 def _instance(row: Found) -> InstanceEntry:

@@ -9,13 +9,13 @@ from datetime import timedelta
 from typing import Final
 
 from poweron_events.request import RequestIdentity
-from poweron_projections.access_keys import LOCK, schema_beside
+from poweron_projections.access_keys import LOCK, existing_schema, schema_beside
 from poweron_projections.connection import Connection, Pool, acquire, schema_of
 from poweron_projections.table_spec import text
 
+TABLE: Final = "request_digests"
 KEPT_FOR: Final = timedelta(days=30)
 
-_EXISTS: Final = "SELECT to_regclass($1) IS NOT NULL"
 _CREATE: Final = """
 CREATE SCHEMA IF NOT EXISTS {schema};
 CREATE TABLE IF NOT EXISTS {schema}.request_digests (
@@ -72,7 +72,7 @@ async def claim(pool: Pool, identity: RequestIdentity, sha256: bytes, workflow_i
         Unavailable: Postgres cannot be reached.
     """
     async with acquire(pool) as connection:
-        schema = await _existing(connection) or await _create(connection)
+        schema = await existing_schema(connection, TABLE) or await _create(connection)
         await connection.execute(_FORGET.format(schema=schema), KEPT_FOR)
         source, id_ = text(identity.source), text(identity.id)
         await connection.execute(_CLAIM.format(schema=schema), source, id_, sha256, workflow_id)
@@ -87,7 +87,7 @@ async def find(pool: Pool, identity: RequestIdentity) -> ClaimedRequest | None:
         Unavailable: Postgres cannot be reached.
     """
     async with acquire(pool) as connection:
-        schema = await _existing(connection)
+        schema = await existing_schema(connection, TABLE)
         return await _find(connection, schema, identity) if schema else None
 
 
@@ -107,7 +107,7 @@ async def keep(pool: Pool, identity: RequestIdentity, response: KeptResponse) ->
         Unavailable: Postgres cannot be reached.
     """
     async with acquire(pool) as connection:
-        schema = await _existing(connection)
+        schema = await existing_schema(connection, TABLE)
         if schema is not None:
             place = text(identity.source), text(identity.id)
             await connection.execute(
@@ -121,9 +121,3 @@ async def _create(connection: Connection) -> str:
         await connection.execute("SELECT pg_advisory_xact_lock($1)", LOCK)
         await connection.execute(_CREATE.format(schema=schema))
     return schema
-
-
-async def _existing(connection: Connection) -> str | None:
-    """Return the schema of the table, or None if it was not created yet."""
-    schema = schema_beside(await schema_of(connection))
-    return schema if await connection.fetchval(_EXISTS, f"{schema}.request_digests") else None

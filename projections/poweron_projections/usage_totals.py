@@ -72,6 +72,10 @@ class UsageTotal(CallTotals):
     fates: dict[Fate, CallTotals]
     """The same, by what happened to the calls; they add up to the total."""
 
+    def place(self, by: UsageKey) -> tuple[int | str, ...]:
+        """Return what a list of totals by this key is ordered by."""
+        return (self.key,) if by == "day" else (-self.cost_nano_usd, -self.tokens, self.key)
+
 
 async def usage_totals(pool: Pool, by: UsageKey, *, since_ms: int = 0, before_ms: int = 2**62) -> list[UsageTotal]:
     """Return what the calls of a time used; days in order, all else by cost and tokens, most first.
@@ -86,9 +90,7 @@ async def usage_totals(pool: Pool, by: UsageKey, *, since_ms: int = 0, before_ms
     for row in rows:
         by_key.setdefault(row["key"], []).append(row)
     totals = [_total(key, parts) for key, parts in by_key.items()]
-    if by == "day":
-        return sorted(totals, key=lambda total: total.key)
-    return sorted(totals, key=lambda total: (-total.cost_nano_usd, -total.tokens, total.key))
+    return sorted(totals, key=lambda total: total.place(by))
 
 
 def added(totals: Iterable[CallTotals]) -> CallTotals:

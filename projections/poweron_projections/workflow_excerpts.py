@@ -1,14 +1,42 @@
-"""The newest rounds, steps and documents of one workflow, a limited number of each, however long it is."""
+"""The rounds, tasks, steps, documents and model calls of one workflow: all of them, pages of them, or the newest."""
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 from poweron_events.event import READING, DocumentRef, UnreadDocument
 from poweron_events.fold.state import Place
 from poweron_projections.connection import Found, Pool, acquire, cells
-from poweron_projections.entries import DocumentEntry, RoundSummary, StepEntry, TaskEntry
+from poweron_projections.entries import DocumentEntry, RoundSummary, StepEntry, TaskEntry, UsageEntry
 from poweron_projections.reader import time
 from poweron_projections.record_queries import place_of_record
 
+_ALL_ROUNDS: Final = "SELECT * FROM rounds WHERE workflow_id = $1::uuid AND round > $2 ORDER BY round LIMIT $3"
+_ALL_TASKS: Final = """
+SELECT * FROM tasks WHERE workflow_id = $1::uuid AND (round, task) > ($2, $3) ORDER BY round, task LIMIT $4
+"""
+_ALL_STEPS: Final = """
+SELECT * FROM steps WHERE workflow_id = $1::uuid AND (round, task, attempt, step) > ($2, $3, $4, $5)
+ ORDER BY round, task, attempt, step LIMIT $6
+"""
+_STEP: Final = """
+SELECT * FROM steps WHERE workflow_id = $1::uuid AND (round, task, attempt, step) = ($2, $3, $4, $5)
+"""
+_ALL_OF_EVENTS: Final = """
+SELECT * FROM (
+       SELECT * FROM {table} WHERE workflow_id = $1::uuid AND seq > $2 ORDER BY seq FETCH FIRST $3 ROWS WITH TIES
+) page
+ ORDER BY seq, position
+"""
+_ALL_DOCUMENTS: Final = _ALL_OF_EVENTS.format(table="documents")
+_ALL_USAGE: Final = _ALL_OF_EVENTS.format(table="usage")
+_OF_SEQS: Final = """
+SELECT * FROM {table} WHERE workflow_id = $1::uuid AND seq = ANY($2::integer[]) ORDER BY seq, position
+"""
+_DOCUMENTS_OF: Final = _OF_SEQS.format(table="documents")
+_DOCUMENTS_LABELLED: Final = """
+SELECT * FROM documents WHERE workflow_id = $1::uuid AND label = ANY($2::text[]) ORDER BY seq, position
+"""
+_USAGE_OF: Final = _OF_SEQS.format(table="usage")
 _ROUNDS: Final = "SELECT * FROM rounds WHERE workflow_id = $1::uuid AND round < $2 ORDER BY round DESC LIMIT $3"
 _TASKS: Final = "SELECT * FROM tasks WHERE workflow_id = $1::uuid AND round BETWEEN $2 AND $3 ORDER BY round, task"
 _STEPS: Final = """
@@ -39,6 +67,10 @@ LAST: Final = 2**31 - 1
 AFTER_ALL: Final[Place] = (LAST, LAST, LAST, LAST)
 
 
+BEFORE_ALL: Final[Place] = (-1, -1, -1, -1)
+ALL: Final = 2**31 - 1  # rows
+
+
 class TimedStep(StepEntry):
     """A step with the times (ms since 1970) of its stages."""
 
@@ -57,6 +89,56 @@ class TimedStep(StepEntry):
     def name(self) -> str:
         """Its place as addresses have it, such as `r1t1a1s2`."""
         return f"r{self.round}t{self.task}a{self.attempt}s{self.step}"
+
+
+async def rounds(pool: Pool, workflow_id: str, *, after: int = -1, limit: int = ALL) -> list[RoundSummary]:
+    """Return the rounds after one, in order; raise Unavailable without Postgres, as the next functions do."""
+    return [_round(row) for row in await _fetch(pool, _ALL_ROUNDS, workflow_id, after, limit)]
+
+
+async def tasks(
+    pool: Pool, workflow_id: str, *, after: tuple[int, int] = BEFORE_ALL[:2], limit: int = ALL
+) -> list[TaskEntry]:
+    """Return the tasks after a round and task, in the order in which they are worked on."""
+    return [_entry(TaskEntry, row) for row in await _fetch(pool, _ALL_TASKS, workflow_id, *after, limit)]
+
+
+async def steps(pool: Pool, workflow_id: str, *, after: Place = BEFORE_ALL, limit: int = ALL) -> list[StepEntry]:
+    """Return the steps after a place, in order."""
+    return [_entry(StepEntry, row) for row in await _fetch(pool, _ALL_STEPS, workflow_id, *after, limit)]
+
+
+async def step(pool: Pool, workflow_id: str, place: Place) -> StepEntry | None:
+    """Return the step at a place; None if there is none."""
+    return next((_entry(StepEntry, row) for row in await _fetch(pool, _STEP, workflow_id, *place)), None)
+
+
+async def documents(pool: Pool, workflow_id: str, *, after: int = -1, limit: int = ALL) -> list[DocumentEntry]:
+    """Return the documents of the events after one, in the order in which they were added.
+
+    All documents of an event are on one page, which may have a few more than `limit`.
+    """
+    return [_entry(DocumentEntry, row) for row in await _fetch(pool, _ALL_DOCUMENTS, workflow_id, after, limit)]
+
+
+async def usage(pool: Pool, workflow_id: str, *, after: int = -1, limit: int = ALL) -> list[UsageEntry]:
+    """Return the model calls in order, including those of superseded events, in the same pages."""
+    return [_entry(UsageEntry, row) for row in await _fetch(pool, _ALL_USAGE, workflow_id, after, limit)]
+
+
+async def documents_of(pool: Pool, workflow_id: str, seqs: Iterable[int]) -> list[DocumentEntry]:
+    """Return the documents of these events, in order."""
+    return [_entry(DocumentEntry, row) for row in await _fetch(pool, _DOCUMENTS_OF, workflow_id, [*seqs])]
+
+
+async def documents_labelled(pool: Pool, workflow_id: str, labels: Iterable[str]) -> list[DocumentEntry]:
+    """Return the documents of these lists, in order."""
+    return [_entry(DocumentEntry, row) for row in await _fetch(pool, _DOCUMENTS_LABELLED, workflow_id, [*labels])]
+
+
+async def usage_of(pool: Pool, workflow_id: str, seqs: Iterable[int]) -> list[UsageEntry]:
+    """Return the model calls of these events, in order."""
+    return [_entry(UsageEntry, row) for row in await _fetch(pool, _USAGE_OF, workflow_id, [*seqs])]
 
 
 async def newest_rounds(pool: Pool, workflow_id: str, *, limit: int, before: int = LAST) -> list[RoundSummary]:

@@ -15,6 +15,7 @@ from servers import Pair
 from surviving import until
 
 from poweron_services.door import http_server
+from poweron_services.door.http_guard import LOOPBACK_NAMES
 from poweron_services.settings.config import Settings
 
 READY_WITHIN = 60.0  # seconds
@@ -39,9 +40,7 @@ async def opened(settings: Settings, *, serving: bool = True) -> AsyncGenerator[
     """A door that plays all roles, unless it is told not to, on a port of its own."""
     sock = http_server.listening("127.0.0.1", 0)
     host, port = sock.getsockname()
-    running = http_server.run(
-        settings, sock, http_server.LOOPBACK, is_local=True, serving=serving, progress=lambda _: None
-    )
+    running = http_server.run(settings, sock, LOOPBACK_NAMES, is_local=True, serving=serving, progress=lambda _: None)
     address = f"http://{host}:{port}"
     async with beside(running), httpx2.AsyncClient(base_url=address, timeout=READY_WITHIN) as http:
         door = Door(settings, address, http)

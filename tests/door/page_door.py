@@ -19,6 +19,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from servers import Pair
 
 from poweron_services.door import http_server
+from poweron_services.door.http_guard import LOOPBACK_NAMES
 from poweron_services.settings.config import Settings
 
 READY_WITHIN = 60.0  # seconds
@@ -103,7 +104,7 @@ def _serving(settings: Settings, progress: Callable[[str], None]) -> Generator[s
 
     async def serve() -> None:
         running = asyncio.create_task(
-            http_server.run(settings, sock, http_server.LOOPBACK, is_local=True, serving=True, progress=progress)
+            http_server.run(settings, sock, LOOPBACK_NAMES, is_local=True, serving=True, progress=progress)
         )
         await stop.wait()
         running.cancel()

@@ -13,6 +13,7 @@ from poweron_projections import migrations
 from poweron_projections.access_keys import SCOPES, AccessKey, AccessScope, add_key
 from poweron_projections.connection import Pool, connect
 from poweron_services.door import http_server
+from poweron_services.door.http_guard import LOOPBACK_NAMES
 from poweron_services.settings.config import Settings
 
 LIST = "/api/v1/workflows"
@@ -78,7 +79,7 @@ async def opening(
     """A door that listens, whether or not its servers answer; its port."""
     sock = http_server.listening("127.0.0.1", 0)
     running = http_server.run(
-        settings, sock, http_server.LOOPBACK | hosts, is_local=is_local, serving=serving, progress=lambda _: None
+        settings, sock, LOOPBACK_NAMES | hosts, is_local=is_local, serving=serving, progress=lambda _: None
     )
     port: int = sock.getsockname()[1]
     async with beside(running):

@@ -6,6 +6,7 @@ import re
 from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from html import unescape
 
 import pytest
@@ -21,9 +22,11 @@ from poweron_events.log import Message
 from poweron_events.policy import Group, Policy, Rule
 from poweron_events.request import workflow_id
 from poweron_projections import access_keys, reader
+from poweron_services.client.approve import waiting_for_people
 from poweron_services.client.connect import Connections
 from poweron_services.client.follow import Callbacks
 from poweron_services.client.policy_request import apply_policy
+from poweron_services.door import approval_pages
 from poweron_services.standalone import open_connections
 
 pytestmark = pytest.mark.system
@@ -206,6 +209,19 @@ def test_the_page_shows_what_the_hash_covers_and_a_denial_needs_a_reason(door: P
     assert re.search(r"Nothing was decided. \S+ denied this action at .* UTC, before your answer.", words)
     assert "You typed as reason: Yes!" in words
     assert "<h1>Approvals</h1>" in late.text
+
+
+def test_of_very_many_approvals_those_that_wait_longest_are_listed_and_the_page_says_so(
+    door: PageDoor, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(2):
+        waiting(door)
+    assert "wait longest are listed here" not in door.http.get("/approvals", headers=PAGE).text
+    monkeypatch.setattr(approval_pages, "waiting_for_people", partial(waiting_for_people, most=1))
+    monkeypatch.setattr(approval_pages, "MOST_WAITING", 1)
+    html = door.http.get("/approvals", headers=PAGE).text
+    assert "More than 1 wait; only those that wait longest are listed here and counted." in html
+    assert (html.count("<article"), html.count("<b>1+</b>"), html.count("<b>0+</b>")) == (1, 2, 1)
 
 
 def test_an_answer_to_other_parameters_decides_nothing(door: PageDoor, world: World) -> None:

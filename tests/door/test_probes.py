@@ -16,6 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from scrapes import values
 
 from poweron_services.door import http_server
+from poweron_services.door.http_guard import LOOPBACK_NAMES
 from poweron_services.settings.config import Settings
 from poweron_services.telemetry.prometheus import METRICS
 
@@ -78,9 +79,7 @@ async def test_a_door_that_stops_says_so_while_it_finishes_running_requests(door
     host, port = sock.getsockname()
     own = free_port()
     settings = door_settings.model_copy(update={"metrics": f"127.0.0.1:{own}"})
-    running = http_server.run(
-        settings, sock, http_server.LOOPBACK, is_local=True, serving=False, progress=lambda _: None
-    )
+    running = http_server.run(settings, sock, LOOPBACK_NAMES, is_local=True, serving=False, progress=lambda _: None)
     async with (
         httpx2.AsyncClient(base_url=f"http://{host}:{port}", timeout=READY_WITHIN) as http,
         beside(running) as task,

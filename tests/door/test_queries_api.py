@@ -105,6 +105,11 @@ async def test_a_workflow_with_two_documents_is_what_the_command_line_prints(doo
     shown = [{name: document[name] for name in documents[0]} for document in await items(door, f"{place}/documents")]
     assert shown == documents
     assert await get(door, f"{place}/sources") == (await shell("sources", workflow, "--json")).lines[0]
+    for name in ("rounds", "tasks", "steps", "usage", "documents"):
+        whole = await items(door, f"{place}/{name}")
+        assert await items(door, f"{place}/{name}", limit=1) == whole, name
+        first = await get(door, f"{place}/{name}", limit=1)
+        assert len(first["items"]) < len(whole) or name in ("rounds", "tasks"), name
     for seq in (0, 4, len(events) - 1):
         assert (
             await get(door, f"{place}/decisions/{seq}")
@@ -336,6 +341,7 @@ async def test_usage_adds_up_to_what_the_workflows_used(door: Door) -> None:
     calls = await items(door, f"/workflows/{workflow}/usage")
     for by in ("day", "model", "stage", "actor"):
         totals = await items(door, "/usage", by=by)
+        assert await items(door, "/usage", by=by, limit=1) == totals
         assert sum(total["calls"] for total in totals) == len(calls)
         assert sum(total["inputTokens"] + total["outputTokens"] for total in totals) == used["tokens"]
     assert await items(door, "/usage", before="2001-01-01") == []

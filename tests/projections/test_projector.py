@@ -32,7 +32,7 @@ from poweron_events.dead_letter import DeadLetter
 from poweron_events.errors import Conflict, Refused, Unavailable
 from poweron_events.log import Message, Polled, Record
 from poweron_events.log.memory import MemoryFollower, MemoryLog
-from poweron_projections import bootstrap, offsets, projector, reader, request_answers, rows
+from poweron_projections import bootstrap, offsets, projector, reader, request_answers, rows, workflow_excerpts
 from poweron_projections.connection import Connection, Pool, acquire, snapshot
 from poweron_projections.rebuild import rebuild
 from poweron_projections.records import compress, decompress
@@ -402,7 +402,7 @@ async def test_text_that_postgres_cannot_hold_and_large_numbers_do_not_stop_the_
     await log.append(EVENTS, told.messages)
     await catch_up(log, pool)
     assert (await reader.workflow(pool, told.id)).prompt == "a\ufffdb"
-    entry = (await reader.steps(pool, told.id))[0]
+    entry = (await workflow_excerpts.steps(pool, told.id))[0]
     assert (entry.parameters, entry.duration_ms) == ({"a\ufffd": ["\ufffd", "\\u0000"]}, 10**15)
     assert (await verify(log, pool)).differences == []
 

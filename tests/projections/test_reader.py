@@ -36,7 +36,7 @@ from poweron_events.log.memory import MemoryLog
 from poweron_events.request import Spent
 from poweron_events.round_events import RoundCancelled, Totals
 from poweron_events.stream import WorkflowEvent
-from poweron_projections import bootstrap, reader, request_answers
+from poweron_projections import bootstrap, reader, request_answers, workflow_excerpts
 from poweron_projections.connection import Pool, acquire, connect
 from poweron_projections.rebuild import rebuild
 from poweron_projections.rows import RowWriter
@@ -213,7 +213,7 @@ async def test_events_come_oldest_first_with_verdict_cause_and_payload(log: Memo
 
 async def test_documents_come_in_the_order_of_their_making(log: MemoryLog, pool: Pool) -> None:
     name = await given(log, pool, typical(steps=1))
-    found = [wire(document) for document in await reader.documents(pool, name)]
+    found = [wire(document) for document in await workflow_excerpts.documents(pool, name)]
     assert [document["label"] for document in found] == ["round1_request", "round1_task1_action1_extract"]
     assert {"documentId", "documentName", "mimeType", "size", "content"} <= set(found[0])
 
@@ -229,7 +229,7 @@ async def test_a_document_has_the_page_that_it_is_and_the_sources_that_it_cites(
     source = CitedSource(n=1, page=page, text="c" * 64)
     read, answer = document("clocks.md", page=page), document("answer.md", sources=(source,), by_model=True)
     told = Told().tell(requested(), planned(), *step()[:3], At().done(documents=(read, answer)))
-    found = await reader.documents(pool, await given(log, pool, told))
+    found = await workflow_excerpts.documents(pool, await given(log, pool, told))
     shown = page.model_copy(update={"title": "Clocks \ufffd & more"})
     assert [(each.page, each.sources, each.by_model) for each in found[-2:]] == [
         (shown, (), False),
@@ -243,7 +243,7 @@ async def test_a_forged_document_is_shown_as_it_stands_in_the_log(log: MemoryLog
     path = "../../etc/cron.d/x"
     forged = document().model_copy(update={"document_id": path})
     name = await given(log, pool, Told().tell(requested(documents=(forged,)), planned()))
-    assert [entry.document_id for entry in await reader.documents(pool, name)] == [path]
+    assert [entry.document_id for entry in await workflow_excerpts.documents(pool, name)] == [path]
     assert [ref.document_id for entry in await reader.history(pool, name) for ref in entry.documents] == [path]
     assert {event.verdict for event in await reader.events(pool, name)} == {"accepted"}
 
@@ -317,10 +317,10 @@ async def test_tasks_tell_how_they_ended(log: MemoryLog, pool: Pool) -> None:
     told = Told().tell(requested(), planned(3), *step(1), reviewed(), At(task=2).selected(), cancellation())
     told.tell(RoundCancelled(round=1, message="Cancelled.", totals=Totals()))
     name = await given(log, pool, told)
-    found = [(task.task, task.status, task.attempts, task.reason) for task in await reader.tasks(pool, name)]
+    found = [(task.task, task.status, task.attempts, task.reason) for task in await workflow_excerpts.tasks(pool, name)]
     assert found == [(1, "success", 1, ""), (2, "stopped", 1, "No longer needed."), (3, "planned", 0, "")]
-    assert [step_.status for step_ in await reader.steps(pool, name)] == ["done", "stopped"]
-    (round_,) = await reader.rounds(pool, name)
+    assert [step_.status for step_ in await workflow_excerpts.steps(pool, name)] == ["done", "stopped"]
+    (round_,) = await workflow_excerpts.rounds(pool, name)
     assert (round_.status, round_.reason, round_.message) == ("cancelled", "No longer needed.", "Cancelled.")
 
 
@@ -329,9 +329,13 @@ async def test_rows_say_by_a_code_why_steps_tasks_rounds_and_workflows_stopped(l
     told.tell(At(task=2).selected(), cancellation())
     told.tell(RoundCancelled(round=1, message="Cancelled.", totals=Totals()))
     name = await given(log, pool, told)
-    assert [found.stopped_by for found in await reader.steps(pool, name)] == ["criteria_met", "cancelled"]
-    assert [found.stopped_by for found in await reader.tasks(pool, name)] == ["criteria_met", "cancelled", None]
-    assert [found.stopped_by for found in await reader.rounds(pool, name)] == ["cancelled"]
+    assert [found.stopped_by for found in await workflow_excerpts.steps(pool, name)] == ["criteria_met", "cancelled"]
+    assert [found.stopped_by for found in await workflow_excerpts.tasks(pool, name)] == [
+        "criteria_met",
+        "cancelled",
+        None,
+    ]
+    assert [found.stopped_by for found in await workflow_excerpts.rounds(pool, name)] == ["cancelled"]
     found = await reader.workflow(pool, name)
     assert found is not None
     assert found.stopped_by == "cancelled"
@@ -347,13 +351,13 @@ async def test_rows_say_by_a_code_why_steps_tasks_rounds_and_workflows_stopped(l
 async def test_a_step_that_met_its_end_before_a_decision_says_why(
     log: MemoryLog, pool: Pool, told: tuple[WorkflowEvent, ...], code: str
 ) -> None:
-    (found,) = await reader.steps(pool, await given(log, pool, Told().tell(requested(), planned(), *told)))
+    (found,) = await workflow_excerpts.steps(pool, await given(log, pool, Told().tell(requested(), planned(), *told)))
     assert found.stopped_by == code
 
 
 async def test_a_step_refused_twice_tells_both_reasons(log: MemoryLog, pool: Pool) -> None:
     told = Told().tell(requested(), planned(), At().selection_rejected(1), At().selection_rejected(2))
-    (found,) = await reader.steps(pool, await given(log, pool, told))
+    (found,) = await workflow_excerpts.steps(pool, await given(log, pool, told))
     assert (found.status, found.refusals) == ("refused", ("No such action.", "No such action."))
 
 
@@ -363,15 +367,15 @@ async def test_answers_and_failures_before_a_stage_failed_are_what_its_step_used
         At().failed("parameterize").model_copy(update={"model_calls": (CALL, CALL), "failed_calls": (FAILED_CALLS,)})
     )
     told = Told().tell(requested(), planned(), At().selected(), failed)
-    (found,) = await reader.steps(pool, await given(log, pool, told))
+    (found,) = await workflow_excerpts.steps(pool, await given(log, pool, told))
     assert (found.status, found.input_tokens, found.output_tokens) == ("stopped", 370, 68)
 
 
 async def test_a_task_tried_again_keeps_both_attempts_apart(log: MemoryLog, pool: Pool) -> None:
     told = Told().tell(requested(), planned(), *step(1), reviewed(status="retry"), *step(1, attempt=2))
     name = await given(log, pool, told)
-    assert [(found.attempt, found.step) for found in await reader.steps(pool, name)] == [(1, 1), (2, 1)]
-    (task,) = await reader.tasks(pool, name)
+    assert [(found.attempt, found.step) for found in await workflow_excerpts.steps(pool, name)] == [(1, 1), (2, 1)]
+    (task,) = await workflow_excerpts.tasks(pool, name)
     assert (task.status, task.attempts, task.retries, task.actions) == ("running", 2, 1, 2)
 
 
@@ -381,7 +385,7 @@ async def test_calls_of_superseded_events_are_used_up_too(log: MemoryLog, pool: 
     told = Told().tell(requested(), planned().model_copy(update={"model_call": call}))
     told.write(told.values[-1])
     name = await given(log, pool, told)
-    found = await reader.usage(pool, name)
+    found = await workflow_excerpts.usage(pool, name)
     assert [(call.seq, call.verdict, call.input_tokens) for call in found] == [
         (1, "accepted", 100),
         (2, "superseded", 100),
@@ -394,7 +398,7 @@ async def test_calls_of_superseded_events_are_used_up_too(log: MemoryLog, pool: 
 async def test_calls_that_failed_are_used_up_and_counted_by_their_code(log: MemoryLog, pool: Pool) -> None:
     told = Told().tell(requested(), planned().model_copy(update={"failed_calls": (FAILED_CALLS,)}))
     name = await given(log, pool, told)
-    found = await reader.usage(pool, name)
+    found = await workflow_excerpts.usage(pool, name)
     assert [(call.code, call.tries, call.input_tokens) for call in found] == [
         (None, 1, 100),
         ("model_busy", 3, 70),
@@ -423,7 +427,7 @@ async def test_rows_of_another_release_are_unavailable_until_they_are_made_anew(
         await connection.execute(f"ALTER TABLE {table} DROP COLUMN {column} CASCADE")
     ask: dict[str, Callable[[], Awaitable[object]]] = {
         "messages": lambda: reader.messages(pool, name),
-        "tasks": lambda: reader.tasks(pool, name),
+        "tasks": lambda: workflow_excerpts.tasks(pool, name),
         "workflows": lambda: bootstrap.load(pool, range(12)),
     }
     with pytest.raises(Unavailable, match=column):

@@ -20,7 +20,7 @@ from poweron_events.envelope import Cause, envelop
 from poweron_events.errors import Unavailable
 from poweron_events.log.kafka_settings import KafkaSettings
 from poweron_events.stream import WorkflowEvent
-from poweron_projections import reader, request_answers
+from poweron_projections import reader, request_answers, workflow_excerpts
 from poweron_projections.entries import WorkflowSummary
 from poweron_projections.verify import catch_up, verify
 from poweron_services.client.connect import Connections
@@ -112,7 +112,9 @@ async def test_a_structured_event_with_a_document_inside_gets_its_workflow(servi
     row = await ended(service, workflow)
 
     assert (row.status, row.message) == ("completed", "It is written.")
-    (held,) = [each for each in await reader.documents(service.pool, workflow) if each.label == "round1_request"]
+    (held,) = [
+        each for each in await workflow_excerpts.documents(service.pool, workflow) if each.label == "round1_request"
+    ]
     assert (held.document_name, held.mime_type, held.size) == ("note.txt", "text/plain", 16)
     assert await service.content.get(workflow, held.content) == b"The total is 42."
 
@@ -264,7 +266,7 @@ async def test_a_follow_up_opens_one_more_round_and_a_second_one_comes_too_late(
     assert ((await answered(service, "2")).answer, (await answered(service, "2")).round) == ("accepted", 2)
     second = await answered(service, "3")
     assert (second.answer, second.reason) == ("refused", "round_ended") or second.reason == "round_open"
-    assert [each.round for each in await reader.rounds(service.pool, workflow)] == [1, 2]
+    assert [each.round for each in await workflow_excerpts.rounds(service.pool, workflow)] == [1, 2]
 
 
 @pytest.mark.req("E-15")

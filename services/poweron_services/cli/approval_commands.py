@@ -14,7 +14,7 @@ from poweron_events.errors import Refused
 from poweron_events.event import MAX_NANO_USD, MAX_TOKENS, NANO
 from poweron_events.policy import ANYONE
 from poweron_events.request import RequestApproval, RequestBudget
-from poweron_projections import reader
+from poweron_projections import workflow_excerpts
 from poweron_projections.entries import ApprovalEntry, BudgetEntry, DocumentEntry
 from poweron_services.cli.arguments import AsJson, Limit, WorkflowId
 from poweron_services.cli.context import FAILED, USAGE
@@ -23,8 +23,10 @@ from poweron_services.cli.event_lines import budget_commands, commands, tell_unt
 from poweron_services.cli.output import MIN_COLUMNS, counted, one_line, print_json, printable, stderr, stdout, tell, utc
 from poweron_services.cli.query_commands import bring_rows_on
 from poweron_services.client.approve import (
+    MOST_WAITING,
     ApprovalOutcome,
     Decision,
+    OpenQuestions,
     answer,
     answer_to,
     answer_to_budget,
@@ -55,18 +57,20 @@ def approvals(
     longest waiting first. Then the rounds that ask for a larger budget, with what they have used.
     """
 
-    async def read() -> tuple[list[tuple[ApprovalEntry, list[DocumentEntry]]], list[BudgetEntry]]:
+    async def read() -> tuple[list[tuple[ApprovalEntry, list[DocumentEntry]]], OpenQuestions]:
         async with open_connections(load_settings(), tell) as connections:
             await bring_rows_on(connections)
-            you = connections.settings.acting_through("cli") if mine else None
-            entries, questions = await waiting_for_people(connections.pool, limit=limit, actor=you, overdue=overdue)
-            waiting = [
-                (entry, [] if as_json else await reader.documents(connections.pool, entry.workflow_id))
-                for entry in entries
+            waiting = await waiting_for_people(connections.pool)
+            waiting = waiting.for_actor(connections.settings.acting_through("cli")) if mine else waiting
+            waiting = waiting.escalated() if overdue else waiting
+            approvals = [
+                (entry, [] if as_json else await workflow_excerpts.documents(connections.pool, entry.workflow_id))
+                for entry in waiting.approvals[:limit]
             ]
-            return waiting, questions
+            return approvals, waiting
 
-    pending, questions = run_work(read())
+    pending, waiting = run_work(read())
+    questions = waiting.questions[:limit]
     for entry, documents in pending:
         if as_json:
             print_json(entry.model_dump(mode="json", by_alias=True))
@@ -84,6 +88,8 @@ def approvals(
     if not pending and not questions and not as_json:
         nothing = "Nothing was escalated." if overdue else "Nothing waits for an approval."
         stdout.print("Nothing waits for you." if mine else nothing)
+    if waiting.is_cut and not as_json:
+        stdout.print(f"More than {MOST_WAITING:,} wait; only those that wait longest were looked at.")
 
 
 def shown_question(entry: BudgetEntry, width: int | None = None) -> Text:
@@ -257,7 +263,7 @@ async def _request(connections: Connections, workflow: str, decided: _Decided) -
             stop("It asks for a larger budget, not for an action. Leave out --set.", USAGE)
         return answer_to_budget(question, decision, reason=reason, approver=approver, **granted._asdict())
     waiting = await waiting_approval(connections, workflow)
-    stderr.print(shown(waiting, await reader.documents(connections.pool, workflow), _width(stderr)))
+    stderr.print(shown(waiting, await workflow_excerpts.documents(connections.pool, workflow), _width(stderr)))
     if any(granted):
         stop("It does not ask for a larger budget, but for this action. Leave out --tokens and --cost.", USAGE)
     try:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from poweron_projections import reader
+from poweron_projections import workflow_excerpts
 from poweron_services.cli import files
 from poweron_services.cli.arguments import AsJson, Output, WorkflowId
 from poweron_services.cli.command_group import CommandGroup
@@ -68,7 +68,7 @@ def documents_list(workflow: WorkflowId, output: Output = None, as_json: AsJson 
         if output is not None:
             files.check_writable(output)
         await verified_records(connections, workflow)
-        entries = await reader.documents(connections.pool, workflow)
+        entries = await workflow_excerpts.documents(connections.pool, workflow)
         if output is not None:
             return await files.write(connections, workflow, entries, output)
         return [files.shown_document(entry) | {"label": entry.label} for entry in entries]

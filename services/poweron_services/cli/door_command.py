@@ -41,6 +41,7 @@ def door(
     address, port = _address(listen)
     names = frozenset(map(_name, host or []))
     from poweron_services.door import http_server  # noqa: PLC0415 - slow to import
+    from poweron_services.door.http_guard import LOOPBACK_NAMES  # noqa: PLC0415 - slow to import
 
     settings = load_settings()
     sock = http_server.listening(address, port)
@@ -55,7 +56,7 @@ def door(
             http_server.run(
                 settings,
                 sock,
-                http_server.LOOPBACK | names | {address},
+                LOOPBACK_NAMES | names | {address},
                 is_local=is_local,
                 serving=not no_serve,
                 progress=tell,

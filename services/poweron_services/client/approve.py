@@ -1,9 +1,9 @@
 """Approve or deny: find the pending approval of an action, answer it, and wait until the answer is accepted."""
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 import orjson
 from pydantic import JsonValue
@@ -28,7 +28,7 @@ AnswerStatus = Literal["approved", "denied", "refused", "counted", "proposed"]
 """`counted`: the approval counts, but more are needed; `proposed`: others have to approve the new parameters."""
 
 
-ALL: Final = 2**31 - 1  # rows
+MOST_WAITING: Final = 1_000  # approvals, and as many budget questions, that are looked at
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,30 +51,40 @@ class ApprovalOutcome:
         return {**names, "missing": self.missing}
 
 
-async def waiting_for_people(
-    pool: Pool, *, limit: int = ALL, actor: Actor | None = None, overdue: bool = False
-) -> tuple[list[ApprovalEntry], list[BudgetEntry]]:
-    """Return the actions that wait for an approval, and the rounds that ask for a larger budget.
+class OpenQuestions(NamedTuple):
+    """What waits for people: the actions and the rounds that wait longest."""
 
-    Args:
-        pool: where the rows are.
-        limit: the most entries of each kind.
-        actor: only what this actor may answer, and has not yet.
-        overdue: only what was escalated, so that further groups may answer.
+    approvals: Sequence[ApprovalEntry]
+    questions: Sequence[BudgetEntry]
+    is_cut: bool
+    """Whether more wait than were looked at."""
+
+    @property
+    def entries(self) -> list[ApprovalEntry | BudgetEntry]:
+        """Return the actions, and then the rounds that ask for a larger budget."""
+        return [*self.approvals, *self.questions]
+
+    def for_actor(self, actor: Actor) -> "OpenQuestions":
+        """Return only what this actor may answer, and has not yet."""
+        return self._only(lambda entry: entry.terms.objection(actor, "approve") is None)
+
+    def escalated(self) -> "OpenQuestions":
+        """Return only what was escalated, so that further groups may answer."""
+        return self._only(lambda entry: entry.terms.escalated)
+
+    def _only(self, wanted: Callable[[ApprovalEntry | BudgetEntry], bool]) -> "OpenQuestions":
+        return OpenQuestions([*filter(wanted, self.approvals)], [*filter(wanted, self.questions)], self.is_cut)
+
+
+async def waiting_for_people(pool: Pool, *, most: int = MOST_WAITING) -> OpenQuestions:
+    """Return the actions that wait for an approval, and the rounds that ask for a larger budget, `most` of each.
 
     Raises:
         Unavailable: Postgres cannot be reached.
     """
-
-    def wanted(entry: ApprovalEntry | BudgetEntry) -> bool:
-        if overdue and not entry.terms.escalated:
-            return False
-        return actor is None or entry.terms.objection(actor, "approve") is None
-
-    read_most = ALL if actor or overdue else limit  # entries that are filtered out must not count
-    approvals = filter(wanted, await reader.approvals(pool, limit=read_most))
-    questions = filter(wanted, await reader.budget_questions(pool, limit=read_most))
-    return [*approvals][:limit], [*questions][:limit]
+    approvals = await reader.approvals(pool, limit=most + 1)
+    questions = await reader.budget_questions(pool, limit=most + 1)
+    return OpenQuestions(approvals[:most], questions[:most], max(len(approvals), len(questions)) > most)
 
 
 async def waiting_approval(connections: Connections, workflow_id: str) -> ApprovalEntry:

@@ -15,7 +15,7 @@ from poweron_events.content import ContentStore
 from poweron_events.errors import MissingContent
 from poweron_events.event import CitedSource, DocumentRef, Model, WebPage
 from poweron_events.fold.history import item_reference
-from poweron_projections import reader
+from poweron_projections import workflow_excerpts
 from poweron_services.client.connect import Connections
 from poweron_services.client.workflow_snapshot import verified_records
 from poweron_services.decider.authorship import written_by_model
@@ -167,7 +167,7 @@ async def check_sources(connections: Connections, workflow_id: str, read: ReadTe
 async def stored_sources(connections: Connections, workflow_id: str, read: ReadText) -> Sources:
     """Return the same as `check_sources` from the rows as they are, without the log."""
     answers, documents = list[DocumentRef](), list[DocumentRef]()
-    for entry in await reader.documents(connections.pool, workflow_id):
+    for entry in await workflow_excerpts.documents(connections.pool, workflow_id):
         if written_by_model(entry, {entry.label: [entry]}):
             answers.append(entry)
         elif entry.page is None:

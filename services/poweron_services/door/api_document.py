@@ -13,7 +13,7 @@ from pydantic.alias_generators import to_camel
 
 from poweron_events.documentation.asyncapi import asyncapi
 from poweron_services.door.door_state import API
-from poweron_services.door.json_responses import JSON, matched
+from poweron_services.door.json_responses import JSON, cacheable_response
 from poweron_services.door.page_rendering import rendered
 from poweron_services.door.problems import MEDIA_TYPE, STATUS_CODES, explained
 
@@ -216,13 +216,13 @@ def _connect(document: dict[str, Any], link: _Link) -> None:
 @router.get(ASYNCAPI)
 async def asyncapi_document(request: Request) -> Response:
     """Return the description of the topics in Kafka."""
-    return matched(request, orjson.dumps(await asyncio.to_thread(asyncapi)), JSON)
+    return cacheable_response(request, orjson.dumps(await asyncio.to_thread(asyncapi)), JSON)
 
 
 @router.get(OPENAPI)
 async def openapi_document(request: Request) -> Response:
     """Return the description of the API."""
-    return matched(request, orjson.dumps(await request.app.described()), JSON)
+    return cacheable_response(request, orjson.dumps(await request.app.described()), JSON)
 
 
 @router.get("/api")

@@ -21,9 +21,9 @@ from poweron_services.door import (
     cost_page,
     dead_letter_commands,
     dead_letter_pages,
+    document_page,
     event_streams,
     fork_requests,
-    html_pages,
     key_page,
     log_pages,
     login_pages,
@@ -33,7 +33,10 @@ from poweron_services.door import (
     probe_routes,
     problem_pages,
     request_status,
+    step_page,
     workflow_commands,
+    workflow_list_page,
+    workflow_page,
     workflow_queries,
 )
 from poweron_services.door.access import caller_of
@@ -41,7 +44,7 @@ from poweron_services.door.api_document import DocumentedApi
 from poweron_services.door.door_state import API, DoorState
 from poweron_services.door.http_guard import HttpGuard
 from poweron_services.door.http_methods import HttpMethods, allowed
-from poweron_services.door.page_rendering import VERSION
+from poweron_services.door.page_rendering import STATIC, VERSION, problem_page
 from poweron_services.door.problems import Problem, problem_of, problem_response, wants_page
 from poweron_services.door.request_meter import RequestMeter
 
@@ -60,7 +63,10 @@ ROUTES: Final = (
     overview_queries,
 )
 PAGES: Final = (
-    html_pages,
+    workflow_list_page,
+    workflow_page,
+    document_page,
+    step_page,
     comparison_page,
     log_pages,
     approval_pages,
@@ -91,7 +97,7 @@ def routed(door: DoorState) -> DocumentedApi:
         app.include_router(pages.router, include_in_schema=False, dependencies=[IDENTIFIED])
     for open_to_all in (api_document, login_pages, problem_pages):
         app.include_router(open_to_all.router, include_in_schema=False)
-    app.mount("/static", html_pages.STATIC)
+    app.mount("/static", STATIC)
     app.include_router(probe_routes.router, include_in_schema=False)
     for error in ERRORS:
         app.add_exception_handler(error, _answered)
@@ -103,7 +109,7 @@ async def _answered(request: Request, error: Exception) -> Response:
     if wants_page(request):
         if problem.status == HTTPStatus.UNAUTHORIZED:
             return login_pages.login_redirect(request)
-        return html_pages.problem_page(request, problem)
+        return problem_page(request, problem)
     is_wrong_method = int(problem.status) == HTTPStatus.METHOD_NOT_ALLOWED
     headers = {"Allow": allowed(request.app.routes, request.scope)} if is_wrong_method else None
     return problem_response(problem, headers=headers)

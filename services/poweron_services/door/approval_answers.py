@@ -28,7 +28,7 @@ from poweron_services.door.dispatch import Dispatching
 from poweron_services.door.problems import Problem
 from poweron_services.door.query_parameters import StepPlace, WorkflowId, parse_place
 from poweron_services.door.request_bodies import ApprovalBody, described
-from poweron_services.door.workflow_queries import known
+from poweron_services.door.workflow_queries import find_workflow
 
 router = APIRouter(tags=["commands"])
 
@@ -56,7 +56,7 @@ async def answer_approval(
 
         async def work(identity: RequestIdentity, callbacks: Callbacks) -> Mapping[str, Any]:
             connections = dispatch.door.opened
-            await known(connections, workflow_id)
+            await find_workflow(connections, workflow_id)
             request = await _request(connections, workflow_id, numbers, asked.body, caller.actor)
             return _json(await answer(connections, request, identity=identity, callbacks=callbacks))
 

@@ -16,10 +16,11 @@ from poweron_events.actor import Actor
 from poweron_events.event import MAX_NANO_USD, MAX_TOKENS, NANO
 from poweron_events.policy import AnswerTerms
 from poweron_events.request import MAX_REASON, RequestApproval, RequestBudget, RequestIdentity
-from poweron_projections import reader
+from poweron_projections import reader, workflow_excerpts
 from poweron_projections.entries import ApprovalEntry, BudgetEntry, DocumentEntry
 from poweron_projections.past_approvals import answered_approvals
 from poweron_services.client.approve import (
+    MOST_WAITING,
     ApprovalOutcome,
     Decision,
     answer,
@@ -38,7 +39,7 @@ from poweron_services.door.door_state import Opened
 from poweron_services.door.page_forms import LABELS, REFUSALS, FormRefusal, field_of, refusal_of
 from poweron_services.door.page_rendering import rendered
 from poweron_services.door.problems import Problem
-from poweron_services.door.query_parameters import StepPlace, WorkflowId, parse_place
+from poweron_services.door.query_parameters import StepPlace, WorkflowId, parse_place, place_name
 from poweron_services.door.query_route import QueryRoute
 
 router = APIRouter(route_class=QueryRoute, default_response_class=HTMLResponse)
@@ -69,7 +70,7 @@ class Card:
 
     @property
     def place(self) -> str:
-        return _place_of(self.entry)
+        return place_name(self.entry.place)
 
     @property
     def typed(self) -> Mapping[str, str]:
@@ -125,12 +126,9 @@ async def _page(
 ) -> Response:
     """Render the page; a refused answer is shown again, or named above the rest if nothing waits there any more."""
     pool = connections.pool
-    waiting = {
-        "mine": await waiting_for_people(pool, actor=caller.actor),
-        "all": await waiting_for_people(pool),
-        "overdue": await waiting_for_people(pool, overdue=True),
-    }
-    entries: list[ApprovalEntry | BudgetEntry] = [*waiting[show][0], *waiting[show][1]]
+    everything = await waiting_for_people(pool)
+    waiting = {"mine": everything.for_actor(caller.actor), "all": everything, "overdue": everything.escalated()}
+    entries = waiting[show].entries
     cards = [await _card(connections, entry, caller.actor, refused) for entry in entries[:MOST]]
     if refused is not None and not any(card.refusal for card in cards):
         typed = [(LABELS[name], text) for name, text in refused.refusal.typed.items()]
@@ -140,9 +138,10 @@ async def _page(
         "approvals.html",
         status=200 if refused is None else refused.refusal.status,
         cards=cards,
-        counts={name: len(waiting[name][0]) + len(waiting[name][1]) for name in SHOWN},
+        counts={name: len(waiting[name].entries) for name in SHOWN},
         show=show,
         left_out=max(0, len(entries) - MOST),
+        most_waiting=MOST_WAITING if everything.is_cut else None,
         notice=notice,
         workflow=workflow,
         actor=caller.actor,
@@ -160,9 +159,14 @@ async def _card(
     objections = {decision: terms.objection(actor, decision) for decision in ("approve", "deny", "change")}
     documents: Sequence[tuple[str, str]] = ()
     if isinstance(entry, ApprovalEntry) and (labels := _labels(entry.parameters)):
-        documents = _lists(labels, await reader.documents(connections.pool, entry.workflow_id))
+        documents = _lists(
+            labels, await workflow_excerpts.documents_labelled(connections.pool, entry.workflow_id, labels)
+        )
     objection = objections["approve"]
-    is_refused = refused is not None and (refused.workflow_id, refused.place) == (entry.workflow_id, _place_of(entry))
+    is_refused = refused is not None and (refused.workflow_id, refused.place) == (
+        entry.workflow_id,
+        place_name(entry.place),
+    )
     return Card(
         entry,
         "" if objection is None else objection.sentence,
@@ -171,10 +175,6 @@ async def _card(
         documents=documents,
         refusal=refused.refusal if refused is not None and is_refused else None,
     )
-
-
-def _place_of(entry: ApprovalEntry | BudgetEntry) -> str:
-    return f"r{entry.round}t{entry.task}a{entry.attempt}s{entry.step}"
 
 
 def _labels(parameters: JsonValue) -> list[str]:

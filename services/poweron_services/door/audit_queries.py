@@ -11,7 +11,7 @@ from poweron_events.errors import MissingContent
 from poweron_events.event import Model
 from poweron_events.fold.state import ChatMessage
 from poweron_events.fold.state_json import as_json
-from poweron_projections import reader, record_queries
+from poweron_projections import reader, record_queries, workflow_excerpts
 from poweron_projections.entries import DocumentEntry, StepEntry, TaskEntry, UsageEntry
 from poweron_projections.reader import StoredRecord
 from poweron_services.client.client_errors import UnknownSeq
@@ -19,12 +19,12 @@ from poweron_services.client.connect import Connections
 from poweron_services.client.workflow_snapshot import last_state
 from poweron_services.door.access import Auditor, HttpCaller, Reader
 from poweron_services.door.door_state import DoorOf, Opened
-from poweron_services.door.json_responses import JSON, CamelModel, dumped, found, matched
+from poweron_services.door.json_responses import JSON, CamelModel, cacheable_response, dumped, json_response
 from poweron_services.door.problems import Problem
 from poweron_services.door.query_parameters import MAX_SEQ, UUID, Seq, StepPlace, WorkflowId, parse_place
 from poweron_services.door.query_route import QueryRoute, expect_accepted
 from poweron_services.door.state_schema import WorkflowState
-from poweron_services.door.workflow_queries import ListedEvent, known, with_reasons
+from poweron_services.door.workflow_queries import ListedEvent, find_workflow, with_reasons
 from poweron_services.fork.original import accepted
 from poweron_services.fork.run_comparison import Divergence, compare
 from poweron_services.replay.action_specs import known_actions
@@ -63,23 +63,24 @@ async def read_step(
     *, request: Request, workflow_id: WorkflowId, place: StepPlace, connections: Opened, door: DoorOf, caller: Reader
 ) -> Response:
     """Return everything about one step: its records, its model calls with prompt and answer, its documents."""
-    await known(connections, workflow_id)
+    await find_workflow(connections, workflow_id)
     pool, wanted = connections.pool, parse_place(place)
-    step = next((step for step in await reader.steps(pool, workflow_id) if step.place == wanted), None)
+    assert wanted is not None
+    step = await workflow_excerpts.step(pool, workflow_id, wanted)
     if step is None:
         raise Problem("not_found", f"Workflow {workflow_id} has no step {place}.")
     events = await record_queries.step_events(pool, workflow_id, step.place)
-    seqs = {event.seq for event in events}
-    calls = [call for call in await reader.usage(pool, workflow_id) if call.seq in seqs]
-    tasks = await reader.tasks(pool, workflow_id)
+    seqs = [event.seq for event in events]
+    calls = await workflow_excerpts.usage_of(pool, workflow_id, seqs)
+    tasks = await workflow_excerpts.tasks_of_rounds(pool, workflow_id, step.round, step.round)
     whole = {
         "step": step,
-        "task": next((task for task in tasks if (task.round, task.task) == step.place[:2]), None),
+        "task": next((task for task in tasks if task.task == step.task), None),
         "events": await with_reasons(door, workflow_id, events),
         "calls": [await _shown_call(connections, workflow_id, call, caller) for call in calls],
-        "documents": [entry for entry in await reader.documents(pool, workflow_id) if entry.seq in seqs],
+        "documents": await workflow_excerpts.documents_of(pool, workflow_id, seqs),
     }
-    return found(request, whole)
+    return json_response(request, whole)
 
 
 async def _shown_call(
@@ -107,10 +108,10 @@ async def stored(connections: Connections, workflow_id: str, *, until: int | Non
     """Return the records of a workflow, or those up to one.
 
     Raises:
-        UnknownWorkflow, WorkflowPending: as `known`.
+        UnknownWorkflow, WorkflowPending: as `find_workflow`.
         UnknownSeq: it has no such record.
     """
-    await known(connections, workflow_id)
+    await find_workflow(connections, workflow_id)
     limit = None if until is None else until + 1
     records = await reader.stored_records(connections.pool, workflow_id, limit=limit)
     last = records[-1].seq
@@ -138,7 +139,7 @@ async def read_state(
         return as_json(last_state(workflow_id, records))
 
     async with door.busy:
-        return found(request, await asyncio.to_thread(fold))
+        return json_response(request, await asyncio.to_thread(fold))
 
 
 class SeenDocument(CamelModel):
@@ -199,7 +200,7 @@ async def read_decision(
         shown = as_object(await view(workflow_id, records, connections.content, at=seq))
     if "content" not in caller.scopes and (shown["prompt"] or shown["answer"]):
         shown |= {"prompt": None, "answer": None, "missing": NO_SCOPE}
-    return found(request, shown)
+    return json_response(request, shown)
 
 
 class ReplayedDecision(CamelModel):
@@ -230,7 +231,7 @@ async def replay_workflow(
     records = await stored(connections, workflow_id)
     async with door.busy, known_actions(door.settings) as actions:
         results = [result async for result in replay(workflow_id, records, connections.content, actions)]
-    return found(request, {"items": [result._asdict() for result in results], **Counted.of(results)._asdict()})
+    return json_response(request, {"items": [result._asdict() for result in results], **Counted.of(results)._asdict()})
 
 
 # --- records as bytes ---------------------------------------------------------------------------------
@@ -256,7 +257,7 @@ async def read_record(
 ) -> Response:
     """Return the bytes of a record; as JSON if `Accept` asks for it."""
     media_type = expect_accepted(request, BYTES, JSON)
-    await known(connections, workflow_id)
+    await find_workflow(connections, workflow_id)
     records = await reader.stored_records(connections.pool, workflow_id, after_seq=seq - 1, limit=1)
     if not records or records[0].seq != seq:
         last = (await reader.record_counts(connections.pool, [workflow_id]))[workflow_id] - 1
@@ -267,10 +268,10 @@ async def read_record(
     facts = {"partition": record.partition, "offset": record.offset, "time": reader.time(record.time_ms)}
     if media_type == JSON:
         value = base64.b64encode(record.value).decode()
-        return found(request, {**facts, "sha256": record.sha256.hex(), "value": value})
+        return json_response(request, {**facts, "sha256": record.sha256.hex(), "value": value})
     headers = {f"PowerOn-{name.title()}": str(value) for name, value in facts.items()}
     headers["Repr-Digest"] = f"sha-256=:{base64.b64encode(record.sha256).decode()}:"
-    return matched(request, record.value, BYTES, more=headers)
+    return cacheable_response(request, record.value, BYTES, more=headers)
 
 
 # --- two workflows ------------------------------------------------------------------------------------
@@ -311,9 +312,9 @@ async def compare_workflows(
     """Return where two workflows first differ: in actions, parameters, outcomes, decisions or their number."""
     runs = []
     for id_ in (workflow_id, other):
-        await known(connections, id_)
+        await find_workflow(connections, id_)
         judged = await reader.judged_records(connections.pool, id_)
         runs.append([entry.event for entry in accepted(judged)])
     async with door.busy:
         comparison = await asyncio.to_thread(compare, *runs)
-    return found(request, comparison.as_object(workflow_id, other))
+    return json_response(request, comparison.as_object(workflow_id, other))

@@ -22,7 +22,7 @@ from poweron_services.door.page_rendering import rendered
 from poweron_services.door.query_route import QueryRoute
 from poweron_services.door.text_difference import MAX_CHARACTERS, DifferenceLine, differences
 from poweron_services.door.workflow_list_page import state_word
-from poweron_services.door.workflow_queries import known
+from poweron_services.door.workflow_queries import find_workflow
 from poweron_services.fork.original import accepted
 from poweron_services.fork.run_alignment import AlignedTurn, PlacedTurn, aligned
 from poweron_services.fork.run_comparison import compare
@@ -93,7 +93,7 @@ async def comparison_page(
     a, b = a.strip(), b.strip()
     if not a or not b:
         return await _choice(request, connections, a=a, b=b)
-    first, second = await known(connections, a), await known(connections, b)
+    first, second = await find_workflow(connections, a), await find_workflow(connections, b)
     events = [accepted(await reader.judged_records(connections.pool, id_)) for id_ in (a, b)]
     async with door.busy:
         comparison = await asyncio.to_thread(compare, *([entry.event for entry in of_one] for of_one in events))

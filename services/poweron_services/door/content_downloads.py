@@ -18,7 +18,7 @@ from poweron_services.door.json_responses import cache_headers, is_held
 from poweron_services.door.problems import Problem
 from poweron_services.door.query_parameters import WorkflowId
 from poweron_services.door.query_route import QueryRoute
-from poweron_services.door.workflow_queries import known
+from poweron_services.door.workflow_queries import find_workflow
 
 router = APIRouter(tags=["content"], route_class=QueryRoute)
 
@@ -44,7 +44,7 @@ async def download_content(
     *, request: Request, workflow_id: WorkflowId, name: ContentName, connections: Opened, _: ContentReader
 ) -> Response:
     """Download a document, a prompt or an answer; 410 if it was erased."""
-    await known(connections, workflow_id)
+    await find_workflow(connections, workflow_id)
     named = await record_queries.named_content(connections.pool, workflow_id, name)
     if named is None:
         raise Problem("not_found", f"No event of workflow {workflow_id} refers to this content.")

@@ -17,7 +17,7 @@ from poweron_services.door.page_rendering import rendered
 from poweron_services.door.problems import Problem
 from poweron_services.door.query_parameters import WorkflowId
 from poweron_services.door.query_route import QueryRoute
-from poweron_services.door.workflow_queries import known
+from poweron_services.door.workflow_queries import find_workflow
 
 router = APIRouter(route_class=QueryRoute, default_response_class=HTMLResponse)
 
@@ -38,7 +38,7 @@ async def document_page(
     mark: Annotated[list[str], Query(max_length=20)] = [],  # noqa: B006 - never changed
 ) -> Response:
     """Show the text of a document at a place, such as a page."""
-    await known(connections, workflow_id)
+    await find_workflow(connections, workflow_id)
     entry = await workflow_excerpts.document(connections.pool, workflow_id, document_id)
     if entry is None:
         raise Problem("not_found", f"Workflow {workflow_id} has no document {document_id!r}.", status=404)

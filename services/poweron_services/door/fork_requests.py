@@ -14,7 +14,7 @@ from poweron_services.door.dispatch import Dispatching
 from poweron_services.door.query_parameters import WorkflowId
 from poweron_services.door.request_bodies import ForkBody, described
 from poweron_services.door.workflow_commands import OUTCOME, outcome_json
-from poweron_services.door.workflow_queries import known
+from poweron_services.door.workflow_queries import find_workflow
 
 router = APIRouter(tags=["commands"])
 
@@ -45,7 +45,7 @@ async def fork_workflow(
 
         async def work(identity: RequestIdentity, callbacks: Callbacks) -> Mapping[str, Any]:
             connections = dispatch.door.opened
-            await known(connections, workflow_id)
+            await find_workflow(connections, workflow_id)
             plan = await plan_fork(connections, wish)
             forked = await fork(connections, wish, plan, actor=caller.actor, identity=identity, callbacks=callbacks)
             return {

@@ -25,7 +25,6 @@ from poweron_services.standalone import early_connections
 
 DRAINED_WITHIN: Final = 2  # seconds in which running requests must end once the door stops
 CLOSED_WITHIN: Final = 1  # seconds for their connections after that
-LOOPBACK: Final = LOOPBACK_NAMES
 READY: Final = "PowerOn is ready."
 STALLED_MS: Final = 10_000  # in which a client must take what was sent to it, or the kernel drops the connection
 
@@ -33,7 +32,7 @@ STALLED_MS: Final = 10_000  # in which a client must take what was sent to it, o
 def is_loopback(host: str) -> bool:
     """Return whether only this machine can connect to a socket that listens there."""
     try:
-        return host in LOOPBACK or ip_address(host).is_loopback
+        return host in LOOPBACK_NAMES or ip_address(host).is_loopback
     except ValueError:
         return False
 

@@ -38,9 +38,9 @@ def dumped(value: Any) -> Any:
     return value
 
 
-def found(request: Request, value: Any, *, links: Sequence[str] = ()) -> Response:
+def json_response(request: Request, value: Any, *, links: Sequence[str] = ()) -> Response:
     """Return the answer to a query; 304 without a body if the client has it already."""
-    return matched(request, orjson.dumps(dumped(value)), JSON, links=links)
+    return cacheable_response(request, orjson.dumps(dumped(value)), JSON, links=links)
 
 
 def page(request: Request, items: Sequence[Any], next_: str | None = None) -> Response:
@@ -48,10 +48,10 @@ def page(request: Request, items: Sequence[Any], next_: str | None = None) -> Re
     links = []
     if next_ is not None:
         links = [f'<{request.url.include_query_params(cursor=next_)}>; rel="next"']
-    return found(request, {"items": items, "next": next_}, links=links)
+    return json_response(request, {"items": items, "next": next_}, links=links)
 
 
-def matched(
+def cacheable_response(
     request: Request, body: bytes, media_type: str, *, links: Sequence[str] = (), more: dict[str, str] | None = None
 ) -> Response:
     """Return the body with its ETag and `more` headers, or 304 if `If-None-Match` names it."""

@@ -28,7 +28,7 @@ from poweron_services.door.page_rendering import rendered
 from poweron_services.door.query_parameters import MAX_SEQ, PageFilter, WorkflowId
 from poweron_services.door.query_route import QueryRoute
 from poweron_services.door.record_rows import PostgresRows, format_offsets, parse_offsets
-from poweron_services.door.workflow_queries import known
+from poweron_services.door.workflow_queries import find_workflow
 
 router = APIRouter(route_class=QueryRoute, default_response_class=HTMLResponse)
 
@@ -98,7 +98,7 @@ async def workflow_log_page(
     before: Annotated[int | None, Query(ge=0, le=MAX_SEQ)] = None,
 ) -> Response:
     """Show the records of a workflow, newest first."""
-    workflow = await known(connections, workflow_id)
+    workflow = await find_workflow(connections, workflow_id)
     page = await workflow_log(connections.pool, workflow_id, before=before, limit=PAGE, wanted=query.wanted)
     narration = await _narration(door, connections, workflow)
     next_ = None if page.next is None else query.address_at(request.url.path, before=str(page.next[0]))
@@ -218,7 +218,7 @@ async def download_workflow_log(
     *, workflow_id: WorkflowId, connections: Opened, door: DoorOf, _: Reader, query: Filter
 ) -> Response:
     """Download the records of a workflow, oldest first, one JSON object on each line."""
-    workflow = await known(connections, workflow_id)
+    workflow = await find_workflow(connections, workflow_id)
     narration = await _narration(door, connections, workflow)
 
     async def pages() -> AsyncGenerator[list[EventEntry], None]:

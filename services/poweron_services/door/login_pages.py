@@ -8,8 +8,8 @@ from fastapi import APIRouter, Request, Response
 from starlette.responses import RedirectResponse
 
 from poweron_services.door.access import CheckedForm, is_of_this_machine, usable_key
-from poweron_services.door.html_pages import rendered
 from poweron_services.door.http_guard import LOOPBACK_NAMES, host_name
+from poweron_services.door.page_rendering import rendered
 from poweron_services.door.problems import Problem, explained, retry_header
 from poweron_services.door.session_cookies import begin_session, check_token, end_session
 

@@ -17,9 +17,10 @@ from poweron_services.client.approve import waiting_for_people
 from poweron_services.client.permissions import LATEST, Permission, as_object, permissions
 from poweron_services.door.access import Auditor, Reader
 from poweron_services.door.door_state import Opened
-from poweron_services.door.json_responses import CamelModel, ListPage, found, page
+from poweron_services.door.json_responses import CamelModel, ListPage, json_response, page
 from poweron_services.door.query_parameters import (
     DEAD_LETTER_CURSOR,
+    MOST,
     Limit,
     Moment,
     cursor,
@@ -48,10 +49,13 @@ async def list_approvals(
     limit: Limit = 50,
     place: Annotated[str | None, cursor(r"^[ab]_[0-9TZ:.+-]{20,40}_[0-9a-f-]{36}$")] = None,
 ) -> Response:
-    """List the actions that wait for an approval, longest first, and then the rounds that ask for a larger budget."""
-    actor = caller.actor if mine else None
-    approvals, questions = await waiting_for_people(connections.pool, actor=actor, overdue=overdue)
-    entries: list[ApprovalEntry | BudgetEntry] = [*approvals, *questions]
+    """List the actions that wait for an approval, longest first, and then the rounds that ask for a larger budget.
+
+    Of each, the 1,000 that wait longest are listed.
+    """
+    everything = await waiting_for_people(connections.pool)
+    everything = everything.for_actor(caller.actor) if mine else everything
+    entries = (everything.escalated() if overdue else everything).entries
     waiting = {_cursor(entry): entry for entry in entries}
     rest = [(key, waiting[key]) for key in sorted(waiting) if place is None or key > place]
     shown = rest[:limit]
@@ -91,10 +95,24 @@ async def sum_usage(
     by: Annotated[UsageKey, Query(description="What to add up by.")] = "day",
     after: Annotated[Moment, Query(description="Only calls from this time on.")] = 0,
     before: Annotated[Moment, Query(description="Only calls before this time.")] = 2**53,
+    limit: Limit = MOST,
+    place: Annotated[str | None, cursor(r"^[0-9]{1,20}_[0-9]{1,20}_")] = None,
 ) -> Response:
-    """Add up what model calls used, also those that were superseded, refused, repeated or failed."""
+    """Add up what model calls used, also those that were superseded, refused, repeated or failed.
+
+    Days are in order; all else is ordered by cost and tokens, most first.
+    """
     totals = await usage_totals.usage_totals(connections.pool, by, since_ms=after, before_ms=before)
-    return page(request, totals)
+    if place is not None:
+        cost, tokens, key = place.split("_", 2)
+        last = (key,) if by == "day" else (-int(cost), -int(tokens), key)
+        totals = [total for total in totals if total.place(by) > last]
+    shown = totals[:limit]
+    return page(request, shown, _usage_cursor(shown[-1]) if len(totals) > limit else None)
+
+
+def _usage_cursor(total: UsageTotal) -> str:
+    return f"{total.cost_nano_usd}_{total.tokens}_{total.key}"
 
 
 class Lag(CamelModel):
@@ -122,7 +140,7 @@ async def read_lag(*, request: Request, connections: Opened, _: Reader) -> Respo
             groups = await operations.lags(connections.log, connections.pool, processes)
     except TimeoutError:
         raise Unavailable("Kafka does not answer, so the lag is unknown", retry_after=1) from None
-    return found(request, {"groups": groups, **waiting.model_dump(mode="json", by_alias=True)})
+    return json_response(request, {"groups": groups, **waiting.model_dump(mode="json", by_alias=True)})
 
 
 @router.get("/stuck", response_model=ListPage[HaltedWorkflow])
@@ -195,4 +213,4 @@ async def read_permissions(
     processes = await reader.instances_at(connections.pool, time_ms)
     asked = None if actor is None else Actor(id=actor, via="http")
     answers: Any = permissions(policy, processes, tuple(action or ("*",)), asked)
-    return found(request, as_object(time_ms, policy, processes, answers))
+    return json_response(request, as_object(time_ms, policy, processes, answers))

@@ -19,11 +19,12 @@ EXAMPLE_ID: Final = "8f14e45f-ceea-567a-8f14-e45fceea167a"
 
 WorkflowId = Annotated[str, Path(description="The workflow.", pattern=UUID, examples=[EXAMPLE_ID])]
 Seq = Annotated[int, Path(description="The number of an event.", ge=0, le=MAX_SEQ, examples=[4])]
+PLACE: Final = r"^r[0-9]{1,9}t[0-9]{1,9}a[0-9]{1,9}s[0-9]{1,9}$"
 StepPlace = Annotated[
     str,
     Path(
         description="Round, task, attempt and step.",
-        pattern=r"^r[0-9]{1,9}t[0-9]{1,9}a[0-9]{1,9}s[0-9]{1,9}$",
+        pattern=PLACE,
         examples=["r1t1a1s2"],
     ),
 ]
@@ -39,6 +40,12 @@ def parse_place(text: str) -> Place | None:
         return None
     round_, task, attempt, step = map(int, match.groups())
     return round_, task, attempt, step
+
+
+def place_name(place: Place) -> str:
+    """Return a place in the form that `parse_place` reads."""
+    round_, task, attempt, step = place
+    return f"r{round_}t{task}a{attempt}s{step}"
 
 
 class PageFilter(BaseModel):
@@ -59,6 +66,8 @@ def cursor(pattern: str) -> Any:
     """Return the description of a cursor of this form."""
     return Query(alias="cursor", description=CURSOR, pattern=pattern, max_length=400)
 
+
+NumberCursor = Annotated[str | None, cursor(r"^[0-9]{1,9}$")]
 
 DEAD_LETTER_CURSOR: Final = r"^[0-9]{1,18}\|[a-zA-Z0-9._-]{1,249}\|[0-9]{1,9}\|[0-9]{1,18}$"
 

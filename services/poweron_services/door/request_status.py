@@ -13,7 +13,7 @@ from poweron_services.client.connect import Connections
 from poweron_services.door.access import Reader
 from poweron_services.door.dispatch import links_of
 from poweron_services.door.door_state import Opened
-from poweron_services.door.json_responses import found
+from poweron_services.door.json_responses import json_response
 from poweron_services.door.problems import Problem
 
 router = APIRouter(tags=["queries"])
@@ -56,7 +56,7 @@ async def read_request(
             "not_found", f"No request {request_id[:100]!r} of {identity.source[:100]!r} is known.", status=404
         )
     links = links_of(shown["workflowId"], identity, own=identity.source == caller.source)
-    response = found(request, {"requestId": identity.id, "source": identity.source, **shown, "links": links})
+    response = json_response(request, {"requestId": identity.id, "source": identity.source, **shown, "links": links})
     if shown["status"] == "pending":
         response.headers["Retry-After"] = "1"
     return response

@@ -19,7 +19,7 @@ from poweron_services.door.dispatch import Dispatch, Dispatching
 from poweron_services.door.door_state import DoorState
 from poweron_services.door.query_parameters import EXAMPLE_ID, WorkflowId
 from poweron_services.door.request_bodies import PROMPT, ReasonBody, RoundBody, WorkflowBody, described
-from poweron_services.door.workflow_queries import known
+from poweron_services.door.workflow_queries import find_workflow
 
 router = APIRouter(tags=["commands"])
 
@@ -83,7 +83,7 @@ async def follow_up_workflow(
 
         async def work(identity: RequestIdentity, callbacks: Callbacks) -> Mapping[str, Any]:
             connections = dispatch.door.opened
-            await known(connections, workflow_id)
+            await find_workflow(connections, workflow_id)
             round_ = await follow_up(connections, _request(asked.body, caller), workflow_id)
             stored = await _with_documents(dispatch.door, workflow_id, round_, asked.files)
             return outcome_json(await ask(connections, stored, (), identity=identity, callbacks=callbacks))
@@ -139,7 +139,7 @@ async def _carry_out(verb: Verb, id_: str, request: Request, caller: HttpCaller,
             connections = dispatch.door.opened
             instruction = Instruction(verb, asked.body.reason, caller.actor, lambda _: identity)
             if verb != "cancel":
-                await known(connections, id_)
+                await find_workflow(connections, id_)
             async with aclosing(carry_out(connections, instruction, [id_], callbacks)) as results:
                 result = await anext(results)
             if result.error is not None:

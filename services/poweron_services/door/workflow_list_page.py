@@ -41,7 +41,6 @@ from poweron_services.door.query_route import QueryRoute
 from poweron_services.row_query import SharedQuery
 
 router = APIRouter(route_class=QueryRoute, default_response_class=HTMLResponse)
-forms = APIRouter(default_response_class=HTMLResponse)
 
 PAGE: Final = 30  # workflows
 OPEN_WITHIN: Final = 2.0  # seconds in which a new round is usually open
@@ -89,15 +88,16 @@ class Filters(PageFilter):
         if self.show == "stuck":
             result.append(Condition.stuck())
         if self.show == "waiting":
-            result.append(Condition.among(await waiting_ids(pool, actor)))
+            ids, _ = await waiting_ids(pool, actor)
+            result.append(Condition.among(ids))
         return result
 
 
-async def waiting_ids(pool: Pool, actor: Actor) -> list[str]:
-    """Return the workflows that wait for an answer which this actor may give."""
-    approvals, questions = await waiting_for_people(pool, actor=actor)
-    ids = [*(approval.workflow_id for approval in approvals), *(question.workflow_id for question in questions)]
-    return list(dict.fromkeys(ids))
+async def waiting_ids(pool: Pool, actor: Actor) -> tuple[list[str], WorkflowCount]:
+    """Return the workflows that wait for an answer which this actor may give, and how many there are at least."""
+    waiting = (await waiting_for_people(pool)).for_actor(actor)
+    ids = list(dict.fromkeys(entry.workflow_id for entry in waiting.entries))
+    return ids, WorkflowCount(len(ids), is_exact=not waiting.is_cut)
 
 
 def state_word(workflow: WorkflowSummary) -> str:
@@ -139,6 +139,7 @@ async def list_page(
     conditions = await filters.conditions(pool, caller.actor)
     workflows = await reader.workflows(pool, limit=PAGE + 1, before=before, conditions=conditions)
     counts = await reader.workflow_counts(pool)
+    _, waiting = await waiting_ids(pool, caller.actor)
     shown = workflows[:PAGE]
     return rendered(
         request,
@@ -146,32 +147,27 @@ async def list_page(
         status=next((refusal.status for refusal in refused.values()), 200),
         workflows=shown,
         filters=filters,
-        links=_links(filters, counts, len(await waiting_ids(pool, caller.actor))),
+        links=_links(filters, counts, waiting),
         state_word=state_word,
         choices={"status": STATUSES, "phase": get_args(Phase), "code": tuple(CODES)},
         verbs=VERBS,
         scopes=caller.scopes,
-        here=_with_cursor(filters, before),
-        next=_with_cursor(filters, shown[-1].cursor) if len(workflows) > PAGE else None,
+        here=filters.address(before=before),
+        next=filters.address(before=shown[-1].cursor) if len(workflows) > PAGE else None,
         before=before,
         refused=refused,
         selected=selected,
     )
 
 
-def _with_cursor(filters: Filters, before: str | None) -> str:
-    return filters.address(before=before)
-
-
 def _links(
-    filters: Filters, counts: Mapping[str, WorkflowCount], waiting: int
+    filters: Filters, counts: Mapping[str, WorkflowCount], waiting: WorkflowCount
 ) -> list[tuple[str, str, WorkflowCount, bool]]:
     """Return the quick links: name, address, count, and whether the list shows just that."""
     given, none = filters.given, WorkflowCount(0, is_exact=True)
-    waiting_count = WorkflowCount(waiting, is_exact=True)
     links = [
         ("All", "/", counts["all"], not given),
-        ("Waiting for me", "/?show=waiting", waiting_count, filters.show == "waiting"),
+        ("Waiting for me", "/?show=waiting", waiting, filters.show == "waiting"),
     ]
     links += [
         (
@@ -186,7 +182,7 @@ def _links(
     return [*links, ("Stuck", "/?show=stuck", counts["stuck"], filters.show == "stuck")]
 
 
-@forms.post("/ask")
+@router.post("/ask")
 async def ask_form(
     *, request: Request, caller: Sender, form: CheckedUpload, connections: Opened, dispatch: Dispatching
 ) -> Response:
@@ -232,7 +228,7 @@ async def sent(
     return RedirectResponse(f"/w/{id_}", 303)
 
 
-@forms.post("/verbs")
+@router.post("/verbs")
 async def verbs_form(*, request: Request, caller: Operator, form: CheckedForm, connections: Opened) -> Response:
     """Pause, resume, cancel or restart the selected workflows, and show the result for each."""
     ids = [str(id_) for id_ in form.getlist("id")][:MAX_WORKFLOWS]

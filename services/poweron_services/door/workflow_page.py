@@ -36,10 +36,9 @@ from poweron_services.door.query_route import QueryRoute
 from poweron_services.door.stream_follower import OPEN
 from poweron_services.door.timeline import timeline
 from poweron_services.door.workflow_list_page import request_of, sent, state_word
-from poweron_services.door.workflow_queries import known
+from poweron_services.door.workflow_queries import find_workflow
 
 router = APIRouter(route_class=QueryRoute, default_response_class=HTMLResponse)
-forms = APIRouter(default_response_class=HTMLResponse)
 
 STEPS: Final = 25
 HISTORY: Final = 15
@@ -90,7 +89,7 @@ async def _page(
     refusal: FormRefusal | None = None,
 ) -> Response:
     """Render the page; a refused question is shown again with the reason."""
-    pool, workflow = connections.pool, await known(connections, workflow_id)
+    pool, workflow = connections.pool, await find_workflow(connections, workflow_id)
     view, failures, steps_before, history_before = place
     rounds = await workflow_excerpts.newest_rounds(pool, workflow_id, limit=ROUNDS)
     documents, document_count = await workflow_excerpts.newest_documents(pool, workflow_id, limit=SEARCHED)
@@ -287,7 +286,7 @@ async def _written(connections: Connections, workflow_id: str, answers: Sequence
     return None if data is None else data.decode("utf-8", errors="replace")
 
 
-@forms.post("/w/{workflow_id}/rounds")
+@router.post("/w/{workflow_id}/rounds")
 async def follow_up_form(
     *,
     request: Request,
@@ -315,7 +314,7 @@ async def follow_up_form(
 @router.get("/w/{workflow_id}/steps/{place}")
 async def step_of_place(*, workflow_id: WorkflowId, place: str, connections: Opened, _: Reader) -> Response:
     """Lead to the first event of a step."""
-    await known(connections, workflow_id)
+    await find_workflow(connections, workflow_id)
     numbers = parse_place(place)
     seq = None if numbers is None else await workflow_excerpts.seq_of_step(connections.pool, workflow_id, numbers)
     if seq is None:

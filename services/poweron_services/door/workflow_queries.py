@@ -11,7 +11,7 @@ from poweron_events.codes import Code
 from poweron_events.errors import Unavailable
 from poweron_events.fold.state import Phase
 from poweron_events.request import RequestRefused
-from poweron_projections import reader
+from poweron_projections import reader, workflow_excerpts
 from poweron_projections.entries import (
     DocumentEntry,
     EventEntry,
@@ -32,9 +32,21 @@ from poweron_services.client.workflow_snapshot import folded_history, look_up_sn
 from poweron_services.connectors.document_reader import text_reader
 from poweron_services.door.access import ContentReader, Reader
 from poweron_services.door.door_state import DoorOf, DoorState, Opened
-from poweron_services.door.json_responses import ListPage, dumped, found, page
+from poweron_services.door.json_responses import ListPage, dumped, json_response, page
 from poweron_services.door.problems import Problem
-from poweron_services.door.query_parameters import IS_UUID, MAX_SEQ, Limit, Moment, WorkflowId, cursor
+from poweron_services.door.query_parameters import (
+    IS_UUID,
+    MAX_SEQ,
+    MOST,
+    PLACE,
+    Limit,
+    Moment,
+    NumberCursor,
+    WorkflowId,
+    cursor,
+    parse_place,
+    place_name,
+)
 from poweron_services.door.query_route import QueryRoute
 
 router = APIRouter(tags=["workflows"], route_class=QueryRoute)
@@ -46,7 +58,7 @@ Text = Annotated[str, Field(min_length=1, max_length=255)]
 Words = Annotated[str, Query(min_length=1, max_length=1_000)]
 
 
-async def known(connections: Connections, workflow_id: str) -> WorkflowSummary:
+async def find_workflow(connections: Connections, workflow_id: str) -> WorkflowSummary:
     """Return the workflow; if the rows do not hold it, Kafka is asked, but not for long.
 
     Raises:
@@ -120,28 +132,58 @@ async def list_workflows(
 @router.get("/workflows/{workflow_id}", response_model=WorkflowSummary)
 async def read_workflow(*, request: Request, workflow_id: WorkflowId, connections: Opened, _: Reader) -> Response:
     """Return the state of a workflow."""
-    return found(request, await known(connections, workflow_id))
+    return json_response(request, await find_workflow(connections, workflow_id))
 
 
 @router.get("/workflows/{workflow_id}/rounds", response_model=ListPage[RoundSummary])
-async def list_rounds(*, request: Request, workflow_id: WorkflowId, connections: Opened, _: Reader) -> Response:
+async def list_rounds(
+    *,
+    request: Request,
+    workflow_id: WorkflowId,
+    connections: Opened,
+    _: Reader,
+    limit: Limit = MOST,
+    place: NumberCursor = None,
+) -> Response:
     """Return what was asked in each round, and how it ended."""
-    await known(connections, workflow_id)
-    return page(request, await reader.rounds(connections.pool, workflow_id))
+    await find_workflow(connections, workflow_id)
+    after = -1 if place is None else int(place)
+    entries = await workflow_excerpts.rounds(connections.pool, workflow_id, after=after, limit=limit)
+    return page(request, entries, str(entries[-1].round) if len(entries) == limit else None)
 
 
 @router.get("/workflows/{workflow_id}/tasks", response_model=ListPage[TaskEntry])
-async def list_tasks(*, request: Request, workflow_id: WorkflowId, connections: Opened, _: Reader) -> Response:
+async def list_tasks(
+    *,
+    request: Request,
+    workflow_id: WorkflowId,
+    connections: Opened,
+    _: Reader,
+    limit: Limit = MOST,
+    place: Annotated[str | None, cursor(r"^[0-9]{1,9}_[0-9]{1,9}$")] = None,
+) -> Response:
     """Return the tasks in the order in which they are worked on."""
-    await known(connections, workflow_id)
-    return page(request, await reader.tasks(connections.pool, workflow_id))
+    await find_workflow(connections, workflow_id)
+    round_, task = (-1, -1) if place is None else map(int, place.split("_"))
+    entries = await workflow_excerpts.tasks(connections.pool, workflow_id, after=(round_, task), limit=limit)
+    return page(request, entries, f"{entries[-1].round}_{entries[-1].task}" if len(entries) == limit else None)
 
 
 @router.get("/workflows/{workflow_id}/steps", response_model=ListPage[StepEntry])
-async def list_steps(*, request: Request, workflow_id: WorkflowId, connections: Opened, _: Reader) -> Response:
+async def list_steps(
+    *,
+    request: Request,
+    workflow_id: WorkflowId,
+    connections: Opened,
+    _: Reader,
+    limit: Limit = MOST,
+    place: Annotated[str | None, cursor(PLACE)] = None,
+) -> Response:
     """Return the steps in order."""
-    await known(connections, workflow_id)
-    return page(request, await reader.steps(connections.pool, workflow_id))
+    await find_workflow(connections, workflow_id)
+    after = parse_place(place or "") or workflow_excerpts.BEFORE_ALL
+    entries = await workflow_excerpts.steps(connections.pool, workflow_id, after=after, limit=limit)
+    return page(request, entries, place_name(entries[-1].place) if len(entries) == limit else None)
 
 
 @router.get("/workflows/{workflow_id}/history", response_model=ListPage[HistoryEntry])
@@ -152,10 +194,10 @@ async def read_history(
     connections: Opened,
     _: Reader,
     limit: Limit = 50,
-    place: Annotated[str | None, cursor(r"^[0-9]{1,9}$")] = None,
+    place: NumberCursor = None,
 ) -> Response:
     """Return the history, newest first."""
-    await known(connections, workflow_id)
+    await find_workflow(connections, workflow_id)
     before = None if place is None else int(place)
     entries = await reader.history(connections.pool, workflow_id, limit=limit, before_seq=before)
     return page(request, entries, str(entries[-1].seq) if len(entries) == limit else None)
@@ -178,10 +220,10 @@ async def list_events(
     _: Reader,
     limit: Limit = 100,
     after: Annotated[int, Query(description="Only events after this number.", ge=-1, le=MAX_SEQ)] = -1,
-    place: Annotated[str | None, cursor(r"^[0-9]{1,9}$")] = None,
+    place: NumberCursor = None,
 ) -> Response:
     """Return every record with its verdict, oldest first."""
-    await known(connections, workflow_id)
+    await find_workflow(connections, workflow_id)
     last = after if place is None else int(place)
     entries = await reader.events(connections.pool, workflow_id, after_seq=last, limit=limit)
     items = await with_reasons(door, workflow_id, entries)
@@ -203,17 +245,43 @@ async def with_reasons(door: DoorState, workflow_id: str, entries: list[EventEnt
 
 
 @router.get("/workflows/{workflow_id}/usage", response_model=ListPage[UsageEntry])
-async def list_usage(*, request: Request, workflow_id: WorkflowId, connections: Opened, _: Reader) -> Response:
-    """Return every model call, including those of superseded events."""
-    await known(connections, workflow_id)
-    return page(request, await reader.usage(connections.pool, workflow_id))
+async def list_usage(
+    *,
+    request: Request,
+    workflow_id: WorkflowId,
+    connections: Opened,
+    _: Reader,
+    limit: Limit = MOST,
+    place: NumberCursor = None,
+) -> Response:
+    """Return every model call, including those of superseded events.
+
+    All calls of an event are on one page, which may have a few more than `limit`.
+    """
+    await find_workflow(connections, workflow_id)
+    after = -1 if place is None else int(place)
+    entries = await workflow_excerpts.usage(connections.pool, workflow_id, after=after, limit=limit)
+    return page(request, entries, str(entries[-1].seq) if len(entries) >= limit else None)
 
 
 @router.get("/workflows/{workflow_id}/documents", response_model=ListPage[DocumentEntry])
-async def list_documents(*, request: Request, workflow_id: WorkflowId, connections: Opened, _: Reader) -> Response:
-    """Return the documents in the order in which they were added."""
-    await known(connections, workflow_id)
-    return page(request, await reader.documents(connections.pool, workflow_id))
+async def list_documents(
+    *,
+    request: Request,
+    workflow_id: WorkflowId,
+    connections: Opened,
+    _: Reader,
+    limit: Limit = MOST,
+    place: NumberCursor = None,
+) -> Response:
+    """Return the documents in the order in which they were added.
+
+    All documents of an event are on one page, which may have a few more than `limit`.
+    """
+    await find_workflow(connections, workflow_id)
+    after = -1 if place is None else int(place)
+    entries = await workflow_excerpts.documents(connections.pool, workflow_id, after=after, limit=limit)
+    return page(request, entries, str(entries[-1].seq) if len(entries) >= limit else None)
 
 
 @router.get("/workflows/{workflow_id}/sources", response_model=Sources)
@@ -221,7 +289,7 @@ async def check_sources(
     *, request: Request, workflow_id: WorkflowId, connections: Opened, door: DoorOf, _: ContentReader
 ) -> Response:
     """Return what the answers cite, and whether the quotes appear there."""
-    await known(connections, workflow_id)
+    await find_workflow(connections, workflow_id)
     async with door.busy:
         read = text_reader(door.settings.ocr_command)
-        return found(request, await stored_sources(connections, workflow_id, read))
+        return json_response(request, await stored_sources(connections, workflow_id, read))

@@ -21,7 +21,7 @@ from poweron_events.errors import MissingContent
 from poweron_events.event import Model
 from poweron_events.task_cancellation import cancel_task
 from poweron_events.validation_messages import explain
-from poweron_projections import reader
+from poweron_projections import workflow_excerpts
 from poweron_projections.entries import DocumentEntry
 from poweron_services.client.connect import Connections
 from poweron_services.mcp_server.tool_calls import Told, ToolCalls
@@ -74,7 +74,7 @@ async def document_blocks(
     connections: Connections, workflow_id: str, documents: Sequence[WrittenDocument]
 ) -> list[types.ContentBlock]:
     """Return the documents: short texts embedded, the others as links by which they can be read."""
-    known = {item.document_id: item for item in await reader.documents(connections.pool, workflow_id)}
+    known = {item.document_id: item for item in await workflow_excerpts.documents(connections.pool, workflow_id)}
     room, blocks = MAX_EMBEDDED_ALL, list[types.ContentBlock]()
     for document in documents:
         entry = known.get(document.document_id)
@@ -109,7 +109,7 @@ async def read_document(connections: Connections, uri: str) -> types.ReadResourc
         MCPError: there is no such document, it is gone, or it is too large.
     """
     workflow_id, _, document_id = uri.removeprefix(_BEGIN).partition(_MIDDLE)
-    known = await reader.documents(connections.pool, workflow_id) if is_address(uri) else []
+    known = await workflow_excerpts.documents(connections.pool, workflow_id) if is_address(uri) else []
     entry = next((entry for entry in known if entry.document_id == document_id), None)
     if entry is None:
         raise MCPError(types.INVALID_PARAMS, f"There is no document {uri[:300]!r}.", {"code": "unknown_reference"})

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from builders import Told, document
 from poweron_events.policy import AnswerTerms, Group
-from poweron_projections import reader
+from poweron_projections import reader, workflow_excerpts
 from poweron_projections.entries import ApprovalEntry, DocumentEntry, WorkflowSummary
 from poweron_services.cli import approval_commands, query_commands
 from poweron_services.cli.approval_commands import shown
@@ -86,7 +86,7 @@ def test_what_waits_for_you_is_shown_even_if_more_waits_for_others(
     monkeypatch.setattr(approval_commands, "bring_rows_on", nothing)
     monkeypatch.setattr(reader, "approvals", rows.approvals)
     monkeypatch.setattr(reader, "budget_questions", nothing)
-    monkeypatch.setattr(reader, "documents", nothing)
+    monkeypatch.setattr(workflow_excerpts, "documents", nothing)
     shown_lines = CliRunner().invoke(app, ["approvals", choice, "--limit", "2"]).stdout.splitlines()
     assert [line for line in shown_lines if line.startswith("Workflow ")] == [f"Workflow {WORKFLOW}: web.crawl"] * 2
 

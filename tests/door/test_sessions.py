@@ -180,8 +180,8 @@ async def test_a_changed_cookie_and_the_cookie_of_another_key_are_no_session(far
     key_id, moment, signature = browser.cookie.split(".")
     for changed in (
         f"{other.key_id}.{moment}.{signature}",
-        f"{key_id}.{moment[:-1]}A.{signature}",
-        f"{key_id}.{moment}.{signature[:-2]}AA",
+        f"{key_id}.{moment[:-1]}{'Q' if moment[-1] == 'A' else 'A'}.{signature}",
+        f"{key_id}.{moment}.{'B' if signature[0] == 'A' else 'A'}{signature[1:]}",
         f"{key_id}.{moment}",
         key_id,
     ):

@@ -5,11 +5,13 @@ import hashlib
 import secrets
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import aclosing, suppress
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Annotated, Any, Final, get_args
 from urllib.parse import parse_qsl, urlencode
 
 from fastapi import APIRouter, Query, Request, Response
+from markupsafe import Markup
 from pydantic import Field
 from starlette.datastructures import FormData, UploadFile
 from starlette.responses import HTMLResponse, RedirectResponse
@@ -45,6 +47,7 @@ router = APIRouter(route_class=QueryRoute, default_response_class=HTMLResponse)
 PAGE: Final = 30  # workflows
 OPEN_WITHIN: Final = 2.0  # seconds in which a new round is usually open
 STATUSES: Final = get_args(WorkflowStatus)
+CHOICES: Final[Mapping[str, Sequence[str]]] = {"status": STATUSES, "phase": get_args(Phase), "code": tuple(CODES)}
 VERBS: Final[tuple[Verb, ...]] = ("pause", "resume", "cancel", "restart")
 Text = Annotated[str, Field(max_length=200)]
 
@@ -149,7 +152,7 @@ async def list_page(
         filters=filters,
         links=_links(filters, counts, waiting),
         state_word=state_word,
-        choices={"status": STATUSES, "phase": get_args(Phase), "code": tuple(CODES)},
+        options={name: _options(name, filters.given.get(name, "")) for name in CHOICES},
         verbs=VERBS,
         scopes=caller.scopes,
         here=filters.address(before=before),
@@ -158,6 +161,16 @@ async def list_page(
         refused=refused,
         selected=selected,
     )
+
+
+@lru_cache(maxsize=64)
+def _options(name: str, chosen: str) -> Markup:
+    """Render the values that a filter can have: more than a hundred codes, the same for every reader."""
+    options = (
+        Markup("<option{}>{}</option>").format(Markup(" selected") if value == chosen else "", value)
+        for value in CHOICES[name]
+    )
+    return Markup("").join(options)
 
 
 def _links(

@@ -21,22 +21,25 @@ _OF_TYPE: Final = """
 SELECT * FROM records WHERE workflow_id = $1::uuid AND type = $2 AND verdict = 'accepted' ORDER BY seq
 """
 _NAMES: Final = """
-SELECT document_name AS name, mime_type, document_id
+SELECT name, media_type, document_id FROM (
+SELECT 1 AS kind, document_name AS name, mime_type AS media_type, document_id
   FROM documents
  WHERE workflow_id = $1::uuid AND content = $2
  UNION ALL
-SELECT 'page.html', 'text/html', document_id
+SELECT 2, 'page.html', 'text/html', document_id
   FROM documents
  WHERE workflow_id = $1::uuid AND (page ->> 'content' = $2 OR sources @> jsonb_build_array(
        jsonb_build_object('page', jsonb_build_object('content', $2::text))))
  UNION ALL
-SELECT 'source.md', 'text/markdown', document_id
+SELECT 3, 'source.md', 'text/markdown', document_id
   FROM documents
  WHERE workflow_id = $1::uuid AND sources @> jsonb_build_array(jsonb_build_object('text', $2::text))
  UNION ALL
-SELECT CASE WHEN prompt_ref = $2 THEN 'prompt.txt' ELSE 'answer.txt' END, 'text/plain', NULL
+SELECT 4, CASE WHEN prompt_ref = $2 THEN 'prompt.txt' ELSE 'answer.txt' END, 'text/plain', NULL
   FROM usage
  WHERE workflow_id = $1::uuid AND $2 IN (prompt_ref, answer_ref)
+) AS names
+ ORDER BY document_id IS DISTINCT FROM $3::text, kind
  LIMIT 1
 """
 
@@ -64,14 +67,18 @@ class NamedContent(NamedTuple):
     """Its document, or the one that was made from it; None for prompts and answers."""
 
 
-async def named_content(pool: Pool, workflow_id: str, content: str) -> NamedContent | None:
+async def named_content(
+    pool: Pool, workflow_id: str, content: str, document_id: str | None = None
+) -> NamedContent | None:
     """Return a content to which the workflow's events refer; None if none does.
+
+    If several documents have it, the name is that of `document_id`, if one of them has this id.
 
     Raises:
         Unavailable: Postgres cannot be reached.
     """
     async with acquire(pool) as connection:
-        found = await connection.fetch(_NAMES, workflow_id, content)
+        found = await connection.fetch(_NAMES, workflow_id, content, document_id)
     return NamedContent(*found[0]) if found else None
 
 

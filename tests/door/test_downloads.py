@@ -1,5 +1,6 @@
 """Downloads: the memory of the door does not grow with them."""
 
+import re
 import shutil
 import tracemalloc
 from pathlib import Path
@@ -11,6 +12,7 @@ pytestmark = [pytest.mark.system, pytest.mark.timeout(200)]
 
 SIZE = 60_000_000  # bytes
 MOST = SIZE // 3
+LINK = re.compile(r'<a href="(/api/v1/workflows/[^"]*/content/[^"]*)" download[^>]*>([^<]*)</a>')
 
 
 @pytest.mark.parametrize("size", [10, SIZE])
@@ -47,3 +49,22 @@ async def test_content_that_is_gone_is_reported_even_to_clients_that_hold_it(doo
     shutil.rmtree(tmp_path / "home/content" / asked.json()["workflowId"])
     gone = await door.http.get(path, headers={"If-None-Match": etag})
     assert (gone.status_code, gone.json()["code"]) == (410, "document_missing")
+
+
+async def test_a_download_has_the_name_of_the_document_that_was_chosen(door: Door) -> None:
+    asked = await door.http.post(
+        "/api/v1/workflows",
+        data={"request": '{"prompt": "Hello"}'},
+        files=[("file", (name, b"Dear reader")) for name in ("letter.txt", "copy; of letter.txt")],
+        headers={"Prefer": "wait=60"},
+    )
+    assert asked.status_code == 200, asked.text
+    id_ = asked.json()["workflowId"]
+    page = (await door.http.get(f"/w/{id_}")).text
+    links = {name: address for address, name in LINK.findall(page)}
+    for name, words in (("letter.txt", "letter.txt"), ("copy; of letter.txt", "copy_ of letter.txt")):
+        download = await door.http.get(links[name])
+        assert download.content == b"Dear reader"
+        assert f'filename="{words}"' in download.headers["content-disposition"]
+    plain = await door.http.get(links["letter.txt"].partition("?")[0])
+    assert (plain.status_code, plain.content) == (200, b"Dear reader")

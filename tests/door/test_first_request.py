@@ -1,14 +1,54 @@
 """A system without Kafka posts a request, follows it and reads the answer."""
 
+import re
+import shlex
+from json import dumps
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
 from opened_door import Door
+from remote_door import LIST, RemoteDoor, bearer, remote
+
+from poweron_services.settings.config import Settings
 
 pytestmark = pytest.mark.system
 
-LETTER = Path(__file__).parents[2] / "docs/examples/letter.txt"
+DOCS = Path(__file__).parents[2] / "docs"
+LETTER = DOCS / "examples/letter.txt"
+
+
+async def documented(door: RemoteDoor, command: str, **variables: str) -> Any:
+    """Send the request of the `curl` command on the page about the door whose words begin like this."""
+    (found,) = re.findall(rf"^{re.escape(command)} (?:.*\\\n)*.*", (DOCS / "door.md").read_text(), re.MULTILINE)
+    _, *words = shlex.split(re.sub(r"\$([A-Z0-9]+)", lambda match: variables[match[1]], found.replace("\\\n", "")))
+    options = [*zip(words[1::2], words[2::2], strict=True)]
+    headers = dict(value.split(": ", 1) for option, value in options if option == "-H")
+    data = next((value for option, value in options if option == "-d"), None)
+    path = words[0].removeprefix("localhost:8800")
+    return await door.http.request("GET" if data is None else "POST", path, headers=headers, content=data)
+
+
+async def test_a_key_and_the_hash_of_an_action_approve_it_as_the_page_shows(door_settings: Settings) -> None:
+    async with remote(door_settings, serving=True) as door:
+        key = await door.key("crm", "read", "request", "approve")
+        body = {"prompt": "When does it open?", "approve": ["ai.process"]}
+        file = {"file": ("letter.txt", LETTER.read_bytes())}
+        asked = await door.http.post(LIST, data={"request": dumps(body)}, files=file, headers=bearer(key))
+        assert asked.status_code == 202, asked.text
+        assert (await documented(door, "curl localhost:8800/api/v1/workflows -H", KEY=key)).status_code == 200
+        while not (
+            waiting := (await documented(door, "curl localhost:8800/api/v1/approvals", KEY=key)).json()["items"]
+        ):
+            pass
+        id_, sha256 = waiting[0]["workflowId"], waiting[0]["parametersSha256"]
+        assert [waiting[0][name] for name in ("round", "task", "attempt", "step")] == [1, 1, 1, 2]
+        approval = "curl localhost:8800/api/v1/workflows/$ID/approvals/r1t1a1s2"
+        other = await documented(door, approval, KEY=key, ID=id_, SHA256="0" * 64)
+        assert (other.status_code, other.json()["code"]) == (409, "other_parameters")
+        answered = await documented(door, approval, KEY=key, ID=id_, SHA256=sha256)
+        assert answered.status_code == 200, answered.text
 
 
 async def test_who_posts_a_request_with_a_file_follows_it_to_its_answer(door: Door) -> None:

@@ -47,7 +47,7 @@ def is_ours(answer: Any) -> bool:
 QUERIES: Final = [route for route in ROUTES if "GET" in route.methods]
 
 
-@pytest.mark.req("S-18")
+@pytest.mark.req("X-06")
 @pytest.mark.parametrize("value", MALFORMED)
 async def test_a_malformed_part_of_any_address_is_refused_in_our_words(door: Door, value: str) -> None:
     assert len(QUERIES) > 40

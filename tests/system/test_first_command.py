@@ -188,10 +188,10 @@ def reads_every_kind(newcomer: Newcomer) -> bool:
 
 def first_command() -> str:
     """Without what installs uv."""
-    (command,) = re.findall(
-        r"^pip install uv && (uv run poweron ask .*)$", (HOUSE / "README.md").read_text(), re.MULTILINE
+    ((export, command),) = re.findall(
+        r"^(export .*)\npip install uv && (uv run poweron ask .*)$", (HOUSE / "README.md").read_text(), re.MULTILINE
     )
-    return str(command)
+    return f"{export}; {command}"
 
 
 @as_root_only
@@ -202,6 +202,7 @@ def test_root_gets_an_answer_where_only_root_may_enter(root: Newcomer) -> None:
     assert ended.returncode == 0, ended.stderr
     assert ANSWER in ended.stdout
     assert (root.clone / ".venv").stat().st_uid == 0
+    assert not (root.clone / ".venv/bin/pytest").exists()
     assert (root.home / SERVERS / "postgres" / "data").stat().st_uid == pwd.getpwnam("nobody").pw_uid
 
 

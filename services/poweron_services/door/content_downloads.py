@@ -4,7 +4,7 @@ import re
 from typing import Annotated, Any, Final
 from urllib.parse import quote
 
-from fastapi import APIRouter, Path, Request, Response
+from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
 from poweron_events.errors import MissingContent
@@ -41,11 +41,20 @@ ContentName = Annotated[
     responses={200: {"content": {"*/*": {}}}},
 )
 async def download_content(
-    *, request: Request, workflow_id: WorkflowId, name: ContentName, connections: Opened, _: ContentReader
+    *,
+    request: Request,
+    workflow_id: WorkflowId,
+    name: ContentName,
+    connections: Opened,
+    _: ContentReader,
+    document: Annotated[
+        str | None,
+        Query(description="The id of the document that names the file, if several have this content.", max_length=100),
+    ] = None,
 ) -> Response:
     """Download a document, a prompt or an answer; 410 if it was erased."""
     await find_workflow(connections, workflow_id)
-    named = await record_queries.named_content(connections.pool, workflow_id, name)
+    named = await record_queries.named_content(connections.pool, workflow_id, name, document)
     if named is None:
         raise Problem("not_found", f"No event of workflow {workflow_id} refers to this content.")
     try:

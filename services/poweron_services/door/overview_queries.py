@@ -84,11 +84,12 @@ async def sum_usage(
     connections: Opened,
     _: Reader,
     by: Annotated[UsageKey, Query(description="What to add up by.")] = "day",
-    after: Annotated[Moment, Query(description="Only calls from this time on.")] = 0,
-    before: Annotated[Moment, Query(description="Only calls before this time.")] = 2**53,
+    after: Annotated[Moment | None, Query(description="Only calls from this time on.")] = None,
+    before: Annotated[Moment | None, Query(description="Only calls before this time.")] = None,
 ) -> Response:
     """Add up what model calls used, also those that were superseded, refused, repeated or failed."""
-    totals = await usage_totals.usage_totals(connections.pool, by, since_ms=after, before_ms=before)
+    since_ms, before_ms = 0 if after is None else after, LATEST if before is None else before
+    totals = await usage_totals.usage_totals(connections.pool, by, since_ms=since_ms, before_ms=before_ms)
     return page(request, totals)
 
 

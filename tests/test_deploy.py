@@ -2,6 +2,7 @@
 
 import re
 import runpy
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -235,6 +236,18 @@ def test_prometheus_reads_every_service_where_it_answers() -> None:
     ports = {name: service["environment"]["POWERON_METRICS"].partition(":")[2] for name, service in OURS.items()}
     assert job["static_configs"][0]["targets"] == [f"{name}:{port}" for name, port in ports.items()]
     assert [(PROMETHEUS / name).exists() for name in example["rule_files"]] == [True]
+
+
+@pytest.mark.soak
+def test_prometheus_accepts_the_configuration_and_the_rules() -> None:
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        pytest.skip("there is no promtool; the package of Prometheus has it")
+    checked = subprocess.run(
+        [promtool, "check", "config", PROMETHEUS / "prometheus.yaml"], capture_output=True, text=True, check=False
+    )
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    assert f"{len(RULES)} rules found" in checked.stdout + checked.stderr
 
 
 def test_every_alert_says_what_to_do_and_so_does_the_runbook() -> None:

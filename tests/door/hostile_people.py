@@ -23,6 +23,7 @@ from poweron_projections.verify import catch_up
 from poweron_services.settings.config import Settings
 
 DAY = 86_400_000  # ms
+LONG = 2_000  # characters of a plan
 ANSWERED = 10  # answers that the page of approvals shows
 _WIDE = {ord(sign): ord(sign) + 0xFEE0 for sign in string.punctuation if sign != "_"}
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
@@ -142,8 +143,8 @@ def question(number: int, text: str) -> Told:
             laws=3,
             actor=asker,
         ),
-        planned(objective=text),
-        at.selected(action_objective=text),
+        planned(objective=text[:LONG]),
+        at.selected(action_objective=text[:LONG]),
         at.parameters(parameters={**PARAMETERS, text: [text, {text: text}]}),
     )
     return told.tell(at.approval_requested(parameters_sha256=parameters_sha256(told.workflow), expires_ms=DAY))
@@ -181,14 +182,14 @@ async def answered(writer: Writer, number: int, text: str) -> Told:
     call = CALL.model_copy(update={"prompt_ref": prompt, "answer_ref": answer})
     told.tell(
         requested(name, prompt=text),
-        planned(objective=text),
-        at.selected(action_objective=text),
+        planned(objective=text[:LONG]),
+        at.selected(action_objective=text[:LONG]),
         at.parameters(parameters={"query": text, f"q{number}": text}, model_call=call),
         at.started(),
-        at.done(success=False, outcome="failed", documents=(), error=text),
+        at.done(success=False, outcome="failed", documents=(), error=text[:LONG]),
         at.observed(),
-        at.refined(reason=text),
-        at.reviewed(reason=text),
+        at.refined(reason=text[:LONG]),
+        at.reviewed(reason=text[:LONG]),
         completed(message=text),
     )
     return told

@@ -51,7 +51,7 @@ def filled(number: str, texts: Texts, other: Texts) -> tuple[Told, Told, set[str
             if (changed := _taken(told, event, path, text)) and (same := _taken(twin, twin_event, path, harmless)):
                 event, twin_event = changed, same  # noqa: PLW2901 - one field after the other
                 names.add(str(path[-1] if isinstance(path[-1], str) else path[-2]))
-                count += 1
+            count += 1
         told.tell(event)
         twin.tell(twin_event)
     assert told.verdicts == twin.verdicts

@@ -8,6 +8,8 @@ from opened_door import Door
 Element = Any
 _OF_TEXTS = {"wbr", "del", "ins"}
 """What the words of a text decide."""
+_PLACED = "ancestor::div[contains(@class, 'answer')] or ancestor-or-self::*[@data-label='Step']"
+"""What Markdown, or how long a step waited, decides."""
 
 
 async def parsed(door: Door, path: str) -> Element:
@@ -27,10 +29,11 @@ def region(page: Element, label: str) -> str:
 def structure(page: Element) -> list[tuple[str, tuple[str, ...]]]:
     """Return each element with the names of its attributes, in order.
 
-    Those of answers, which are Markdown, marks of differences and places where a line may break are left out.
+    Those of answers, which are Markdown, of the times that a step waited, marks of differences and places where a line
+    may break are left out.
     """
     return [
         (element.tag, tuple(sorted(element.attrib)))
         for element in page.iter()
-        if element.tag not in _OF_TEXTS and not element.xpath("ancestor::div[contains(@class, 'answer')]")
+        if element.tag not in _OF_TEXTS and not element.xpath(_PLACED)
     ]

@@ -31,14 +31,35 @@ def test_each_example_is_what_its_schema_says(document: Json) -> None:
         jsonschema.Draft202012Validator(schema).validate(example)
 
 
-def test_each_answer_of_a_query_has_an_example(document: Json) -> None:
-    lacking = []
-    for path, method, operation in operations(document):
-        content = operation["responses"].get("200", {}).get("content", {}).get("application/json", {})
-        name = content.get("schema", {}).get("$ref", "").rpartition("/")[2]
-        if method == "get" and name and "examples" not in document["components"]["schemas"][name]:
+def test_each_answer_has_a_named_schema_with_an_example(document: Json) -> None:
+    lacking, elsewhere = [], {"downloadContent", "readRecord", "streamOfAll", "streamOfWorkflow"}
+    for path, _, operation in operations(document):
+        if operation["operationId"] in elsewhere or "200" not in operation["responses"]:
+            continue
+        name = operation["responses"]["200"]["content"]["application/json"]["schema"].get("$ref", "").rpartition("/")[2]
+        if not name or "examples" not in document["components"]["schemas"][name]:
             lacking.append((path, name))
     assert lacking == []
+
+
+def test_each_parameter_and_each_body_takes_its_default_and_its_example(document: Json) -> None:
+    values = list[tuple[str, Json, Any]]()
+    for path, _, operation in operations(document):
+        for parameter in operation.get("parameters", ()):
+            schema = parameter["schema"]
+            defaults = [schema["default"]] if "default" in schema else []
+            values += [(path, schema, value) for value in (*defaults, *schema.get("examples", ()))]
+        for media in operation.get("requestBody", {}).get("content", {}).values():
+            values.append((path, media["schema"], media["example"]))
+            body = media["schema"].get("properties", {}).get("request", media["schema"])
+            assert body.keys() == {"$ref"}, "generated clients name a body by its schema"
+    assert len(values) > 30
+    for path, schema, value in values:
+        validator = jsonschema.Draft202012Validator(
+            {**schema, "components": document["components"]},
+            format_checker=jsonschema.Draft202012Validator.FORMAT_CHECKER,
+        )
+        assert [error.message for error in validator.iter_errors(value)] == [], path
 
 
 def test_each_operation_has_a_sentence_a_tag_and_its_problems(document: Json) -> None:

@@ -98,7 +98,11 @@ def test_each_page_passes_axe_and_asks_no_other_host(
 
 
 @pytest.mark.parametrize(
-    "texts", [pytest.param(HOSTILE[::4], id="some"), pytest.param(HOSTILE, id="all", marks=pytest.mark.soak)]
+    "texts",
+    [
+        pytest.param(HOSTILE[::4], id="some"),
+        pytest.param(HOSTILE, id="all", marks=[pytest.mark.soak, pytest.mark.timeout(900)]),
+    ],
 )
 def test_no_hostile_text_changes_title_or_elements(door: PageDoor, browser: Browser, texts: Sequence[str]) -> None:
     harmless = door.ask_about("Harmless", [("harmless.txt", b"Harmless words.")])

@@ -12,10 +12,12 @@ from fastapi.routing import APIRoute
 from pydantic.alias_generators import to_camel
 
 from poweron_events.documentation.asyncapi import asyncapi
+from poweron_services.door.command_outcomes import OUTCOMES
 from poweron_services.door.door_state import API
 from poweron_services.door.json_responses import JSON, cacheable_response
 from poweron_services.door.page_rendering import rendered
 from poweron_services.door.problems import MEDIA_TYPE, STATUS_CODES, explained
+from poweron_services.door.request_bodies import body_schemas
 
 router = APIRouter()
 
@@ -132,6 +134,7 @@ class DocumentedApi(FastAPI):
             schemas = document.setdefault("components", {}).setdefault("schemas", {})
             for name in ("HTTPValidationError", "ValidationError"):
                 schemas.pop(name, None)
+            schemas |= body_schemas()
             schemas["Problem"] = PROBLEM
             document["components"]["responses"] = {str(status): _problem(status) for status in STATUS_CODES}
             for path, method, operation in operations(document):
@@ -140,7 +143,7 @@ class DocumentedApi(FastAPI):
                     operation["security"] = [{}, *operation.get("security", [])]
             for link in LINKS:
                 _connect(document, link)
-            for name, example in examples().items():
+            for name, example in {**examples(), **OUTCOMES}.items():
                 if name in schemas:
                     schemas[name]["examples"] = [example]
         return self.openapi_schema or {}

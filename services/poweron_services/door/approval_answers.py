@@ -24,6 +24,7 @@ from poweron_services.client.connect import Connections
 from poweron_services.client.follow import Callbacks
 from poweron_services.door.access import Approver
 from poweron_services.door.body_reader import received
+from poweron_services.door.command_outcomes import AnswerOutcome
 from poweron_services.door.dispatch import Dispatching
 from poweron_services.door.problems import Problem
 from poweron_services.door.query_parameters import StepPlace, WorkflowId, parse_place
@@ -40,7 +41,7 @@ EXAMPLE: Final = {
 
 
 @router.post(
-    "/workflows/{workflow_id}/approvals/{place}", status_code=202, **described(ApprovalBody, EXAMPLE, outcome={})
+    "/workflows/{workflow_id}/approvals/{place}", status_code=202, **described(ApprovalBody, EXAMPLE, AnswerOutcome)
 )
 async def answer_approval(
     *, request: Request, workflow_id: WorkflowId, place: StepPlace, caller: Approver, dispatch: Dispatching

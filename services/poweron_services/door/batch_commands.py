@@ -17,11 +17,11 @@ from poweron_services.client.follow import Callbacks
 from poweron_services.client.verbs import AMONG, MAX_WORKFLOWS, Instruction, carry_out
 from poweron_services.door.access import Operator
 from poweron_services.door.body_reader import received
+from poweron_services.door.command_outcomes import BatchOutcome
 from poweron_services.door.dispatch import Dispatching
 from poweron_services.door.json_responses import JSON
 from poweron_services.door.problems import Problem
 from poweron_services.door.request_bodies import BatchBody, described
-from poweron_services.door.workflow_commands import VERB_RESULT
 
 router = APIRouter(tags=["commands"])
 
@@ -29,7 +29,7 @@ BATCH_WITHIN: Final = 60.0  # seconds for all workflows, unless `Prefer: wait` s
 EXAMPLE: Final = {"verb": "pause", "where": ["status=running and age>2h"], "reason": "The mail server is down."}
 
 
-@router.post("/batch", **described(BatchBody, EXAMPLE, outcome={"results": [VERB_RESULT]}))
+@router.post("/batch", **described(BatchBody, EXAMPLE, BatchOutcome, is_accepted=False))
 async def carry_out_batch(*, request: Request, caller: Operator, dispatch: Dispatching) -> Response:
     """Pause, resume, restart or cancel up to 1,000 workflows; the result of one does not stop the others.
 

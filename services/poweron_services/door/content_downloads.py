@@ -38,7 +38,7 @@ ContentName = Annotated[
 @router.get(
     "/workflows/{workflow_id}/content/{name}",
     response_class=Response,
-    responses={200: {"content": {"*/*": {}}}},
+    responses={200: {"content": {kind: {"schema": {"type": "string", "format": "binary"}} for kind in (BYTES, "*/*")}}},
 )
 async def download_content(
     *,

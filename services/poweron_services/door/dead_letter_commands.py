@@ -35,9 +35,7 @@ EDITED: Final = (
 EXAMPLE: Final = {"raw": base64.b64encode(EDITED).decode()}
 
 
-@router.post(
-    "/deadletters/{topic}/{partition}/{offset}/redrive", status_code=202, **described(RedriveBody, EXAMPLE, outcome={})
-)
+@router.post("/deadletters/{topic}/{partition}/{offset}/redrive", status_code=202, **described(RedriveBody, EXAMPLE))
 async def redrive_dead_letter(
     *,
     request: Request,

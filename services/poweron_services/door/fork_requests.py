@@ -10,26 +10,20 @@ from poweron_services.client.follow import Callbacks
 from poweron_services.client.fork_request import ForkWish, fork, plan_fork
 from poweron_services.door.access import Sender
 from poweron_services.door.body_reader import received
+from poweron_services.door.command_outcomes import ForkOutcome
 from poweron_services.door.dispatch import Dispatching
 from poweron_services.door.query_parameters import WorkflowId
 from poweron_services.door.request_bodies import ForkBody, described
-from poweron_services.door.workflow_commands import OUTCOME, outcome_json
+from poweron_services.door.workflow_commands import outcome_json
 from poweron_services.door.workflow_queries import find_workflow
 
 router = APIRouter(tags=["commands"])
 
 CHANGES: Final = ("model", "prompt", "max_steps", "live", "answer", "parameters")
 EXAMPLE: Final = {"at": 12, "model": "builtin", "prompt": "When does it open in winter?", "live": False}
-FORKED: Final = {
-    **OUTCOME,
-    "forkedFrom": {"workflow": OUTCOME["workflowId"], "seq": 12, "head": "9f86…"},
-    "reusedCalls": 3,
-    "reusedActions": 1,
-    "nothingLeft": False,
-}
 
 
-@router.post("/workflows/{workflow_id}/forks", status_code=202, **described(ForkBody, EXAMPLE, outcome=FORKED))
+@router.post("/workflows/{workflow_id}/forks", status_code=202, **described(ForkBody, EXAMPLE, ForkOutcome))
 async def fork_workflow(
     *, request: Request, workflow_id: WorkflowId, caller: Sender, dispatch: Dispatching
 ) -> Response:

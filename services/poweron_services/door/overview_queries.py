@@ -93,8 +93,8 @@ async def sum_usage(
     connections: Opened,
     _: Reader,
     by: Annotated[UsageKey, Query(description="What to add up by.")] = "day",
-    after: Annotated[Moment, Query(description="Only calls from this time on.")] = 0,
-    before: Annotated[Moment, Query(description="Only calls before this time.")] = 2**53,
+    after: Annotated[Moment | None, Query(description="Only calls from this time on.")] = None,
+    before: Annotated[Moment | None, Query(description="Only calls before this time.")] = None,
     limit: Limit = MOST,
     place: Annotated[str | None, cursor(r"^[0-9]{1,20}_[0-9]{1,20}_")] = None,
 ) -> Response:
@@ -102,7 +102,8 @@ async def sum_usage(
 
     Days are in order; all else is ordered by cost and tokens, most first.
     """
-    totals = await usage_totals.usage_totals(connections.pool, by, since_ms=after, before_ms=before)
+    since_ms, before_ms = 0 if after is None else after, LATEST if before is None else before
+    totals = await usage_totals.usage_totals(connections.pool, by, since_ms=since_ms, before_ms=before_ms)
     if place is not None:
         cost, tokens, key = place.split("_", 2)
         last = (key,) if by == "day" else (-int(cost), -int(tokens), key)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, create_model, model_validator
+from pydantic import BaseModel, Field, JsonValue, create_model, model_validator
 
 from poweron_events.event import MAX_NANO_USD, NANO, Base64, FreeText, JsonValues, Model, Sha256, Tokens
 from poweron_events.request import MAX_PROMPT, MAX_REASON, MAX_STEPS, RequestRound, RequestWorkflow
@@ -53,8 +53,6 @@ class ApprovalBody(Model):
 class BatchBody(Model):
     """A verb for many workflows: those that are named, or those for which all conditions hold."""
 
-    model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": ["ids"]}, {"required": ["where"]}]})
-
     verb: Literal["pause", "resume", "restart", "cancel"]
     ids: tuple[Annotated[str, Field(pattern=UUID)], ...] = Field(default=(), min_length=1, max_length=MAX_WORKFLOWS)
     where: tuple[Annotated[str, Field(max_length=1_000)], ...] = Field(default=(), min_length=1, max_length=20)
@@ -97,25 +95,51 @@ class AcceptedJson(BaseModel):
 
 
 def described(
-    body: type[Model], example: Mapping[str, Any], *, outcome: Mapping[str, Any] | None = None, files: bool = False
+    body: type[Model],
+    example: Mapping[str, Any],
+    outcome: type[BaseModel] | None = None,
+    *,
+    files: bool = False,
+    is_accepted: bool = True,
 ) -> dict[str, Any]:
-    """Return what describes a command in the OpenAPI document: its body and its responses."""
-    schema = _inlined(body.model_json_schema(by_alias=True, mode="validation"))
+    """Return what describes a command in the OpenAPI document: its body and its responses.
+
+    Without `is_accepted`, a command is never answered before its outcome is known; without `outcome`, always.
+    """
+    schema: dict[str, JsonValue] = {"$ref": f"#/components/schemas/{body.__name__}"}
     content: dict[str, Any] = {JSON: {"schema": schema, "example": example}}
     if files:
         content[FORM] = _form(schema, example)
-    responses: dict[int | str, dict[str, Any]] = {
-        202: {"model": AcceptedJson, "description": "The request is in the log.", "headers": _LOCATION},
-        200: {
+    responses = dict[int | str, dict[str, Any]]()
+    if is_accepted:
+        responses[202] = {"model": AcceptedJson, "description": "The request is in the log.", "headers": _LOCATION}
+    if outcome is not None:
+        responses[200] = {
+            "model": outcome,
             "description": "The outcome, if `Prefer: wait` asked for it and it came in time.",
-            "content": {JSON: {"schema": {"type": "object"}, "example": dict(outcome or {})}},
-        },
-    }
+        }
     is_required = bool(body.model_json_schema().get("required"))
     return {
         "responses": responses,
         "openapi_extra": {"requestBody": {"required": is_required, "content": content}},
     }
+
+
+def body_schemas() -> dict[str, Any]:
+    """Return the schema of each body by its name."""
+    bodies = (WorkflowBody, RoundBody, ReasonBody, ApprovalBody, ForkBody, RedriveBody)
+    schemas = {body.__name__: _schema_of(body) for body in bodies}
+    whole = _schema_of(BatchBody)
+    ways = {"NamedBatch": ("ids", "where"), "MatchingBatch": ("where", "ids")}
+    for title, (wanted, other) in ways.items():
+        properties = {name: schema for name, schema in whole["properties"].items() if name != other}
+        schemas[title] = {**whole, "title": title, "properties": properties, "required": [*whole["required"], wanted]}
+    refs = [{"$ref": f"#/components/schemas/{title}"} for title in ways]
+    return {**schemas, "BatchBody": {"oneOf": refs, "description": BatchBody.__doc__}}
+
+
+def _schema_of(body: type[Model]) -> Any:
+    return _inlined(body.model_json_schema(by_alias=True, mode="validation"))
 
 
 _LOCATION: Final = {"Location": {"description": "The workflow.", "schema": {"type": "string"}}}

@@ -15,34 +15,16 @@ from poweron_services.client.follow import Callbacks, Outcome
 from poweron_services.client.verbs import Instruction, Verb, carry_out
 from poweron_services.door.access import HttpCaller, Operator, Sender
 from poweron_services.door.body_reader import received, store
+from poweron_services.door.command_outcomes import VerbOutcome, WorkflowOutcome
 from poweron_services.door.dispatch import Dispatch, Dispatching
 from poweron_services.door.door_state import DoorState
-from poweron_services.door.query_parameters import EXAMPLE_ID, WorkflowId
+from poweron_services.door.query_parameters import WorkflowId
 from poweron_services.door.request_bodies import PROMPT, ReasonBody, RoundBody, WorkflowBody, described
 from poweron_services.door.workflow_queries import find_workflow
 
 router = APIRouter(tags=["commands"])
 
 REASON: Final = {"reason": "The supplier answered by telephone."}
-OUTCOME: Final = {
-    "workflowId": EXAMPLE_ID,
-    "round": 1,
-    "status": "completed",
-    "code": None,
-    "message": "It opens at nine.",
-    "documents": [],
-    "steps": 2,
-    "tokens": 4_210,
-    "costUsd": 0.003,
-    "durationMs": 5_120,
-}
-VERB_RESULT: Final = {
-    "workflowId": EXAMPLE_ID,
-    "status": "paused",
-    "code": None,
-    "detail": "",
-    "newWorkflowId": None,
-}
 
 
 def outcome_json(outcome: Outcome) -> dict[str, Any]:
@@ -56,7 +38,7 @@ def outcome_json(outcome: Outcome) -> dict[str, Any]:
     return outcome.as_object()
 
 
-@router.post("/workflows", status_code=202, **described(WorkflowBody, PROMPT, outcome=OUTCOME, files=True))
+@router.post("/workflows", status_code=202, **described(WorkflowBody, PROMPT, WorkflowOutcome, files=True))
 async def start_workflow(*, request: Request, caller: Sender, dispatch: Dispatching) -> Response:
     """Ask for work: open a workflow, with documents as further parts of a form."""
     async with received(request, WorkflowBody, files=True) as asked:
@@ -73,7 +55,7 @@ async def start_workflow(*, request: Request, caller: Sender, dispatch: Dispatch
 
 
 @router.post(
-    "/workflows/{workflow_id}/rounds", status_code=202, **described(RoundBody, PROMPT, outcome=OUTCOME, files=True)
+    "/workflows/{workflow_id}/rounds", status_code=202, **described(RoundBody, PROMPT, WorkflowOutcome, files=True)
 )
 async def follow_up_workflow(
     *, request: Request, workflow_id: WorkflowId, caller: Sender, dispatch: Dispatching
@@ -100,7 +82,7 @@ async def _with_documents(door: DoorState, workflow: str, request: Any, files: S
     return request.model_copy(update={"documents": await store(door, workflow, files)})
 
 
-@router.post("/workflows/{workflow_id}/cancellation", status_code=202, **described(ReasonBody, REASON))
+@router.post("/workflows/{workflow_id}/cancellation", status_code=202, **described(ReasonBody, REASON, VerbOutcome))
 async def cancel_workflow(
     *, request: Request, workflow_id: WorkflowId, caller: Operator, dispatch: Dispatching
 ) -> Response:
@@ -108,7 +90,7 @@ async def cancel_workflow(
     return await _carry_out("cancel", workflow_id, request, caller, dispatch)
 
 
-@router.post("/workflows/{workflow_id}/pause", status_code=202, **described(ReasonBody, REASON, outcome=VERB_RESULT))
+@router.post("/workflows/{workflow_id}/pause", status_code=202, **described(ReasonBody, REASON, VerbOutcome))
 async def pause_workflow(
     *, request: Request, workflow_id: WorkflowId, caller: Operator, dispatch: Dispatching
 ) -> Response:
@@ -116,7 +98,7 @@ async def pause_workflow(
     return await _carry_out("pause", workflow_id, request, caller, dispatch)
 
 
-@router.post("/workflows/{workflow_id}/resume", status_code=202, **described(ReasonBody, REASON))
+@router.post("/workflows/{workflow_id}/resume", status_code=202, **described(ReasonBody, REASON, VerbOutcome))
 async def resume_workflow(
     *, request: Request, workflow_id: WorkflowId, caller: Operator, dispatch: Dispatching
 ) -> Response:
@@ -124,7 +106,7 @@ async def resume_workflow(
     return await _carry_out("resume", workflow_id, request, caller, dispatch)
 
 
-@router.post("/workflows/{workflow_id}/restart", status_code=202, **described(ReasonBody, REASON))
+@router.post("/workflows/{workflow_id}/restart", status_code=202, **described(ReasonBody, REASON, VerbOutcome))
 async def restart_workflow(
     *, request: Request, workflow_id: WorkflowId, caller: Operator, dispatch: Dispatching
 ) -> Response:

@@ -170,7 +170,8 @@ async def test_a_restart_opens_another_workflow_with_the_same_request(door: Door
     id_ = await completed(door)
     asked = await door.http.post(f"{API}/workflows/{id_}/restart", json={}, headers=WAIT)
     assert (asked.status_code, asked.json()["status"]) == (200, "restarted")
-    again = await get(door, f"/workflows/{asked.json()['newWorkflowId']}")
+    path = f"/workflows/{asked.json()['newWorkflowId']}"
+    again = await until(door, path, lambda found: "restartedFrom" in found)  # the log has it before the rows
     assert (again["restartedFrom"], again["prompt"]) == (id_, "Hello")
     sent = await post(door, f"/workflows/{id_}/restart")
     assert sent.status_code == 202

@@ -11,9 +11,9 @@ from html import unescape
 from pathlib import Path
 from typing import Any
 
-import asyncpg
 import pytest
 from axe_playwright_python.sync_playwright import Axe
+from copied_rows import copied_events
 from hostile_texts import HOSTILE
 from page_door import DOCUMENTS, VIEWS, PageDoor, page_door, watched
 from playwright.sync_api import Browser, Page, Route, expect
@@ -456,7 +456,9 @@ def test_the_page_of_a_long_workflow_costs_no_more_than_that_of_a_short_one(
     origin = door.ask("What does the estimate cost?", "estimate.pdf", "letter.txt")
     with ThreadPoolExecutor(1) as outside:  # of the loop of Playwright
         short, long = (
-            outside.submit(asyncio.run, _copied(str(door.settings.postgres.get_secret_value()), origin, count)).result()
+            outside.submit(
+                asyncio.run, copied_events(str(door.settings.postgres.get_secret_value()), origin, count)
+            ).result()
             for count in (100, 10_000)
         )
     times: dict[str, list[float]] = {short: [], long: []}
@@ -473,46 +475,3 @@ def test_the_page_of_a_long_workflow_costs_no_more_than_that_of_a_short_one(
         assert seen.page.locator("*").count() <= 1_500
         expect(seen.page.get_by_text("The newest 20 of").first).to_be_visible()
         assert seen.problems == []
-
-
-async def _copied(dsn: str, origin: str, events: int) -> str:
-    """A workflow with that many events: the rows of another one, again and again."""
-    workflow = f"00000000-0000-4000-8000-{events:012d}"
-    connection = await asyncpg.connect(dsn)
-    try:
-        await _copy_all(connection, origin, workflow, events)
-    finally:
-        await connection.close()
-    return workflow
-
-
-async def _copy_all(connection: asyncpg.Connection, origin: str, workflow: str, events: int) -> None:
-    for table in ("workflows", "rounds", "tasks"):
-        await _copy(connection, table, origin, workflow, {})
-    for table, number in (("steps", "step"), ("messages", "seq"), ("documents", "seq"), ("usage", "seq")):
-        changed = {number: f"{number} + 100 * n"}
-        if table == "documents":
-            changed["document_id"] = "CASE WHEN seq = 0 AND n > 1 THEN document_id || 'x' || n ELSE document_id END"
-        await _copy(connection, table, origin, workflow, changed, max(1, events // 16))
-    changed = {
-        "seq": "seq + 100 * n",
-        "partition": "partition + 1000",
-        "log_offset": f"{events} + log_offset * 100000 + n",
-    }
-    await _copy(connection, "records", origin, workflow, changed, max(1, events // 16))
-    await connection.execute("UPDATE workflows SET seq = $2 WHERE workflow_id = $1::uuid", workflow, events)
-    await connection.execute("ANALYZE")
-
-
-async def _copy(  # noqa: PLR0917 - of one copy
-    connection: asyncpg.Connection, table: str, origin: str, workflow: str, changed: dict[str, str], times: int = 0
-) -> None:
-    found = await connection.fetch(
-        "SELECT attname FROM pg_attribute WHERE attrelid = $1::text::regclass AND attnum > 0", table
-    )
-    columns = [f'"{row["attname"]}"' for row in found]
-    given = {'"workflow_id"': f"'{workflow}'::uuid", **{f'"{name}"': value for name, value in changed.items()}}
-    values = ", ".join(given.get(column, f"{table}.{column}") for column in columns)
-    source = f"{table}, generate_series(1, $2::int) n" if times else table
-    query = f"INSERT INTO {table} ({', '.join(columns)}) SELECT {values} FROM {source} WHERE workflow_id = $1::uuid"
-    await connection.execute(query, origin, *([times] if times else []))

@@ -12,13 +12,12 @@ from wandering_workflows import wandering
 
 from builders import Told
 from poweron_events import codec
-from poweron_events.envelope import Recorded
+from poweron_events.envelope import Recorded, parse_time_ms
 from poweron_events.fold.evolve import evolve
 from poweron_events.fold.state import Workflow
 from poweron_events.fold.state_json import as_json
 from poweron_events.log.kafka_settings import KafkaSettings
 from poweron_services.door.page_rendering import visible
-from poweron_services.door.query_parameters import milliseconds
 from poweron_services.settings.config import Settings
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
@@ -29,7 +28,7 @@ async def folded(door: Door, told: Told) -> list[Workflow]:
     entries = (await door.http.get(f"/api/v1/workflows/{told.id}/events", params={"limit": 500})).json()["items"]
     workflow, states = Workflow(told.id), list[Workflow]()
     for entry, value in zip(entries, told.values, strict=True):
-        place = entry["partition"], entry["offset"], milliseconds(entry["time"])
+        place = entry["partition"], entry["offset"], parse_time_ms(entry["time"])
         workflow, _ = evolve(workflow, Recorded(codec.decode(value), *place, codec.sha256(value)))
         states.append(workflow)
     return states

@@ -1,5 +1,6 @@
 """What each page shows when it cannot show what was asked for: nothing there yet, erased, forbidden, unavailable."""
 
+import asyncio
 import re
 import shutil
 import time
@@ -158,12 +159,17 @@ async def test_each_page_says_at_once_that_postgres_is_unavailable_and_tries_aga
     thaw = frozen(own.postgres()) if outage == "frozen" else None
     if outage == "stopped":
         await stopped(own.postgres())
-    for path in pages(workflow, document):
-        page = await _at_once(own_door, path)
+    waiting = asyncio.Semaphore(4)  # a frozen server lets each page wait
+
+    async def check(path: str) -> None:
+        async with waiting:
+            page = await _at_once(own_door, path)
         assert page.status_code == 503, path
         assert "Postgres" in words(page), path
         assert all(advice in words(page) for advice in (*ADVICE, "Try again", "tries again by itself")), path
         assert f'href="{path}"' in unescape(page.text), path
+
+    await asyncio.gather(*map(check, pages(workflow, document)))
     if thaw is not None:
         thaw()
     await own.mend()

@@ -284,7 +284,7 @@ def sent_form(door: PageDoor, path: str, **fields: object) -> tuple[int, str]:
 
 
 def test_each_refused_form_is_shown_again_with_the_reason_and_what_was_typed(door: PageDoor, world: World) -> None:
-    again, further = f"/w/{world.cited}/at/2/again", f"/w/{world.waiting}/rounds"
+    again, fork, further = f"/w/{world.cited}/at/2/again", f"/w/{world.cited}/at/2/forks", f"/w/{world.waiting}/rounds"
     refusals: list[tuple[str, dict[str, object], int, list[str]]] = [
         ("/ask", {"prompt": " "}, 422, ["The question is empty.", 'action="/ask"']),
         ("/ask", {"prompt": "x" * 20_001}, 422, ["at most 20000", f"{'x' * 20_001}</textarea>"]),
@@ -296,6 +296,7 @@ def test_each_refused_form_is_shown_again_with_the_reason_and_what_was_typed(doo
             422,
             ["The reason has 1,001 characters", f'Select {world.cited[:8]}" checked', 'value="status=completed"'],
         ),
+        (fork, {"model": "no:such", "prompt": "And?"}, 422, ["'no:such' is not configured", "And?</textarea>"]),
         (again, {"models": "no:such", "times": "2"}, 422, ["'no:such' is not configured", 'value="no:such"']),
     ]
     for path, fields, status, words in refusals:

@@ -2,6 +2,7 @@
 
 import re
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -34,9 +35,15 @@ def password_of(home: Path) -> str:
     return path.read_text() if path.exists() else "none was made yet"
 
 
+FEW = ("latency", "throughput", "door")
+
+
 @pytest.mark.system
 @pytest.mark.timeout(600)
-async def test_a_run_measures_everything_and_leaves_nothing_behind(tmp_path: Path, software: Path) -> None:
+@pytest.mark.parametrize("parts", [FEW, pytest.param(PARTS, marks=pytest.mark.soak)], ids=["few parts", "all parts"])
+async def test_a_run_measures_its_parts_and_leaves_nothing_behind(
+    tmp_path: Path, software: Path, parts: Sequence[str]
+) -> None:
     said: list[str] = []
     told: list[str] = []
 
@@ -49,15 +56,21 @@ async def test_a_run_measures_everything_and_leaves_nothing_behind(tmp_path: Pat
     def iterated(done: int, total: int) -> None:
         made.append((done, total))
 
-    figures = await measure(furnished(tmp_path, software), progress, plan=LITTLE, on_iterations=iterated)
+    home = furnished(tmp_path, software)
+    figures = await measure(home, progress, parts=parts, plan=LITTLE, on_iterations=iterated)
 
-    assert made[0][1] == LITTLE.iterations(PARTS)
+    assert made[0][1] == LITTLE.iterations(parts)
     assert all(before[0] < after[0] <= after[1] for before, after in pairwise(made))
 
-    ours = [name for name in BenchFigures.model_fields if not name.startswith("peer_")]
-    not_asked = ["rate_share_of_4_processes", "rate_share_of_8_processes"]
-    assert [name for name in ours if getattr(figures, name) is None] == not_asked
-    assert figures.bytes_ratio_step_40_to_4 == pytest.approx(1, abs=0.2)
+    measured = {name for name in BenchFigures.model_fields if getattr(figures, name) is not None}
+    if parts == PARTS:
+        not_asked = {"rate_share_of_4_processes", "rate_share_of_8_processes"}
+        assert {name for name in BenchFigures.model_fields if not name.startswith("peer_")} - measured == not_asked
+        assert figures.bytes_ratio_step_40_to_4 == pytest.approx(1, abs=0.2)
+    else:
+        of_parts = {"iteration_p50_ms", "iterations_per_second", "door_event_p95_ms", "door_iterations_per_second"}
+        assert of_parts <= measured
+        assert not measured & {"ask_cold_ms", "rebuild_events_per_second", "rate_share_of_2_processes"}
     assert said[-1] == "Removing what the measurement wrote…"
     assert names(tmp_path) <= {"servers", "bench.lock"}
     assert told == []  # children hear the password of Kafka elsewhere

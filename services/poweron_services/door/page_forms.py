@@ -20,6 +20,7 @@ LABELS: Final = {
     "cost": "More money, in US dollars",
     "edited": "Request",
     "models": "Models",
+    "model": "Another model",
     "times": "Answers of each",
 }
 """The fields into which people type, by name."""

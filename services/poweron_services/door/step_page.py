@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
+from types import MappingProxyType
 from typing import Annotated, Any, Final, NamedTuple
 
 import orjson
@@ -81,9 +82,9 @@ async def _page(
     *,
     workflow_id: str,
     seq: int,
-    refusal: FormRefusal | None = None,
+    refused: Mapping[str, FormRefusal] = MappingProxyType({}),
 ) -> Response:
-    """Render the page; a refused form to ask models again is shown with the reason."""
+    """Render the page; `refused` has the forms, by name, that are shown again with the reason."""
     view, records = await _view(connections, door, workflow_id, seq)
     summary = await reader.workflow(connections.pool, workflow_id)
     assert summary is not None
@@ -95,8 +96,8 @@ async def _page(
     return rendered(
         request,
         "step.html",
-        status=200 if refusal is None else refusal.status,
-        refusal=refusal,
+        status=next((refusal.status for refusal in refused.values()), 200),
+        refused=refused,
         workflow=summary,
         view=view,
         last=summary.seq - 1,
@@ -226,8 +227,8 @@ async def ask_again_form(
     except REFUSALS as error:
         if isinstance(error, Problem) and error.code == "too_many_requests":
             raise
-        refusal = refusal_of(request, error)
-        return await _page(request, connections, door, caller, workflow_id=workflow_id, seq=seq, refusal=refusal)
+        refused = {"again": refusal_of(request, error)}
+        return await _page(request, connections, door, caller, workflow_id=workflow_id, seq=seq, refused=refused)
     return rendered(
         request, "again.html", workflow_id=workflow_id, seq=seq, replayed=None, answers=answers, recorded=decision.data
     )
@@ -264,13 +265,28 @@ def _model(door: DoorState, name: str, stack: AsyncExitStack) -> ChatModel:
 
 @router.post("/w/{workflow_id}/at/{seq}/forks")
 async def fork_form(
-    *, workflow_id: WorkflowId, seq: Seq, caller: Sender, dispatch: Dispatching, form: CheckedForm
+    *,
+    request: Request,
+    workflow_id: WorkflowId,
+    seq: Seq,
+    caller: Sender,
+    form: CheckedForm,
+    connections: Opened,
+    dispatch: Dispatching,
 ) -> Response:
     """Start a new workflow that takes over everything up to this event, and show it."""
     prompt, model = (field_of(form, name).strip() or None for name in ("prompt", "model"))
-    wish = ForkWish(workflow_id, seq, prompt=prompt, live=bool(form.get("live")), model=model)
-    connections, identity = dispatch.door.opened, dispatch.identity(caller)
-    plan = await plan_fork(connections, wish)
+    wish, door = ForkWish(workflow_id, seq, prompt=prompt, live=bool(form.get("live")), model=model), dispatch.door
+    try:
+        if model is not None and door.roles:  # otherwise those who play the roles judge it by their settings
+            _model(door, model, AsyncExitStack())
+        plan = await plan_fork(connections, wish)
+    except REFUSALS as error:
+        if "read" not in caller.scopes:
+            raise
+        refused = {"fork": refusal_of(request, error)}
+        return await _page(request, connections, door, caller, workflow_id=workflow_id, seq=seq, refused=refused)
+    identity = dispatch.identity(caller)
 
     async def work(identity: RequestIdentity, callbacks: Callbacks) -> Mapping[str, Any]:
         await fork(connections, wish, plan, actor=caller.actor, identity=identity, callbacks=callbacks)

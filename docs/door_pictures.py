@@ -82,7 +82,11 @@ def pages(http: httpx2.Client) -> dict[str, tuple[str, str]]:
         http, "What is the grand total of the estimate, and who wrote the letter?", "estimate.pdf", "letter.txt"
     )
     report = ask(
-        http, "Write a report about the estimate as a Word file.", "estimate.pdf", wait=False, approve=["*report*"]
+        http,
+        "Write a report about the estimate as a Word file.",
+        "estimate.pdf",
+        wait=False,
+        approve=["document.generateReport"],
     )
     total = ask(http, TOTAL, "estimate.pdf")
     ask(http, "Who won the match?", "letter.txt")

@@ -92,10 +92,10 @@ async def _page(
     pool, workflow = connections.pool, await find_workflow(connections, workflow_id)
     view, failures, steps_before, history_before = place
     rounds = await workflow_excerpts.newest_rounds(pool, workflow_id, limit=ROUNDS)
-    documents, document_count = await workflow_excerpts.newest_documents(pool, workflow_id, limit=SEARCHED)
+    documents, document_count = await workflow_excerpts.newest_documents(pool, workflow_id, limit=DOCUMENTS)
     approvals = await reader.approvals(pool, workflow_id, limit=1)
     history = await reader.history(pool, workflow_id, limit=HISTORY + 1, before_seq=history_before)
-    answer = await _answer(door, workflow, rounds, documents, may_read="content" in caller.scopes)
+    answer = await _answer(door, workflow, rounds, document_count, may_read="content" in caller.scopes)
     before = parse_place(steps_before or "") or workflow_excerpts.AFTER_ALL
     return await asyncio.to_thread(
         rendered,
@@ -113,7 +113,7 @@ async def _page(
         turn=_turn(workflow, approvals),
         approval=next(iter(approvals), None),
         limits=await _limits(pool, workflow, rounds),
-        documents=documents[:DOCUMENTS],
+        documents=documents,
         document_count=document_count,
         verbs=_verbs(workflow),
         may_follow_up=workflow.status in ("completed", "failed", "cancelled"),
@@ -212,7 +212,7 @@ async def _answer(
     door: DoorState,
     workflow: WorkflowSummary,
     rounds: Sequence[RoundSummary],
-    documents: Sequence[DocumentEntry],
+    document_count: int,
     *,
     may_read: bool,
 ) -> dict[str, Any]:
@@ -221,8 +221,7 @@ async def _answer(
     text, answers, unread = "" if ended is None else ended.message or "", list[DocumentRef](), list[str]()
     if ended is not None and may_read:
         answers, text, unread = await _written_answer(door.opened, workflow.workflow_id, ended)
-    given = [entry for entry in documents if entry.page is None and not _by_model(entry)] if answers else []
-    checked = None if ended is None else await _checked(door, workflow, text, answers, given)
+    checked = None if ended is None else await _checked(door, workflow, text, answers, document_count)
     return {
         "answer": None if checked is None else checked.html,
         "answered": ended,
@@ -252,22 +251,26 @@ async def _checked(
     workflow: WorkflowSummary,
     text: str,
     answers: Sequence[DocumentRef],
-    given: Sequence[DocumentEntry],
+    document_count: int,
 ) -> CheckedAnswer:
     """Return the answer with its sources, as it was checked before if nothing of it has changed."""
+    pool, workflow_id = door.opened.pool, workflow.workflow_id
 
     async def check() -> CheckedAnswer:
         sources, missing = list[ShownSource](), tuple[str, ...]()
         async with door.busy:
             if answers:
                 read = text_reader(door.settings.ocr_command)
-                checked = await check_answers(answers, door.opened.content, workflow.workflow_id, given, read)
+                documents, _ = await workflow_excerpts.newest_documents(pool, workflow_id, limit=SEARCHED)
+                given = [entry for entry in documents if entry.page is None and not _by_model(entry)]
+                checked = await check_answers(answers, door.opened.content, workflow_id, given, read)
                 sources, missing = shown_sources(checked), checked.missing
             return CheckedAnswer(await asyncio.to_thread(answer_html, text, sources), sources, missing)
 
     has_ended = workflow.status not in OPEN
-    contents = [(document.document_id, document.content) for document in (*answers, *given)]
-    key = (workflow.workflow_id, workflow.seq if has_ended else None, text, *contents)  # erasing adds an event
+    contents = [(document.document_id, document.content) for document in answers]
+    seq = workflow.seq if has_ended else None  # erasing adds an event
+    key = (workflow_id, seq, document_count, text, *contents)
     checked: CheckedAnswer = await door.answers.get(key, check)
     return checked
 

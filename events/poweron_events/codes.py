@@ -325,7 +325,7 @@ CODES: Final[dict[str, Explained]] = {
     ),
     "pattern_meaningless": Explained("A pattern in `approve` matches no action.", "Correct the pattern."),
     "unknown_model": Explained(
-        "The request names a model that is not configured.", "Name a configured one, or leave it out."
+        "The request names a model that is not configured.", "Name a model that is configured, or name none."
     ),
     "price_unknown": Explained(
         "The request has a money budget, and a model in use has no price.",

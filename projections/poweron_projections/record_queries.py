@@ -20,6 +20,9 @@ SELECT * FROM records
 _OF_TYPE: Final = """
 SELECT * FROM records WHERE workflow_id = $1::uuid AND type = $2 AND verdict = 'accepted' ORDER BY seq
 """
+_COUNT_OF_TYPE: Final = """
+SELECT COUNT(*) FROM records WHERE workflow_id = $1::uuid AND type = $2 AND verdict = 'accepted'
+"""
 _NAMES: Final = """
 SELECT name, media_type, document_id FROM (
 SELECT 1 AS kind, document_name AS name, mime_type AS media_type, document_id
@@ -55,6 +58,12 @@ async def events_of_type(pool: Pool, workflow_id: str, type_: str) -> list[Event
     """Return the accepted events of one type, oldest first; raise Unavailable without Postgres."""
     async with acquire(pool) as connection:
         return [event_entry(row) for row in await connection.fetch(_OF_TYPE, workflow_id, type_)]
+
+
+async def count_of_type(pool: Pool, workflow_id: str, type_: str) -> int:
+    """Return the number of accepted events of this type in a workflow; raise Unavailable without Postgres."""
+    async with acquire(pool) as connection:
+        return int(await connection.fetchval(_COUNT_OF_TYPE, workflow_id, type_))
 
 
 class NamedContent(NamedTuple):

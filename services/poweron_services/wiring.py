@@ -95,27 +95,27 @@ def build_model(settings: Settings, stack: AsyncExitStack) -> ChatModel:
 class NameableModels:
     """The models that a request may name: those of the settings, `builtin`, and those of providers whose key is set.
 
-    A script is a file of this machine, which only the settings may name.
+    A script is none of them: it is a file of this machine, and each opening would begin it again.
     """
 
     settings: Settings
 
-    def check(self, name: str) -> None:
+    async def check(self, name: str) -> None:
         """Raise Refused if a request may not name the model."""
-        self.build(name, AsyncExitStack())
+        async with self.opened(name):
+            pass
 
     def unpriced(self, name: str) -> tuple[str, ...]:
-        """Return the model if it has no price, unless a money budget is allowed without it; raises as `build`."""
+        """Return the model if it has no price, unless a money budget is allowed without it; raises as `check`."""
         return unpriced_models(self._alone(name))
 
     @asynccontextmanager
     async def opened(self, name: str) -> AsyncGenerator[ChatModel, None]:
         """Open the model, and close its connections at the end; raise Refused if a request may not name it."""
         async with AsyncExitStack() as stack:
-            yield self.build(name, stack)
+            yield await asyncio.to_thread(self._build, name, stack)  # a provider's client takes a second to import
 
-    def build(self, name: str, stack: AsyncExitStack) -> ChatModel:
-        """Build the model; raise Refused if a request may not name it."""
+    def _build(self, name: str, stack: AsyncExitStack) -> ChatModel:
         alone = self._alone(name)
         try:
             return build_model(alone, stack)
@@ -129,7 +129,7 @@ class NameableModels:
             (only,) = alone.named_models
         except ValueError as error:  # it is no model, or several
             raise Refused(_not_configured(name), code="model_misconfigured") from error
-        if only.startswith("scripted:") and only not in self.settings.named_models:
+        if only.startswith("scripted:"):
             raise Refused(_not_configured(name), code="model_misconfigured")
         return alone
 

@@ -35,5 +35,5 @@ def structure(page: Element) -> list[tuple[str, tuple[str, ...]]]:
     return [
         (element.tag, tuple(sorted(element.attrib)))
         for element in page.iter()
-        if element.tag not in _OF_TEXTS and not element.xpath(_PLACED)
+        if (element.tag not in _OF_TEXTS or element.attrib) and not element.xpath(_PLACED)
     ]

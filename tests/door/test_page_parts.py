@@ -278,7 +278,7 @@ async def test_a_form_whose_sender_is_gone_is_no_error_of_the_door() -> None:
 
 
 async def test_only_the_answers_that_were_shown_last_are_kept() -> None:
-    answers, checked = AnswerCache[int](), list[int]()
+    answers, checked = AnswerCache[int](set()), list[int]()
 
     async def check(number: int) -> int:
         checked.append(number)
@@ -290,7 +290,7 @@ async def test_only_the_answers_that_were_shown_last_are_kept() -> None:
 
 
 async def test_an_answer_whose_check_failed_is_checked_again() -> None:
-    answers, results = AnswerCache[int](), [Unavailable("no content store"), 1]
+    answers, results = AnswerCache[int](set()), [Unavailable("no content store"), 1]
 
     async def check() -> int:
         result = results.pop(0)

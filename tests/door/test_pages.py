@@ -297,6 +297,7 @@ def test_each_refused_form_is_shown_again_with_the_reason_and_what_was_typed(doo
             ["The reason has 1,001 characters", f'Select {world.cited[:8]}" checked', 'value="status=completed"'],
         ),
         (fork, {"model": "no:such", "prompt": "And?"}, 422, ["'no:such' is not configured", "And?</textarea>"]),
+        *((again, {"models": "builtin", "times": times}, 422, ["from 1 to 10"]) for times in ("0", "11", "1" * 5_000)),
         (again, {"models": "no:such", "times": "2"}, 422, ["'no:such' is not configured", 'value="no:such"']),
     ]
     for path, fields, status, words in refusals:

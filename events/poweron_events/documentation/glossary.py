@@ -86,7 +86,7 @@ MEANINGS: Final[dict[str, str]] = {
     "forkedFrom": "The workflow and the record that this fork continues from; null if it is not a fork.",
     "workflow": "The forked workflow.",
     "ForkedFrom.answer": "The answer that the actor gives, instead of a model, to the first decision not taken over.",
-    "ForkedFrom.model": "The model that decides from there on; not written if it is the configured ones.",
+    "ForkedFrom.model": "The model that decides from there on; not written if the configured models decide.",
     "live": "Whether actions run for which the forked workflow has no result; not written if false.",
     "seq": "The last record of the forked workflow that the fork continues from.",
     "head": "The hash of that record.",

@@ -85,11 +85,14 @@ def approvals(
         stdout.print(shown_question(question, _width(stdout)))
         for command in budget_commands(question.workflow_id):
             stdout.print(f"  {command}", soft_wrap=True)
-    if not pending and not questions and not as_json:
+    if not pending and not questions and not as_json and not waiting.is_cut:
         nothing = "Nothing was escalated." if overdue else "Nothing waits for an approval."
         stdout.print("Nothing waits for you." if mine else nothing)
-    if waiting.is_cut and not as_json:
-        stdout.print(f"More than {MOST_WAITING:,} wait; only those that wait longest were looked at.")
+    if waiting.is_cut:
+        tell(
+            f"More than {MOST_WAITING:,} wait. PowerOn looked at those that wait longest; answer some of them, "
+            "and repeat the command."
+        )
 
 
 def shown_question(entry: BudgetEntry, width: int | None = None) -> Text:

@@ -1,5 +1,6 @@
 """A model that a command names with `--model`; it must be configured."""
 
+import asyncio
 from contextlib import AsyncExitStack
 from typing import NoReturn, get_args
 
@@ -30,9 +31,9 @@ def check_nameable(settings: Settings, name: str) -> None:
     """End the command if a request may not name the model."""
     built(settings, name, AsyncExitStack())
     try:
-        wiring.NameableModels(settings).check(name)
+        asyncio.run(wiring.NameableModels(settings).check(name))
     except Refused:
-        _stop(settings, name, "A fork asks one model, and a script only if a setting names it.")
+        _stop(settings, name, "A fork asks one model, and no script.")
 
 
 def _stop(settings: Settings, name: str, reason: str, code: Code | None = None) -> NoReturn:

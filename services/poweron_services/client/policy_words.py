@@ -14,12 +14,13 @@ MEMBERS: Final = 8  # of a group that are shown to people who may answer
 
 def example_policy(actor: Actor) -> str:
     """Return a policy (TOML) with which actions on the web wait for an approval; `actor` may apply the next one."""
+    member = json.dumps(actor.id, ensure_ascii=False).replace("\x7f", "\\u007f")
     return f"""\
 apply = ["owners"]
 otherwise = "allow"
 
 [groups.owners]
-members = [{json.dumps(actor.id)}]
+members = [{member}]
 
 [[rules]]
 actions = ["web.*"]

@@ -148,7 +148,7 @@ Auditor = Annotated[HttpCaller, Depends(Needs("audit"))]
 class FormCheck:
     """A dependency that reads a form, and refuses one that does not come from a page of the same session.
 
-    Its files are closed after the response; `request.state.form` has it for the page of a refusal.
+    Closes its files after the response. `request.state.form` keeps the form, so that a refusal can show it again.
     """
 
     takes_files: bool = False
@@ -162,9 +162,9 @@ class FormCheck:
 
 
 CheckedForm = Annotated[FormData, Depends(FormCheck())]
-"""A form of a page; it is not read before the sender is known, and their scopes if it comes after them."""
+"""A form of a page. Declare it after the scopes of its route, so that it is read only for a sender who has them."""
 CheckedUpload = Annotated[FormData, Depends(FormCheck(takes_files=True))]
-"""The same, with files."""
+"""A form of a page that may have files."""
 
 
 class StreamSlot:

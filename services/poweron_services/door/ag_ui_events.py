@@ -1,7 +1,7 @@
 """A workflow as a stream of AG-UI events, so that any front end of that protocol can show a run.
 
-A round is a run, an action a tool call. What the protocol has no event for, a question to a person, its answer and
-the progress of a step, is a CUSTOM event named `poweron.…`. Only accepted records count; each event but the last of a
+A round is a run, an action a tool call. AG-UI has no event for approvals, budgets, pauses and progress; they are CUSTOM
+events named `poweron.…`. Only accepted records count; each event but the last of a
 record comes without id, so that a client resumes after whole records.
 """
 
@@ -41,16 +41,16 @@ from poweron_services.door.stream_views import retry_ms
 OPENINGS: Final = frozenset({WorkflowRequested.TYPE, RoundRequested.TYPE})
 ENDS: Final = frozenset({RoundCompleted.TYPE, RoundFailed.TYPE, RoundCancelled.TYPE})
 PARAMETERS: Final = frozenset({ParametersSet.TYPE, ParametersChanged.TYPE})
-QUESTIONS: Final = {
-    each.TYPE: f"poweron.{name}"
-    for name, kinds in {
+CUSTOM_NAMES: Final = {
+    event.TYPE: f"poweron.{name}"
+    for name, events in {
         "approval": (ApprovalRequested, ApprovalEscalated, ApprovalGranted, ApprovalDenied),
         "budget": (BudgetRequested, BudgetGranted, BudgetDenied),
         "pause": (RoundPaused, RoundResumed),
     }.items()
-    for each in kinds
+    for event in events
 }
-"""The events that ask a person, or tell what one decided, by the names of their CUSTOM events."""
+"""The name of the CUSTOM event for each type of event about an approval, a budget or a pause."""
 STEP_ENDS: Final = frozenset({RefinementDecided.TYPE, TaskReviewed.TYPE})
 
 
@@ -97,8 +97,8 @@ class RunEvents:
         elif event.type == ObservationRecorded.TYPE and self._call is not None:
             message, summary = f"{self._thread}/{event.seq}", data["summary"]
             yield core.ToolCallResultEvent(message_id=message, tool_call_id=self._call, content=summary, role="tool")
-        elif event.type in QUESTIONS:
-            yield core.CustomEvent(name=QUESTIONS[event.type], value={"type": event.type, **data})
+        elif event.type in CUSTOM_NAMES:
+            yield core.CustomEvent(name=CUSTOM_NAMES[event.type], value={"type": event.type, **data})
         elif event.type in STEP_ENDS:
             yield from self._end_step()
         elif event.type in ENDS:

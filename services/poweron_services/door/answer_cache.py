@@ -13,17 +13,21 @@ Checked = TypeVar("Checked")
 
 
 class AnswerCache(Generic[Checked]):
-    """The answers that were shown last, by all that their check depends on."""
+    """The last 100 checked answers, by everything that the check depends on."""
 
-    def __init__(self) -> None:
+    def __init__(self, working: set["asyncio.Task[Any]"]) -> None:
+        """`working` has the checks that still run; its owner cancels them."""
+        self._working = working
         self._checks: OrderedDict[Hashable, asyncio.Task[Checked]] = OrderedDict()
 
     async def get(self, key: Hashable, check: Callable[[], Coroutine[Any, Any, Checked]]) -> Checked:
-        """Return the answer of this key; check it once for all who ask for it, unless that was done before."""
+        """Return the answer of this key; concurrent callers share one check, and a failed check is repeated."""
         checking = self._checks.get(key)
         if checking is None or (checking.done() and _has_failed(checking)):
             checking = self._checks[key] = asyncio.create_task(check())
             retrieve_error(checking)  # callers get it themselves, but all of them may be gone
+            self._working.add(checking)
+            checking.add_done_callback(self._working.discard)
         self._checks.move_to_end(key)
         if len(self._checks) > MOST:
             self._checks.popitem(last=False)

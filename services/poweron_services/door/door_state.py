@@ -55,7 +55,7 @@ class DoorState:
     """What goes on after its request was answered; cancelled when the door stops."""
     busy: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_A_TIME))
     """Held by queries that take much processor time, so that they leave some to the others."""
-    answers: AnswerCache[Any] = field(default_factory=AnswerCache)
+    answers: AnswerCache[Any] = field(init=False)
     keys: KeyCache = field(default_factory=KeyCache)
     limits: RateLimits = field(init=False)
     secret: DoorSecret = field(init=False)
@@ -70,6 +70,7 @@ class DoorState:
         """Create what depends on the settings, and the probes, which count the followers of the feed."""
         self.limits = RateLimits(self.settings)
         self.secret = DoorSecret(self.settings.home)
+        self.answers = AnswerCache(self.working)
         self.probes = ProcessProbes(self.roles, lambda: self.feed.followers if self.feed is not None else 0)
         self.idle.set()
 

@@ -1,4 +1,4 @@
-"""Parsing forms while they arrive: files go to disk, and nothing is read beyond the limits."""
+"""The parser of forms: it writes files to disk, and refuses a form as soon as it exceeds a limit."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -133,8 +133,8 @@ async def page_form(request: Request, *, takes_files: bool) -> AsyncGenerator[Fo
     try:
         if media_type == FORM:
             files = MAX_FILES if takes_files else 0
-            if _declared(request) > TOGETHER + MAX_TEXT:
-                raise documents_too_large()
+            if _content_length(request) > MAX_TEXT + (TOGETHER if takes_files else 0):
+                raise documents_too_large() if takes_files else text_too_large(MAX_TEXT)
             parser = PageFormParser(request.headers, request.stream(), files=files, fields=MAX_FIELDS, text=MAX_TEXT)
             async with parsed(parser) as form:
                 yield form
@@ -144,7 +144,7 @@ async def page_form(request: Request, *, takes_files: bool) -> AsyncGenerator[Fo
         raise Problem("request_unreadable", CUT_OFF) from error
 
 
-def _declared(request: Request) -> int:
+def _content_length(request: Request) -> int:
     """Return the bytes that the request says it has; 0 if it does not say."""
     length = request.headers.get("content-length", "")
     return int(length) if length.isascii() and length.isdecimal() and len(length) < DIGITS else 0

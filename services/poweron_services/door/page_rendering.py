@@ -165,7 +165,7 @@ def problem_page(request: Request, problem: Problem) -> Response:
         meaning=meaning,
         heading=meaning.meaning.rstrip(".") if meaning else "Something went wrong",
         is_form=is_form,
-        here=request.url.path + (f"?{request.url.query}" if request.url.query else ""),
+        here=_address(request),
         back=page_of_form(request.url.path) if is_form else "",
         typed=[(LABELS[name], text) for name, text in typed_in(request).items()],
     )
@@ -176,10 +176,19 @@ def problem_page(request: Request, problem: Problem) -> Response:
 def _starting_page(request: Request, problem: Problem, door: DoorState) -> Response:
     """Say that the door is starting, and what is still missing; the browser loads the page again by itself."""
     response = rendered(
-        request, "starting.html", status=int(problem.status), parts=door.parts, progress=door.progress or str(problem)
+        request,
+        "starting.html",
+        status=int(problem.status),
+        parts=door.parts,
+        progress=door.progress or str(problem),
+        here=_address(request),
     )
     response.headers.update({**retry_header(problem), "Refresh": RELOADED_AFTER})
     return response
+
+
+def _address(request: Request) -> str:
+    return request.url.path + (f"?{request.url.query}" if request.url.query else "")
 
 
 def page_of_form(path: str) -> str:

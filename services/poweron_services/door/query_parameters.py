@@ -14,7 +14,6 @@ from poweron_projections.entries import DeadLetterEntry
 MOST: Final = 500  # entries of a page
 MAX_SEQ: Final = 2**31 - 1
 UUID: Final = r"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
-IS_UUID: Final = re.compile(rf"{UUID[:-1]}\Z")
 EXAMPLE_ID: Final = "8f14e45f-ceea-567a-8f14-e45fceea167a"
 
 WorkflowId = Annotated[str, Path(description="The workflow.", pattern=UUID, examples=[EXAMPLE_ID])]

@@ -2,8 +2,8 @@
 
 import asyncio
 import hashlib
-from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from types import MappingProxyType
 from typing import Annotated, Any, Final, NamedTuple
 
@@ -47,6 +47,7 @@ router = APIRouter(route_class=QueryRoute, default_response_class=HTMLResponse)
 AROUND: Final = 5  # events before and after that are listed
 MOST_TIMES: Final = 10  # answers of each model
 MOST_MODELS: Final = 5
+MAX_DIGITS: Final = 2  # of the number of answers
 Seq = Annotated[int, Path(ge=0, le=MAX_SEQ)]
 
 
@@ -239,28 +240,33 @@ async def _answers(
 ) -> list[tuple[Answered, bool]]:
     """Ask the models of the form; return their answers, and whether each decides the same."""
     names = list(dict.fromkeys(field_of(form, "models").replace(",", " ").split()))[:MOST_MODELS]
-    times = field_of(form, "times") or "1"
-    if not names or not (times.isascii() and times.isdecimal() and 1 <= int(times[:9]) <= MOST_TIMES):
-        raise Problem("invalid_request", f"Name a model, and a number from 1 to {MOST_TIMES}.", status=422)
+    given = field_of(form, "times") or "1"
+    times = int(given) if given.isascii() and given.isdecimal() and len(given) <= MAX_DIGITS else 0
+    if not names or not 1 <= times <= MOST_TIMES:
+        raise Problem("invalid_request", f"Name a model, and a number of answers from 1 to {MOST_TIMES}.", status=422)
+    if caller.key is not None:
+        await door.limits.count_calls(caller.key.key_id, len(names) * times)
     event = decision.recorded.envelope.event
     call = next(iter(model_calls(event)), None) if event is not None else None
     content = connections.content
     prompt = await StoredContent(content).find(decision.after.id, call.prompt_ref if call else None)
     async with AsyncExitStack() as stack:
-        models = [(name, _model(door, name, stack)) for name in names]
+        models = [(name, await stack.enter_async_context(_opened(door, name))) for name in names]
         known = await stack.enter_async_context(known_actions(door.settings))
         ask = AskAgain(decision, content, known, prompt)
-        if caller.key is not None:
-            await door.limits.count_calls(caller.key.key_id, len(models) * int(times))
-        answers = await ask.ask(models, int(times))
+        answers = await ask.ask(models, times)
     return [(answer, answer.event is not None and decides_the_same(answer.event, ask.event)) for answer in answers]
 
 
-def _model(door: DoorState, name: str, stack: AsyncExitStack) -> ChatModel:
-    try:
-        return wiring.NameableModels(door.settings).build(name, stack)
-    except Refused as error:
-        raise Problem("unknown_model", f"{error}".rstrip(".") + ".", status=422) from error
+@asynccontextmanager
+async def _opened(door: DoorState, name: str) -> AsyncGenerator[ChatModel, None]:
+    """Open a model that a form names; raise Problem if it is not configured."""
+    async with AsyncExitStack() as stack:
+        try:
+            model = await stack.enter_async_context(wiring.NameableModels(door.settings).opened(name))
+        except Refused as error:
+            raise Problem("unknown_model", f"{error}".rstrip(".") + ".", status=422) from error
+        yield model
 
 
 @router.post("/w/{workflow_id}/at/{seq}/forks")
@@ -275,11 +281,12 @@ async def fork_form(
     dispatch: Dispatching,
 ) -> Response:
     """Start a new workflow that takes over everything up to this event, and show it."""
-    prompt, model = (field_of(form, name).strip() or None for name in ("prompt", "model"))
+    prompt, model = (field_of(form, name) or None for name in ("prompt", "model"))
     wish, door = ForkWish(workflow_id, seq, prompt=prompt, live=bool(form.get("live")), model=model), dispatch.door
     try:
         if model is not None and door.roles:  # otherwise those who play the roles judge it by their settings
-            _model(door, model, AsyncExitStack())
+            async with _opened(door, model):
+                pass
         plan = await plan_fork(connections, wish)
     except REFUSALS as error:
         if "read" not in caller.scopes:

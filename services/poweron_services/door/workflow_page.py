@@ -1,6 +1,7 @@
 """The page of a workflow: the answer with its sources first, then what it did, and forms for what comes next."""
 
 import asyncio
+import hashlib
 import time
 from collections.abc import Sequence
 from typing import Annotated, Any, Final, Literal, NamedTuple
@@ -13,8 +14,8 @@ from poweron_events.errors import MissingContent
 from poweron_events.event import DocumentRef
 from poweron_events.fold.stage_specs import STAGES
 from poweron_events.fold.state import Place, Used
-from poweron_events.request import Budgets
-from poweron_projections import budget_rows, reader, workflow_excerpts
+from poweron_events.request import Budgets, DocumentErased
+from poweron_projections import budget_rows, reader, record_queries, workflow_excerpts
 from poweron_projections.connection import Pool
 from poweron_projections.entries import ApprovalEntry, DocumentEntry, RoundSummary, WorkflowSummary
 from poweron_services.client.ask import follow_up
@@ -33,14 +34,13 @@ from poweron_services.door.page_rendering import rendered
 from poweron_services.door.problems import Problem
 from poweron_services.door.query_parameters import WorkflowId, parse_place
 from poweron_services.door.query_route import QueryRoute
-from poweron_services.door.stream_follower import OPEN
 from poweron_services.door.timeline import timeline
 from poweron_services.door.workflow_list_page import request_of, sent, state_word
 from poweron_services.door.workflow_queries import find_workflow
 
 router = APIRouter(route_class=QueryRoute, default_response_class=HTMLResponse)
 
-STEPS: Final = 25
+STEPS: Final = 15
 HISTORY: Final = 15
 ROUNDS: Final = 8
 DOCUMENTS: Final = 20
@@ -267,10 +267,9 @@ async def _checked(
                 sources, missing = shown_sources(checked), checked.missing
             return CheckedAnswer(await asyncio.to_thread(answer_html, text, sources), sources, missing)
 
-    has_ended = workflow.status not in OPEN
     contents = [(document.document_id, document.content) for document in answers]
-    seq = workflow.seq if has_ended else None  # erasing adds an event
-    key = (workflow_id, seq, document_count, text, *contents)
+    erasures = await record_queries.count_of_type(pool, workflow_id, DocumentErased.TYPE)
+    key = (workflow_id, erasures, document_count, hashlib.sha256(text.encode()).digest(), *contents)
     checked: CheckedAnswer = await door.answers.get(key, check)
     return checked
 

@@ -7,6 +7,7 @@ import orjson
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 
+from poweron_events.codec import is_uuid
 from poweron_events.codes import Code
 from poweron_events.errors import Unavailable
 from poweron_events.fold.state import Phase
@@ -35,7 +36,6 @@ from poweron_services.door.door_state import DoorOf, DoorState, Opened
 from poweron_services.door.json_responses import ListPage, dumped, json_response, page
 from poweron_services.door.problems import Problem
 from poweron_services.door.query_parameters import (
-    IS_UUID,
     MAX_SEQ,
     MOST,
     PLACE,
@@ -66,7 +66,7 @@ async def find_workflow(connections: Connections, workflow_id: str) -> WorkflowS
         UnknownWorkflow: there is none.
         WorkflowPending: it was requested, but is not open yet.
     """
-    if not IS_UUID.match(workflow_id):
+    if not is_uuid(workflow_id):
         raise NotAWorkflowId(workflow_id)
     workflow = await reader.workflow(connections.pool, workflow_id)
     if workflow is not None:

@@ -4,7 +4,6 @@ The opening of a round carries the newest documents of earlier rounds and a comp
 the content store.
 """
 
-import asyncio
 import mimetypes
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -203,7 +202,7 @@ class RequestJudge:
         if self.named_models is None:
             raise Refusal("unknown_model", "A fork may name no model here.")
         try:
-            await asyncio.to_thread(self.named_models.check, name)  # a provider's client takes a second to import
+            await self.named_models.check(name)
         except Refused as error:
             raise Refusal("unknown_model", f"{error}".rstrip(".") + ".") from error
 

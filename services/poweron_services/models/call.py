@@ -201,7 +201,7 @@ class Caller:
             day_budgets: reads what the quotas of a workflow's actor and source leave; without it they limit no call.
             named_models: the models that forks may name; without it the given model answers for them, too.
         """
-        self._model = model if named_models is None else NamedOrConfigured(model, named_models)
+        self._model = model
         self._named_models = named_models
         self._content = content
         self._unpriced = unpriced
@@ -285,7 +285,7 @@ class Caller:
             duration_ms=call_tries.duration_ms,
             tries=completion.tries,
             finish_reason=completion.finish_reason,
-            next_model=next_model(self._model, call_tries.prompt),
+            next_model=next_model(call_tries.model, call_tries.prompt),
             reservations=call_tries.reservations,
         )
         return Called(
@@ -337,26 +337,36 @@ class Caller:
         A prompt that cannot be shortened any further goes to the next model.
         """
         tries = 0
-        while True:
-            prompt = fitted(prompt, await prompt_tokens(self._model, prompt))
-            call_tries = CallTries(
-                self._model,
-                prompt,
-                workflow.id,
-                affordable=lambda candidate: self._within_budget(workflow, candidate, calls, day),
-            )
-            try:
-                completion = await call_tries.answered()
-            except TooLong as error:
-                shorter = call_tries.prompt.shorter()
-                if shorter is None and next_model(self._model, call_tries.prompt) is not None:
-                    shorter = replace(call_tries.prompt, share=1, passed_over=call_tries.prompt.passed_over + 1)
-                if shorter is None:
-                    raise TooLong(f"{error} {prompt.if_too_long}") from error
-                tries, prompt = tries + call_tries.tries, self._within_budget(workflow, shorter, calls, day)
-            else:
-                before = tries + call_tries.tries - 1
-                return call_tries, replace(completion, tries=completion.tries + before) if before else completion
+        async with self._answering(prompt) as model:
+            while True:
+                prompt = fitted(prompt, await prompt_tokens(model, prompt))
+                call_tries = CallTries(
+                    model,
+                    prompt,
+                    workflow.id,
+                    affordable=lambda candidate: self._within_budget(workflow, candidate, calls, day),
+                )
+                try:
+                    completion = await call_tries.answered()
+                except TooLong as error:
+                    shorter = call_tries.prompt.shorter()
+                    if shorter is None and next_model(model, call_tries.prompt) is not None:
+                        shorter = replace(call_tries.prompt, share=1, passed_over=call_tries.prompt.passed_over + 1)
+                    if shorter is None:
+                        raise TooLong(f"{error} {prompt.if_too_long}") from error
+                    tries, prompt = tries + call_tries.tries, self._within_budget(workflow, shorter, calls, day)
+                else:
+                    before = tries + call_tries.tries - 1
+                    return call_tries, replace(completion, tries=completion.tries + before) if before else completion
+
+    @asynccontextmanager
+    async def _answering(self, prompt: Prompt) -> AsyncGenerator[ChatModel, None]:
+        """Open the model that the fork names, for one call; without a name, yield the configured one."""
+        if prompt.model is None or self._named_models is None:
+            yield self._model
+            return
+        async with self._named_models.opened(prompt.model) as model:
+            yield model
 
     async def decide(
         self, workflow: Workflow, prompt: Prompt, answer: type[Answer], *, forbidden: frozenset[str] = frozenset()
@@ -398,33 +408,9 @@ class FallbackModel:
         return await list(self.models.values())[prompt.passed_over].complete(prompt)
 
 
-@dataclass(frozen=True, slots=True)
-class NamedOrConfigured:
-    """Passes each prompt to the model that it names, or to the configured one if it names none."""
-
-    configured: ChatModel
-    named: NamedModels
-
-    async def complete(self, prompt: Prompt) -> Completion:
-        async with self.answering(prompt) as model:
-            return await model.complete(prompt)
-
-    @asynccontextmanager
-    async def answering(self, prompt: Prompt) -> AsyncGenerator[ChatModel, None]:
-        """Open the model that the prompt names; raise Refused if a fork may not name it."""
-        if prompt.model is None:
-            yield self.configured
-            return
-        async with self.named.opened(prompt.model) as model:
-            yield model
-
-
 async def prompt_tokens(model: ChatModel, prompt: Prompt) -> int | None:
     """Return the tokens that a prompt may have for the model whose turn it is; None if unknown."""
     match model:
-        case NamedOrConfigured():
-            async with model.answering(prompt) as answering:
-                return await prompt_tokens(answering, prompt)
         case StagedModel():
             return await prompt_tokens(model.models[prompt.stage], prompt)
         case FallbackModel():
@@ -435,8 +421,6 @@ async def prompt_tokens(model: ChatModel, prompt: Prompt) -> int | None:
 def next_model(model: ChatModel, prompt: Prompt) -> str | None:
     """Return the name of the model to fall back to if the current one cannot answer; None if it is the last."""
     match model:
-        case NamedOrConfigured():
-            return next_model(model.configured, prompt) if prompt.model is None else None
         case StagedModel():
             return next_model(model.models[prompt.stage], prompt)
         case FallbackModel():

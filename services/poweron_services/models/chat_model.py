@@ -72,7 +72,7 @@ class ChatModel(Protocol):
 class NamedModels(Protocol):
     """The models that a fork may name instead of the configured ones."""
 
-    def check(self, name: str) -> None:
+    async def check(self, name: str) -> None:
         """Raise Refused if a fork may not name the model."""
 
     def unpriced(self, name: str) -> Collection[str]:

@@ -391,7 +391,7 @@ class Named:
 
     models: dict[str, ChatModel]
 
-    def check(self, name: str) -> None:
+    async def check(self, name: str) -> None:
         if name not in self.models:
             raise Refused(f"The model {name!r} is not configured.", code="model_misconfigured")
 
@@ -400,7 +400,7 @@ class Named:
 
     @asynccontextmanager
     async def opened(self, name: str) -> AsyncGenerator[ChatModel, None]:
-        self.check(name)
+        await self.check(name)
         yield self.models[name]
 
 

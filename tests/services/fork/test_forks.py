@@ -390,6 +390,7 @@ class Named:
     """Models that a fork may name; the one called `dear` has no price."""
 
     models: dict[str, ChatModel]
+    opened_count: int = 0
 
     async def check(self, name: str) -> None:
         if name not in self.models:
@@ -401,12 +402,14 @@ class Named:
     @asynccontextmanager
     async def opened(self, name: str) -> AsyncGenerator[ChatModel, None]:
         await self.check(name)
+        self.opened_count += 1
         yield self.models[name]
 
 
 async def test_a_model_that_a_fork_names_decides_in_it_and_in_no_other_workflow() -> None:
     other = ScriptedModel(script())
-    world = World([Counting()], model=ScriptedModel(script()), named_models=Named({"other": other}))
+    named = Named({"other": other})
+    world = World([Counting()], model=ScriptedModel(script()), named_models=named)
     async with world.process():
         origin = await ran(world)
         asked = len(world.model.asked)
@@ -417,7 +420,7 @@ async def test_a_model_that_a_fork_names_decides_in_it_and_in_no_other_workflow(
     opening, *later = world.accepted(fork)
     assert opening.forked_from.model == "other"
     new = [call for event in later for call in model_calls(event) if not call.is_taken_over]
-    assert len(new) == len(other.asked) > 2
+    assert len(new) == len(other.asked) == named.opened_count > 2
 
 
 async def test_a_fork_whose_model_this_process_cannot_ask_says_so_and_asks_no_other() -> None:

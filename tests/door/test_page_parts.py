@@ -139,7 +139,7 @@ def test_hints_name_commands_as_they_are_typed() -> None:
 
 
 def test_the_policy_that_pages_propose_makes_actions_wait_and_allows_the_rest() -> None:
-    for name in ("ada", 'a"b\\c', "Ada 😀", "a\x7f"):
+    for name in ("ada", 'a"b\\c', "Ada 😀"):
         policy = Policy.model_validate_json(json.dumps(tomllib.loads(example_policy(Actor(id=name, via="http")))))
         assert rule_in_words(policy, policy.rules[0]) == "web.*: 1 approval by anyone"
         assert (policy.otherwise, policy.groups["owners"].members) == ("allow", (name,))

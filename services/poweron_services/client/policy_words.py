@@ -14,7 +14,7 @@ MEMBERS: Final = 8  # of a group that are shown to people who may answer
 
 def example_policy(actor: Actor) -> str:
     """Return a policy (TOML) with which actions on the web wait for an approval; `actor` may apply the next one."""
-    member = json.dumps(actor.id, ensure_ascii=False).replace("\x7f", "\\u007f")
+    member = json.dumps(actor.id, ensure_ascii=False)
     return f"""\
 apply = ["owners"]
 otherwise = "allow"

@@ -34,6 +34,7 @@ from poweron_services.door.page_rendering import rendered
 from poweron_services.door.problems import Problem
 from poweron_services.door.query_parameters import WorkflowId, parse_place
 from poweron_services.door.query_route import QueryRoute
+from poweron_services.door.stream_follower import OPEN
 from poweron_services.door.timeline import timeline
 from poweron_services.door.workflow_list_page import request_of, sent, state_word
 from poweron_services.door.workflow_queries import find_workflow
@@ -268,8 +269,11 @@ async def _checked(
             return CheckedAnswer(await asyncio.to_thread(answer_html, text, sources), sources, missing)
 
     contents = [(document.document_id, document.content) for document in answers]
-    erasures = await record_queries.count_of_type(pool, workflow_id, DocumentErased.TYPE)
-    key = (workflow_id, erasures, document_count, hashlib.sha256(text.encode()).digest(), *contents)
+    if workflow.status in OPEN:  # most events of an open workflow change nothing of an answer
+        version = await record_queries.count_of_type(pool, workflow_id, DocumentErased.TYPE)
+    else:
+        version = workflow.seq
+    key = (workflow_id, version, document_count, hashlib.sha256(text.encode()).digest(), *contents)
     checked: CheckedAnswer = await door.answers.get(key, check)
     return checked
 

@@ -82,10 +82,10 @@ def heads_entry(heads: Sequence[Head], *, open_count: int, size: int, time_ms: i
 
 
 def heads_root(heads: Iterable[Head]) -> bytes:
-    """Return the root of the tree of the heads, in the order of their lines."""
+    """Return the root of the tree of the heads, whose lines are in the order of the workflows."""
     tree = GrowingTree()
-    for line in sorted(map(head_line, heads)):
-        tree.append(leaf_hash(line))
+    for head in sorted(heads):
+        tree.append(leaf_hash(head_line(head)))
     return tree.root
 
 

@@ -1,0 +1,98 @@
+"""The entries of the ledger: a line of canonical JSON for each record of the log, and for what the ledger itself does.
+
+Each entry of a record names the leaf hash of the entry before it of the same workflow, so the proof that the last one
+is in the tree proves the whole history of the workflow.
+"""
+
+from collections.abc import Iterable, Sequence
+from hashlib import sha256
+from typing import Any, Final, NamedTuple
+
+from poweron_events.codec import dumps
+from poweron_events.fold.state import Verdict
+from poweron_events.log import Record
+from poweron_projections.audit.merkle_tree import GrowingTree, leaf_hash
+
+VERSION: Final = 1
+MAX_TYPE: Final = 200  # characters
+
+
+class NamedRecord(NamedTuple):
+    """What an entry takes from a decoded record."""
+
+    workflow_id: str
+    event_id: str
+    type: str
+
+
+class Head(NamedTuple):
+    """How far a workflow is: the seq and the leaf hash, in hexadecimal, of its last entry."""
+
+    workflow_id: str
+    seq: int
+    leaf: str
+
+
+def event_entry(record: Record, named: NamedRecord, *, verdict: Verdict, seq: int, previous: str) -> bytes:
+    """Return the entry of a record of a workflow.
+
+    Args:
+        record: the record.
+        named: what it is about.
+        verdict: what the fold says of it.
+        seq: its number in its workflow.
+        previous: the leaf hash, in hexadecimal, of the workflow's entry before; empty for the first one.
+    """
+    value = record.value or b""
+    return _line(
+        kind="event",
+        body=sha256(value).hexdigest(),
+        event=named.event_id,
+        len=len(value),
+        off=record.offset,
+        part=record.partition,
+        prev=previous,
+        seq=seq,
+        time=record.time_ms,
+        topic=record.topic,
+        type=named.type[:MAX_TYPE],
+        verdict=verdict,
+        wf=named.workflow_id,
+    )
+
+
+def reject_entry(record: Record, code: str) -> bytes:
+    """Return the entry of a record that cannot be decoded: why, as a code, since the reason would quote it."""
+    value = record.value or b""
+    return _line(
+        kind="reject",
+        body=sha256(value).hexdigest(),
+        len=len(value),
+        off=record.offset,
+        part=record.partition,
+        reason=code,
+        time=record.time_ms,
+        topic=record.topic,
+    )
+
+
+def heads_entry(heads: Sequence[Head], *, open_count: int, size: int, time_ms: int) -> bytes:
+    """Return the entry that names the heads of all workflows that changed or are open; `size` is that of the tree."""
+    return _line(kind="heads", open=open_count, root=heads_root(heads).hex(), size=size, time=time_ms)
+
+
+def heads_root(heads: Iterable[Head]) -> bytes:
+    """Return the root of the tree of the heads, whose lines are in the order of the workflows."""
+    tree = GrowingTree()
+    for head in sorted(heads):
+        tree.append(leaf_hash(head_line(head)))
+    return tree.root
+
+
+def head_line(head: Head) -> bytes:
+    """Return the line of a head."""
+    return dumps({"head": head.leaf, "seq": head.seq, "wf": head.workflow_id})
+
+
+def _line(**values: Any) -> bytes:
+    return dumps({**values, "v": VERSION})

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from poweron_projections.audit.checkpoint import Checkpoint, InvalidCheckpoint
-from poweron_projections.audit.signed_note import (
+from poweron_projections.audit.checkpoint_note import (
     ED25519,
     ED25519_COSIGNATURE,
     ML_DSA_44_COSIGNATURE,

@@ -52,10 +52,10 @@ class SignedNote(NamedTuple):
     signatures: Sequence[NoteSignature]
 
     @classmethod
-    def parse(cls, note: str) -> "SignedNote":
+    def parse(cls, data: str) -> "SignedNote":
         """Read a note; raise InvalidNote if it is none."""
-        text, blank, lines = note.rpartition("\n\n")
-        is_clean = all(character >= " " or character == "\n" for character in note)
+        text, blank, lines = data.rpartition("\n\n")
+        is_clean = all(character >= " " or character == "\n" for character in data)
         signatures = [_LINE.fullmatch(line) for line in lines.removesuffix("\n").split("\n")]
         if not (text and blank and lines.endswith("\n") and is_clean) or len(signatures) > MAX_SIGNATURES:
             raise InvalidNote("This is no signed note.")

@@ -42,7 +42,6 @@ class LimitedFormParser(MultiPartParser):
     """Whether the last boundary has come; otherwise the form is cut off."""
 
     most_of_file = MAX_FILE
-    most_of_files = MAX_FILES * MAX_FILE
 
     def __init__(
         self, headers: Headers, stream: AsyncGenerator[bytes, None], *, files: int, fields: int, text: int
@@ -50,7 +49,6 @@ class LimitedFormParser(MultiPartParser):
         """`text` is the most bytes of all fields that are no files."""
         super().__init__(headers, stream, max_files=files + 1, max_fields=fields, max_part_size=text)
         self._most_files = files
-        self._all_files = 0
         self._most_text = text
         self._text = 0
         self._size = 0
@@ -71,12 +69,8 @@ class LimitedFormParser(MultiPartParser):
             self._text += end - start
             if self._text > self._most_text:
                 raise text_too_large(self._most_text)
-        else:
-            self._all_files += end - start
-            if self._size > self.most_of_file:
-                raise self.file_too_large(file.filename or "")
-            if self._all_files > self.most_of_files:
-                raise documents_too_large()
+        elif self._size > self.most_of_file:
+            raise self.file_too_large(file.filename or "")
         super().on_part_data(data, start, end)
 
     def file_too_large(self, name: str) -> Problem:
@@ -97,6 +91,14 @@ class PageFormParser(LimitedFormParser):
 
     most_of_file = LARGEST
     most_of_files = TOGETHER
+    _all_files = 0
+
+    def on_part_data(self, data: bytes, start: int, end: int) -> None:
+        if self._current_part.file is not None:
+            self._all_files += end - start
+            if self._all_files > self.most_of_files:
+                raise documents_too_large()
+        super().on_part_data(data, start, end)
 
     def file_too_large(self, name: str) -> Problem:
         return Problem(

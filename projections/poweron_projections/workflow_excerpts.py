@@ -68,7 +68,7 @@ AFTER_ALL: Final[Place] = (LAST, LAST, LAST, LAST)
 
 
 BEFORE_ALL: Final[Place] = (-1, -1, -1, -1)
-ALL: Final = 2**31 - 1  # rows
+ALL: Final = LAST  # rows
 
 
 class TimedStep(StepEntry):

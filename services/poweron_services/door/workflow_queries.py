@@ -1,6 +1,7 @@
 """Queries about the list of all workflows and about one of them, with the field names of `--json`."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import Annotated, Any, Final
 
 import orjson
@@ -135,6 +136,11 @@ async def read_workflow(*, request: Request, workflow_id: WorkflowId, connection
     return json_response(request, await find_workflow(connections, workflow_id))
 
 
+def _after(place: str | None) -> int:
+    """Return the number after which a page begins; -1 for the first page."""
+    return -1 if place is None else int(place)
+
+
 @router.get("/workflows/{workflow_id}/rounds", response_model=ListPage[RoundSummary])
 async def list_rounds(
     *,
@@ -147,8 +153,7 @@ async def list_rounds(
 ) -> Response:
     """Return what was asked in each round, and how it ended."""
     await find_workflow(connections, workflow_id)
-    after = -1 if place is None else int(place)
-    entries = await workflow_excerpts.rounds(connections.pool, workflow_id, after=after, limit=limit)
+    entries = await workflow_excerpts.rounds(connections.pool, workflow_id, after=_after(place), limit=limit)
     return page(request, entries, str(entries[-1].round) if len(entries) == limit else None)
 
 
@@ -244,6 +249,11 @@ async def with_reasons(door: DoorState, workflow_id: str, entries: list[EventEnt
     return [dumped(entry) | ({"why": whys[entry.seq]} if entry.seq in whys else {}) for entry in entries]
 
 
+def _page_of_events(request: Request, entries: Sequence[UsageEntry | DocumentEntry], limit: int) -> Response:
+    """Return a page whose last event is complete, so that it may have a few more entries than `limit`."""
+    return page(request, entries, str(entries[-1].seq) if len(entries) >= limit else None)
+
+
 @router.get("/workflows/{workflow_id}/usage", response_model=ListPage[UsageEntry])
 async def list_usage(
     *,
@@ -259,9 +269,8 @@ async def list_usage(
     All calls of an event are on one page, which may have a few more than `limit`.
     """
     await find_workflow(connections, workflow_id)
-    after = -1 if place is None else int(place)
-    entries = await workflow_excerpts.usage(connections.pool, workflow_id, after=after, limit=limit)
-    return page(request, entries, str(entries[-1].seq) if len(entries) >= limit else None)
+    entries = await workflow_excerpts.usage(connections.pool, workflow_id, after=_after(place), limit=limit)
+    return _page_of_events(request, entries, limit)
 
 
 @router.get("/workflows/{workflow_id}/documents", response_model=ListPage[DocumentEntry])
@@ -279,9 +288,8 @@ async def list_documents(
     All documents of an event are on one page, which may have a few more than `limit`.
     """
     await find_workflow(connections, workflow_id)
-    after = -1 if place is None else int(place)
-    entries = await workflow_excerpts.documents(connections.pool, workflow_id, after=after, limit=limit)
-    return page(request, entries, str(entries[-1].seq) if len(entries) >= limit else None)
+    entries = await workflow_excerpts.documents(connections.pool, workflow_id, after=_after(place), limit=limit)
+    return _page_of_events(request, entries, limit)
 
 
 @router.get("/workflows/{workflow_id}/sources", response_model=Sources)

@@ -152,7 +152,7 @@ async def hear(log: EventLog, sent: Sent, before: Workflow | None = None) -> Asy
         Unavailable: the log cannot be reached.
     """
     workflow, mine, taken = before or Workflow(sent.workflow_id), sent.round, False
-    async with aclosing(log.tail(topics.EVENTS.name, sent.partition, sent.start)) as tail:
+    async with aclosing(log.tail(topics.EVENTS.name, {sent.partition: sent.start})) as tail:
         async for records in tail:
             for record in records:
                 if record.key != sent.workflow_id.encode():

@@ -32,6 +32,10 @@ _KEPT_FOR_EVER = {
 EVENTS: Final = Topic("poweron.events", PARTITIONS, _KEPT_FOR_EVER)
 REQUESTS: Final = Topic("poweron.requests", PARTITIONS, {"cleanup.policy": "delete", "retention.ms": "-1"})
 DEAD_LETTERS: Final = Topic("poweron.deadletter", 1, {**_KEPT_FOR_EVER, "max.message.bytes": str(4 * MAX_RECORD)})
+LEDGER: Final = Topic("poweron.ledger", 1, _KEPT_FOR_EVER)
+"""The audit ledger: an entry for each record of `poweron.events`, whose offset is its place in the tree."""
+CHECKPOINTS: Final = Topic("poweron.checkpoints", 1, _KEPT_FOR_EVER)
+"""The signed sizes and roots of the ledger."""
 INTAKE_GROUP: Final = "poweron.intake"
 """The consumer group that answers requests in their order: requests from its committed offsets on are pending."""
 URGENT_INTAKE_GROUP: Final = "poweron.intake.cancellations"
@@ -46,8 +50,10 @@ def group_of(roles: frozenset[str]) -> str:
     return "poweron.all" if roles == FOLDING else f"poweron.{'+'.join(sorted(roles))}"
 
 
-ALL: Final = (EVENTS, REQUESTS, DEAD_LETTERS)
+ALL: Final = (EVENTS, REQUESTS, DEAD_LETTERS, LEDGER, CHECKPOINTS)
 """The topics that PowerOn cannot work without."""
+BESIDE_EVENTS: Final = (DEAD_LETTERS, LEDGER, CHECKPOINTS)
+"""The topics besides the events that rows are made of."""
 
 HOUR_MS: Final = 3_600_000
 PROGRESS: Final = Topic(

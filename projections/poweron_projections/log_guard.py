@@ -119,8 +119,8 @@ class GuardedLog:
     ) -> AsyncGenerator[Sequence[Record], None]:
         return self.unguarded.read(topic, start, end)
 
-    def tail(self, topic: str, partition: int, offset: int) -> AsyncGenerator[Sequence[Record], None]:
-        return self.unguarded.tail(topic, partition, offset)
+    def tail(self, topic: str, start: Mapping[int, int]) -> AsyncGenerator[Sequence[Record], None]:
+        return self.unguarded.tail(topic, start)
 
     def partition_of(self, topic: str, key: bytes) -> int:
         return self.unguarded.partition_of(topic, key)

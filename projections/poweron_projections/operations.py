@@ -10,8 +10,8 @@ from poweron_events.log import EventLog
 from poweron_projections import offsets
 from poweron_projections.connection import Pool, acquire
 from poweron_projections.entries import InstanceEntry
-from poweron_projections.projector import DEAD_LETTERS_GROUP
 from poweron_projections.projector import GROUP as PROJECTOR_GROUP
+from poweron_projections.projector import group_of
 from poweron_projections.reader import time
 from poweron_projections.workload import WAITS_AS
 
@@ -124,14 +124,15 @@ async def lags(log: EventLog, pool: Pool, processes: Iterable[InstanceEntry]) ->
     return found
 
 
-_OF_ROWS: Final = frozenset({PROJECTOR_GROUP, DEAD_LETTERS_GROUP})
+_OF_ROWS: Final = frozenset({PROJECTOR_GROUP, *map(group_of, topics.BESIDE_EVENTS)})
 """Groups whose position is in the rows, in the transaction of what they wrote."""
 
 
 def _groups(processes: Iterable[InstanceEntry]) -> Iterator[_Group]:
     played = {frozenset(process.record.roles) & topics.FOLDING for process in processes} - {frozenset()}
     yield _Group(PROJECTOR_GROUP, topics.EVENTS, ("projector",))
-    yield _Group(DEAD_LETTERS_GROUP, topics.DEAD_LETTERS, ("projector",))
+    for topic in topics.BESIDE_EVENTS:
+        yield _Group(group_of(topic), topic, ("projector",))
     yield _Group(topics.INTAKE_GROUP, topics.REQUESTS, ("intake",))
     yield _Group(topics.URGENT_INTAKE_GROUP, topics.REQUESTS, ("intake",))
     for roles in sorted(played or {topics.FOLDING}, key=topics.group_of):
@@ -162,7 +163,7 @@ def lag_level(lag: int, *, has_members: bool) -> LagLevel:
 async def _projected(pool: Pool) -> dict[str, dict[int, int]]:
     async with acquire(pool) as connection:
         return {
-            topic.name: await offsets.read(connection, topic.name) for topic in (topics.EVENTS, topics.DEAD_LETTERS)
+            topic.name: await offsets.read(connection, topic.name) for topic in (topics.EVENTS, *topics.BESIDE_EVENTS)
         }
 
 

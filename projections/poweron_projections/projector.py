@@ -21,7 +21,6 @@ from poweron_projections.rows import BATCH, Projected, RowWriter
 log = logging.getLogger(__name__)
 
 GROUP: Final = "poweron.projector"
-DEAD_LETTERS_GROUP: Final = "poweron.projector.deadletter"
 
 GATHER: Final = 0.05  # seconds for which records gather after a transaction: many at once cost far less
 GATHER_EACH: Final = 0.004  # seconds for each record of the transaction, if many arrive
@@ -33,13 +32,14 @@ STOP_TIMEOUT: Final = 5.0  # seconds
 
 
 async def run(log: EventLog, pool: Pool, projected: Projected | None = None) -> None:
-    """Project events and dead letters until cancelled; failures are retried after longer and longer pauses.
+    """Project events, dead letters and the ledger until cancelled; failures are retried after longer and longer pauses.
 
     `projected` receives how many events of each type and verdict were committed.
     """
     async with asyncio.TaskGroup() as group:
         group.create_task(_follow(log, pool, topics.EVENTS.name, GROUP, projected))
-        group.create_task(_follow(log, pool, topics.DEAD_LETTERS.name, DEAD_LETTERS_GROUP))
+        for topic in topics.BESIDE_EVENTS:
+            group.create_task(_follow(log, pool, topic.name, group_of(topic)))
 
 
 async def _follow(log: EventLog, pool: Pool, topic: str, group: str, projected: Projected | None = None) -> None:
@@ -48,6 +48,11 @@ async def _follow(log: EventLog, pool: Pool, topic: str, group: str, projected: 
         following = _Following(follower, RowWriter(log, pool, topic, renew=renew, projected=projected))
         while True:
             await following.go_on()
+
+
+def group_of(topic: topics.Topic) -> str:
+    """Return the consumer group of the projectors that follow one of the topics besides the events."""
+    return f"{GROUP}{topic.name.removeprefix('poweron')}"
 
 
 def gathering(records: int) -> float:

@@ -17,6 +17,7 @@ from poweron_projections.connection import Connection, Pool, acquire, schema_of
 from poweron_projections.records import DamagedRecord
 from poweron_projections.rows import RowWriter
 from poweron_projections.shadow import (
+    BESIDE_EVENTS,
     DEAD_LETTERS,
     EVENTS,
     Difference,
@@ -73,7 +74,8 @@ async def rebuild(log: EventLog, pool: Pool, on_read: OnRead = ignore_progress) 
 async def _catch_up(log: EventLog, pool: Pool, seen: Ends) -> None:
     """Bring the live rows to the position of the rows that they are compared with."""
     await RowWriter(log, pool, EVENTS, renew=_give_way).catch_up(seen[EVENTS])
-    await RowWriter(log, pool, DEAD_LETTERS, renew=_give_way).catch_up(await log.ends(DEAD_LETTERS))
+    for topic in BESIDE_EVENTS:
+        await RowWriter(log, pool, topic, renew=_give_way).catch_up(await log.ends(topic))
 
 
 async def _give_way() -> None:

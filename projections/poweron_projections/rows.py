@@ -18,6 +18,7 @@ from poweron_events.dead_letter import DeadLetter
 from poweron_events.errors import Conflict, Unavailable
 from poweron_events.log import EventLog, Message, Record
 from poweron_projections import offsets
+from poweron_projections.audit.ledger_rows import LedgerFolding, checkpoint_changes
 from poweron_projections.bootstrap import views
 from poweron_projections.connection import Connection, Pool, acquire, snapshot
 from poweron_projections.folder import Folder, LocalFolder, LookUp
@@ -52,6 +53,7 @@ class Rows:
     def __init__(self, log: EventLog | None, folder: Folder | None = None) -> None:
         self._log = log
         self._folder = folder or LocalFolder()
+        self._ledger: LedgerFolding | None = None
         self.offsets: dict[str, dict[int, int]] = {}
 
     async def load(self, connection: Connection, topic: str, partitions: Sequence[int]) -> Mapping[int, int]:
@@ -60,6 +62,8 @@ class Rows:
             await offsets.stay(connection)
             await offsets.begin(connection, topic, partitions)
             found = await offsets.read(connection, topic)
+            if topic == topics.LEDGER.name:
+                self._ledger = await LedgerFolding.load(connection, found.get(0, 0))
         self.offsets[topic] = {partition: found[partition] for partition in partitions}
         return self.offsets[topic]
 
@@ -109,6 +113,11 @@ class Rows:
         """Return what the records change in the rows."""
         if topic == topics.EVENTS.name:
             return await self._folder.fold(records, look_up)
+        if topic == topics.LEDGER.name:
+            assert self._ledger is not None  # `load` comes first
+            return self._ledger.take(records)
+        if topic == topics.CHECKPOINTS.name:
+            return checkpoint_changes(records)
         batch = Batch()
         put_dead_letters(records, batch)
         return batch.changes()

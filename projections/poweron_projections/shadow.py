@@ -21,6 +21,7 @@ from poweron_projections.tables import ALL
 
 EVENTS: Final = topics.EVENTS.name
 DEAD_LETTERS: Final = topics.DEAD_LETTERS.name
+BESIDE_EVENTS: Final = tuple(topic.name for topic in topics.BESIDE_EVENTS)
 
 BATCH: Final = 5_000  # records written at a time
 DIGESTED: Final = 500  # records fetched at a time while their digests are computed
@@ -77,8 +78,9 @@ class Shadow:
 
     async def fill(self, ends: Ends) -> None:
         """Fold everything up to these ends into the rows; dead letters first, so that none is appended twice."""
-        if DEAD_LETTERS in ends:
-            await self._take(DEAD_LETTERS, ends[DEAD_LETTERS], LocalFolder())
+        for topic in BESIDE_EVENTS:
+            if topic in ends:
+                await self._take(topic, ends[topic], LocalFolder())
         if EVENTS in ends:
             taken = await offsets.read(self.connection, EVENTS)
             async with folders(sum(ends[EVENTS].values()) - sum(taken.values()), len(ends[EVENTS])) as chosen:
@@ -138,13 +140,13 @@ async def live_ends(log: EventLog, connection: Connection, schema: str, seen: En
             partition: min(max(claimed.get((topic, partition), 0), seen[topic][partition]), end)
             for partition, end in (await log.ends(topic)).items()
         }
-        for topic in (DEAD_LETTERS, EVENTS)
+        for topic in (*BESIDE_EVENTS, EVENTS)
     }
 
 
 async def ends_of(log: EventLog) -> Ends:
-    """Return the current ends of both topics."""
-    return {topic: await log.ends(topic) for topic in (DEAD_LETTERS, EVENTS)}
+    """Return the current ends of all topics that rows are made of."""
+    return {topic: await log.ends(topic) for topic in (*BESIDE_EVENTS, EVENTS)}
 
 
 async def differences(connection: Connection, *, expected: str, found: str) -> list[Difference]:

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from poweron_projections.audit.ledger_rows import CHECKPOINTS, ENTRIES, POSITIONS, SUBTREES
 from poweron_projections.documents import DOCUMENTS
 from poweron_projections.instance_rows import INSTANCES
 from poweron_projections.messages import MESSAGES
@@ -28,6 +29,10 @@ PROJECTED: Final[tuple[Table, ...]] = (
     DEAD_LETTERS,
     POLICIES,
     INSTANCES,
+    ENTRIES,
+    SUBTREES,
+    POSITIONS,
+    CHECKPOINTS,
 )
 
 ALL: Final[tuple[Table, ...]] = (OFFSETS, *PROJECTED)

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from poweron_events import topics
 from poweron_events.errors import Conflict
 from poweron_events.log import EventLog
 from poweron_projections.connection import Connection, Pool, acquire, schema_of
@@ -21,6 +20,7 @@ from poweron_projections.rebuild import rebuild
 from poweron_projections.records import DamagedRecord
 from poweron_projections.rows import RowWriter
 from poweron_projections.shadow import (
+    BESIDE_EVENTS,
     EVENTS,
     Difference,
     Ends,
@@ -36,7 +36,7 @@ from poweron_projections.shadow import (
 
 
 async def catch_up(log: EventLog, pool: Pool, ends: Mapping[int, int] | None = None) -> None:
-    """Bring the rows to these ends of `poweron.events`, by default the current ones, and to all dead letters.
+    """Bring the rows to the ends of all topics; of `poweron.events` to these ends, by default the current ones.
 
     Waits for a running projector for as long as it makes progress; if none is running, does the projection itself.
     Tables of an older release are rebuilt first.
@@ -45,10 +45,10 @@ async def catch_up(log: EventLog, pool: Pool, ends: Mapping[int, int] | None = N
         Unavailable: the log or Postgres cannot be reached.
         Conflict: there is no progress: the offsets do not account for some rows; a rebuild fixes that.
     """
-    events, dead_letters = topics.EVENTS.name, topics.DEAD_LETTERS.name
     renew = partial(rebuild, log, pool)
-    await RowWriter(log, pool, events, renew=renew).catch_up(await log.ends(events) if ends is None else ends)
-    await RowWriter(log, pool, dead_letters, renew=renew).catch_up(await log.ends(dead_letters))
+    await RowWriter(log, pool, EVENTS, renew=renew).catch_up(await log.ends(EVENTS) if ends is None else ends)
+    for topic in BESIDE_EVENTS:
+        await RowWriter(log, pool, topic, renew=renew).catch_up(await log.ends(topic))
 
 
 _TABLES: Final = "SELECT oid FROM pg_namespace WHERE nspname = $1"

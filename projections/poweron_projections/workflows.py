@@ -67,6 +67,7 @@ class RoundRow(NamedTuple):
     cost_nano_usd: int
     opened_ms: int
     ended_ms: int | None
+    ended_seq: int | None
 
 
 NO_WORKFLOW: Final = "no_workflow"
@@ -220,4 +221,5 @@ def round_row(workflow: Workflow) -> RoundRow:
         cost_nano_usd=totals.cost_nano_usd,
         opened_ms=round_.opened_ms,
         ended_ms=None if last is None else last.time_ms,
+        ended_seq=None if last is None else last.seq,
     )

@@ -171,7 +171,7 @@ async def test_a_tail_waits_for_more(log: EventLog) -> None:
     await log.append(TOPIC, [Message(b"w", b"old"), Message(b"w", b"seen")])
     async with asyncio.timeout(DEADLINE):
         found: list[bytes] = []
-        async for records in log.tail(TOPIC, partition, 1):
+        async for records in log.tail(TOPIC, {partition: 1}):
             found += _values(records)
             if found == [b"seen"]:
                 await log.append(TOPIC, [Message(b"w", b"new")])

@@ -49,7 +49,7 @@ async def test_whoever_connects_makes_every_topic_but_that_of_deleted_events(
 @pytest.mark.req("E-02")
 async def test_nobody_waits_for_events_that_were_deleted(log: KafkaLog, admin: TopicAdmin) -> None:
     partition, ends = log.partition_of(EVENTS, b"w"), await log.ends(EVENTS)
-    tail = log.tail(EVENTS, partition, 3)
+    tail = log.tail(EVENTS, {partition: 3})
     waiting = asyncio.ensure_future(anext(tail))
     await admin.delete(topics.EVENTS)
     for asked in (log.ends(EVENTS), waiting, anext(log.read(EVENTS, {}, ends))):
@@ -66,7 +66,7 @@ async def test_nobody_waits_for_events_that_another_topic_of_that_name_does_not_
     partition, ends = log.partition_of(EVENTS, b"w"), await log.ends(EVENTS)
     await admin.delete(topics.EVENTS)
     await admin.make(topics.EVENTS)
-    tail, read = log.tail(EVENTS, partition, 3), log.read(EVENTS, {}, ends)
+    tail, read = log.tail(EVENTS, {partition: 3}), log.read(EVENTS, {}, ends)
     for asked in (anext(tail), anext(read)):
         with pytest.raises(LogLost):
             await asked

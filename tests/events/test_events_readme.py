@@ -66,7 +66,7 @@ async def answer(log: EventLog, workflow: str) -> WorkflowEvent:
     """How a workflow's first round ended, or why its request was refused."""
     key = workflow.encode()
     async with asyncio.timeout(PATIENCE):
-        async for records in log.tail(topics.EVENTS.name, log.partition_of(topics.EVENTS.name, key), 0):
+        async for records in log.tail(topics.EVENTS.name, {log.partition_of(topics.EVENTS.name, key): 0}):
             for record in records:
                 event = read_record(record).envelope.event if record.key == key else None
                 if isinstance(event, RoundCompleted | RequestRefused):
@@ -127,7 +127,7 @@ async def test_a_request_without_an_id_becomes_a_dead_letter(serving: Connection
     nameless = STRUCTURED.replace('"id": os', '"name": os')
     await run(REACHED + nameless, **kafka.environment())
     async with asyncio.timeout(PATIENCE):
-        async for records in serving.log.tail(topics.DEAD_LETTERS.name, 0, 0):
+        async for records in serving.log.tail(topics.DEAD_LETTERS.name, {0: 0}):
             letter = read_dead_letter(records[0].value)
             break
     assert (letter.topic, letter.reason) == (

@@ -39,7 +39,7 @@ async def records_of(log: EventLog, workflow_id: str) -> AsyncGenerator[Recorded
     """The records of this workflow, without end; other workflows may share its partition."""
     key = workflow_id.encode()
     partition = log.partition_of(topics.EVENTS.name, key)
-    async with aclosing(log.tail(topics.EVENTS.name, partition, 0)) as tail:
+    async with aclosing(log.tail(topics.EVENTS.name, {partition: 0})) as tail:
         async for records in tail:
             for record in records:
                 if record.key == key:

@@ -172,8 +172,8 @@ class EventLog(Protocol):
             Unavailable: the log cannot be reached.
         """
 
-    def tail(self, topic: str, partition: int, offset: int) -> AsyncGenerator[Sequence[Record], None]:
-        """Yield all records of a partition from `offset` on, in batches, waiting for more without end.
+    def tail(self, topic: str, start: Mapping[int, int]) -> AsyncGenerator[Sequence[Record], None]:
+        """Yield all records of some partitions from these offsets on, in batches, waiting for more without end.
 
         Belongs to no group and commits no offsets.
 

@@ -208,20 +208,22 @@ class KafkaLog:
                 async for records in _upto(consumer, topic, left, at):
                     yield records
 
-    async def tail(self, topic: str, partition: int, offset: int) -> AsyncGenerator[Sequence[Record], None]:
-        followed = TopicPartition(self._settings.physical(topic), partition)
+    async def tail(self, topic: str, start: Mapping[int, int]) -> AsyncGenerator[Sequence[Record], None]:
+        physical = self._settings.physical(topic)
+        followed = [TopicPartition(physical, number) for number in start]
         async with _consumer(self._settings, reset="none") as consumer:
-            consumer.assign([followed])
-            consumer.seek(followed, offset)
+            consumer.assign(followed)
+            for partition in followed:
+                consumer.seek(partition, start[partition.partition])
             while True:
                 taken: list[Record] = []
                 try:
-                    await take_records(consumer, topic, taken, timeout=READ_TIMEOUT, partitions=[followed])
+                    await take_records(consumer, topic, taken, timeout=READ_TIMEOUT, partitions=followed)
                     if not taken:
-                        await expect_there(consumer, [followed])
+                        await expect_there(consumer, followed)
                 except OffsetOutOfRangeError as error:
-                    await _expect_as_long(consumer, {followed: await consumer.position(followed)})
-                    raise Unavailable(f"A broker that lost {followed.topic!r} to another one has answered") from error
+                    await _expect_as_long(consumer, {each: await consumer.position(each) for each in followed})
+                    raise Unavailable(f"A broker that lost {physical!r} to another one has answered") from error
                 except KafkaError as error:
                     raise Unavailable(f"Kafka cannot be read: {error!r}") from error
                 if taken:

@@ -69,12 +69,13 @@ class MemoryLog:
             if records:
                 yield records
 
-    async def tail(self, topic: str, partition: int, offset: int) -> AsyncGenerator[Sequence[Record], None]:
+    async def tail(self, topic: str, start: Mapping[int, int]) -> AsyncGenerator[Sequence[Record], None]:
+        at = dict(start)
         while True:
             grown = self._grown
-            records = self._topics[topic][partition][offset:]
+            records = [record for number, offset in at.items() for record in self._topics[topic][number][offset:]]
             if records:
-                offset += len(records)
+                at |= {record.partition: record.offset + 1 for record in records}
                 yield records
             else:
                 await grown.wait()
@@ -195,7 +196,7 @@ class MemoryProgress:
 
     async def tail(self, key: bytes) -> AsyncGenerator[Sequence[Record], None]:
         partition = self._log.partition_of(topics.PROGRESS.name, key)
-        async with aclosing(self._log.tail(topics.PROGRESS.name, partition, 0)) as tail:
+        async with aclosing(self._log.tail(topics.PROGRESS.name, {partition: 0})) as tail:
             async for records in tail:
                 if ours := [record for record in records if record.key == key]:
                     yield ours

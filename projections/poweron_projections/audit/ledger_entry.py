@@ -8,13 +8,17 @@ from collections.abc import Iterable, Sequence
 from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
-from poweron_events.codec import dumps
+import orjson
+
+from poweron_events.codec import dumps, is_uuid
 from poweron_events.fold.state import Verdict
 from poweron_events.log import Record
 from poweron_projections.audit.merkle_tree import GrowingTree, leaf_hash
 
 VERSION: Final = 1
 MAX_TYPE: Final = 200  # characters
+OF_RECORDS: Final = ("event", "reject")
+OF_THE_LEDGER: Final = ("heads", "key", "epoch")
 
 
 class NamedRecord(NamedTuple):
@@ -23,6 +27,16 @@ class NamedRecord(NamedTuple):
     workflow_id: str
     event_id: str
     type: str
+
+
+class ParsedEntry(NamedTuple):
+    """What readers need of an entry: its kind and, if it is about a record, which one, and its workflow."""
+
+    kind: str
+    partition: int | None = None
+    offset: int = 0
+    workflow_id: str | None = None
+    seq: int | None = None
 
 
 class Head(NamedTuple):
@@ -76,6 +90,16 @@ def reject_entry(record: Record, code: str) -> bytes:
     )
 
 
+def epoch_entry(*, code: str, last: int, time_ms: int) -> bytes:
+    """Return the entry of a ledger that begins to write: its release, and the size of the last signed tree."""
+    return _line(kind="epoch", code=code, last=last, time=time_ms)
+
+
+def key_entry(vkeys: Sequence[str], *, time_ms: int) -> bytes:
+    """Return the entry that names the keys which sign from now on; earlier ones are retired."""
+    return _line(kind="key", keys=list(vkeys), time=time_ms)
+
+
 def heads_entry(heads: Sequence[Head], *, open_count: int, size: int, time_ms: int) -> bytes:
     """Return the entry that names the heads of all workflows that changed or are open; `size` is that of the tree."""
     return _line(kind="heads", open=open_count, root=heads_root(heads).hex(), size=size, time=time_ms)
@@ -92,6 +116,29 @@ def heads_root(heads: Iterable[Head]) -> bytes:
 def head_line(head: Head) -> bytes:
     """Return the line of a head."""
     return dumps({"head": head.leaf, "seq": head.seq, "wf": head.workflow_id})
+
+
+def parsed_entry(value: bytes) -> ParsedEntry | None:
+    """Read an entry; return None if a ledger cannot have written it."""
+    try:
+        entry = orjson.loads(value)
+        kind = entry["kind"]
+        if kind not in (*OF_RECORDS, *OF_THE_LEDGER):
+            return None
+        if kind in OF_THE_LEDGER:
+            return ParsedEntry(kind)
+        partition, offset = entry["part"], entry["off"]
+        if kind == "reject":
+            return ParsedEntry(kind, partition, offset) if _are_numbers(partition, offset >> 32) else None
+        workflow_id, seq = entry["wf"], entry["seq"]
+        is_sound = _are_numbers(partition, seq, offset >> 32) and is_uuid(workflow_id)
+    except (orjson.JSONDecodeError, KeyError, TypeError):
+        return None
+    return ParsedEntry(kind, partition, offset, workflow_id, seq) if is_sound else None
+
+
+def _are_numbers(*values: object) -> bool:
+    return all(type(value) is int and 0 <= value < 2**31 for value in values)
 
 
 def _line(**values: Any) -> bytes:

@@ -38,7 +38,7 @@ class GrowingTree:
     def __init__(self, size: int = 0, read: ReadHash | None = None) -> None:
         """Continue a tree of `size` leaves, whose subtree hashes `read` returns."""
         self.size = size
-        self._edge = [read(level, place) for level, place in _edge(size)] if read is not None else []
+        self._edge = [read(level, place) for level, place in edge(size)] if read is not None else []
         if len(self._edge) != size.bit_count():
             raise ValueError(f"a tree of {size} leaves needs its hashes")
 
@@ -151,7 +151,7 @@ def is_consistent(old_size: int, old_root: bytes, size: int, root: bytes, proof:
     return last == 0 and old == old_root and new == root
 
 
-def _edge(size: int) -> list[tuple[int, int]]:
+def edge(size: int) -> list[tuple[int, int]]:
     """Return the largest complete subtrees that make up a tree, from the left, as levels and places."""
     subtrees, begin = list[tuple[int, int]](), 0
     for level in reversed(range(size.bit_length())):

@@ -89,9 +89,11 @@ CREATE TABLE rounds (
     cost_nano_usd  bigint  NOT NULL,
     opened_ms      bigint  NOT NULL,
     ended_ms       bigint,
+    ended_seq      integer,
     PRIMARY KEY (workflow_id, round)
 ) WITH (fillfactor = 70);
 
+CREATE INDEX rounds_open ON rounds (workflow_id) WHERE ended_seq IS NULL;
 CREATE INDEX rounds_opened ON rounds USING brin (opened_ms);
 CREATE INDEX rounds_words ON rounds USING gin (
     to_tsvector('simple', left(prompt, 50000) || ' ' || left(COALESCE(message, ''), 50000))
@@ -297,4 +299,36 @@ CREATE TABLE instances (
     started_ms  bigint NOT NULL,
     ended_ms    bigint,
     PRIMARY KEY (workflow_id)
+);
+
+CREATE TABLE ledger_entries (
+    place       bigint  NOT NULL PRIMARY KEY,
+    leaf        bytea   NOT NULL,
+    kind        text    NOT NULL,
+    workflow_id uuid,
+    seq         integer,
+    entry       bytea
+);
+
+CREATE INDEX ledger_entries_seq ON ledger_entries (workflow_id, seq) WHERE workflow_id IS NOT NULL;
+CREATE INDEX ledger_entries_kind ON ledger_entries (kind, place) WHERE kind <> 'event';
+
+CREATE TABLE ledger_subtrees (
+    level integer NOT NULL,
+    place bigint  NOT NULL,
+    hash  bytea   NOT NULL,
+    PRIMARY KEY (level, place)
+);
+
+CREATE TABLE ledger_positions (
+    partition   integer NOT NULL PRIMARY KEY,
+    next_offset bigint  NOT NULL
+) WITH (fillfactor = 50);
+
+CREATE TABLE ledger_checkpoints (
+    log_offset bigint NOT NULL PRIMARY KEY,
+    size       bigint,
+    root       bytea,
+    time_ms    bigint NOT NULL,
+    note       text   NOT NULL
 );

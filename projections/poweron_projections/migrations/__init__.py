@@ -12,7 +12,7 @@ from poweron_projections import bi
 from poweron_projections.connection import Connection, Pool, acquire, schema_of
 from poweron_projections.tables import ALL
 
-VERSION: Final = 17
+VERSION: Final = 18
 """Grows whenever a table, or what the fold writes into one, changes."""
 
 _LOCK: Final = 5_796_104_317  # any number that no other lock uses

@@ -259,7 +259,7 @@ async def _watch(workflow_id: str, *, as_json: bool) -> None:
         end = (await log.ends(name))[partition]
         if not end:
             await _tell_pending(connections, workflow_id)
-        async with watching_progress(connections.progress) as watch, aclosing(log.tail(name, partition, 0)) as tail:
+        async with watching_progress(connections.progress) as watch, aclosing(log.tail(name, {partition: 0})) as tail:
             watching = _Watching(workflow_id, _print_now if as_json else _print_with_bar(watch))
             watch.begin(workflow_id, watching.goes_on)
             async for records in tail:

@@ -113,8 +113,8 @@ class WatchedLog:
     ) -> AsyncGenerator[Sequence[Record], None]:
         return self._log.read(topic, start, end)
 
-    def tail(self, topic: str, partition: int, offset: int) -> AsyncGenerator[Sequence[Record], None]:
-        return self._log.tail(topic, partition, offset)
+    def tail(self, topic: str, start: Mapping[int, int]) -> AsyncGenerator[Sequence[Record], None]:
+        return self._log.tail(topic, start)
 
     def partition_of(self, topic: str, key: bytes) -> int:
         return self._log.partition_of(topic, key)

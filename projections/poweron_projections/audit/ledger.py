@@ -1,0 +1,177 @@
+"""The ledger: enters each record of `poweron.events` in its topic, in the order of their offsets, and signs its size.
+
+An entry follows from its record, the verdict of the fold and the entry before of the same workflow alone, so two
+ledgers that run at once can only repeat each other: whoever reads them counts the first entry of a record. What is
+signed is the topic as it is: if an append is not answered with the next offsets, this ledger gives up, and the next one
+begins with what the topic holds.
+"""
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from poweron_events import topics
+from poweron_events.codec import Undecodable
+from poweron_events.envelope import Recorded
+from poweron_events.errors import Conflict
+from poweron_events.fold.evolve import evolve
+from poweron_events.fold.state import Workflow
+from poweron_events.log import EventLog, Message, Record
+from poweron_projections import offsets
+from poweron_projections.audit.checkpoint import Checkpoint
+from poweron_projections.audit.checkpoint_note import SignedNote, SigningKey
+from poweron_projections.audit.ledger_entry import Head, NamedRecord, event_entry, heads_entry, reject_entry
+from poweron_projections.audit.ledger_heads import listed_heads
+from poweron_projections.audit.ledger_rows import ledger_positions
+from poweron_projections.audit.ledger_tree import loaded_tree
+from poweron_projections.audit.merkle_tree import GrowingTree, leaf_hash
+from poweron_projections.audit.past_workflows import PastWorkflow, past_workflows
+from poweron_projections.connection import Pool, snapshot
+from poweron_projections.projection import Read, read
+
+KEY: Final = b"ledger"
+"""The key of all entries: they keep the order in which they were appended."""
+TURN: Final = 200  # records entered before other tasks get their turn
+WAIT: Final = 0.02  # seconds between two looks whether the rows have caught up
+
+
+@dataclass(slots=True)
+class Ledger:
+    """A ledger that writes: its tree, how far it has entered each partition, and the workflows that it holds.
+
+    After an error it may be ahead of its topic and must not be used.
+    """
+
+    log: EventLog
+    pool: Pool
+    keys: Sequence[SigningKey]
+    tree: GrowingTree
+    positions: dict[int, int]
+    open_heads: dict[str, Head]
+    """Where the open workflows are."""
+    changed: dict[str, Head] = field(default_factory=dict)
+    """Where the workflows are that have entries since the last heads."""
+    held: dict[str, Workflow] = field(default_factory=dict)
+    """The states of workflows that may receive records: the next one is judged by them."""
+    released: int = 0
+    """The rows must hold this many entries before a workflow that is not held is read from them."""
+    signed: int = 0
+    """The size of the tree that was signed last."""
+
+    @classmethod
+    async def load(cls, log: EventLog, pool: Pool, keys: Sequence[SigningKey]) -> "Ledger":
+        """Begin where the topic ends, once the rows have caught up with it.
+
+        Raises:
+            Unavailable: the log or Postgres cannot be reached.
+        """
+        end = (await log.ends(topics.LEDGER.name))[0]
+        while True:
+            async with snapshot(pool) as connection:
+                taken = (await offsets.read(connection, topics.LEDGER.name)).get(0, 0)
+                if taken > end:
+                    raise Conflict(f"{topics.LEDGER.name} has {end} entries, but the rows were made of {taken}")
+                positions = dict.fromkeys(range(topics.PARTITIONS), 0) | await ledger_positions(connection)
+                projected = await offsets.read(connection, topics.EVENTS.name)
+                if taken == end and _is_projected(projected, positions):
+                    heads = await listed_heads(connection, end)
+                    tree = await loaded_tree(connection, end)
+                    open_heads = {head.workflow_id: head for head in heads.open}
+                    changed = {head.workflow_id: head for head in heads.changed}
+                    return cls(log, pool, keys, tree, positions, open_heads, changed, released=end)
+            await asyncio.sleep(WAIT)
+
+    @property
+    def has_new_entries(self) -> bool:
+        """Whether something was entered since the last heads."""
+        return bool(self.changed)
+
+    async def enter(self, records: Iterable[Record]) -> int:
+        """Append the entries of the next records, and return how many they are.
+
+        Raises:
+            Conflict: another ledger has written in the meantime.
+            Unavailable: the log or Postgres cannot be reached; it is unknown what was appended.
+        """
+        fresh = [record for record in records if record.offset >= self.positions[record.partition]]
+        for start in range(0, len(fresh), TURN):
+            await self._enter([read(record) for record in fresh[start : start + TURN]])
+        return len(fresh)
+
+    async def _enter(self, reads: Sequence[Read]) -> None:
+        await self._hold(reads)
+        entries = [self._entry(record, recorded) for record, recorded in reads]
+        await self.append(entries)
+
+    def _entry(self, record: Record, recorded: Recorded | Undecodable) -> bytes:
+        self.positions[record.partition] = record.offset + 1
+        if isinstance(recorded, Undecodable):
+            return reject_entry(record, "unreadable" if record.unreadable else "undecodable")
+        envelope = recorded.envelope
+        before = self.held[envelope.workflow_id]
+        after, verdict = evolve(before, recorded)
+        head = self.changed.get(before.id) or self.open_heads.get(before.id)
+        previous = "" if head is None else head.leaf
+        named = NamedRecord(before.id, envelope.id, envelope.type)
+        entry = event_entry(record, named, verdict=verdict, seq=before.seq, previous=previous)
+        self.held[before.id] = after
+        self.changed[before.id] = Head(before.id, before.seq, leaf_hash(entry).hex())
+        return entry
+
+    async def _hold(self, reads: Sequence[Read]) -> None:
+        """Read the workflows of these records that are not held from the rows, as of where the ledger is."""
+        asked = dict[str, PastWorkflow]()
+        for record, recorded in reads:
+            if not isinstance(recorded, Undecodable) and (name := recorded.envelope.workflow_id) not in self.held:
+                asked.setdefault(name, PastWorkflow(name, record.partition, self.positions[record.partition]))
+        if not asked:
+            return
+        needed = {each.partition: each.before for each in asked.values()}
+        while True:
+            async with snapshot(self.pool) as connection:
+                projected = await offsets.read(connection, topics.EVENTS.name)
+                entered = (await offsets.read(connection, topics.LEDGER.name)).get(0, 0)
+                if entered >= self.released and _is_projected(projected, needed):
+                    async for workflow, head in past_workflows(connection, list(asked.values())):
+                        self.held[workflow.id] = workflow
+                        if head is not None:
+                            self.changed.setdefault(workflow.id, head)
+                    break
+            await asyncio.sleep(WAIT)
+        self.held |= {name: Workflow(name) for name in asked if name not in self.held}
+
+    async def append(self, entries: Sequence[bytes]) -> None:
+        """Append entries to the topic and to the tree."""
+        size = self.tree.size
+        appended = await self.log.append(topics.LEDGER.name, [Message(KEY, entry) for entry in entries])
+        if list(appended) != [*range(size, size + len(entries))]:
+            raise Conflict("another ledger has appended entries")
+        for entry in entries:
+            self.tree.append(leaf_hash(entry))
+
+    async def sign(self, now_ms: int) -> None:
+        """Append the heads of all workflows that changed or are open, then sign the tree."""
+        for name, head in self.changed.items():
+            if self.held[name].is_open if name in self.held else name in self.open_heads:
+                self.open_heads[name] = head
+            else:
+                self.open_heads.pop(name, None)
+        heads = {**self.open_heads, **self.changed}
+        open_count = len(self.open_heads)
+        await self.append([heads_entry([*heads.values()], open_count=open_count, size=self.tree.size, time_ms=now_ms)])
+        self._release()
+        text = str(Checkpoint(self.keys[0].name, self.tree.size, self.tree.root))
+        signatures = [key.sign(text, now_ms // 1000) for key in self.keys]
+        await self.log.append(topics.CHECKPOINTS.name, [Message(KEY, str(SignedNote(text, signatures)).encode())])
+        self.signed = self.tree.size
+
+    def _release(self) -> None:
+        """Forget the workflows that are not open; the rows hold them."""
+        self.held = {name: workflow for name, workflow in self.held.items() if name in self.open_heads}
+        self.changed.clear()
+        self.released = self.tree.size
+
+
+def _is_projected(projected: Mapping[int, int], wanted: Mapping[int, int]) -> bool:
+    return all(projected.get(partition, 0) >= offset for partition, offset in wanted.items())

@@ -1,0 +1,144 @@
+"""The role `ledger`: keeps the ledger, as the only process of its group that does so.
+
+Whoever holds the ledger's partition writes. Whatever it is not sure of, it reads again: after an error it begins where
+the topic ends. It signs nothing that contradicts the last checkpoint or the log; work goes on without it meanwhile.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Sequence
+from contextlib import aclosing, suppress
+from typing import Final
+
+from poweron_events import topics
+from poweron_events.errors import Conflict, PowerOnError, Refused
+from poweron_events.log import EventLog, Follower
+from poweron_events.retry import Backoff
+from poweron_events.task_cancellation import cancel_task
+from poweron_projections.audit.checkpoint_note import SigningKey
+from poweron_projections.audit.ledger import Ledger
+from poweron_projections.audit.ledger_check import check_ledger
+from poweron_projections.audit.ledger_entry import epoch_entry, key_entry
+from poweron_projections.connection import Pool
+
+log = logging.getLogger(__name__)
+
+GROUP: Final = "poweron.ledger"
+POLL: Final = 0.2  # seconds
+SIGN_AFTER: Final = 10.0  # seconds
+SIGN_ENTRIES: Final = 1_000
+LOOK: Final = 0.5  # seconds between two looks whether it is time to sign
+STABLE: Final = 10.0  # seconds without an error after which pauses are short again
+IDLE_SIGN: Final = 3_600.0  # seconds after which it signs again although nothing was entered
+STOP_TIMEOUT: Final = 5.0  # seconds
+ALARM_PERIOD: Final = 60.0  # seconds between two attempts after an alarm
+
+
+async def run(event_log: EventLog, pool: Pool, keys: Sequence[SigningKey], release: str) -> None:
+    """Keep the ledger whenever this process holds its partition, until cancelled; errors are retried.
+
+    Args:
+        event_log: the log, whose events are entered.
+        pool: the rows, which say what was entered before.
+        keys: sign the checkpoints; all have the name of the ledger.
+        release: of this software, for the record.
+    """
+    async with event_log.follow(topics.LEDGER.name, GROUP) as follower:
+        writing: asyncio.Task[None] | None = None
+        try:
+            while True:
+                held = await _held(follower, was=writing is not None)
+                if held and writing is None:
+                    writing = asyncio.create_task(_keep(event_log, pool, keys, release))
+                elif not held and writing is not None:
+                    await cancel_task(writing, STOP_TIMEOUT)
+                    writing = None
+                elif writing is not None and writing.done():
+                    writing.result()
+        finally:
+            if writing is not None:
+                await cancel_task(writing, STOP_TIMEOUT)
+
+
+async def _held(follower: Follower, *, was: bool) -> bool:
+    """Poll once; return whether this process holds the partition."""
+    try:
+        polled = await follower.poll(POLL)
+    except PowerOnError:
+        await asyncio.sleep(POLL)
+        return was
+    return bool(polled.assigned) or (was and not polled.revoked)
+
+
+async def _keep(event_log: EventLog, pool: Pool, keys: Sequence[SigningKey], release: str) -> None:
+    """Write the ledger until cancelled; after an error begin again."""
+    backoff, loop = Backoff(), asyncio.get_running_loop()
+    while True:
+        began = loop.time()
+        try:
+            await _write(event_log, pool, keys, release)
+        except Refused as error:
+            log.error("ledger_alarm", extra={"error": str(error)})  # noqa: TRY400 - its frames tell nothing
+            await asyncio.sleep(ALARM_PERIOD)
+        except PowerOnError as error:
+            backoff = backoff if loop.time() < began + STABLE else Backoff()
+            pause = backoff.next()
+            if not isinstance(error, Conflict):
+                log.warning("ledger_retried", extra={"error": str(error), "pause": pause})
+            await asyncio.sleep(pause)
+
+
+async def _write(event_log: EventLog, pool: Pool, keys: Sequence[SigningKey], release: str) -> None:
+    ledger = await Ledger.load(event_log, pool, keys)
+    last = await check_ledger(event_log, pool, ledger)
+    if last is None:
+        await ledger.append([key_entry([str(key.public) for key in keys], time_ms=_now_ms())])
+    await ledger.append([epoch_entry(code=release, last=0 if last is None else last.size, time_ms=_now_ms())])
+    writer = _Writer(ledger)
+    try:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(writer.enter_all())
+            group.create_task(writer.sign_in_time())
+    except BaseExceptionGroup as errors:
+        raise errors.exceptions[0] from errors
+
+
+class _Writer:
+    """Enters what arrives, and signs in time; only one of both at once."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._lock = asyncio.Lock()
+        self._signed_at = asyncio.get_running_loop().time()
+
+    async def enter_all(self) -> None:
+        ledger = self._ledger
+        try:
+            async with aclosing(ledger.log.tail(topics.EVENTS.name, ledger.positions)) as tail:
+                async for records in tail:
+                    async with self._lock:
+                        await ledger.enter(records)
+                        if ledger.tree.size - ledger.signed >= SIGN_ENTRIES:
+                            await self._sign()
+        except asyncio.CancelledError:
+            if not self._lock.locked():  # nothing is half done
+                with suppress(PowerOnError):
+                    await self._sign()
+            raise
+
+    async def sign_in_time(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK)
+            since = asyncio.get_running_loop().time() - self._signed_at
+            if since >= (SIGN_AFTER if self._ledger.has_new_entries else IDLE_SIGN):
+                async with self._lock:
+                    await self._sign()
+
+    async def _sign(self) -> None:
+        await self._ledger.sign(_now_ms())
+        self._signed_at = asyncio.get_running_loop().time()
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

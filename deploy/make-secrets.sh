@@ -18,4 +18,5 @@ random() {
 
 keep kafka_password "$(random)"
 keep postgres_password "$(random)"
+keep ledger_key "$(od -An -N32 -tx1 /dev/urandom | tr -d ' \n')"
 keep poweron_postgres "postgresql://poweron:$(cat secrets/postgres_password)@postgres/poweron"

@@ -4,7 +4,7 @@ import os
 from collections.abc import AsyncGenerator, Collection, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from poweron_events.catalog import CATALOG, ActionSpec, meaningless
 from poweron_events.errors import Refused
@@ -92,18 +92,22 @@ class OpenedActions:
                 raise Refused(f"{setting}: {wrong}.")
 
 
+WITHOUT_ACTIONS: Final = frozenset({"projector", "ledger"})
+"""The roles that need no actions, and no right to append events."""
+
+
 @asynccontextmanager
 async def opened_actions(
     open_actions: OpenActions, connections: Connections, roles: Collection[str]
 ) -> AsyncGenerator[OpenedActions, None]:
-    """Open the actions with their resources while the context lasts; a process that only projects has none.
+    """Open the actions with their resources while the context lasts; a process that needs none has none.
 
     Raises:
         Refused: the settings or the actions must be fixed first; the message says what.
     """
     settings = connections.settings
     action_connections = ActionConnections.read(settings.connections, os.environ)
-    if {*roles} <= {"projector"}:
+    if {*roles} <= WITHOUT_ACTIONS:
         yield OpenedActions(settings, {}, None, action_connections, None)
         return
     if "executor" in roles:  # where actions run, a missing secret is reported at once

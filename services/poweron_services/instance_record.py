@@ -28,7 +28,7 @@ from poweron_events.log import EventLog, Message
 from poweron_events.redaction import redacted
 from poweron_events.retry import Failure, retry
 from poweron_events.task_cancellation import cancel_task, retrieve_error
-from poweron_services.action_resources import OpenedActions
+from poweron_services.action_resources import WITHOUT_ACTIONS, OpenedActions
 from poweron_services.decider.approval import marks
 from poweron_services.log_redaction import configured_secrets
 from poweron_services.settings.config import ProviderSettings, Settings
@@ -132,8 +132,8 @@ async def recorded(
 
 
 def _not_recorded(started: InstanceStarted, failure: Failure) -> None:
-    """Log the first failure; give up if the process only projects, since it may have no right to append events."""
-    if started.roles == ("projector",) and failure.tries >= TRIES_TO_PROJECT:
+    """Log the first failure; give up if the process may have no right to append events."""
+    if {*started.roles} <= WITHOUT_ACTIONS and failure.tries >= TRIES_TO_PROJECT:
         log.warning("instance_not_recorded", error=str(failure.error))
         raise failure.error
     if failure.tries == 1:

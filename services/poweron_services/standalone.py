@@ -156,14 +156,14 @@ async def while_serving(
     connections: Connections, asking: Callable[[], Coroutine[Any, Any, Result]], progress: Callable[[str], None]
 ) -> Result:
     """Return the result of `asking` while this process plays all roles; it is called once the roles have started."""
-    from poweron_services.wiring import ROLES, open_model, serve  # noqa: PLC0415 - following needs no roles
+    from poweron_services.wiring import ROLES_OF_A_REQUEST, open_model, serve  # noqa: PLC0415 - following needs no roles
 
     if names := connections.settings.provided_models:
         progress(f"Loading {' and '.join(names)}…")  # the clients of providers take seconds to import
     async with open_model(connections.settings) as model:
         started = asyncio.Event()
         tell_wait = partial(progress, WAITING_FOR_TOOLS) if connections.settings.mcp else lambda: None
-        service = asyncio.create_task(serve(connections, ROLES, model, started=started.set))
+        service = asyncio.create_task(serve(connections, ROLES_OF_A_REQUEST, model, started=started.set))
         work = asyncio.create_task(_ask_once(started, asking, tell_wait))
         try:
             await asyncio.wait({service, work}, return_when=asyncio.FIRST_COMPLETED)

@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Ite
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
+from importlib.metadata import version
 from typing import Any, Final, cast, get_args
 
 import structlog
@@ -22,6 +23,7 @@ from poweron_events.log import EventLog
 from poweron_events.retry import Backoff, Failure, retry
 from poweron_events.topics import FOLDING, group_of
 from poweron_projections import projector
+from poweron_projections.audit import ledger_role
 from poweron_projections.log_guard import GuardedLog
 from poweron_services import telemetry
 from poweron_services.action_resources import OpenedActions, opened_actions
@@ -49,6 +51,7 @@ from poweron_services.runtime.daily_use import DailyUse
 from poweron_services.runtime.stages import StageFunction
 from poweron_services.runtime.worker import Worker
 from poweron_services.settings.config import Provider, ProviderSettings, Settings
+from poweron_services.settings.ledger_keys import ledger_keys
 
 log = structlog.get_logger()
 
@@ -65,8 +68,10 @@ __all__ = [
     "stage_functions",
 ]
 
-ROLES: Final[tuple[str, ...]] = (*get_args(Role), "projector")
+ROLES: Final[tuple[str, ...]] = (*get_args(Role), "projector", "ledger")
 """The roles that a process can play."""
+ROLES_OF_A_REQUEST: Final = tuple(role for role in ROLES if role != "ledger")
+"""The roles that a single request needs; the ledger enters its records later."""
 
 CHECK_PERIOD = 5.0  # seconds between checks that the log still has the events that the rows were made from
 
@@ -313,6 +318,9 @@ def _services(
     if "projector" in roles:
         projected = None if process.meter is None else process.meter.events_projected
         services.append(projector.run(process.log, connections.pool, projected))
+    if "ledger" in roles:
+        keys = ledger_keys(connections.settings)
+        services.append(ledger_role.run(process.log, connections.pool, keys, version("poweron-services")))
     if "intake" in roles:
         services.append(_intake(process, work).run())
     if roles & FOLDING:

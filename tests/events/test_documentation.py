@@ -148,13 +148,15 @@ def _without_ids() -> list[tuple[str, dict[str, Any]]]:
     return [(name, {key: value for key, value in schema.items() if key != "$id"}) for name, schema in SCHEMAS.items()]
 
 
-def test_the_four_topics_are_described_with_their_keys() -> None:
+def test_the_six_topics_are_described_with_their_keys() -> None:
     document = asyncapi()
     assert document["asyncapi"] == "3.0.0"
     assert {name: channel["address"] for name, channel in document["channels"].items()} == {
         "requests": "poweron.requests",
         "events": "poweron.events",
         "deadletter": "poweron.deadletter",
+        "ledger": "poweron.ledger",
+        "checkpoints": "poweron.checkpoints",
         "progress": "poweron.progress",
     }
     for topic in (*topics.ALL, topics.PROGRESS):

@@ -55,6 +55,8 @@ def test_the_topics_of_this_release() -> None:
         ("poweron.events", 12),
         ("poweron.requests", 12),
         ("poweron.deadletter", 1),
+        ("poweron.ledger", 1),
+        ("poweron.checkpoints", 1),
     ]
 
 

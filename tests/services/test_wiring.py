@@ -14,7 +14,7 @@ from poweron_events.errors import LogLost, Refused, Unavailable
 from poweron_events.log.memory import MemoryLog
 from poweron_projections.log_guard import GuardedLog
 from poweron_services import wiring
-from poweron_services.action_resources import opened_actions
+from poweron_services.action_resources import WITHOUT_ACTIONS, opened_actions
 from poweron_services.actions.action import Action, Resources
 from poweron_services.actions.registry import actions, by_name
 from poweron_services.client.connect import Connections
@@ -74,7 +74,7 @@ class BrokenLog(MemoryLog):
         raise ValueError("out of order")
 
 
-@pytest.mark.parametrize("role", sorted({*ROLES} - {"projector"}))
+@pytest.mark.parametrize("role", sorted({*ROLES} - WITHOUT_ACTIONS))
 async def test_what_actions_opened_is_closed_when_serving_is_cancelled(role: str) -> None:
     rooms = Rooms()
     served = asyncio.create_task(serve(connections(SilentPool()), {role}, ScriptedModel({}), rooms))

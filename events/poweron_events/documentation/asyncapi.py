@@ -60,11 +60,13 @@ _BINDING: Final = "0.5.0"  # the version of AsyncAPI's Kafka bindings
 
 
 def asyncapi() -> Json:
-    """Return the four topics, their messages and keys as AsyncAPI 3.0."""
+    """Return the six topics, their messages and keys as AsyncAPI 3.0."""
     events = [_event_message(event) for event in WORKFLOW_EVENTS.values()]
     requests = [message for event in REQUESTS.values() for message in _request_messages(event)]
     dead_letters = [_plain_message(DEAD_LETTER, DeadLetter, _key(_LETTER_KEY, {"type": "string"}))]
     progress = [_plain_message(PROGRESS, StepProgress, _key("The workflow id.", _UUID))]
+    ledger, checkpoints = [_ledger_message()], [_checkpoint_message()]
+    messages = (*requests, *events, *dead_letters, *progress, *ledger, *checkpoints)
     return {
         "asyncapi": "3.0.0",
         "info": {
@@ -77,16 +79,20 @@ def asyncapi() -> Json:
             "requests": _channel(topics.REQUESTS, requests, "Requests of clients."),
             "events": _channel(topics.EVENTS, events, "Everything that happened, in order within a workflow."),
             "deadletter": _channel(topics.DEAD_LETTERS, dead_letters, "Unreadable records, each with the reason."),
+            "ledger": _channel(topics.LEDGER, ledger, "An entry for each record of the log."),
+            "checkpoints": _channel(topics.CHECKPOINTS, checkpoints, "The signed sizes and roots of the ledger."),
             "progress": _channel(topics.PROGRESS, progress, "The progress of long work; it may be lost."),
         },
         "operations": {
             "takeRequests": _operation("receive", "requests", "PowerOn reads requests."),
             "writeEvents": _operation("send", "events", "PowerOn writes everything that happened."),
             "writeDeadLetters": _operation("send", "deadletter", "PowerOn writes records that it could not read."),
+            "enterRecords": _operation("send", "ledger", "PowerOn enters what was written in the ledger."),
+            "signLedger": _operation("send", "checkpoints", "PowerOn signs the ledger."),
             "tellProgress": _operation("send", "progress", "PowerOn reports the progress of long work."),
         },
         "components": {
-            "messages": {message.pop("x-id"): message for message in (*requests, *events, *dead_letters, *progress)},
+            "messages": {message.pop("x-id"): message for message in messages},
             "schemas": {"Envelope": _envelope_schema(), "RequestEnvelope": _request_envelope_schema()},
         },
     }
@@ -162,6 +168,31 @@ def _plain_message(name: str, model: type[Model], bindings: Json) -> Json:
         "contentType": CONTENT_TYPE,
         "payload": {"$ref": f"./schemas/{name}.json"},
         "bindings": bindings,
+    }
+
+
+def _ledger_message() -> Json:
+    kinds = {"kind": {"enum": ["event", "reject", "heads", "key", "epoch"]}, "v": {"const": 1}}
+    return {
+        "x-id": "LedgerEntry",
+        "name": "poweron.ledger.v1",
+        "title": "LedgerEntry",
+        "summary": "A leaf of the ledger's Merkle tree (RFC 6962); its offset is its index.",
+        "contentType": CONTENT_TYPE,
+        "payload": {"type": "object", "required": [*kinds], "properties": kinds},
+        "bindings": _key("The same for all entries, so that they keep their order.", {"type": "string"}),
+    }
+
+
+def _checkpoint_message() -> Json:
+    return {
+        "x-id": "LedgerCheckpoint",
+        "name": "poweron.checkpoint.v1",
+        "title": "LedgerCheckpoint",
+        "summary": "A checkpoint of the ledger: a signed note as C2SP `tlog-checkpoint` defines it.",
+        "contentType": "text/plain",
+        "payload": {"type": "string"},
+        "bindings": _key("The same for all checkpoints.", {"type": "string"}),
     }
 
 

@@ -29,6 +29,7 @@ _PAGE: Final = f"""\
 Everything that PowerOn does is an event on the topic `{topics.EVENTS.name}`, with the workflow id as its key.
 A client sends a request to `{topics.REQUESTS.name}`.
 PowerOn writes unreadable records to `{topics.DEAD_LETTERS.name}`, with the reason.
+`{topics.LEDGER.name}` has an entry for each of these events, `{topics.CHECKPOINTS.name}` the signed root of all.
 `{topics.PROGRESS.name}` reports the progress of long work and keeps it for an hour; nothing depends on it.
 
 A record's value is a CloudEvent 1.0 in structured mode.

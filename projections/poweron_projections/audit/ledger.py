@@ -1,7 +1,7 @@
 """The ledger: enters each record of `poweron.events` in its topic, in the order of their offsets, and signs its size.
 
 An entry follows from its record, the verdict of the fold and the entry before of the same workflow alone, so two
-ledgers that run at once can only repeat each other: whoever reads them counts the first entry of a record. What is
+ledgers that run at once can only repeat each other: a reader counts the first entry of a record. What is
 signed is the topic as it is: if an append is not answered with the next offsets, this ledger gives up, and the next one
 begins with what the topic holds.
 """

@@ -1,6 +1,6 @@
 """The role `ledger`: keeps the ledger, as the only process of its group that does so.
 
-Whoever holds the ledger's partition writes. Whatever it is not sure of, it reads again: after an error it begins where
+The process that holds the ledger's partition writes; after an error it begins where
 the topic ends. It signs nothing that contradicts the last checkpoint or the log; work goes on without it meanwhile.
 """
 

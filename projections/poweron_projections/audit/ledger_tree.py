@@ -6,6 +6,7 @@ The hashes of the levels between follow from at most 128 of the stored ones.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, TypeVar
 
+from poweron_events.errors import Conflict
 from poweron_projections.audit.merkle_tree import (
     GrowingTree,
     ReadHash,
@@ -60,7 +61,11 @@ async def stored_consistency_proof(connection: Connection, old_size: int, size: 
 async def _computed(
     connection: Connection, compute: Callable[[ReadHash], T], wanted: Sequence[Place] | None = None
 ) -> T:
-    """Fetch the hashes that a computation reads, then run it; if `wanted` is None, run it once to see which."""
+    """Fetch the hashes that a computation reads, then run it; if `wanted` is None, run it once to see which.
+
+    Raises:
+        Conflict: the rows lack some of them.
+    """
     if wanted is None:
         asked = list[Place]()
 
@@ -87,7 +92,7 @@ async def _subtree_hashes(connection: Connection, wanted: Sequence[Place]) -> Ma
             hashes[row["number"] - 1].append(row["hash"])
         for (level, place), below in zip(places, hashes, strict=True):
             if len(below) != 1 << (level - base):
-                raise LookupError(f"the rows lack hashes of the ledger at level {base}")
+                raise Conflict(f"the rows lack hashes of the ledger at level {base}; a rebuild restores them")
             found[level, place] = _folded(below)
     return found
 

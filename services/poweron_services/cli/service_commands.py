@@ -68,6 +68,7 @@ class PlayedRole(StrEnum):
     refiner = "refiner"
     reviewer = "reviewer"
     projector = "projector"
+    ledger = "ledger"
 
 
 @sentences()

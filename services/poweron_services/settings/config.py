@@ -131,6 +131,10 @@ class Settings(SecretSettings, ActionVariables, SearchVariables, WebVariables):
     """A Postgres role that may read the views of `bi` and nothing else; unset: only their owner may."""
     content: str | None = None
     """Folder or URL of the content store; unset: a folder in `home`."""
+    ledger_key: SecretStr | None = None
+    """The secret, 64 hexadecimal digits, that signs the ledger's checkpoints; unset: a file in `home`."""
+    ledger_origin: str | None = Field(default=None, pattern=r"^[^\s+]{1,200}$")
+    """The name of the ledger, best a domain and a path; unset: one that follows from its key."""
     connections: Path | None = None
     """A TOML file with the connections that actions may use, the same for all processes."""
     model: str = "builtin"

@@ -123,6 +123,16 @@ LOG_EVENTS: Final[dict[str, LogEvent]] = {
         "Kafka does not answer; PowerOn polls it again, and nothing is lost.",
         "Make sure that Kafka is reachable.",
     ),
+    "ledger_alarm": LogEvent(
+        "error",
+        "The ledger, its checkpoints or the log are not what was signed before. Nothing is signed; work goes on.",
+        "Find out who changed what, and restore the topic from a copy. With another key, set `POWERON_LEDGER_KEY`.",
+    ),
+    "ledger_retried": LogEvent(
+        "warning",
+        "The ledger cannot go on, because Kafka or Postgres does not answer; it enters what is missing later.",
+        "Make sure that both are reachable.",
+    ),
     "loading_error": LogEvent("error", "Loading open workflows failed with an unexpected error.", _REPORT),
     "loading_retried": LogEvent(
         "info, warning",

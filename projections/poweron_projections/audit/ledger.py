@@ -20,13 +20,14 @@ from poweron_events.fold.state import Workflow
 from poweron_events.log import EventLog, Message, Record
 from poweron_projections import offsets
 from poweron_projections.audit.checkpoint import Checkpoint
-from poweron_projections.audit.checkpoint_note import SignedNote, SigningKey
 from poweron_projections.audit.ledger_entry import Head, NamedRecord, event_entry, heads_entry, reject_entry
 from poweron_projections.audit.ledger_heads import listed_heads
 from poweron_projections.audit.ledger_rows import ledger_positions
 from poweron_projections.audit.ledger_tree import loaded_tree
 from poweron_projections.audit.merkle_tree import GrowingTree, leaf_hash
+from poweron_projections.audit.note_signatures import SigningKey
 from poweron_projections.audit.past_workflows import PastWorkflow, past_workflows
+from poweron_projections.audit.signed_note import SignedNote
 from poweron_projections.connection import Pool, snapshot
 from poweron_projections.projection import Read, read
 

@@ -16,10 +16,10 @@ from poweron_events.errors import Conflict, PowerOnError, Refused
 from poweron_events.log import EventLog, Follower
 from poweron_events.retry import Backoff
 from poweron_events.task_cancellation import cancel_task
-from poweron_projections.audit.checkpoint_note import SigningKey
 from poweron_projections.audit.ledger import Ledger
 from poweron_projections.audit.ledger_check import check_ledger
 from poweron_projections.audit.ledger_entry import epoch_entry, key_entry
+from poweron_projections.audit.note_signatures import SigningKey
 from poweron_projections.connection import Pool
 
 log = logging.getLogger(__name__)

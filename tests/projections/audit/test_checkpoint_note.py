@@ -6,17 +6,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from poweron_projections.audit.checkpoint import Checkpoint, InvalidCheckpoint
-from poweron_projections.audit.checkpoint_note import (
+from poweron_projections.audit.note_signatures import SigningKey, verified
+from poweron_projections.audit.signed_note import (
     ED25519,
     ED25519_COSIGNATURE,
     ML_DSA_44_COSIGNATURE,
     Algorithm,
     InvalidNote,
     SignedNote,
-    SigningKey,
     VerifierKey,
     signed_time,
-    verified,
 )
 
 NOTE = SignedNote.parse(VECTORS["checkpoint"])

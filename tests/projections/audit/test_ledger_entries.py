@@ -9,6 +9,7 @@ import orjson
 import pytest
 from histories import histories
 from hypothesis import HealthCheck, given, settings
+from ledgers import KEYS, NOW_MS, enter_all, write
 from living import running
 from tables import wipe
 
@@ -20,17 +21,15 @@ from poweron_events.log.memory import MemoryLog
 from poweron_events.task_cancellation import cancel_task
 from poweron_projections.audit import ledger_role
 from poweron_projections.audit.checkpoint import Checkpoint
-from poweron_projections.audit.checkpoint_note import ED25519, ML_DSA_44_COSIGNATURE, SignedNote, SigningKey
 from poweron_projections.audit.ledger import Ledger
 from poweron_projections.audit.ledger_check import LedgerAlarm, check_ledger
 from poweron_projections.audit.ledger_entry import heads_root
 from poweron_projections.audit.ledger_heads import listed_heads
 from poweron_projections.audit.merkle_tree import GrowingTree, leaf_hash
+from poweron_projections.audit.note_signatures import SigningKey
+from poweron_projections.audit.signed_note import SignedNote
 from poweron_projections.connection import Pool, acquire
 from poweron_projections.verify import catch_up, verify
-
-KEYS = [SigningKey("localhost/poweron/test", kind, bytes(32)) for kind in (ED25519, ML_DSA_44_COSIGNATURE)]
-NOW_MS = 1_790_000_000_000
 
 
 async def _entries(log: MemoryLog) -> list[bytes]:
@@ -42,17 +41,6 @@ async def _checkpoints(log: MemoryLog) -> list[Checkpoint]:
     ends = await log.ends(topics.CHECKPOINTS.name)
     notes = [record async for batch in log.read(topics.CHECKPOINTS.name, {}, ends) for record in batch]
     return [Checkpoint.parse(SignedNote.parse((note.value or b"").decode()).text) for note in notes]
-
-
-async def _enter_all(log: MemoryLog, pool: Pool) -> Ledger:
-    """Let a ledger enter and sign what is in the log, as after a restart."""
-    await catch_up(log, pool)
-    ledger = await Ledger.load(log, pool, KEYS)
-    async for records in log.read(topics.EVENTS.name, ledger.positions, await log.ends(topics.EVENTS.name)):
-        await ledger.enter(records)
-    await ledger.sign(NOW_MS)
-    await catch_up(log, pool)
-    return ledger
 
 
 def _root(entries: Sequence[bytes]) -> bytes:
@@ -75,7 +63,7 @@ async def _verdicts(pool: Pool) -> dict[tuple[int, int], tuple[Any, ...]]:
     }
 
 
-@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(first=histories(), second=histories())
 async def test_every_record_is_entered_once_with_the_verdict_of_the_fold(
     pool: Pool, first: list[Message], second: list[Message]
@@ -85,7 +73,7 @@ async def test_every_record_is_entered_once_with_the_verdict_of_the_fold(
     for part in (first, second):
         for message in part:
             log.write(topics.EVENTS.name, message.key, message.value)
-        await _enter_all(log, pool)
+        await enter_all(log, pool)
     entries = await _entries(log)
     parsed = [orjson.loads(entry) for entry in entries]
     of_records = [entry for entry in parsed if entry["kind"] in ("event", "reject")]
@@ -112,7 +100,7 @@ async def test_every_record_is_entered_once_with_the_verdict_of_the_fold(
 
 async def test_of_two_ledgers_one_gives_up_and_what_they_repeat_counts_once(log: MemoryLog, pool: Pool) -> None:
     told = Told("one").tell(requested())
-    _write(log, told)
+    write(log, told)
     await catch_up(log, pool)
     first, second = [await Ledger.load(log, pool, KEYS) for _ in range(2)]
     records = await _records(log)
@@ -129,8 +117,8 @@ async def test_of_two_ledgers_one_gives_up_and_what_they_repeat_counts_once(log:
 
 
 async def test_nothing_is_signed_once_the_log_or_the_ledger_was_changed(log: MemoryLog, pool: Pool) -> None:
-    _write(log, Told("one").tell(requested()))
-    ledger = await _enter_all(log, pool)
+    write(log, Told("one").tell(requested()))
+    ledger = await enter_all(log, pool)
     assert (await check_ledger(log, pool, ledger)) == (await _checkpoints(log))[-1]
     others = [SigningKey(key.name, key.algorithm, b"x" * 32) for key in KEYS]
     with pytest.raises(LedgerAlarm, match="another key"):
@@ -153,12 +141,12 @@ async def test_nothing_is_signed_once_the_log_or_the_ledger_was_changed(log: Mem
 
 async def test_the_role_enters_what_arrives_and_signs_when_it_stops(log: MemoryLog, pool: Pool) -> None:
     told = Told("one").tell(requested())
-    _write(log, told)
+    write(log, told)
     async with running(log, pool):
         playing = asyncio.create_task(ledger_role.run(log, pool, KEYS, "1.0"))
         await _until_entered(log, 1)
         other = asyncio.create_task(ledger_role.run(log, pool, KEYS, "1.0"))
-        _write(log, Told("two").tell(requested()))
+        write(log, Told("two").tell(requested()))
         await _until_entered(log, 2)
         for task in (playing, other):
             await cancel_task(task)
@@ -166,11 +154,6 @@ async def test_the_role_enters_what_arrives_and_signs_when_it_stops(log: MemoryL
     assert [entry["kind"] for entry in entries[:2]] == ["key", "epoch"]
     assert entries[-1]["kind"] == "heads"
     assert (await _checkpoints(log))[-1].root == _root(await _entries(log))
-
-
-def _write(log: MemoryLog, told: Told) -> None:
-    for message in told.messages:
-        log.write(topics.EVENTS.name, message.key, message.value)
 
 
 async def _records(log: MemoryLog) -> list[Record]:

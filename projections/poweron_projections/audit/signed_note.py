@@ -1,4 +1,4 @@
-"""Signed notes (C2SP `signed-note`) and the keys that sign them.
+"""Signed notes (C2SP `signed-note`) and the keys that their signatures name.
 
 Three kinds of signatures: Ed25519 over the text, and the cosignatures of C2SP `tlog-cosignature`, Ed25519 or ML-DSA-44
 over a checkpoint and a time.
@@ -7,14 +7,10 @@ over a checkpoint and a time.
 import base64
 import binascii
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final, Literal, NamedTuple
-
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
-from cryptography.hazmat.primitives.asymmetric.mldsa import MLDSA44PrivateKey, MLDSA44PublicKey
 
 from poweron_projections.audit.checkpoint import Checkpoint
 
@@ -107,67 +103,13 @@ class VerifierKey:
     def __str__(self) -> str:
         return f"{self.name}+{self.id.hex()}+{base64.b64encode(bytes([self.algorithm]) + self.public).decode()}"
 
-    def verifies(self, note: SignedNote, line: NoteSignature) -> bool:
-        """Return whether a signature line of the note is by this key."""
-        if len(line.signature) != SIGNATURE_SIZE[self.algorithm]:
-            return False
-        time, signature = signed_time(line.signature) if self.algorithm != ED25519 else (0, line.signature)
-        try:
-            signed = _signed_bytes(self.name, self.algorithm, note.text, time)
-            key = MLDSA44PublicKey if self.algorithm == ML_DSA_44_COSIGNATURE else Ed25519PublicKey
-            key.from_public_bytes(self.public).verify(signature, signed)
-        except (InvalidSignature, ValueError):
-            return False
-        return True
-
 
 def signed_time(signature: bytes) -> tuple[int, bytes]:
     """Return the seconds since 1970 and the bare signature of a cosignature."""
-    return int.from_bytes(signature[:8]), signature[8:]
+    return int.from_bytes(signature[:8], "big"), signature[8:]
 
 
-@dataclass(frozen=True, slots=True)
-class SigningKey:
-    """A private key, made of 32 bytes of chance."""
-
-    name: str
-    algorithm: Algorithm
-    seed: bytes
-
-    @property
-    def public(self) -> VerifierKey:
-        """The key that verifies what this one signs."""
-        return VerifierKey(self.name, self.algorithm, self._private.public_key().public_bytes_raw())
-
-    def sign(self, text: str, time: int = 0) -> NoteSignature:
-        """Sign the text of a note; `time`, in seconds since 1970, is that of a cosignature."""
-        signature = self._private.sign(_signed_bytes(self.name, self.algorithm, text, time))
-        if self.algorithm != ED25519:
-            signature = time.to_bytes(8) + signature
-        return NoteSignature(self.name, self.public.id, signature)
-
-    @property
-    def _private(self) -> Ed25519PrivateKey | MLDSA44PrivateKey:
-        if self.algorithm == ML_DSA_44_COSIGNATURE:
-            return MLDSA44PrivateKey.from_seed_bytes(self.seed)
-        return Ed25519PrivateKey.from_private_bytes(self.seed)
-
-
-def verified(note: SignedNote, keys: Iterable[VerifierKey]) -> list[tuple[VerifierKey, NoteSignature]]:
-    """Return the signatures by these keys, with their keys; those of other keys say nothing.
-
-    Raises:
-        InvalidNote: a signature that claims to be by one of the keys is not.
-    """
-    by_id = {(key.name, key.id): key for key in keys}
-    found = [(key, line) for line in note.signatures if (key := by_id.get((line.name, line.key_id))) is not None]
-    for key, line in found:
-        if not key.verifies(note, line):
-            raise InvalidNote(f"A signature that names the key of {key.name!r} was not made with it.")
-    return found
-
-
-def _signed_bytes(name: str, algorithm: Algorithm, text: str, time: int) -> bytes:
+def signed_bytes(name: str, algorithm: Algorithm, text: str, time: int) -> bytes:
     """Return the bytes that a key signs for the text of a note."""
     if algorithm == ED25519:
         return text.encode()
@@ -177,5 +119,5 @@ def _signed_bytes(name: str, algorithm: Algorithm, text: str, time: int) -> byte
         return f"cosignature/v1\ntime {time}\n{text}".encode()
     checkpoint = Checkpoint.parse(text)
     names = [b"%c%s" % (len(each), each) for each in (name.encode(), checkpoint.origin.encode())]
-    numbers = [number.to_bytes(8) for number in (time, 0, checkpoint.size)]
+    numbers = [number.to_bytes(8, "big") for number in (time, 0, checkpoint.size)]
     return b"subtree/v1\n\0" + names[0] + numbers[0] + names[1] + numbers[1] + numbers[2] + checkpoint.root

@@ -1,0 +1,188 @@
+"""Bundles: all that an auditor needs to check one workflow offline, as files.
+
+The same ledger and the same content make the same bytes.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import orjson
+
+from poweron_events.codec import dumps
+from poweron_events.content import ContentStore
+from poweron_events.errors import Conflict, MissingContent, Refused
+from poweron_events.log import Record
+from poweron_events.request import DocumentErased
+from poweron_events.topics import EVENTS
+from poweron_projections.audit.ledger_entry import NamedRecord, event_entry, head_line
+from poweron_projections.audit.ledger_heads import listed_heads
+from poweron_projections.audit.ledger_tree import stored_consistency_proof, stored_inclusion_proof
+from poweron_projections.audit.merkle_tree import GrowingTree, inclusion_proof, leaf_hash
+from poweron_projections.audit.tlog_proof import TlogProof
+from poweron_projections.audit.verifier.bundle_claims import content_names
+from poweron_projections.audit.verifier.bundle_files import MANIFEST, manifest_of
+from poweron_projections.audit.verify_script import verify_script
+from poweron_projections.connection import Connection, Found, Pool, snapshot
+from poweron_projections.records import decompress
+
+PROVEN: Final = 100  # newest checkpoints that a bundle proves to be continued; of earlier ones, the last of each day
+
+_RECORDS: Final = """
+SELECT records.*, ledger_entries.place, ledger_entries.leaf
+  FROM records JOIN ledger_entries USING (workflow_id, seq)
+ WHERE workflow_id = $1::uuid
+ ORDER BY seq
+"""
+_CHECKPOINT: Final = """
+SELECT note, size, root, entry
+  FROM ledger_checkpoints
+  JOIN ledger_entries ON place = size - 1 AND kind = 'heads'
+ WHERE size > $1
+ ORDER BY size LIMIT 1
+"""
+_NEWEST_CHECKPOINT: Final = f"{_CHECKPOINT.rpartition('ORDER BY')[0]} ORDER BY size DESC LIMIT 1"
+_EARLIER: Final = """
+SELECT size FROM (
+    SELECT size, row_number() OVER (ORDER BY size DESC) AS number,
+           row_number() OVER (PARTITION BY time_ms / 86400000 ORDER BY size DESC) AS of_day
+      FROM ledger_checkpoints WHERE size <= $1
+) numbered
+ WHERE number <= $2 OR of_day = 1
+ ORDER BY size
+"""
+_IS_OPEN: Final = "SELECT is_open FROM workflows WHERE workflow_id = $1::uuid"
+
+
+class NotSigned(Conflict):
+    """The ledger has not signed the newest records of the workflow yet."""
+
+
+async def bundle_of(
+    pool: Pool, content: ContentStore | None, workflow_id: str, vkeys: Sequence[str]
+) -> dict[str, bytes]:
+    """Return the files of a workflow's bundle by their path; without `content`, its documents and answers stay out.
+
+    Raises:
+        Refused: there is no such workflow.
+        NotSigned: the ledger has not got that far yet.
+        Conflict: the rows are not what the ledger entered; a rebuild restores them.
+        Unavailable: Postgres or the content store cannot be reached.
+    """
+    async with snapshot(pool) as connection:
+        files = await _proven(connection, workflow_id)
+    events = [orjson.loads(line) for line in files["events.jsonl"].splitlines()]
+    files |= await _contents(content, workflow_id, events)
+    files["keys/ledger.vkeys"] = "".join(f"{vkey}\n" for vkey in vkeys).encode()
+    files["verify.py"] = verify_script().encode()
+    return {MANIFEST: manifest_of(files), **files}
+
+
+async def _proven(connection: Connection, workflow_id: str) -> dict[str, bytes]:
+    rows = await connection.fetch(_RECORDS, workflow_id)
+    is_open = await connection.fetchval(_IS_OPEN, workflow_id)
+    if is_open is None:
+        raise Refused(f"There is no workflow {workflow_id}.", code="workflow_unknown")
+    entries, bodies = _entries(rows), [decompress(row["compressed"]) for row in rows]
+    last = rows[-1]["place"] if rows else 0
+    signed = await connection.fetchrow(_NEWEST_CHECKPOINT if is_open else _CHECKPOINT, last + 1)
+    if not rows or signed is None:
+        raise NotSigned(f"The ledger has not signed the newest records of workflow {workflow_id} yet.")
+    size = signed["size"]
+    last_proof = TlogProof(last, await stored_inclusion_proof(connection, last, size), signed["note"])
+    heads_proof = TlogProof(size - 1, await stored_inclusion_proof(connection, size - 1, size), signed["note"])
+    return {
+        "events.jsonl": _lines(bodies),
+        "entries.jsonl": _lines(entries),
+        "head.tlog-proof": str(last_proof).encode(),
+        "heads/entry.json": signed["entry"],
+        "heads/entry.tlog-proof": str(heads_proof).encode(),
+        "heads/place.json": await _place(connection, signed, workflow_id, len(rows) - 1),
+        **await _continued(connection, size),
+    }
+
+
+def _entries(rows: Sequence[Found]) -> list[bytes]:
+    """Return the entries of these records; each follows from its record and the leaf before."""
+    entries, previous = list[bytes](), ""
+    for row in rows:
+        value = decompress(row["compressed"])
+        record = Record(EVENTS.name, row["partition"], row["log_offset"], row["time_ms"], None, value, {})
+        named = NamedRecord(str(row["workflow_id"]), str(row["event_id"]), row["type"])
+        entry = event_entry(record, named, verdict=row["verdict"], seq=row["seq"], previous=previous)
+        if leaf_hash(entry) != row["leaf"]:
+            raise Conflict(
+                f"Record {row['seq']} of workflow {row['workflow_id']} is not the one that was entered in the ledger. "
+                "`poweron verify` names what was changed."
+            )
+        entries.append(entry)
+        previous = row["leaf"].hex()
+    return entries
+
+
+async def _place(connection: Connection, signed: Found, workflow_id: str, seq: int) -> bytes:
+    """Return where the heads list the workflow, and the proof of it."""
+    heads = sorted((await listed_heads(connection, signed["size"] - 1)).all)
+    tree, hashes = GrowingTree(), dict[tuple[int, int], bytes]()
+    for head in heads:
+        hashes |= {(each.level, each.place): each.hash for each in tree.append(leaf_hash(head_line(head)))}
+    places = [place for place, head in enumerate(heads) if (head.workflow_id, head.seq) == (workflow_id, seq)]
+    if not places or tree.root.hex() != orjson.loads(signed["entry"])["root"]:
+        raise NotSigned(f"The heads that were signed last do not list the newest record of workflow {workflow_id}.")
+    proof = inclusion_proof(places[0], tree.size, lambda level, place: hashes[level, place])
+    return dumps({"hashes": [each.hex() for each in proof], "index": places[0], "size": tree.size})
+
+
+async def _continued(connection: Connection, size: int) -> dict[str, bytes]:
+    """Return the proofs that the ledger continues its earlier checkpoints."""
+    earlier = [row["size"] for row in await connection.fetch(_EARLIER, size, PROVEN)]
+    return {
+        f"consistency/{old}": _lines(
+            each.hex().encode() for each in await stored_consistency_proof(connection, old, size)
+        )
+        for old in earlier
+    }
+
+
+async def _contents(content: ContentStore | None, workflow_id: str, events: Sequence[Any]) -> dict[str, bytes]:
+    """Return the contents that the events name, and the list of them."""
+    names = sorted({name for event in events for name in content_names(event["data"])})
+    documents = _erased_documents(events)
+    erased = {name for event in events for name in _erased_names(event["data"], documents)}
+    found, states = dict[str, bytes](), dict[str, str]()
+    for name in names:
+        states[name] = "withheld"
+        if content is not None:
+            try:
+                found[f"blobs/{name}"] = await content.get(workflow_id, name)
+                states[name] = "present"
+            except MissingContent:
+                states[name] = "erased" if name in erased else "missing"
+    if content is not None and found:
+        found["keys/workflow"] = (await content.read_path(f"{workflow_id}/key")).hex().encode()
+    listed = [
+        {"bytes": len(found[f"blobs/{name}"]) if state == "present" else None, "name": name, "status": state}
+        for name, state in states.items()
+    ]
+    return {**found, "blobs.jsonl": _lines(map(dumps, listed))}
+
+
+def _erased_documents(events: Sequence[Mapping[str, Any]]) -> frozenset[str]:
+    """Return the ids of the documents that were erased."""
+    erasures = (event["data"]["documents"] for event in events if event["type"] == DocumentErased.TYPE)
+    return frozenset(document for documents in erasures for document in documents)
+
+
+def _erased_names(value: Any, documents: frozenset[str]) -> Iterator[str]:
+    """Yield the contents of these documents that the data of an event names."""
+    if isinstance(value, dict):
+        if value.get("id") in documents:
+            yield from content_names(value)
+        for part in value.values():
+            yield from _erased_names(part, documents)
+    elif isinstance(value, list):
+        for part in value:
+            yield from _erased_names(part, documents)
+
+
+def _lines(lines: Iterable[bytes]) -> bytes:
+    return b"".join(line + b"\n" for line in lines)

@@ -1,0 +1,37 @@
+"""Proofs that an entry is in a signed log, as text (C2SP `tlog-proof`)."""
+
+import base64
+import binascii
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+_HEADER: Final = "c2sp.org/tlog-proof@v1"
+
+
+class InvalidProof(ValueError):
+    """The text is no proof."""
+
+
+class TlogProof(NamedTuple):
+    """The index of an entry, the hashes of its inclusion proof, and the signed checkpoint that it leads to."""
+
+    leaf_index: int
+    hashes: Sequence[bytes]
+    note: str
+
+    @classmethod
+    def parse(cls, text: str) -> "TlogProof":
+        """Read a proof; raise InvalidProof if it is none."""
+        head, blank, note = text.partition("\n\n")
+        header, index, *hashes = (*head.split("\n"), "")[:-1] if head.count("\n") else ("", "")
+        word, _, number = index.partition(" ")
+        if not (header == _HEADER and word == "index" and number.isascii() and number.isdigit() and blank and note):
+            raise InvalidProof("This is no proof of C2SP tlog-proof.")
+        try:
+            return cls(int(number), [base64.b64decode(line, validate=True) for line in hashes], note)
+        except binascii.Error as error:
+            raise InvalidProof("A hash of the proof is not in base64.") from error
+
+    def __str__(self) -> str:
+        lines = (_HEADER, f"index {self.leaf_index}", *(base64.b64encode(each).decode() for each in self.hashes))
+        return "\n".join(lines) + f"\n\n{self.note}"

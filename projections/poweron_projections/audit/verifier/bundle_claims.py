@@ -1,0 +1,267 @@
+"""The claims of a bundle about one workflow, each checked on its own: ok, fail or not checked."""
+
+import hmac
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any, Final, NamedTuple
+
+from poweron_projections.audit.checkpoint import Checkpoint
+from poweron_projections.audit.merkle_tree import is_consistent, is_included, leaf_hash
+from poweron_projections.audit.signed_note import ED25519, SignedNote, VerifierKey
+from poweron_projections.audit.tlog_proof import InvalidProof, TlogProof
+from poweron_projections.audit.verifier.bundle_files import wrong_files
+from poweron_projections.audit.verifier.ed25519 import is_signature
+from poweron_projections.audit.verifier.strict_json import InvalidJson, encoded, parsed
+
+NAMES: Final = {
+    "V1": "The files are those that the manifest lists",
+    "V2": "Each event is JSON in its only form",
+    "V3": "Each event is the one that was entered in the ledger",
+    "V4": "The entries are complete, from the first to the last of the bundle, and each names the one before",
+    "V5": "The last entry is in the ledger that was signed",
+    "V6": "The checkpoint is signed with the key that you gave",
+    "V7": "As many witnesses as you ask for have seen the checkpoint",
+    "V8": "The workflow has no later entry in the ledger that was signed",
+    "V9": "The ledger continues the older checkpoints that you hold",
+    "V10": "The documents, prompts and answers are those that the events name",
+    "V11": "Each event names an earlier one as its cause",
+    "V12": "The verdicts in the ledger follow from the events",
+    "V14": "The checkpoint is as young as you ask for",
+}
+CONTENT_FIELDS: Final = frozenset({"promptRef", "answerRef", "content", "text", "answer", "historyRef", "allCalls"})
+"""The fields of events that name content; a test compares them with the models."""
+OPAQUE: Final = frozenset({"parameters"})
+"""The fields with values of any form, in which nothing names content."""
+STATES: Final = ("present", "withheld", "erased", "missing")
+_COMMITMENT: Final = re.compile(r"[0-9a-f]{64}")
+_ENTRY: Final = frozenset(
+    ("body", "event", "kind", "len", "off", "part", "prev", "seq", "time", "topic", "type", "v", "verdict", "wf")
+)
+
+
+class Claim(NamedTuple):
+    """One claim, whether it holds, and what was found."""
+
+    id: str
+    status: str
+    detail: str = ""
+
+    @property
+    def name(self) -> str:
+        return NAMES[self.id]
+
+
+@dataclass
+class Trust:
+    """What the auditor brings along: nothing of it comes from the bundle."""
+
+    key: VerifierKey
+    checkpoints: Sequence[SignedNote] = ()
+    max_age_s: int | None = None
+    allow_withheld: bool = False
+    now_s: Callable[[], float] = time.time
+
+
+@dataclass
+class Verification:
+    """The claims of a bundle, and what it is about."""
+
+    files: Mapping[str, bytes]
+    trust: Trust
+    claims: list[Claim] = field(default_factory=list)
+    bodies: list[bytes] = field(default_factory=list)
+    events: list[Any] = field(default_factory=list)
+    entries: list[dict[str, Any]] = field(default_factory=list)
+    leaves: list[bytes] = field(default_factory=list)
+    blobs: dict[str, str] = field(default_factory=dict)
+    checkpoint: Checkpoint | None = None
+
+    @property
+    def is_ok(self) -> bool:
+        """Whether every claim holds that the auditor asked for."""
+        return all(claim.status == "ok" or self._may_lack(claim) for claim in self.claims)
+
+    def _may_lack(self, claim: Claim) -> bool:
+        if claim.status != "not_checked":
+            return False
+        asked = {"V7": False, "V9": bool(self.trust.checkpoints), "V14": self.trust.max_age_s is not None}
+        return not asked.get(claim.id, claim.id != "V10" or not self.trust.allow_withheld)
+
+    def run(self) -> None:
+        """Check every claim; a failed one does not keep the others from being checked."""
+        for name, check in (
+            ("V1", self._files),
+            ("V2", self._json),
+            ("V3", self._entered),
+            ("V4", self._chain),
+            ("V5", self._included),
+            ("V6", self._signed),
+            ("V8", self._complete),
+            ("V9", self._consistent),
+            ("V10", self._contents),
+            ("V11", self._causes),
+            ("V14", self._fresh),
+        ):
+            try:
+                found = check()
+            except (KeyError, ValueError, TypeError, IndexError, AttributeError, InvalidProof) as error:
+                found = Claim(name, "fail", f"the files are not as they must be: {error}")
+            self.claims.append(found if isinstance(found, Claim) else Claim(name, "fail" if found else "ok", found))
+
+    def _files(self) -> str:
+        return wrong_files(self.files)
+
+    def _json(self) -> str:
+        self.bodies = _lines(self.files["events.jsonl"])
+        for number, body in enumerate(self.bodies):
+            try:
+                self.events.append(parsed(body))
+            except InvalidJson as error:
+                return f"event {number}: {error}"
+        return "" if self.bodies else "there are no events"
+
+    def _entered(self) -> str:
+        lines = _lines(self.files["entries.jsonl"])
+        self.leaves = [leaf_hash(line) for line in lines]
+        self.entries = [parsed(line) for line in lines]
+        if len(self.entries) != len(self.bodies):
+            return f"there are {len(self.bodies)} events, but {len(self.entries)} entries"
+        for number, (body, entry) in enumerate(zip(self.bodies, self.entries, strict=True)):
+            if entry["body"] != sha256(body).hexdigest() or entry["len"] != len(body):
+                return f"event {number} is not the one that was entered"
+            event = parsed(body)
+            if (event["id"], event["correlationid"], event["type"][:200]) != (
+                entry["event"],
+                entry["wf"],
+                entry["type"],
+            ):
+                return f"the entry of event {number} is about another one"
+        return ""
+
+    def _chain(self) -> str:
+        previous = ""
+        for number, (entry, leaf) in enumerate(zip(self.entries, self.leaves, strict=True)):
+            if set(entry) != _ENTRY or entry["kind"] != "event" or entry["v"] != 1:
+                return f"entry {number} is not the entry of an event"
+            if (entry["seq"], entry["prev"], entry["wf"]) != (number, previous, self.entries[0]["wf"]):
+                return f"entry {number} does not follow the one before"
+            previous = leaf.hex()
+        return "" if self.entries else "there are no entries"
+
+    def _included(self) -> str:
+        proof = TlogProof.parse(self.files["head.tlog-proof"].decode())
+        checkpoint = Checkpoint.parse(SignedNote.parse(proof.note).text)
+        self.checkpoint = checkpoint
+        if is_included(self.leaves[-1], proof.leaf_index, checkpoint.size, proof.hashes, checkpoint.root):
+            return ""
+        return "the proof does not lead from the last entry to the checkpoint"
+
+    def _signed(self) -> str:
+        note = SignedNote.parse(TlogProof.parse(self.files["head.tlog-proof"].decode()).note)
+        key = self.trust.key
+        if Checkpoint.parse(note.text).origin != key.name:
+            return f"the checkpoint is that of {Checkpoint.parse(note.text).origin}, not of {key.name}"
+        if has_signature(note, key):
+            return ""
+        return "no signature of the checkpoint was made with the key that you gave"
+
+    def _complete(self) -> str:
+        proof = TlogProof.parse(self.files["heads/entry.tlog-proof"].decode())
+        line = self.files["heads/entry.json"]
+        note = TlogProof.parse(self.files["head.tlog-proof"].decode()).note
+        checkpoint = Checkpoint.parse(SignedNote.parse(note).text)
+        entry = parsed(line)
+        if proof.note != note or entry["kind"] != "heads" or proof.leaf_index != checkpoint.size - 1:
+            return "the entry of the heads is not the last one of the checkpoint"
+        if not is_included(leaf_hash(line), proof.leaf_index, checkpoint.size, proof.hashes, checkpoint.root):
+            return "the entry of the heads is not in the checkpoint"
+        listed = parsed(self.files["heads/place.json"])
+        last = {"head": self.leaves[-1].hex(), "seq": len(self.leaves) - 1, "wf": self.entries[0]["wf"]}
+        path = [bytes.fromhex(each) for each in listed["hashes"]]
+        if is_included(leaf_hash(encoded(last)), listed["index"], listed["size"], path, bytes.fromhex(entry["root"])):
+            return ""
+        return "the heads do not list the last entry of the bundle as that of the workflow"
+
+    def _consistent(self) -> Claim | str:
+        if not self.trust.checkpoints:
+            return Claim("V9", "not_checked", "you gave no older checkpoint")
+        new = self.checkpoint
+        assert new is not None
+        for note in self.trust.checkpoints:
+            old = Checkpoint.parse(note.text)
+            if old.origin != new.origin or not has_signature(note, self.trust.key):
+                return f"the checkpoint of {old.size} entries is not one of this ledger"
+            if old.size > new.size:
+                return f"the bundle is older than the checkpoint of {old.size} entries"
+            name = f"consistency/{old.size}"
+            hashes = [bytes.fromhex(line.decode()) for line in _lines(self.files.get(name, b""))]
+            if not is_consistent(old.size, old.root, new.size, new.root, hashes):
+                return f"the ledger does not continue the checkpoint of {old.size} entries, or the bundle has no proof"
+        return ""
+
+    def _contents(self) -> Claim | str:
+        named = set[str]()
+        for event in self.events:
+            named |= set(content_names(event["data"]))
+        listed = [parsed(line) for line in _lines(self.files["blobs.jsonl"])]
+        self.blobs = {each["name"]: each["status"] for each in listed}
+        if {*self.blobs} != named or len(listed) != len(named) or not {*self.blobs.values()} <= {*STATES}:
+            return "the list of contents is not that of the events"
+        if missing := [name for name, status in self.blobs.items() if status == "missing"]:
+            return f"the content {missing[0]} was missing when the bundle was made"
+        present = [name for name, status in self.blobs.items() if status == "present"]
+        if {f"blobs/{name}" for name in present} != {name for name in self.files if name.startswith("blobs/")}:
+            return "the contents are not those of the list"
+        key = bytes.fromhex(self.files.get("keys/workflow", b"").decode())
+        for name in present:
+            if hmac.digest(key, self.files[f"blobs/{name}"], "sha256").hex() != name:
+                return f"the content {name} is another one"
+        if withheld := sum(status == "withheld" for status in self.blobs.values()):
+            return Claim("V10", "not_checked", f"{withheld} contents were withheld")
+        return ""
+
+    def _causes(self) -> str:
+        hashes = dict[str, str]()
+        for number, (body, event) in enumerate(zip(self.bodies, self.events, strict=True)):
+            cause = event.get("causationid")
+            if cause is not None and hashes.get(event.get("causationhash", "")) != cause:
+                return f"event {number} names a cause that is not there before it"
+            hashes[sha256(body).hexdigest()] = event["id"]
+        return ""
+
+    def _fresh(self) -> Claim | str:
+        if self.trust.max_age_s is None:
+            return Claim("V14", "not_checked", "you set no --max-age")
+        age = int(self.trust.now_s() - parsed(self.files["heads/entry.json"])["time"] / 1000)
+        return "" if age <= self.trust.max_age_s else f"the checkpoint is {age} seconds old"
+
+
+def has_signature(note: SignedNote, key: VerifierKey) -> bool:
+    """Return whether the note has a signature of this Ed25519 key."""
+    return key.algorithm == ED25519 and any(
+        (line.name, line.key_id) == (key.name, key.id) and is_signature(key.public, note.text.encode(), line.signature)
+        for line in note.signatures
+    )
+
+
+def content_names(value: Any, field_name: str = "") -> Iterator[str]:
+    """Yield the names of all contents that the data of an event refers to."""
+    if isinstance(value, dict):
+        for name, part in value.items():
+            if name not in OPAQUE:
+                yield from content_names(part, name)
+    elif isinstance(value, list):
+        for part in value:
+            yield from content_names(part)
+    elif field_name in CONTENT_FIELDS and isinstance(value, str) and _COMMITMENT.fullmatch(value):
+        yield value
+
+
+def _lines(data: bytes) -> list[bytes]:
+    """Return the lines of a file, each of which ends with a newline."""
+    if data and not data.endswith(b"\n"):
+        raise ValueError("the last line is cut")
+    return data.split(b"\n")[:-1]

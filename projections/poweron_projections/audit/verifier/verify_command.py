@@ -1,0 +1,128 @@
+"""Verify an audit bundle of PowerOn, with Python's standard library alone.
+
+A verified ledger proves that the stored history was not altered after a checkpoint; it does not prove that what a
+service reported is true, nor that nothing was left out at the source.
+"""
+
+import argparse
+import json
+import re
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from poweron_projections.audit.signed_note import ED25519, InvalidNote, SignedNote, VerifierKey
+from poweron_projections.audit.verifier.bundle_claims import STATES, Claim, Trust, Verification
+from poweron_projections.audit.verifier.bundle_files import UnreadableBundle, read_bundle
+from poweron_projections.audit.verifier.strict_json import parsed
+
+OK, FAILED, USAGE = 0, 1, 2
+FIRST_LINE: Final = (
+    "A verified ledger proves that the stored history was not altered after a checkpoint; it does not prove that what "
+    "a service reported is true, nor that nothing was left out at the source."
+)
+_SECONDS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+_WORDS: Final = {"ok": "ok", "fail": "FAIL", "not_checked": "not checked"}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Verify the bundle that the arguments name, write the result, and return the exit code."""
+    given = _parser().parse_args(arguments)
+    try:
+        kept = [_note(path) for path in given.checkpoint]
+        trust = Trust(_key(given.key), kept, _age(given.max_age), given.allow_withheld)
+    except ValueError as error:
+        sys.stderr.write(f"{error}\n")
+        return USAGE
+    try:
+        verification = Verification(read_bundle(Path(given.bundle)), trust)
+        verification.run()
+    except UnreadableBundle as error:
+        verification = Verification({}, trust, claims=[Claim("V1", "fail", str(error))])
+    text = _as_json(verification) if given.json else _as_text(verification, given.bundle)
+    sys.stdout.write(f"{text}\n")
+    return OK if verification.is_ok else FAILED
+
+
+def _parser() -> argparse.ArgumentParser:
+    told = "Verify an audit bundle of PowerOn."
+    parser = argparse.ArgumentParser(prog="verify.py", description=told, epilog=FIRST_LINE)
+    parser.add_argument("bundle", metavar="BUNDLE", help="the folder or the zip")
+    parser.add_argument("--key", metavar="VKEY", required=True, help="the key of the ledger, which you got elsewhere")
+    parser.add_argument("--checkpoint", metavar="OLD", action="append", default=[], help="a checkpoint that you kept")
+    parser.add_argument("--max-age", metavar="AGE", help="how old the checkpoint may be, such as 1h or 7d")
+    parser.add_argument("--allow-withheld", action="store_true", help="accept a bundle without contents")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    return parser
+
+
+def _key(text: str) -> VerifierKey:
+    try:
+        key = VerifierKey.parse(text)
+    except InvalidNote as error:
+        raise ValueError(f"--key: {error}") from error
+    if key.algorithm != ED25519:
+        raise ValueError("--key: give the Ed25519 key of the ledger; this script cannot check the other one.")
+    return key
+
+
+def _note(path: str) -> SignedNote:
+    try:
+        return SignedNote.parse(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ValueError(f"--checkpoint {path}: {error}") from error
+
+
+def _age(text: str | None) -> int | None:
+    if text is None:
+        return None
+    if not (match := re.fullmatch(r"([1-9][0-9]{0,5})([smhd])", text)):
+        raise ValueError("--max-age is a whole number and s, m, h or d, such as 1h.")
+    return int(match[1]) * _SECONDS[match[2]]
+
+
+def _as_json(verification: Verification) -> str:
+    blobs = Counter(verification.blobs.values())
+    return json.dumps(
+        {
+            "verdict": "ok" if verification.is_ok else "fail",
+            "workflowId": verification.entries[0].get("wf") if verification.entries else None,
+            "origin": None if verification.checkpoint is None else verification.checkpoint.origin,
+            "asOf": _as_of(verification),
+            "events": len(verification.events),
+            "blobs": {state: blobs[state] for state in STATES},
+            "claims": [
+                {"id": each.id, "name": each.name, "status": each.status, "detail": each.detail}
+                for each in verification.claims
+            ],
+        },
+        indent=2,
+        ensure_ascii=False,
+    )
+
+
+def _as_text(verification: Verification, bundle: str) -> str:
+    lines = [FIRST_LINE, ""]
+    for claim in verification.claims:
+        detail = f": {claim.detail}" if claim.detail else ""
+        lines.append(f"{claim.id:>3}  {_WORDS[claim.status]:<11}  {claim.name}{detail}.")
+    blobs = Counter(verification.blobs.values())
+    contents = ", ".join(f"{blobs[state]} {state}" for state in STATES if blobs[state]) or "none"
+    what = f"{len(verification.events)} events as of {_as_of(verification)}; contents: {contents}."
+    verdict = "is what the ledger holds" if verification.is_ok else "is NOT verified"
+    return "\n".join([*lines, "", f"{bundle} {verdict}. {what}"])
+
+
+def _as_of(verification: Verification) -> str | None:
+    try:
+        seconds = parsed(verification.files["heads/entry.json"])["time"] / 1000
+        return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
+    except (KeyError, ValueError, TypeError, OverflowError, OSError):
+        return None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,236 @@
+"""A bundle proves the history of a workflow, and every forgery of it is caught by the claim that is made for it."""
+
+import random
+import subprocess
+import sys
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from forger import Files, body_edited, chained, changed, edited, entered, lines, with_manifest
+from ledgers import KEYS, NOW_MS, enter_all, write
+from tables import wipe
+
+from builders import Told, completed, document, follow_up, planned, requested, reviewed, step, typical
+from poweron_events.content import ContentStore
+from poweron_events.content_references import content_fields
+from poweron_events.event import Model
+from poweron_events.log.memory import MemoryLog
+from poweron_events.stream import REQUESTS, WORKFLOW_EVENTS
+from poweron_projections.audit.bundle import NotSigned, bundle_of
+from poweron_projections.audit.ledger_tree import stored_inclusion_proof
+from poweron_projections.audit.merkle_tree import node_hash
+from poweron_projections.audit.note_signatures import SigningKey
+from poweron_projections.audit.signed_note import ED25519, SignedNote
+from poweron_projections.audit.tlog_proof import TlogProof
+from poweron_projections.audit.verifier.bundle_claims import CONTENT_FIELDS, Trust, Verification
+from poweron_projections.audit.verify_script import verify_script
+from poweron_projections.connection import Pool, acquire
+
+VKEY = KEYS[0].public
+TWO_ROUNDS = Told("two rounds").tell(requested("two rounds"), planned(), *step(1), reviewed(), completed())
+FIRST_ROUND = len(TWO_ROUNDS.values)
+TWO_ROUNDS.tell(follow_up(2, "3"), planned(1, 2))
+
+
+def failed(files: Mapping[str, bytes], **trust: Any) -> set[str]:
+    """The claims that do not hold."""
+    verification = Verification(
+        files, Trust(VKEY, allow_withheld=True, **{"now_s": lambda: NOW_MS / 1000 + 60, **trust})
+    )
+    verification.run()
+    found = {claim.id for claim in verification.claims if claim.status == "fail"}
+    assert verification.is_ok == (not found)
+    return found
+
+
+@pytest.fixture
+async def ledger(log: MemoryLog, pool: Pool) -> None:
+    """A ledger of three workflows, signed twice."""
+    write(log, typical("1"))
+    await enter_all(log, pool)
+    write(log, TWO_ROUNDS, typical("other"))
+    await enter_all(log, pool)
+
+
+@pytest.fixture
+async def files(ledger: None, pool: Pool) -> Files:
+    return await bundle_of(pool, None, TWO_ROUNDS.id, [str(VKEY)])
+
+
+async def test_a_bundle_of_every_workflow_holds(ledger: None, pool: Pool) -> None:
+    for told in (typical("1"), TWO_ROUNDS, typical("other")):
+        files = await bundle_of(pool, None, told.id, [str(VKEY)])
+        assert failed(files) == set()
+        assert lines(files, "events") == told.values
+
+
+async def test_each_forgery_is_caught_by_its_claim(files: Files) -> None:
+    events, entries = lines(files, "events"), lines(files, "entries")
+    forged = body_edited(files, 3)
+    assert failed(changed(files, events=forged)) == {"V3", "V11"}
+    assert "V4" in failed(changed(files, events=forged, entries=entered(forged, entries, 3)))
+    assert "V5" in failed(changed(files, events=forged, entries=chained(entered(forged, entries, 3))))
+    without = changed(files, events=[*events[:3], *events[4:]], entries=[*entries[:3], *entries[4:]])
+    assert "V4" in failed(without)
+    assert "V5" in failed(changed(files, entries=chained(entries, _superseded)))
+
+
+def _superseded(place: int, entry: dict[str, Any]) -> None:
+    if place == 2:
+        entry["verdict"] = "superseded"
+
+
+@pytest.mark.parametrize("left", [FIRST_ROUND, len(TWO_ROUNDS.values) - 1])
+async def test_a_cut_tail_is_caught_by_the_heads_alone(files: Files, pool: Pool, left: int) -> None:
+    proof = TlogProof.parse(files["head.tlog-proof"].decode())
+    size = TlogProof.parse(files["heads/entry.tlog-proof"].decode()).leaf_index + 1
+    async with acquire(pool) as connection:
+        query = "SELECT place FROM ledger_entries WHERE workflow_id = $1::uuid AND seq = $2"
+        place = await connection.fetchval(query, TWO_ROUNDS.id, left - 1)
+        genuine = TlogProof(place, await stored_inclusion_proof(connection, place, size), proof.note)
+    cut = {**files, "head.tlog-proof": str(genuine).encode()}
+    told = {"events": lines(files, "events")[:left], "entries": lines(files, "entries")[:left]}
+    assert failed(changed(cut, **told)) == {"V8"}
+
+
+async def test_a_rewritten_ledger_is_caught_by_an_older_checkpoint(files: Files, log: MemoryLog, pool: Pool) -> None:
+    kept = SignedNote.parse(TlogProof.parse(files["head.tlog-proof"].decode()).note)
+    assert failed(files, checkpoints=[kept]) == set()
+    for left_out in (False, True):
+        await wipe(pool)
+        other = MemoryLog()
+        write(other, typical("1", steps=3), *([] if left_out else [TWO_ROUNDS]), typical("other"))
+        await enter_all(other, pool)
+        forged = await bundle_of(pool, None, typical("other").id, [str(VKEY)])
+        assert failed(forged) == set()
+        assert failed(forged, checkpoints=[kept]) == {"V9"}
+
+
+async def test_the_key_counts_that_the_auditor_gives(files: Files) -> None:
+    proof = TlogProof.parse(files["head.tlog-proof"].decode())
+    own = SigningKey(VKEY.name, ED25519, b"f" * 32)
+    text = SignedNote.parse(proof.note).text
+    note = str(SignedNote(text, [own.sign(text)]))
+    forged = {**files, "keys/ledger.vkeys": f"{own.public}\n".encode()}
+    for name in ("head.tlog-proof", "heads/entry.tlog-proof"):
+        forged[name] = str(TlogProof.parse(files[name].decode())._replace(note=note)).encode()
+    assert failed(with_manifest(forged)) == {"V6"}
+
+
+async def test_an_old_bundle_is_not_shown_as_a_new_one(files: Files) -> None:
+    assert failed(files, max_age_s=3_600) == set()
+    assert failed(files, max_age_s=30) == {"V14"}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"a":1,"a":1}',
+        b'{"a":NaN}',
+        b'{"a":"\\ud800"}',
+        b'{"a":99999999999999999999}',
+        b"[" * 2_000 + b"]" * 2_000,
+        b'{"b":1,"a":2}',
+        b'{"a":1.10}',
+        b"\xff",
+    ],
+)
+async def test_what_two_readers_could_read_differently_is_refused(files: Files, body: bytes) -> None:
+    events = [*lines(files, "events")[:-1], body]
+    assert "V2" in failed(changed(files, events=events, entries=entered(events, lines(files, "entries"), -1)))
+
+
+async def test_a_node_is_no_entry_and_a_cause_must_be_there(files: Files) -> None:
+    entries = lines(files, "entries")
+    node = node_hash(b"l" * 32, b"r" * 32)
+    assert "V4" in failed(changed(files, entries=[*entries[:-1], node.hex().encode()]))
+    events = lines(files, "events")
+    events[4] = edited(events[4], causationhash="0" * 64)
+    assert "V11" in failed(changed(files, events=events))
+
+
+async def test_contents_are_those_that_the_events_name(log: MemoryLog, pool: Pool) -> None:
+    content = ContentStore.at("memory:///")
+    told = Told("with a document")
+    name = await content.put(told.id, b"The museum opens at nine.")
+    write(log, told.tell(requested("with a document", documents=(document(content=name),))))
+    await enter_all(log, pool)
+    files = await bundle_of(pool, content, told.id, [str(VKEY)])
+    assert failed(files) == set()
+    exchanged = with_manifest({**files, f"blobs/{name}": b"The museum opens at ten."})
+    assert failed(exchanged) == {"V10"}
+    hidden = with_manifest({path: data for path, data in files.items() if not path.startswith("blobs/")})
+    assert failed(hidden) == {"V10"}
+
+
+async def test_any_changed_byte_is_caught(files: Files) -> None:
+    chance = random.Random(31)
+    names = sorted(name for name, data in files.items() if data)
+    for _ in range(500):
+        name = chance.choice(names)
+        data = bytearray(files[name])
+        data[chance.randrange(len(data))] ^= chance.randrange(1, 256)
+        assert failed({**files, name: bytes(data)})
+
+
+async def test_what_is_not_signed_yet_is_not_exported(log: MemoryLog, pool: Pool) -> None:
+    write(log, typical("1"))
+    await enter_all(log, pool, sign=False)
+    with pytest.raises(NotSigned):
+        await bundle_of(pool, None, typical("1").id, [])
+
+
+def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """The script as an auditor runs it: with Python alone, and nothing of PowerOn."""
+    command = [sys.executable, "-I", "-S", *arguments]
+    return subprocess.run(command, check=False, capture_output=True, text=True, env={}, timeout=60)
+
+
+async def test_the_script_verifies_a_folder_and_a_zip_without_anything_installed(files: Files, tmp_path: Path) -> None:
+    folder, archive = tmp_path / "bundle", tmp_path / "bundle.zip"
+    with zipfile.ZipFile(archive, "w") as opened:
+        for name, data in files.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes(data)
+            opened.writestr(name, data)
+    script = str(folder / "verify.py")
+    for bundle in (folder, archive):
+        found = _run(script, "--key", str(VKEY), "--allow-withheld", "--json", str(bundle))
+        assert (found.returncode, orjson.loads(found.stdout)["verdict"]) == (0, "ok"), found.stderr
+    (folder / "blobs.jsonl").write_bytes(b"")
+    found = _run(script, "--key", str(VKEY), "--allow-withheld", str(folder))
+    assert (found.returncode, "is NOT verified" in found.stdout) == (1, True)
+    assert _run(script, str(folder)).returncode == 2
+    assert _run(script, "--key", "none", str(folder)).returncode == 2
+    archive.write_bytes(archive.read_bytes()[:-40])
+    found = _run(script, "--key", str(VKEY), str(archive))
+    assert (found.returncode, found.stdout.count("FAIL")) == (1, 1)
+    (folder / "link").symlink_to("/etc/hostname")
+    assert "is a link" in _run(script, "--key", str(VKEY), str(folder)).stdout
+
+
+@pytest.mark.parametrize("name", ["../evil", "/etc/evil", "a//b", "a\\b"])
+def test_a_zip_with_strange_names_is_refused(tmp_path: Path, name: str) -> None:
+    with zipfile.ZipFile(tmp_path / "b.zip", "w") as opened:
+        opened.writestr(name, b"")
+    (tmp_path / "verify.py").write_text(verify_script())
+    found = _run(str(tmp_path / "verify.py"), "--key", str(VKEY), "--json", str(tmp_path / "b.zip"))
+    (claim,) = orjson.loads(found.stdout)["claims"]
+    assert (found.returncode, claim["id"], claim["status"]) == (1, "V1", "fail")
+
+
+def test_the_verifier_knows_every_field_that_names_content() -> None:
+    known, waiting = set[type[Model]](), [*WORKFLOW_EVENTS.values(), *REQUESTS.values()]
+    fields = set[str]()
+    while waiting:
+        model = waiting.pop()
+        if model in known:
+            continue
+        known.add(model)
+        fields |= {str(model.model_fields[name].alias or name) for name in content_fields(model)}
+        waiting += model.__subclasses__()
+    assert fields <= CONTENT_FIELDS

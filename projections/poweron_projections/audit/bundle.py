@@ -3,6 +3,8 @@
 The same ledger and the same content make the same bytes.
 """
 
+import io
+import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -25,6 +27,7 @@ from poweron_projections.audit.verify_script import verify_script
 from poweron_projections.connection import Connection, Found, Pool, snapshot
 from poweron_projections.records import decompress
 
+_NO_TIME: Final = (1980, 1, 1, 0, 0, 0)  # the least that a zip can say
 PROVEN: Final = 100  # newest checkpoints that a bundle proves to be continued; of earlier ones, the last of each day
 
 _RECORDS: Final = """
@@ -75,6 +78,18 @@ async def bundle_of(
     files["keys/ledger.vkeys"] = "".join(f"{vkey}\n" for vkey in vkeys).encode()
     files["verify.py"] = verify_script().encode()
     return {MANIFEST: manifest_of(files), **files}
+
+
+def zipped(files: Mapping[str, bytes]) -> bytes:
+    """Return the files as a zip; the same files make the same bytes."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in sorted(files):
+            entry = zipfile.ZipInfo(name, date_time=_NO_TIME)
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            entry.external_attr = 0o644 << 16
+            archive.writestr(entry, files[name])
+    return buffer.getvalue()
 
 
 async def _proven(connection: Connection, workflow_id: str) -> dict[str, bytes]:

@@ -7,8 +7,9 @@ the topic ends. It signs nothing that contradicts the last checkpoint or the log
 import asyncio
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing, suppress
+from functools import partial
 from typing import Final
 
 from poweron_events import topics
@@ -35,7 +36,9 @@ STOP_TIMEOUT: Final = 5.0  # seconds
 ALARM_PERIOD: Final = 60.0  # seconds between two attempts after an alarm
 
 
-async def run(event_log: EventLog, pool: Pool, keys: Sequence[SigningKey], release: str) -> None:
+async def run(
+    event_log: EventLog, pool: Pool, keys: Sequence[SigningKey], release: str, *, sign_after: float = SIGN_AFTER
+) -> None:
     """Keep the ledger whenever this process holds its partition, until cancelled; errors are retried.
 
     Args:
@@ -43,6 +46,7 @@ async def run(event_log: EventLog, pool: Pool, keys: Sequence[SigningKey], relea
         pool: the rows, which say what was entered before.
         keys: sign the checkpoints; all have the name of the ledger.
         release: of this software, for the record.
+        sign_after: seconds from an entry to the next checkpoint.
     """
     async with event_log.follow(topics.LEDGER.name, GROUP) as follower:
         writing: asyncio.Task[None] | None = None
@@ -50,7 +54,7 @@ async def run(event_log: EventLog, pool: Pool, keys: Sequence[SigningKey], relea
             while True:
                 held = await _held(follower, was=writing is not None)
                 if held and writing is None:
-                    writing = asyncio.create_task(_keep(event_log, pool, keys, release))
+                    writing = asyncio.create_task(_keep(partial(_write, event_log, pool, keys, release, sign_after)))
                 elif not held and writing is not None:
                     await cancel_task(writing, STOP_TIMEOUT)
                     writing = None
@@ -71,13 +75,13 @@ async def _held(follower: Follower, *, was: bool) -> bool:
     return bool(polled.assigned) or (was and not polled.revoked)
 
 
-async def _keep(event_log: EventLog, pool: Pool, keys: Sequence[SigningKey], release: str) -> None:
+async def _keep(write: Callable[[], Awaitable[None]]) -> None:
     """Write the ledger until cancelled; after an error begin again."""
     backoff, loop = Backoff(), asyncio.get_running_loop()
     while True:
         began = loop.time()
         try:
-            await _write(event_log, pool, keys, release)
+            await write()
         except Refused as error:
             log.error("ledger_alarm", extra={"error": str(error)})  # noqa: TRY400 - its frames tell nothing
             await asyncio.sleep(ALARM_PERIOD)
@@ -89,13 +93,13 @@ async def _keep(event_log: EventLog, pool: Pool, keys: Sequence[SigningKey], rel
             await asyncio.sleep(pause)
 
 
-async def _write(event_log: EventLog, pool: Pool, keys: Sequence[SigningKey], release: str) -> None:
+async def _write(event_log: EventLog, pool: Pool, keys: Sequence[SigningKey], release: str, sign_after: float) -> None:
     ledger = await Ledger.load(event_log, pool, keys)
     last = await check_ledger(event_log, pool, ledger)
     if last is None:
         await ledger.append([key_entry([str(key.public) for key in keys], time_ms=_now_ms())])
     await ledger.append([epoch_entry(code=release, last=0 if last is None else last.size, time_ms=_now_ms())])
-    writer = _Writer(ledger)
+    writer = _Writer(ledger, sign_after)
     try:
         async with asyncio.TaskGroup() as group:
             group.create_task(writer.enter_all())
@@ -107,8 +111,8 @@ async def _write(event_log: EventLog, pool: Pool, keys: Sequence[SigningKey], re
 class _Writer:
     """Enters what arrives, and signs in time; only one of both at once."""
 
-    def __init__(self, ledger: Ledger) -> None:
-        self._ledger = ledger
+    def __init__(self, ledger: Ledger, sign_after: float) -> None:
+        self._ledger, self._sign_after = ledger, sign_after
         self._lock = asyncio.Lock()
         self._signed_at = asyncio.get_running_loop().time()
 
@@ -129,9 +133,9 @@ class _Writer:
 
     async def sign_in_time(self) -> None:
         while True:
-            await asyncio.sleep(LOOK)
+            await asyncio.sleep(min(LOOK, self._sign_after))
             since = asyncio.get_running_loop().time() - self._signed_at
-            if since >= (SIGN_AFTER if self._ledger.has_new_entries else IDLE_SIGN):
+            if since >= (self._sign_after if self._ledger.has_new_entries else IDLE_SIGN):
                 async with self._lock:
                     await self._sign()
 

@@ -3,12 +3,13 @@
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, cast
 
 import typer
 
 from poweron_services.cli import files
 from poweron_services.cli.arguments import AsJson, WorkflowId
+from poweron_services.cli.bundle_export import export_bundle
 from poweron_services.cli.error_messages import check_id, sentences
 from poweron_services.cli.output import counted, print_json, print_json_text, tell
 from poweron_services.cli.query_commands import with_rows
@@ -25,6 +26,7 @@ class ExportFormat(StrEnum):
     events = "events"
     otel = "otel"
     openinference = "openinference"
+    bundle = "bundle"
 
 
 @sentences()
@@ -32,7 +34,7 @@ def export(
     workflow: WorkflowId,
     form: Annotated[
         ExportFormat,
-        typer.Option("--format", metavar="FORMAT", help="events, otel or openinference."),
+        typer.Option("--format", metavar="FORMAT", help="events, otel, openinference or bundle."),
     ] = ExportFormat.events,
     output: Annotated[
         Path | None,
@@ -41,21 +43,29 @@ def export(
             help="The file to write; default stdout. Only an earlier export of the same workflow is replaced.",
         ),
     ] = None,
+    without_content: Annotated[
+        bool, typer.Option("--without-content", help="Leave documents, prompts and answers out of a bundle.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Export a workflow to other tools.
+    """Export a workflow to other tools, or as a bundle for auditors.
 
     events: its records as they are in the log, one CloudEvent per line, as JSON. otel: one trace as the JSON of
     OpenTelemetry's protocol, without any text that a person or a model wrote. openinference: the same with prompts
-    and answers, for agent viewers.
+    and answers, for agent viewers. bundle: a folder, or a zip, with the proof that nothing in it was changed, and
+    the script that verifies it.
     """
     check_id(workflow)
+    if form is ExportFormat.bundle:
+        export_bundle(workflow, output, as_json=as_json, with_content=not without_content)
+        return
+    kind = cast("Format", form.value)
     if output is not None:
         files.check_file_writable(output)
-    lines = with_rows(lambda connections: _lines(connections, workflow, form.value))
+    lines = with_rows(lambda connections: _lines(connections, workflow, kind))
     if output is not None:
         data = b"".join(line + b"\n" for line in lines)
-        files.write_file(output, data, lambda earlier: _is_earlier(earlier, data, workflow, form.value))
+        files.write_file(output, data, lambda earlier: _is_earlier(earlier, data, workflow, kind))
         tell(f"Written: {output} ({counted(len(lines), 'line')}).")
         if as_json:
             print_json({"path": str(output), "lines": len(lines)})

@@ -58,7 +58,7 @@ COMMANDS = [
         "bench",
         "chaos",
         *("evaluate", "export"),
-        *("models", "search", "mcp", "documents", "bi"),
+        *("audit", "models", "search", "mcp", "documents", "bi"),
     ),
 ]
 

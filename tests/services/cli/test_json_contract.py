@@ -16,7 +16,13 @@ from typer.testing import CliRunner
 from poweron_services.cli.main import app
 
 SERVERS = {("serve",), ("door",), ("mcp", "serve")}  # they run until they are stopped, and have lines of their own
-OF_THEIR_OWN = {("bench",), ("chaos",), ("policy", "check")}  # they read no setting that a user sets
+OF_THEIR_OWN = {
+    ("bench",),
+    ("chaos",),
+    ("policy", "check"),
+    ("audit", "verify"),
+    ("audit", "verifier"),
+}  # they read no setting that a user sets
 ID = "3f0d0a9e-8c0f-5d0e-9a52-6f5d9f6c2b11"
 ARGUMENTS = {
     ("ask",): ["What?"],
@@ -26,6 +32,9 @@ ARGUMENTS = {
     ("evaluate",): ["requests.jsonl"],
     ("recover",): ["--yes"],
     ("replay",): [ID],
+    ("audit", "key"): [],
+    ("audit", "verifier"): [],
+    ("audit", "verify"): ["bundle", "--key", "KEY"],
     ("policy", "apply"): ["policy.toml"],
     ("policy", "check"): ["policy.toml"],
     ("bi", "export"): ["--output", "bi"],

@@ -223,7 +223,9 @@ class Verification:
             return Claim("V10", "not_checked", f"{withheld} contents were withheld")
         return ""
 
-    def _causes(self) -> str:
+    def _causes(self) -> str | Claim:
+        if len(self.events) != len(self.bodies) or not self.events:
+            return Claim("V11", "not_checked", "not every event can be read")
         hashes = dict[str, str]()
         for number, (body, event) in enumerate(zip(self.bodies, self.events, strict=True)):
             cause = event.get("causationid")

@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from poweron_projections.audit.signed_note import ED25519, InvalidNote, SignedNote, VerifierKey
 from poweron_projections.audit.verifier.bundle_claims import STATES, Claim, Trust, Verification
@@ -32,19 +32,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Verify the bundle that the arguments name, write the result, and return the exit code."""
     given = _parser().parse_args(arguments)
     try:
-        kept = [_note(path) for path in given.checkpoint]
-        trust = Trust(_key(given.key), kept, _age(given.max_age), given.allow_withheld)
+        trust = trust_of(given.key, given.checkpoint, given.max_age, allow_withheld=given.allow_withheld)
     except ValueError as error:
         sys.stderr.write(f"{error}\n")
         return USAGE
-    try:
-        verification = Verification(read_bundle(Path(given.bundle)), trust)
-        verification.run()
-    except UnreadableBundle as error:
-        verification = Verification({}, trust, claims=[Claim("V1", "fail", str(error))])
-    text = _as_json(verification) if given.json else _as_text(verification, given.bundle)
+    verification = verified_bundle(Path(given.bundle), trust)
+    text = json.dumps(result_of(verification)) if given.json else report_of(verification, given.bundle)
     sys.stdout.write(f"{text}\n")
     return OK if verification.is_ok else FAILED
+
+
+def trust_of(key: str, checkpoints: Sequence[str], max_age: str | None, *, allow_withheld: bool) -> Trust:
+    """Read what the auditor gives; raise ValueError with a sentence if it cannot be used."""
+    return Trust(_key(key), [_note(path) for path in checkpoints], _age(max_age), allow_withheld)
+
+
+def verified_bundle(path: Path, trust: Trust) -> Verification:
+    """Check every claim of the bundle at this path."""
+    try:
+        verification = Verification(read_bundle(path), trust)
+        verification.run()
+    except UnreadableBundle as error:
+        return Verification({}, trust, claims=[Claim("V1", "fail", str(error))])
+    return verification
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -84,27 +94,25 @@ def _age(text: str | None) -> int | None:
     return int(match[1]) * _SECONDS[match[2]]
 
 
-def _as_json(verification: Verification) -> str:
+def result_of(verification: Verification) -> dict[str, Any]:
+    """Return the result as values for JSON."""
     blobs = Counter(verification.blobs.values())
-    return json.dumps(
-        {
-            "verdict": "ok" if verification.is_ok else "fail",
-            "workflowId": verification.entries[0].get("wf") if verification.entries else None,
-            "origin": None if verification.checkpoint is None else verification.checkpoint.origin,
-            "asOf": _as_of(verification),
-            "events": len(verification.events),
-            "blobs": {state: blobs[state] for state in STATES},
-            "claims": [
-                {"id": each.id, "name": each.name, "status": each.status, "detail": each.detail}
-                for each in verification.claims
-            ],
-        },
-        indent=2,
-        ensure_ascii=False,
-    )
+    return {
+        "verdict": "ok" if verification.is_ok else "fail",
+        "workflowId": verification.entries[0].get("wf") if verification.entries else None,
+        "origin": None if verification.checkpoint is None else verification.checkpoint.origin,
+        "asOf": _as_of(verification),
+        "events": len(verification.events),
+        "blobs": {state: blobs[state] for state in STATES},
+        "claims": [
+            {"id": each.id, "name": each.name, "status": each.status, "detail": each.detail}
+            for each in verification.claims
+        ],
+    }
 
 
-def _as_text(verification: Verification, bundle: str) -> str:
+def report_of(verification: Verification, bundle: str) -> str:
+    """Return the result as text for people."""
     lines = [FIRST_LINE, ""]
     for claim in verification.claims:
         detail = f": {claim.detail}" if claim.detail else ""

@@ -26,8 +26,8 @@ from poweron_projections.audit.ledger_rows import ledger_positions
 from poweron_projections.audit.ledger_tree import loaded_tree
 from poweron_projections.audit.merkle_tree import GrowingTree, leaf_hash
 from poweron_projections.audit.note_signatures import SigningKey
+from poweron_projections.audit.notes import SignedNote
 from poweron_projections.audit.past_workflows import PastWorkflow, past_workflows
-from poweron_projections.audit.signed_note import SignedNote
 from poweron_projections.connection import Pool, snapshot
 from poweron_projections.projection import Read, read
 

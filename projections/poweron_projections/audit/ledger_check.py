@@ -10,7 +10,7 @@ from poweron_projections.audit.checkpoint import Checkpoint, InvalidCheckpoint
 from poweron_projections.audit.ledger import Ledger
 from poweron_projections.audit.ledger_tree import stored_root
 from poweron_projections.audit.note_signatures import verified
-from poweron_projections.audit.signed_note import InvalidNote, SignedNote
+from poweron_projections.audit.notes import InvalidNote, SignedNote
 from poweron_projections.connection import Connection, Pool, acquire
 from poweron_projections.records import digest
 

@@ -9,7 +9,7 @@ from poweron_projections.audit.checkpoint import Checkpoint, InvalidCheckpoint
 from poweron_projections.audit.ledger_entry import parsed_entry
 from poweron_projections.audit.ledger_tree import STORED, loaded_tree
 from poweron_projections.audit.merkle_tree import GrowingTree, leaf_hash
-from poweron_projections.audit.signed_note import InvalidNote, SignedNote
+from poweron_projections.audit.notes import InvalidNote, SignedNote
 from poweron_projections.connection import Connection
 from poweron_projections.projection import Changes
 from poweron_projections.table_spec import Row, Table, Uuid, text

@@ -7,7 +7,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.asymmetric.mldsa import MLDSA44PrivateKey, MLDSA44PublicKey
 
-from poweron_projections.audit.signed_note import (
+from poweron_projections.audit.notes import (
     ED25519,
     ML_DSA_44_COSIGNATURE,
     SIGNATURE_SIZE,

@@ -17,21 +17,22 @@ class TlogProof(NamedTuple):
 
     leaf_index: int
     hashes: Sequence[bytes]
-    note: str
+    checkpoint: str
 
     @classmethod
     def parse(cls, text: str) -> "TlogProof":
         """Read a proof; raise InvalidProof if it is none."""
-        head, blank, note = text.partition("\n\n")
+        head, blank, checkpoint = text.partition("\n\n")
         header, index, *hashes = (*head.split("\n"), "")[:-1] if head.count("\n") else ("", "")
         word, _, number = index.partition(" ")
-        if not (header == _HEADER and word == "index" and number.isascii() and number.isdigit() and blank and note):
+        is_proof = header == _HEADER and word == "index" and number.isascii() and number.isdigit()
+        if not (is_proof and blank and checkpoint):
             raise InvalidProof("This is no proof of C2SP tlog-proof.")
         try:
-            return cls(int(number), [base64.b64decode(line, validate=True) for line in hashes], note)
+            return cls(int(number), [base64.b64decode(line, validate=True) for line in hashes], checkpoint)
         except binascii.Error as error:
             raise InvalidProof("A hash of the proof is not in base64.") from error
 
     def __str__(self) -> str:
         lines = (_HEADER, f"index {self.leaf_index}", *(base64.b64encode(each).decode() for each in self.hashes))
-        return "\n".join(lines) + f"\n\n{self.note}"
+        return "\n".join(lines) + f"\n\n{self.checkpoint}"

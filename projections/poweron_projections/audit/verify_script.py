@@ -9,7 +9,7 @@ from typing import Final
 _MODULES: Final = (
     "merkle_tree",
     "checkpoint",
-    "signed_note",
+    "notes",
     "tlog_proof",
     "verifier/strict_json",
     "verifier/ed25519",

@@ -10,7 +10,7 @@ import orjson
 
 from poweron_projections.audit.bundle import zipped
 from poweron_projections.audit.checkpoint import Checkpoint
-from poweron_projections.audit.signed_note import SignedNote
+from poweron_projections.audit.notes import SignedNote
 from poweron_projections.audit.tlog_proof import TlogProof
 from poweron_services.cli import files
 from poweron_services.cli.context import USAGE
@@ -50,7 +50,7 @@ def _told(bundle: Mapping[str, bytes], workflow: str, output: Path) -> dict[str,
         "path": str(output),
         "events": bundle["events.jsonl"].count(b"\n"),
         "blobs": sum(name.startswith("blobs/") for name in bundle),
-        "checkpointSize": Checkpoint.parse(SignedNote.parse(proof.note).text).size,
+        "checkpointSize": Checkpoint.parse(SignedNote.parse(proof.checkpoint).text).size,
         "checkpointTime": orjson.loads(bundle["heads/entry.json"])["time"],
         "key": bundle["keys/ledger.vkeys"].decode().partition("\n")[0],
     }

@@ -22,7 +22,7 @@ audit = command_group("Verify audit bundles, and show the keys of the ledger.")
 def audit_key(as_json: AsJson = False) -> None:
     """Show the public keys of the ledger, for those who verify it.
 
-    Hand them over in person, or publish them where nobody can exchange them. The first is the one for `--key`.
+    Hand them over in person, or publish them where they cannot be exchanged. The first is the one for `--key`.
     """
     keys = [str(key.public) for key in ledger_keys(load_settings())]
     if as_json:

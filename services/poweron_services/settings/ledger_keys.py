@@ -11,7 +11,7 @@ from typing import Final
 
 from poweron_events.errors import Refused
 from poweron_projections.audit.note_signatures import SigningKey
-from poweron_projections.audit.signed_note import ED25519, ML_DSA_44_COSIGNATURE
+from poweron_projections.audit.notes import ED25519, ML_DSA_44_COSIGNATURE
 from poweron_services.settings.config import Settings
 
 KEY_FILE: Final = "ledger.key"

@@ -5,7 +5,7 @@ from poweron_events import topics
 from poweron_events.log.memory import MemoryLog
 from poweron_projections.audit.ledger import Ledger
 from poweron_projections.audit.note_signatures import SigningKey
-from poweron_projections.audit.signed_note import ED25519, ML_DSA_44_COSIGNATURE
+from poweron_projections.audit.notes import ED25519, ML_DSA_44_COSIGNATURE
 from poweron_projections.connection import Pool
 from poweron_projections.verify import catch_up
 

@@ -24,7 +24,7 @@ from poweron_projections.audit.bundle import NotSigned, bundle_of
 from poweron_projections.audit.ledger_tree import stored_inclusion_proof
 from poweron_projections.audit.merkle_tree import node_hash
 from poweron_projections.audit.note_signatures import SigningKey
-from poweron_projections.audit.signed_note import ED25519, SignedNote
+from poweron_projections.audit.notes import ED25519, SignedNote
 from poweron_projections.audit.tlog_proof import TlogProof
 from poweron_projections.audit.verifier.bundle_claims import CONTENT_FIELDS, Trust, Verification
 from poweron_projections.audit.verify_script import verify_script
@@ -91,14 +91,14 @@ async def test_a_cut_tail_is_caught_by_the_heads_alone(files: Files, pool: Pool,
     async with acquire(pool) as connection:
         query = "SELECT place FROM ledger_entries WHERE workflow_id = $1::uuid AND seq = $2"
         place = await connection.fetchval(query, TWO_ROUNDS.id, left - 1)
-        genuine = TlogProof(place, await stored_inclusion_proof(connection, place, size), proof.note)
+        genuine = TlogProof(place, await stored_inclusion_proof(connection, place, size), proof.checkpoint)
     cut = {**files, "head.tlog-proof": str(genuine).encode()}
     told = {"events": lines(files, "events")[:left], "entries": lines(files, "entries")[:left]}
     assert failed(changed(cut, **told)) == {"V8"}
 
 
 async def test_a_rewritten_ledger_is_caught_by_an_older_checkpoint(files: Files, log: MemoryLog, pool: Pool) -> None:
-    kept = SignedNote.parse(TlogProof.parse(files["head.tlog-proof"].decode()).note)
+    kept = SignedNote.parse(TlogProof.parse(files["head.tlog-proof"].decode()).checkpoint)
     assert failed(files, checkpoints=[kept]) == set()
     for left_out in (False, True):
         await wipe(pool)
@@ -113,11 +113,11 @@ async def test_a_rewritten_ledger_is_caught_by_an_older_checkpoint(files: Files,
 async def test_the_key_counts_that_the_auditor_gives(files: Files) -> None:
     proof = TlogProof.parse(files["head.tlog-proof"].decode())
     own = SigningKey(VKEY.name, ED25519, b"f" * 32)
-    text = SignedNote.parse(proof.note).text
+    text = SignedNote.parse(proof.checkpoint).text
     note = str(SignedNote(text, [own.sign(text)]))
     forged = {**files, "keys/ledger.vkeys": f"{own.public}\n".encode()}
     for name in ("head.tlog-proof", "heads/entry.tlog-proof"):
-        forged[name] = str(TlogProof.parse(files[name].decode())._replace(note=note)).encode()
+        forged[name] = str(TlogProof.parse(files[name].decode())._replace(checkpoint=note)).encode()
     assert failed(with_manifest(forged)) == {"V6"}
 
 

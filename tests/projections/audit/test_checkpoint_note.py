@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from poweron_projections.audit.checkpoint import Checkpoint, InvalidCheckpoint
 from poweron_projections.audit.note_signatures import SigningKey, verified
-from poweron_projections.audit.signed_note import (
+from poweron_projections.audit.notes import (
     ED25519,
     ED25519_COSIGNATURE,
     ML_DSA_44_COSIGNATURE,

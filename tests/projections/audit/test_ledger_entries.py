@@ -27,7 +27,7 @@ from poweron_projections.audit.ledger_entry import heads_root
 from poweron_projections.audit.ledger_heads import listed_heads
 from poweron_projections.audit.merkle_tree import GrowingTree, leaf_hash
 from poweron_projections.audit.note_signatures import SigningKey
-from poweron_projections.audit.signed_note import SignedNote
+from poweron_projections.audit.notes import SignedNote
 from poweron_projections.connection import Pool, acquire
 from poweron_projections.verify import catch_up, verify
 

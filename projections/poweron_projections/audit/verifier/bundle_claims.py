@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from poweron_projections.audit.checkpoint import Checkpoint
 from poweron_projections.audit.merkle_tree import is_consistent, is_included, leaf_hash
-from poweron_projections.audit.signed_note import ED25519, SignedNote, VerifierKey
+from poweron_projections.audit.notes import ED25519, SignedNote, VerifierKey
 from poweron_projections.audit.tlog_proof import InvalidProof, TlogProof
 from poweron_projections.audit.verifier.bundle_files import wrong_files
 from poweron_projections.audit.verifier.ed25519 import is_signature
@@ -42,7 +42,7 @@ _ENTRY: Final = frozenset(
 )
 
 
-class Claim(NamedTuple):
+class BundleClaim(NamedTuple):
     """One claim, whether it holds, and what was found."""
 
     id: str
@@ -71,7 +71,7 @@ class Verification:
 
     files: Mapping[str, bytes]
     trust: Trust
-    claims: list[Claim] = field(default_factory=list)
+    claims: list[BundleClaim] = field(default_factory=list)
     bodies: list[bytes] = field(default_factory=list)
     events: list[Any] = field(default_factory=list)
     entries: list[dict[str, Any]] = field(default_factory=list)
@@ -84,7 +84,7 @@ class Verification:
         """Whether every claim holds that the auditor asked for."""
         return all(claim.status == "ok" or self._may_lack(claim) for claim in self.claims)
 
-    def _may_lack(self, claim: Claim) -> bool:
+    def _may_lack(self, claim: BundleClaim) -> bool:
         if claim.status != "not_checked":
             return False
         asked = {"V7": False, "V9": bool(self.trust.checkpoints), "V14": self.trust.max_age_s is not None}
@@ -108,8 +108,10 @@ class Verification:
             try:
                 found = check()
             except (KeyError, ValueError, TypeError, IndexError, AttributeError, InvalidProof) as error:
-                found = Claim(name, "fail", f"the files are not as they must be: {error}")
-            self.claims.append(found if isinstance(found, Claim) else Claim(name, "fail" if found else "ok", found))
+                found = BundleClaim(name, "fail", f"the files are not as they must be: {error}")
+            if not isinstance(found, BundleClaim):
+                found = BundleClaim(name, "fail" if found else "ok", found)
+            self.claims.append(found)
 
     def _files(self) -> str:
         return wrong_files(self.files)
@@ -153,14 +155,14 @@ class Verification:
 
     def _included(self) -> str:
         proof = TlogProof.parse(self.files["head.tlog-proof"].decode())
-        checkpoint = Checkpoint.parse(SignedNote.parse(proof.note).text)
+        checkpoint = Checkpoint.parse(SignedNote.parse(proof.checkpoint).text)
         self.checkpoint = checkpoint
         if is_included(self.leaves[-1], proof.leaf_index, checkpoint.size, proof.hashes, checkpoint.root):
             return ""
         return "the proof does not lead from the last entry to the checkpoint"
 
     def _signed(self) -> str:
-        note = SignedNote.parse(TlogProof.parse(self.files["head.tlog-proof"].decode()).note)
+        note = SignedNote.parse(TlogProof.parse(self.files["head.tlog-proof"].decode()).checkpoint)
         key = self.trust.key
         if Checkpoint.parse(note.text).origin != key.name:
             return f"the checkpoint is that of {Checkpoint.parse(note.text).origin}, not of {key.name}"
@@ -171,10 +173,10 @@ class Verification:
     def _complete(self) -> str:
         proof = TlogProof.parse(self.files["heads/entry.tlog-proof"].decode())
         line = self.files["heads/entry.json"]
-        note = TlogProof.parse(self.files["head.tlog-proof"].decode()).note
-        checkpoint = Checkpoint.parse(SignedNote.parse(note).text)
+        signed = TlogProof.parse(self.files["head.tlog-proof"].decode()).checkpoint
+        checkpoint = Checkpoint.parse(SignedNote.parse(signed).text)
         entry = parsed(line)
-        if proof.note != note or entry["kind"] != "heads" or proof.leaf_index != checkpoint.size - 1:
+        if proof.checkpoint != signed or entry["kind"] != "heads" or proof.leaf_index != checkpoint.size - 1:
             return "the entry of the heads is not the last one of the checkpoint"
         if not is_included(leaf_hash(line), proof.leaf_index, checkpoint.size, proof.hashes, checkpoint.root):
             return "the entry of the heads is not in the checkpoint"
@@ -185,11 +187,12 @@ class Verification:
             return ""
         return "the heads do not list the last entry of the bundle as that of the workflow"
 
-    def _consistent(self) -> Claim | str:
+    def _consistent(self) -> BundleClaim | str:
         if not self.trust.checkpoints:
-            return Claim("V9", "not_checked", "you gave no older checkpoint")
+            return BundleClaim("V9", "not_checked", "you gave no older checkpoint")
         new = self.checkpoint
-        assert new is not None
+        if new is None:
+            return "there is no checkpoint to compare"
         for note in self.trust.checkpoints:
             old = Checkpoint.parse(note.text)
             if old.origin != new.origin or not has_signature(note, self.trust.key):
@@ -202,7 +205,7 @@ class Verification:
                 return f"the ledger does not continue the checkpoint of {old.size} entries, or the bundle has no proof"
         return ""
 
-    def _contents(self) -> Claim | str:
+    def _contents(self) -> BundleClaim | str:
         named = set[str]()
         for event in self.events:
             named |= set(content_names(event["data"]))
@@ -220,12 +223,12 @@ class Verification:
             if hmac.digest(key, self.files[f"blobs/{name}"], "sha256").hex() != name:
                 return f"the content {name} is another one"
         if withheld := sum(status == "withheld" for status in self.blobs.values()):
-            return Claim("V10", "not_checked", f"{withheld} contents were withheld")
+            return BundleClaim("V10", "not_checked", f"{withheld} contents were withheld")
         return ""
 
-    def _causes(self) -> str | Claim:
+    def _causes(self) -> str | BundleClaim:
         if len(self.events) != len(self.bodies) or not self.events:
-            return Claim("V11", "not_checked", "not every event can be read")
+            return BundleClaim("V11", "not_checked", "not every event can be read")
         hashes = dict[str, str]()
         for number, (body, event) in enumerate(zip(self.bodies, self.events, strict=True)):
             cause = event.get("causationid")
@@ -234,9 +237,9 @@ class Verification:
             hashes[sha256(body).hexdigest()] = event["id"]
         return ""
 
-    def _fresh(self) -> Claim | str:
+    def _fresh(self) -> BundleClaim | str:
         if self.trust.max_age_s is None:
-            return Claim("V14", "not_checked", "you set no --max-age")
+            return BundleClaim("V14", "not_checked", "you set no --max-age")
         age = int(self.trust.now_s() - parsed(self.files["heads/entry.json"])["time"] / 1000)
         return "" if age <= self.trust.max_age_s else f"the checkpoint is {age} seconds old"
 

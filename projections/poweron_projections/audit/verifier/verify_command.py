@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from poweron_projections.audit.signed_note import ED25519, InvalidNote, SignedNote, VerifierKey
-from poweron_projections.audit.verifier.bundle_claims import STATES, Claim, Trust, Verification
+from poweron_projections.audit.notes import ED25519, InvalidNote, SignedNote, VerifierKey
+from poweron_projections.audit.verifier.bundle_claims import STATES, BundleClaim, Trust, Verification
 from poweron_projections.audit.verifier.bundle_files import UnreadableBundle, read_bundle
 from poweron_projections.audit.verifier.strict_json import parsed
 
@@ -53,7 +53,7 @@ def verified_bundle(path: Path, trust: Trust) -> Verification:
         verification = Verification(read_bundle(path), trust)
         verification.run()
     except UnreadableBundle as error:
-        return Verification({}, trust, claims=[Claim("V1", "fail", str(error))])
+        return Verification({}, trust, claims=[BundleClaim("V1", "fail", str(error))])
     return verification
 
 

@@ -98,7 +98,7 @@ class Filters(PageFilter):
 
 async def waiting_ids(pool: Pool, actor: Actor) -> tuple[list[str], WorkflowCount]:
     """Return the workflows that wait for an answer which this actor may give, and how many there are at least."""
-    waiting = (await waiting_for_people(pool)).for_actor(actor)
+    waiting = await waiting_for_people(pool, answerer=actor)
     ids = list(dict.fromkeys(entry.workflow_id for entry in waiting.entries))
     return ids, WorkflowCount(len(ids), is_exact=not waiting.is_cut)
 

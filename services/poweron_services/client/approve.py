@@ -12,6 +12,7 @@ from poweron_events.actor import Actor
 from poweron_events.codes import Code
 from poweron_events.errors import Refused
 from poweron_events.fold.questions import approval_terms
+from poweron_events.fold.state import Place
 from poweron_events.policy import AnswerTerms
 from poweron_events.request import RequestApproval, RequestBudget, Requester, RequestIdentity, RequestRefused
 from poweron_events.step_events import ApprovalDenied, ApprovalGranted, ParametersChanged
@@ -109,14 +110,17 @@ async def waiting_approval(connections: Connections, workflow_id: str) -> Approv
     return approvals[0]
 
 
-async def last_answer(connections: Connections, workflow_id: str) -> LastAnswer | None:
-    """Return what became of the last action that waited for approval; None if none was ever answered."""
+async def last_answer(connections: Connections, workflow_id: str, place: Place | None = None) -> LastAnswer | None:
+    """Return what became of the action at this place, or else of the last one that waited; None without an answer."""
     last = None
     async with aclosing(_records(connections, workflow_id)) as records:
         async for record in records:
-            if record.verdict == "accepted" and record.type in (ApprovalGranted.TYPE, ApprovalDenied.TYPE):
-                last = record
-    return None if last is None else _as_last_answer(last)
+            if record.verdict != "accepted" or record.type not in (ApprovalGranted.TYPE, ApprovalDenied.TYPE):
+                continue
+            answer = _as_last_answer(record)
+            if place is None or answer.place == place:
+                last = answer
+    return last
 
 
 def answer_to(
@@ -251,9 +255,7 @@ def _as_last_answer(record: EventEntry) -> LastAnswer:
     event = (ApprovalGranted if record.type == ApprovalGranted.TYPE else ApprovalDenied).model_validate(record.data)
     is_expired, is_granted = event.request is None, isinstance(event, ApprovalGranted)
     return LastAnswer(
-        round=event.round,
-        task=event.task,
-        step=event.step,
+        place=(event.round, event.task, event.attempt, event.step),
         status="expired" if is_expired else "approved" if is_granted else "denied",
         approver=None if is_expired else by_whom(event),
         time=record.time,

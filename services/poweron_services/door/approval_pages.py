@@ -284,8 +284,9 @@ async def _request(
 
 async def _what_happened(connections: Connections, workflow_id: str, place: str) -> str:
     """Say why an action does not wait any more."""
-    last, numbers = await last_answer(connections, workflow_id), parse_place(place)
-    if last is None or numbers is None or (last.round, last.task, last.step) != (numbers[0], numbers[1], numbers[3]):
+    numbers = parse_place(place)
+    last = None if numbers is None else await last_answer(connections, workflow_id, numbers)
+    if last is None:
         return "This action does not wait for an approval any more."
     at = f"at {last.time[:19].replace('T', ' ')} UTC"
     if last.status == "expired":

@@ -194,11 +194,21 @@ def problem_of(error: Exception) -> Problem:
         return _of_parameter(error.errors()[0])
     if isinstance(error, ValidationError):
         return Problem("invalid_request", f"{explain(error)}.")
-    if isinstance(error, HTTPException):
-        code = STATUS_CODES.get(error.status_code, "request_unreadable")
-        return Problem(code, (HTTP_CODES.get(code) or CODES[code]).meaning, status=error.status_code)
     log.error("http_error", exc_info=error)
     return Problem("unexpected_error", "PowerOn met an unexpected error; its log says more.", status=500)
+
+
+def routing_problem(error: HTTPException, request: Request) -> Problem:
+    """Return the problem that no route takes the request."""
+    address = repr(request.url.path[:MAX_SHOWN])
+    match error.status_code:
+        case HTTPStatus.NOT_FOUND:
+            detail = f"This door has no address {address}."
+        case HTTPStatus.METHOD_NOT_ALLOWED:
+            detail = f"{address} does not accept {request.method[:MAX_SHOWN]}."
+        case _:
+            detail = f"{error.detail.removesuffix('.')}."
+    return Problem(STATUS_CODES.get(error.status_code, "request_unreadable"), detail, status=error.status_code)
 
 
 def _of_parameter(wrong: Mapping[str, Any]) -> Problem:
@@ -207,8 +217,8 @@ def _of_parameter(wrong: Mapping[str, Any]) -> Problem:
     if (kind, *place) == ("path", "workflow_id"):
         return _of_ours(NotAWorkflowId(str(wrong["input"])[:MAX_SHOWN]))
     where = place or [_PARTS.get(str(kind), "the body")]
-    ours = wrong["type"] == "value_error" and wrong["ctx"]["error"]
-    sentence = f"{named(where)}: {ours}" if ours else worded(where, wrong["type"], wrong.get("ctx", {}))
+    ours = wrong["ctx"]["error"] if wrong["type"] == "value_error" else None
+    sentence = f"{named(where)}: {ours}" if ours is not None else worded(where, wrong["type"], wrong.get("ctx", {}))
     given = f"{str(wrong['input'])[:MAX_SHOWN]!r}"
     fallback = f"{named(where)} cannot be {given}; the page `/api` shows an example"
     return Problem("invalid_request", f"{sentence or fallback}.", status=422)

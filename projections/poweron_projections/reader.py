@@ -38,7 +38,7 @@ from poweron_projections.workflow_filter import Condition
 PAGE: Final = 50  # rows, if the caller gives no limit
 MAX_DIGITS: Final = 18  # of a number in a cursor, so that it is a bigint
 
-AT_ONCE: Final = 100  # records that are decoded on the event loop, which takes some milliseconds
+MAX_DECODED_ON_LOOP: Final = 100  # records; a thread decodes more, since this many take some milliseconds
 
 Entry = TypeVar("Entry", bound=Model)
 Converted = TypeVar("Converted")
@@ -330,7 +330,7 @@ async def stored_records(
     pool: Pool, workflow_id: str, *, after_seq: int = -1, limit: int | None = None
 ) -> list[StoredRecord]:
     """Return the records of a workflow, oldest first, as bytes: all of them, or a page."""
-    return await _each(stored_record, await _fetch(pool, _STORED, workflow_id, after_seq, limit))
+    return await _convert_all(stored_record, await _fetch(pool, _STORED, workflow_id, after_seq, limit))
 
 
 async def workflow_ids(pool: Pool, *, after: str | None = None, limit: int = PAGE) -> list[str]:
@@ -451,7 +451,7 @@ def _reason(review: bytes | None) -> str | None:
 def _references(row: Found) -> tuple[str, ...]:
     """Return the documents of a message as references, with the names under which the documents were added."""
     label, names = row["documents_label"], row["names"] or {}
-    items = ((each["documentId"], each["documentName"]) for each in row["documents"])
+    items = ((document["documentId"], document["documentName"]) for document in row["documents"])
     return (
         *((list_reference(label),) if label else ()),
         *(item_reference(document_id, names.get(document_id, name)) for document_id, name in items),
@@ -504,16 +504,16 @@ class JudgedRecord(NamedTuple):
 
 async def judged_records(pool: Pool, workflow_id: str) -> list[JudgedRecord]:
     """Return all records of the workflow that the rows hold, in order; raise Unavailable without Postgres."""
-    return await _each(_judged, await stored_records(pool, workflow_id))
+    return await _convert_all(_judged, await stored_records(pool, workflow_id))
 
 
 def _judged(record: StoredRecord) -> JudgedRecord:
     return JudgedRecord(record.seq, record.verdict, record.sha256.hex(), decode(record.value))
 
 
-async def _each(convert: Callable[[Any], Converted], items: Sequence[Any]) -> list[Converted]:
+async def _convert_all(convert: Callable[[Any], Converted], items: Sequence[Any]) -> list[Converted]:
     """Convert items in order; a thread converts many, so that the event loop goes on."""
-    if len(items) <= AT_ONCE:
+    if len(items) <= MAX_DECODED_ON_LOOP:
         return [*map(convert, items)]
     return await asyncio.to_thread(lambda: [*map(convert, items)])
 

@@ -485,7 +485,7 @@ async def test_many_records_are_decoded_beside_the_event_loop(
     few = await reader.judged_records(pool, name)
     assert threads == {threading.get_ident()}
     threads.clear()
-    monkeypatch.setattr(reader, "AT_ONCE", len(few) - 1)
+    monkeypatch.setattr(reader, "MAX_DECODED_ON_LOOP", len(few) - 1)
     assert await reader.judged_records(pool, name) == few
     assert threading.get_ident() not in threads
     assert threads

@@ -16,7 +16,7 @@ from poweron_events.event import NANO, PREFIX
 from poweron_events.request import MAX_PROMPT, MAX_REASON
 from poweron_projections import reader
 from poweron_services.door.door_state import DoorState, state_of
-from poweron_services.door.form_parser import IN_WORDS, LARGEST, MAX_FILES, TOGETHER
+from poweron_services.door.form_parser import DOCUMENT_LIMITS, MAX_ALL_DOCUMENTS, MAX_DOCUMENT, MAX_FILES
 from poweron_services.door.json_responses import dumped
 from poweron_services.door.page_forms import LABELS, typed_in
 from poweron_services.door.problems import Problem, explained, retry_header
@@ -134,7 +134,7 @@ TEMPLATES.globals |= {
     "doors": DOORS,
     "max_prompt": MAX_PROMPT,
     "max_reason": MAX_REASON,
-    "upload": {"most": MAX_FILES, "largest": LARGEST, "together": TOGETHER, "words": IN_WORDS},
+    "upload": {"most": MAX_FILES, "largest": MAX_DOCUMENT, "together": MAX_ALL_DOCUMENTS, "words": DOCUMENT_LIMITS},
 }
 
 

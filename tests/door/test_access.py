@@ -39,7 +39,7 @@ async def test_without_a_key_nothing_is_shown_or_done(far: RemoteDoor) -> None:
     for response in (await far.http.get(LIST), await far.http.post(LIST, json=ASKED)):
         assert code(response) == (401, "key_missing")
         assert response.headers["www-authenticate"] == "Bearer"
-        assert "poweron keys add" in response.json()["advice"]
+        assert "`uv run poweron keys add`" in response.json()["advice"]  # as on pages
 
 
 async def test_a_key_may_do_what_its_scopes_say_and_nothing_else(far: RemoteDoor) -> None:

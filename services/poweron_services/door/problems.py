@@ -1,5 +1,6 @@
 """What went wrong, as RFC 9457 problems: a status, a code, a sentence, and advice on the page that `type` names."""
 
+import re
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any, Final
@@ -21,6 +22,9 @@ log = structlog.get_logger()
 MEDIA_TYPE: Final = "application/problem+json"
 MAX_SHOWN: Final = 100  # characters of a wrong parameter
 _PARTS: Final[Mapping[str, str]] = {"query": "the query", "path": "the address", "header": "a header"}
+POWERON: Final = "uv run poweron"
+"""The command in the advice of pages and problems, as the README has it; the door does not know how it was started."""
+_COMMAND: Final = re.compile(r"`poweron(?= )")
 RETRY_AFTER: Final = 1.0  # seconds, where an unavailable server says nothing else
 
 HTTP_CODES: Final[dict[str, Explained]] = {
@@ -184,6 +188,11 @@ def explained(code: str) -> Explained | None:
     return HTTP_CODES.get(code) or CODES.get(code)
 
 
+def with_typed_commands(text: str) -> str:
+    """Return a text of ours with the commands that it sets in backticks as a person types them."""
+    return _COMMAND.sub(f"`{POWERON}", text)
+
+
 def problem_of(error: Exception) -> Problem:
     """Return the problem that an error is to the sender of the request."""
     if isinstance(error, Problem):
@@ -247,7 +256,7 @@ def problem_response(problem: Problem, *, headers: Mapping[str, str] | None = No
         "status": int(problem.status),
         "detail": str(problem),
         "code": problem.code,
-        "advice": meaning.remedy if meaning else "",
+        "advice": with_typed_commands(meaning.remedy) if meaning else "",
         **problem.facts,
     }
     return Response(

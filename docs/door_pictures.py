@@ -1,6 +1,6 @@
-"""Takes the pictures of the door: `uv run docs/door_pictures.py` writes `docs/pictures/door-*.png`.
+"""Takes screenshots of the door's pages: `uv run docs/door_pictures.py` writes `docs/pictures/door-*.png`.
 
-It opens a door with servers of its own, asks about the examples, and needs Chromium.
+Starts a door with its own Kafka and Postgres, asks questions about the example documents, and needs Chromium.
 """
 
 import os
@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
@@ -22,7 +22,7 @@ from playwright.sync_api import Browser, sync_playwright
 HOUSE = Path(__file__).resolve().parent.parent
 EXAMPLES, PICTURES = HOUSE / "docs" / "examples", HOUSE / "docs" / "pictures"
 ADDRESS = "127.0.0.1:8842"
-WITHIN = 120.0  # seconds
+DEADLINE = 120.0  # seconds
 SIZE = {"width": 1280, "height": 820}
 COLOURS = 128
 TOTAL = "What is the grand total of the estimate, and what was repaired?"
@@ -30,9 +30,9 @@ TOTAL = "What is the grand total of the estimate, and what was repaired?"
 
 @contextmanager
 def opened() -> Generator[httpx2.Client, None, None]:
-    """Open a door with an empty home; its requests are Ada's."""
+    """Start a door with an empty data directory; Ada is the actor of all requests."""
     with tempfile.TemporaryDirectory() as home:
-        given = {
+        environment = {
             **os.environ,
             "POWERON_HOME": home,
             "POWERON_ACTOR": "ada",
@@ -40,43 +40,44 @@ def opened() -> Generator[httpx2.Client, None, None]:
             "POWERON_POSTGRES": "",
         }
         command = [Path(sys.executable).with_name("poweron"), "door", "--listen", ADDRESS]
-        door = subprocess.Popen(command, env=given)  # noqa: S603 - our own program
+        door = subprocess.Popen(command, env=environment)  # noqa: S603 - our own program
         with door, httpx2.Client(base_url=f"http://{ADDRESS}") as http:
             try:
-                until(lambda: http.get("/readyz").is_success)
+                wait_until(lambda: http.get("/readyz").is_success)
                 yield http
             finally:
                 door.terminate()
 
 
-def until(is_so: Any) -> None:
-    """Wait until something is so."""
-    deadline = time.monotonic() + WITHIN
-    while not _asked(is_so):
+def wait_until(condition: Callable[[], bool]) -> None:
+    """Poll a condition until it holds, and raise TimeoutError after the deadline."""
+    deadline = time.monotonic() + DEADLINE
+    while not _holds(condition):
         if time.monotonic() > deadline:
-            raise TimeoutError("the door does not become what the pictures show")
+            raise TimeoutError("The door has not reached the state that the pictures show.")
         time.sleep(0.1)
 
 
-def _asked(is_so: Any) -> Any:
+def _holds(condition: Callable[[], bool]) -> bool:
+    """Return whether the condition holds; it does not while the door refuses connections."""
     try:
-        return is_so()
+        return condition()
     except httpx2.TransportError:
         return False
 
 
 def ask(http: httpx2.Client, prompt: str, *names: str, wait: bool = True, **more: Any) -> str:
-    """Ask about examples; return the workflow, by default once it has ended."""
+    """Send a question about example documents; return the id of the workflow, by default after it has ended."""
     files = [("request", (None, orjson.dumps({"prompt": prompt, **more})))]
     files += [("file", (name, (EXAMPLES / name).read_bytes())) for name in names]
     headers = {"Prefer": "wait=60"} if wait else {}
-    answer = http.post("/api/v1/workflows", files=files, headers=headers, timeout=WITHIN)
-    found: str = answer.raise_for_status().json()["workflowId"]
-    return found
+    answer = http.post("/api/v1/workflows", files=files, headers=headers, timeout=DEADLINE)
+    workflow_id: str = answer.raise_for_status().json()["workflowId"]
+    return workflow_id
 
 
 def pages(http: httpx2.Client) -> dict[str, tuple[str, str]]:
-    """Do the work that the pictures show; return the address and the colour scheme of each."""
+    """Run the workflows that the pictures show; return the address and colours of each picture by its name."""
     ask(http, "When does the exhibition open, and who is invited?", "letter.txt")
     other = ask(
         http, "What is the grand total of the estimate, and who wrote the letter?", "estimate.pdf", "letter.txt"
@@ -90,7 +91,7 @@ def pages(http: httpx2.Client) -> dict[str, tuple[str, str]]:
     )
     total = ask(http, TOTAL, "estimate.pdf")
     ask(http, "Who won the match?", "letter.txt")
-    until(lambda: http.get(f"/api/v1/workflows/{report}").json().get("phase") == "approve")
+    wait_until(lambda: http.get(f"/api/v1/workflows/{report}").json().get("phase") == "approve")
     decision = next(
         event["seq"]
         for event in http.get(f"/api/v1/workflows/{total}/events").json()["items"]
@@ -107,7 +108,7 @@ def pages(http: httpx2.Client) -> dict[str, tuple[str, str]]:
 
 
 def take(browser: Browser, name: str, path: str, scheme: Any) -> None:
-    """Take the picture of a page."""
+    """Take a screenshot of a page and save it with few colours."""
     page = browser.new_page(viewport=SIZE, color_scheme=scheme, base_url=f"http://{ADDRESS}")
     page.goto(path)
     page.locator("h1, h2").first.wait_for()
@@ -119,5 +120,5 @@ def take(browser: Browser, name: str, path: str, scheme: Any) -> None:
 if __name__ == "__main__":
     with opened() as client, sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
-        for title, (place, colours) in pages(client).items():
-            take(chromium, title, place, colours)
+        for picture_name, (address, colour_scheme) in pages(client).items():
+            take(chromium, picture_name, address, colour_scheme)

@@ -24,8 +24,6 @@ from poweron_events.request import Spent
 from poweron_events.round_events import TaskReviewed
 from poweron_projections.connection import Found, Pool, acquire, cells, snapshot
 from poweron_projections.entries import (
-    ApprovalEntry,
-    BudgetEntry,
     DeadLetterEntry,
     EventEntry,
     HistoryEntry,
@@ -40,7 +38,7 @@ from poweron_projections.workflow_filter import Condition
 PAGE: Final = 50  # rows, if the caller gives no limit
 MAX_DIGITS: Final = 18  # of a number in a cursor, so that it is a bigint
 
-AT_ONCE: Final = 100  # records that are decoded on the event loop, which takes some milliseconds
+MAX_DECODED_ON_LOOP: Final = 100  # records; a thread decodes more, since this many take some milliseconds
 
 Entry = TypeVar("Entry", bound=Model)
 Converted = TypeVar("Converted")
@@ -124,17 +122,6 @@ SELECT workflow_id FROM workflows
  ORDER BY workflow_id LIMIT $2
 """
 _COUNT_IDS: Final = "SELECT COUNT(*) AS count FROM workflows WHERE status <> 'no_workflow'"
-_APPROVALS: Final = """
-SELECT * FROM approvals WHERE $1::uuid IS NULL OR workflow_id = $1::uuid ORDER BY asked, workflow_id LIMIT $2
-"""
-_BUDGETS: Final = """
-SELECT workflows.workflow_id, round, task, attempt, step, budget_question AS question, budget_code AS code,
-       budget_reason AS reason, budget_due_ms, budget_terms AS terms, rounds.prompt, rounds.actor, rounds.steps,
-       rounds.input_tokens, rounds.output_tokens, rounds.cost_nano_usd
-  FROM workflows JOIN rounds USING (workflow_id, round)
- WHERE workflows.is_open AND budget_question IS NOT NULL AND ($1::uuid IS NULL OR workflow_id = $1::uuid)
- ORDER BY budget_due_ms, workflow_id LIMIT $2
-"""
 _POLICIES: Final = """
 SELECT * FROM policies WHERE $2::integer IS NULL OR number = $2 ORDER BY number DESC LIMIT $1
 """
@@ -261,7 +248,7 @@ async def messages(
 ) -> list[ChatMessage]:
     """Return the same page as `history`, as messages of the fold, so that its functions can render them (H-03)."""
     last = _LAST_SEQ if before_seq is None else before_seq
-    return [_entry(ChatMessage, row) for row in await _fetch(pool, _HISTORY, workflow_id, last, limit)]
+    return [build_entry(ChatMessage, row) for row in await _fetch(pool, _HISTORY, workflow_id, last, limit)]
 
 
 async def opening(pool: Pool, workflow_id: str) -> Opening | None:
@@ -343,7 +330,7 @@ async def stored_records(
     pool: Pool, workflow_id: str, *, after_seq: int = -1, limit: int | None = None
 ) -> list[StoredRecord]:
     """Return the records of a workflow, oldest first, as bytes: all of them, or a page."""
-    return await _each(stored_record, await _fetch(pool, _STORED, workflow_id, after_seq, limit))
+    return await _convert_all(stored_record, await _fetch(pool, _STORED, workflow_id, after_seq, limit))
 
 
 async def workflow_ids(pool: Pool, *, after: str | None = None, limit: int = PAGE) -> list[str]:
@@ -357,31 +344,16 @@ async def count_workflow_ids(pool: Pool) -> int:
     return int(row["count"])
 
 
-async def approvals(pool: Pool, workflow_id: str | None = None, *, limit: int = PAGE) -> list[ApprovalEntry]:
-    """Return the actions that wait for a person, in one workflow or in all; longest waiting first."""
-    return [
-        _entry(
-            ApprovalEntry,
-            row,
-            workflow_id=str(row["workflow_id"]),
-            asked=rfc3339(row["asked"]),
-            expires=rfc3339(row["expires"]),
-            escalates=row["escalates"] and rfc3339(row["escalates"]),
-        )
-        for row in await _fetch(pool, _APPROVALS, workflow_id, limit)
-    ]
-
-
 async def policies(pool: Pool, *, limit: int = PAGE, number: int | None = None) -> list[PolicyEntry]:
     """Return the policies that were applied, newest first, or only the one with this number."""
     found = await _fetch(pool, _POLICIES, limit, number)
-    return [_entry(PolicyEntry, row, time=time(row["time_ms"])) for row in found]
+    return [build_entry(PolicyEntry, row, time=time(row["time_ms"])) for row in found]
 
 
 async def policy_at(pool: Pool, time_ms: int) -> PolicyEntry | None:
     """Return the policy under which a round was opened at this time; None if none was applied yet."""
     found = await _fetch(pool, _POLICY_AT, time_ms)
-    return next((_entry(PolicyEntry, row, time=time(row["time_ms"])) for row in found), None)
+    return next((build_entry(PolicyEntry, row, time=time(row["time_ms"])) for row in found), None)
 
 
 async def instances_at(pool: Pool, time_ms: int) -> list[InstanceEntry]:
@@ -392,14 +364,6 @@ async def instances_at(pool: Pool, time_ms: int) -> list[InstanceEntry]:
 async def instance(pool: Pool, name: str) -> InstanceEntry | None:
     """Return what a process recorded about itself; None if there is none of this name."""
     return next(map(_instance, await _fetch(pool, _INSTANCE, instance_id(name))), None)
-
-
-async def budget_questions(pool: Pool, workflow_id: str | None = None, *, limit: int = PAGE) -> list[BudgetEntry]:
-    """Return the rounds that ask for a larger budget, of one workflow or of all; those that expire first come first."""
-    return [
-        _entry(BudgetEntry, row, workflow_id=str(row["workflow_id"]), expires=time(row["budget_due_ms"]))
-        for row in await _fetch(pool, _BUDGETS, workflow_id, limit)
-    ]
 
 
 async def dead_letters(
@@ -424,7 +388,7 @@ async def _fetch(pool: Pool, query: str, *arguments: object) -> Sequence[Found]:
         return await connection.fetch(query, *arguments)
 
 
-def _entry(kind: type[Entry], row: Found, **changed: Any) -> Entry:
+def build_entry(kind: type[Entry], row: Found, **changed: Any) -> Entry:
     """Build an entry from the columns that have its fields' names, and from `changed` for its other fields."""
     given = cells(row, (name for name in kind.model_fields if name not in changed))
     return kind.model_validate({**given, **changed}, context=READING)
@@ -432,7 +396,7 @@ def _entry(kind: type[Entry], row: Found, **changed: Any) -> Entry:
 
 def _workflow(row: Found) -> WorkflowSummary:
     workflow_id = str(row["workflow_id"])
-    return _entry(
+    return build_entry(
         WorkflowSummary,
         row,
         workflow_id=workflow_id,
@@ -449,7 +413,9 @@ def _workflow(row: Found) -> WorkflowSummary:
 
 def _instance(row: Found) -> InstanceEntry:
     ended = row["ended_ms"]
-    return _entry(InstanceEntry, row, started=time(row["started_ms"]), ended=None if ended is None else time(ended))
+    return build_entry(
+        InstanceEntry, row, started=time(row["started_ms"]), ended=None if ended is None else time(ended)
+    )
 
 
 def stored_record(row: Found | Mapping[str, Any]) -> StoredRecord:
@@ -463,7 +429,7 @@ def stored_record(row: Found | Mapping[str, Any]) -> StoredRecord:
 
 
 def _dead_letter(row: Found) -> DeadLetterEntry:
-    return _entry(DeadLetterEntry, row, offset=row["log_offset"], time=time(row["time_ms"]))
+    return build_entry(DeadLetterEntry, row, offset=row["log_offset"], time=time(row["time_ms"]))
 
 
 def _told(row: Found, *, damaged: bool = False) -> HistoryEntry:
@@ -474,7 +440,7 @@ def _told(row: Found, *, damaged: bool = False) -> HistoryEntry:
         if not damaged:
             raise
         reason = None
-    return _entry(HistoryEntry, row, review_reason=reason, references=_references(row), time=time(row["time_ms"]))
+    return build_entry(HistoryEntry, row, review_reason=reason, references=_references(row), time=time(row["time_ms"]))
 
 
 def _reason(review: bytes | None) -> str | None:
@@ -485,7 +451,7 @@ def _reason(review: bytes | None) -> str | None:
 def _references(row: Found) -> tuple[str, ...]:
     """Return the documents of a message as references, with the names under which the documents were added."""
     label, names = row["documents_label"], row["names"] or {}
-    items = ((each["documentId"], each["documentName"]) for each in row["documents"])
+    items = ((document["documentId"], document["documentName"]) for document in row["documents"])
     return (
         *((list_reference(label),) if label else ()),
         *(item_reference(document_id, names.get(document_id, name)) for document_id, name in items),
@@ -494,13 +460,13 @@ def _references(row: Found) -> tuple[str, ...]:
 
 def event_entry(row: Found, *, damaged: bool = False) -> EventEntry:
     """Return a row of `records` as an entry; with `damaged`, one of a damaged row has no source and no data."""
-    return _entry(EventEntry, row, **_event_fields(row, damaged=damaged))
+    return build_entry(EventEntry, row, **_event_fields(row, damaged=damaged))
 
 
 def _logged(row: Found) -> LoggedEvent | None:
     if row["workflow_id"] is None:
         return None
-    return _entry(LoggedEvent, row, workflow_id=str(row["workflow_id"]), **_event_fields(row, damaged=True))
+    return build_entry(LoggedEvent, row, workflow_id=str(row["workflow_id"]), **_event_fields(row, damaged=True))
 
 
 def _event_fields(row: Found, *, damaged: bool) -> dict[str, Any]:
@@ -538,16 +504,16 @@ class JudgedRecord(NamedTuple):
 
 async def judged_records(pool: Pool, workflow_id: str) -> list[JudgedRecord]:
     """Return all records of the workflow that the rows hold, in order; raise Unavailable without Postgres."""
-    return await _each(_judged, await stored_records(pool, workflow_id))
+    return await _convert_all(_judged, await stored_records(pool, workflow_id))
 
 
 def _judged(record: StoredRecord) -> JudgedRecord:
     return JudgedRecord(record.seq, record.verdict, record.sha256.hex(), decode(record.value))
 
 
-async def _each(convert: Callable[[Any], Converted], items: Sequence[Any]) -> list[Converted]:
+async def _convert_all(convert: Callable[[Any], Converted], items: Sequence[Any]) -> list[Converted]:
     """Convert items in order; a thread converts many, so that the event loop goes on."""
-    if len(items) <= AT_ONCE:
+    if len(items) <= MAX_DECODED_ON_LOOP:
         return [*map(convert, items)]
     return await asyncio.to_thread(lambda: [*map(convert, items)])
 

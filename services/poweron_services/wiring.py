@@ -110,24 +110,7 @@ class NameableModels:
         async with self.opened(name):
             pass
 
-    def unpriced(self, name: str) -> tuple[str, ...]:
-        """Return the model if it has no price, unless a money budget is allowed without it; raises as `check`."""
-        return unpriced_models(self._alone(name))
-
-    @asynccontextmanager
-    async def opened(self, name: str) -> AsyncGenerator[ChatModel, None]:
-        """Open the model, and close its connections at the end; raise Refused if a request may not name it."""
-        async with AsyncExitStack() as stack:
-            yield await asyncio.to_thread(self._build, name, stack)  # a provider's client takes a second to import
-
-    def _build(self, name: str, stack: AsyncExitStack) -> ChatModel:
-        alone = self._alone(name)
-        try:
-            return build_model(alone, stack)
-        except Refused as error:
-            raise Refused(f"{_not_configured(name)} {error}", code="model_misconfigured") from error
-
-    def _alone(self, name: str) -> Settings:
+    def alone(self, name: str) -> Settings:
         """Return the settings with this model for every stage; raise Refused if a request may not name it."""
         try:
             alone = self.settings.with_model(name)
@@ -137,6 +120,23 @@ class NameableModels:
         if only.startswith("scripted:"):
             raise Refused(_not_configured(name), code="model_misconfigured")
         return alone
+
+    def unpriced(self, name: str) -> tuple[str, ...]:
+        """Return the model if it has no price, unless a money budget is allowed without it; raises as `check`."""
+        return unpriced_models(self.alone(name))
+
+    @asynccontextmanager
+    async def opened(self, name: str) -> AsyncGenerator[ChatModel, None]:
+        """Open the model, and close its connections at the end; raise Refused if a request may not name it."""
+        async with AsyncExitStack() as stack:
+            yield await asyncio.to_thread(self._build, name, stack)  # a provider's client takes a second to import
+
+    def _build(self, name: str, stack: AsyncExitStack) -> ChatModel:
+        alone = self.alone(name)
+        try:
+            return build_model(alone, stack)
+        except Refused as error:
+            raise Refused(f"{_not_configured(name)} {error}", code="model_misconfigured") from error
 
 
 def _not_configured(name: str) -> str:

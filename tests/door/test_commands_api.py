@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 import pytest
 import pytest_asyncio
+from documented_answers import DocumentedAnswers
 from door_requests import API, UNKNOWN, WAIT, answered, expect, get, post, requests_in_log, sentence, until
 from opened_door import Door, door_of_module
 from servers import Pair
@@ -23,7 +24,10 @@ pytestmark = [pytest.mark.system, pytest.mark.asyncio(loop_scope="module")]
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def door(pair: Pair, tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Door, None]:
+    """A door whose answers to commands must all be in its OpenAPI document, with these outcomes and fields."""
     async with door_of_module(pair, tmp_path_factory.mktemp("door")) as door:
+        answers = DocumentedAnswers(await get(door, "/openapi.json"))
+        door.http.event_hooks = {"response": [answers.check]}
         yield door
 
 

@@ -1,5 +1,6 @@
 """A system without Kafka posts a request, follows it and reads the answer."""
 
+import asyncio
 import re
 import shlex
 from json import dumps
@@ -8,6 +9,7 @@ from typing import Any
 
 import orjson
 import pytest
+from door_requests import PERIOD
 from opened_door import Door
 from remote_door import LIST, RemoteDoor, bearer, remote
 
@@ -38,10 +40,10 @@ async def test_a_key_and_the_hash_of_an_action_approve_it_as_the_page_shows(door
         asked = await door.http.post(LIST, data={"request": dumps(body)}, files=file, headers=bearer(key))
         assert asked.status_code == 202, asked.text
         assert (await documented(door, "curl localhost:8800/api/v1/workflows -H", KEY=key)).status_code == 200
-        while not (
-            waiting := (await documented(door, "curl localhost:8800/api/v1/approvals", KEY=key)).json()["items"]
-        ):
-            pass
+        listing = "curl localhost:8800/api/v1/approvals"
+        async with asyncio.timeout(60):
+            while not (waiting := (await documented(door, listing, KEY=key)).json()["items"]):  # noqa: ASYNC110 - rows must be polled
+                await asyncio.sleep(PERIOD)
         id_, sha256 = waiting[0]["workflowId"], waiting[0]["parametersSha256"]
         assert [waiting[0][name] for name in ("round", "task", "attempt", "step")] == [1, 1, 1, 2]
         approval = "curl localhost:8800/api/v1/workflows/$ID/approvals/r1t1a1s2"

@@ -89,8 +89,8 @@ async def run(folder: Path, *arguments: str) -> tuple[int | None, str]:
 async def test_a_generated_client_asks_with_files_reads_the_outcome_lists_and_approves(
     door: Door, tmp_path: Path
 ) -> None:
-    if shutil.which("uv") is None or (await run(tmp_path, "openapi-python-client", "--version"))[0]:
-        pytest.skip("the generator of clients cannot be fetched")
+    if shutil.which("uv") is None or (await run(tmp_path, "python", "-c", ""))[0]:
+        pytest.skip("the generator of clients is not installed, and cannot be")  # its own errors fail the test
     (tmp_path / "openapi.json").write_bytes((await door.http.get("/api/v1/openapi.json")).content)
     (tmp_path / "story.py").write_text(STORY)
     options = ("--path", "openapi.json", "--output-path", "generated", "--meta", "none", "--fail-on-warning")

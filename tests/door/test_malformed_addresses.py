@@ -82,4 +82,5 @@ async def test_an_address_that_names_nothing_has_a_code_and_advice(
     answer = await door.http.get(path)
     expect(answer, status, code)
     assert not FOREIGN.search(sentence(answer))
+    assert sentence(answer) != answer.json()["title"]
     assert answer.json()["advice"]

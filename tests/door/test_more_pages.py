@@ -22,11 +22,12 @@ from poweron_events.log import Message
 from poweron_events.policy import Group, Policy, Rule
 from poweron_events.request import workflow_id
 from poweron_projections import access_keys, reader
-from poweron_services.client.approve import waiting_for_people
+from poweron_projections.connection import Pool
+from poweron_services.client.approve import OpenQuestions, waiting_for_people
 from poweron_services.client.connect import Connections
 from poweron_services.client.follow import Callbacks
 from poweron_services.client.policy_request import apply_policy
-from poweron_services.door import approval_pages
+from poweron_services.door import approval_pages, workflow_list_page
 from poweron_services.standalone import open_connections
 
 pytestmark = pytest.mark.system
@@ -221,7 +222,27 @@ def test_of_very_many_approvals_those_that_wait_longest_are_listed_and_the_page_
     monkeypatch.setattr(approval_pages, "MOST_WAITING", 1)
     html = door.http.get("/approvals", headers=PAGE).text
     assert "More than 1 wait; only those that wait longest are listed here and counted." in html
-    assert (html.count("<article"), html.count("<b>1+</b>"), html.count("<b>0+</b>")) == (1, 2, 1)
+    assert (html.count("<article"), html.count("<b>1+</b>"), html.count("<b>0</b>")) == (1, 2, 1)
+
+
+def test_what_waits_for_the_reader_is_listed_and_counted_from_the_same_rows(
+    door: PageDoor, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workflow = waiting(door)
+    reads: list[list[str]] = []
+
+    async def read(pool: Pool, *, answerer: Actor) -> OpenQuestions:
+        questions = await waiting_for_people(pool, answerer=answerer)
+        reads.append([entry.workflow_id for entry in questions.entries])
+        return questions
+
+    monkeypatch.setattr(workflow_list_page, "waiting_for_people", read)
+    html = door.http.get("/?show=waiting", headers=PAGE).text
+    (ids,) = reads
+    assert workflow in ids
+    assert {id_ for id_ in ids if f'href="/w/{id_}"' in html} == {*ids}
+    assert world.first not in html
+    assert f"Waiting for me <b>{len(ids)}</b>" in html
 
 
 def test_an_answer_to_other_parameters_decides_nothing(door: PageDoor, world: World) -> None:

@@ -363,6 +363,7 @@ async def test_an_answer_that_the_client_has_is_not_sent_again(door: Door) -> No
     assert (options.status_code, options.headers["allow"]) == (204, "GET, HEAD, OPTIONS, POST")
     wrong = await door.http.delete("/api/v1/workflows")
     assert (wrong.status_code, wrong.json()["code"]) == (405, "method_not_allowed")
+    assert wrong.json()["detail"] == "'/api/v1/workflows' does not accept DELETE."
     assert wrong.headers["allow"] == "GET, HEAD, OPTIONS, POST"
     page = await door.http.get("/api/v1/workflows", headers={"Accept": "text/html;q=1, application/json;q=0"})
     assert (page.status_code, page.json()["type"]) == (406, "/problems/not_acceptable")

@@ -15,7 +15,7 @@ from poweron_events.actor import Actor
 from poweron_events.policy import Policy
 from poweron_events.request import RequestIdentity
 from poweron_events.request_seal import sealed
-from poweron_projections import reader
+from poweron_projections import open_questions, reader
 from poweron_projections.access_keys import digest
 from poweron_projections.verify import verify
 from poweron_services.client.approve import ApprovalOutcome, answer, answer_to
@@ -110,7 +110,7 @@ async def _decided(
 
 async def _waiting(door: RemoteDoor, workflow: str) -> Any:
     async with asyncio.timeout(60):
-        while not (waiting := await reader.approvals(door.pool, workflow)):
+        while not (waiting := await open_questions.approvals(door.pool, workflow)):
             pass
     return waiting[0]
 
@@ -118,7 +118,7 @@ async def _waiting(door: RemoteDoor, workflow: str) -> Any:
 async def _finished(door: RemoteDoor, workflow: str) -> str | None:
     """Return how the workflow has ended; None if another action of it waits for approval."""
     async with asyncio.timeout(60):
-        while not await reader.approvals(door.pool, workflow):
+        while not await open_questions.approvals(door.pool, workflow):
             summary = await reader.workflow(door.pool, workflow)
             if summary is not None and summary.status == "completed":
                 return summary.status

@@ -23,6 +23,7 @@ from builders import (
     reviewed,
     step,
     typical,
+    under_policy,
 )
 from poweron_events import topics
 from poweron_events.actor import Actor
@@ -36,7 +37,7 @@ from poweron_events.log.memory import MemoryLog
 from poweron_events.request import Spent
 from poweron_events.round_events import RoundCancelled, Totals
 from poweron_events.stream import WorkflowEvent
-from poweron_projections import bootstrap, reader, request_answers, workflow_excerpts
+from poweron_projections import bootstrap, open_questions, reader, request_answers, workflow_excerpts
 from poweron_projections.connection import Pool, acquire, connect
 from poweron_projections.rebuild import rebuild
 from poweron_projections.rows import RowWriter
@@ -451,6 +452,25 @@ async def test_the_history_names_who_asked_and_who_cancelled(log: MemoryLog, poo
     ]
 
 
+async def test_the_limit_of_questions_counts_only_those_whose_terms_are_wanted(log: MemoryLog, pool: Pool) -> None:
+    for name in ("ada", "bob"):
+        for number in range(2):
+            opening = requested(f"{name} {number}", on_budget="ask", **under_policy(requester=name))
+            asks = Told(f"{name} asks {number}").tell(opening, At(0, 0, 0).budget_requested("plan"))
+            parts = (At().selected(), At().parameters(), At().approval_requested())
+            waits = Told(f"{name} waits {number}").tell(opening, planned(), *parts)
+            for told in (asks, waits):
+                await log.append(EVENTS, told.messages)
+    await catch_up(log, pool)
+    for read in (open_questions.approvals, open_questions.budget_questions):
+        own = [entry for entry in await read(pool) if entry.actor is not None and entry.actor.id == "bob"]
+        assert len(own) == 2
+        assert await read(pool, limit=2) != own
+        assert await read(pool, limit=2, wanted=lambda terms: terms.requester.id == "bob") == own
+        assert await read(pool, limit=1, wanted=lambda terms: terms.requester.id == "bob") == own[:1]
+        assert await read(pool, wanted=lambda terms: terms.escalated) == []
+
+
 async def test_many_records_are_decoded_beside_the_event_loop(
     log: MemoryLog, pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -465,7 +485,7 @@ async def test_many_records_are_decoded_beside_the_event_loop(
     few = await reader.judged_records(pool, name)
     assert threads == {threading.get_ident()}
     threads.clear()
-    monkeypatch.setattr(reader, "AT_ONCE", len(few) - 1)
+    monkeypatch.setattr(reader, "MAX_DECODED_ON_LOOP", len(few) - 1)
     assert await reader.judged_records(pool, name) == few
     assert threading.get_ident() not in threads
     assert threads

@@ -8,7 +8,7 @@ from builders import At, Told, paused, planned, requested
 from poweron_events import topics
 from poweron_events.fold.stage_specs import TURNS
 from poweron_events.log.memory import MemoryLog
-from poweron_projections import reader
+from poweron_projections import open_questions
 from poweron_projections.connection import Pool
 from poweron_projections.operations import open_workflows
 from poweron_projections.verify import catch_up
@@ -36,7 +36,7 @@ async def test_the_workload_of_many_workflows_is_that_of_their_folds(log: Memory
     assert found == expected
     assert len(expected) > 4
     assert workload.stuck == sum(workflow.stuck and workflow.is_open for workflow in workflows) > 0
-    assert workload.approvals == len(await reader.approvals(pool, limit=1_000)) > 0
+    assert workload.approvals == len(await open_questions.approvals(pool, limit=1_000)) > 0
     having_turns = Counter[str]()
     for turns in workload.turns:
         if turns.has_turn:

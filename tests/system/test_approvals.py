@@ -89,7 +89,7 @@ async def test_what_waits_survives_a_kill_and_runs_once_it_is_approved(
             await waiting_approval(connections, workflow)
         last = nothing.value.last
         assert last is not None
-        assert (last.round, last.task, last.step, last.status) == (1, 1, 1, "approved")
+        assert (last.place, last.status) == ((1, 1, 1, 1), "approved")
         assert last.approver == local_user()
         assert "waits for a person" not in (await shell("history", workflow)).err
 

@@ -109,7 +109,8 @@ def _became(last: LastAnswer | None) -> str:
     """Say what became of the last action that waited for approval; empty if there was none."""
     if last is None:
         return ""
-    step = f"Step {last.step} of task {last.task} in round {last.round}"
+    round_, task, attempt, number = last.place
+    step = f"Step {number} of task {task} in round {round_}{'' if attempt == 1 else f', attempt {attempt},'}"
     when = f"{utc(last.time)} (UTC)"
     if last.approver is None:
         return f"{step} expired at {when}, which counts as denied. "

@@ -60,9 +60,8 @@ def approvals(
     async def read() -> tuple[list[tuple[ApprovalEntry, list[DocumentEntry]]], OpenQuestions]:
         async with open_connections(load_settings(), tell) as connections:
             await bring_rows_on(connections)
-            waiting = await waiting_for_people(connections.pool)
-            waiting = waiting.for_actor(connections.settings.acting_through("cli")) if mine else waiting
-            waiting = waiting.escalated() if overdue else waiting
+            answerer = connections.settings.acting_through("cli") if mine else None
+            waiting = await waiting_for_people(connections.pool, answerer=answerer, escalated=overdue)
             approvals = [
                 (entry, [] if as_json else await workflow_excerpts.documents(connections.pool, entry.workflow_id))
                 for entry in waiting.approvals[:limit]
@@ -85,12 +84,12 @@ def approvals(
         stdout.print(shown_question(question, _width(stdout)))
         for command in budget_commands(question.workflow_id):
             stdout.print(f"  {command}", soft_wrap=True)
-    if not pending and not questions and not as_json and not waiting.is_cut:
+    if not pending and not questions and not as_json:
         nothing = "Nothing was escalated." if overdue else "Nothing waits for an approval."
         stdout.print("Nothing waits for you." if mine else nothing)
     if waiting.is_cut:
         tell(
-            f"More than {MOST_WAITING:,} wait. PowerOn looked at those that wait longest; answer some of them, "
+            f"More than {MOST_WAITING:,} wait. PowerOn shows those that wait longest; answer some of them, "
             "and repeat the command."
         )
 

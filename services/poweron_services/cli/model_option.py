@@ -1,6 +1,5 @@
 """A model that a command names with `--model`; it must be configured."""
 
-import asyncio
 from contextlib import AsyncExitStack
 from typing import NoReturn, get_args
 
@@ -31,7 +30,7 @@ def check_nameable(settings: Settings, name: str) -> None:
     """End the command if a request may not name the model."""
     built(settings, name, AsyncExitStack())
     try:
-        asyncio.run(wiring.NameableModels(settings).check(name))
+        wiring.NameableModels(settings).alone(name)
     except Refused:
         _stop(settings, name, "A fork asks one model, and no script.")
 

@@ -19,7 +19,7 @@ from poweron_events.event import PREFIX, READING
 from poweron_events.fold.evolve import evolve
 from poweron_events.fold.state import Workflow
 from poweron_events.log import Record
-from poweron_projections import reader
+from poweron_projections import open_questions, reader
 from poweron_projections.entries import ApprovalEntry, EventEntry, HistoryEntry, WorkflowSummary
 from poweron_projections.verify import catch_up
 from poweron_services.cli.advice import LOG_LOST, advice
@@ -128,7 +128,7 @@ def history(
             await verified_records(connections, workflow)
         entries = await reader.history(connections.pool, workflow, limit=limit, before_seq=before)
         await _expect_known(connections, workflow, entries)
-        return entries, [] if before is not None else await reader.approvals(connections.pool, workflow)
+        return entries, [] if before is not None else await open_questions.approvals(connections.pool, workflow)
 
     entries, approvals = with_rows(read)
     if not entries and before is None:

@@ -1,6 +1,6 @@
 """Approve or deny: find the pending approval of an action, answer it, and wait until the answer is accepted."""
 
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
@@ -12,9 +12,11 @@ from poweron_events.actor import Actor
 from poweron_events.codes import Code
 from poweron_events.errors import Refused
 from poweron_events.fold.questions import approval_terms
+from poweron_events.fold.state import Place
+from poweron_events.policy import AnswerTerms
 from poweron_events.request import RequestApproval, RequestBudget, Requester, RequestIdentity, RequestRefused
 from poweron_events.step_events import ApprovalDenied, ApprovalGranted, ParametersChanged
-from poweron_projections import reader
+from poweron_projections import open_questions, reader
 from poweron_projections.connection import Pool
 from poweron_projections.entries import ApprovalEntry, BudgetEntry, EventEntry
 from poweron_services.client.client_errors import LastAnswer, NothingToApprove
@@ -28,7 +30,7 @@ AnswerStatus = Literal["approved", "denied", "refused", "counted", "proposed"]
 """`counted`: the approval counts, but more are needed; `proposed`: others have to approve the new parameters."""
 
 
-MOST_WAITING: Final = 1_000  # approvals, and as many budget questions, that are looked at
+MOST_WAITING: Final = 1_000  # approvals, and as many budget questions, that are listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,33 +59,36 @@ class OpenQuestions(NamedTuple):
     approvals: Sequence[ApprovalEntry]
     questions: Sequence[BudgetEntry]
     is_cut: bool
-    """Whether more wait than were looked at."""
+    """Whether more wait than these."""
 
     @property
     def entries(self) -> list[ApprovalEntry | BudgetEntry]:
         """Return the actions, and then the rounds that ask for a larger budget."""
         return [*self.approvals, *self.questions]
 
-    def for_actor(self, actor: Actor) -> "OpenQuestions":
-        """Return only what this actor may answer, and has not yet."""
-        return self._only(lambda entry: entry.terms.objection(actor, "approve") is None)
 
-    def escalated(self) -> "OpenQuestions":
-        """Return only what was escalated, so that further groups may answer."""
-        return self._only(lambda entry: entry.terms.escalated)
-
-    def _only(self, wanted: Callable[[ApprovalEntry | BudgetEntry], bool]) -> "OpenQuestions":
-        return OpenQuestions([*filter(wanted, self.approvals)], [*filter(wanted, self.questions)], self.is_cut)
-
-
-async def waiting_for_people(pool: Pool, *, most: int = MOST_WAITING) -> OpenQuestions:
+async def waiting_for_people(
+    pool: Pool, *, answerer: Actor | None = None, escalated: bool = False, most: int = MOST_WAITING
+) -> OpenQuestions:
     """Return the actions that wait for an approval, and the rounds that ask for a larger budget, `most` of each.
+
+    Args:
+        pool: where the rows are.
+        answerer: return only what this actor may answer, and has not yet.
+        escalated: return only what was escalated, so that further groups may answer.
+        most: the most actions, and the most rounds, that are returned: those that wait longest.
 
     Raises:
         Unavailable: Postgres cannot be reached.
     """
-    approvals = await reader.approvals(pool, limit=most + 1)
-    questions = await reader.budget_questions(pool, limit=most + 1)
+
+    def is_wanted(terms: AnswerTerms) -> bool:
+        is_answerable = answerer is None or terms.objection(answerer, "approve") is None
+        return is_answerable and (terms.escalated or not escalated)
+
+    wanted = is_wanted if answerer is not None or escalated else None
+    approvals = await open_questions.approvals(pool, limit=most + 1, wanted=wanted)
+    questions = await open_questions.budget_questions(pool, limit=most + 1, wanted=wanted)
     return OpenQuestions(approvals[:most], questions[:most], max(len(approvals), len(questions)) > most)
 
 
@@ -99,20 +104,23 @@ async def waiting_approval(connections: Connections, workflow_id: str) -> Approv
     """
     await read_snapshot(connections, workflow_id)
     await verified_records(connections, workflow_id)
-    approvals = await reader.approvals(connections.pool, workflow_id)
+    approvals = await open_questions.approvals(connections.pool, workflow_id)
     if not approvals:
         raise NothingToApprove(workflow_id, await last_answer(connections, workflow_id))
     return approvals[0]
 
 
-async def last_answer(connections: Connections, workflow_id: str) -> LastAnswer | None:
-    """Return what became of the last action that waited for approval; None if none was ever answered."""
+async def last_answer(connections: Connections, workflow_id: str, place: Place | None = None) -> LastAnswer | None:
+    """Return what became of the action at this place, or else of the last one that waited; None without an answer."""
     last = None
     async with aclosing(_records(connections, workflow_id)) as records:
         async for record in records:
-            if record.verdict == "accepted" and record.type in (ApprovalGranted.TYPE, ApprovalDenied.TYPE):
-                last = record
-    return None if last is None else _as_last_answer(last)
+            if record.verdict != "accepted" or record.type not in (ApprovalGranted.TYPE, ApprovalDenied.TYPE):
+                continue
+            answer = _as_last_answer(record)
+            if place is None or answer.place == place:
+                last = answer
+    return last
 
 
 def answer_to(
@@ -215,7 +223,7 @@ async def open_budget_question(connections: Connections, workflow_id: str) -> Bu
     """
     await read_snapshot(connections, workflow_id)
     await verified_records(connections, workflow_id)
-    return next(iter(await reader.budget_questions(connections.pool, workflow_id)), None)
+    return next(iter(await open_questions.budget_questions(connections.pool, workflow_id)), None)
 
 
 def answer_to_budget(
@@ -247,9 +255,7 @@ def _as_last_answer(record: EventEntry) -> LastAnswer:
     event = (ApprovalGranted if record.type == ApprovalGranted.TYPE else ApprovalDenied).model_validate(record.data)
     is_expired, is_granted = event.request is None, isinstance(event, ApprovalGranted)
     return LastAnswer(
-        round=event.round,
-        task=event.task,
-        step=event.step,
+        place=(event.round, event.task, event.attempt, event.step),
         status="expired" if is_expired else "approved" if is_granted else "denied",
         approver=None if is_expired else by_whom(event),
         time=record.time,

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from poweron_events.errors import Refused, Unavailable, Unserved
+from poweron_events.fold.state import Place
 
 AskedFor = Literal["request", "cancellation", "answer", "pause", "resumption", "policy"]
 """What was sent: a request that opens a round, a request about an open round, or the answer to an approval."""
@@ -114,11 +115,10 @@ class RoundEnded(Refused):
 
 @dataclass(frozen=True, slots=True)
 class LastAnswer:
-    """What became of the last action of a workflow that waited for approval."""
+    """What became of an action of a workflow that waited for approval."""
 
-    round: int
-    task: int
-    step: int
+    place: Place
+    """The round, task, attempt and step."""
     status: Literal["approved", "denied", "expired"]
     approver: str | None
     """The name of the person who answered; None if the approval expired."""

@@ -12,7 +12,7 @@ from poweron_events.fold.objections import why_superseded
 from poweron_events.fold.partial import Stub
 from poweron_events.fold.state import Workflow
 from poweron_events.request import RequestRefused
-from poweron_projections import bootstrap, reader
+from poweron_projections import bootstrap, open_questions
 from poweron_projections.reader import StoredRecord
 from poweron_projections.verify import catch_up
 from poweron_projections.workflow_check import checked_records
@@ -81,7 +81,7 @@ async def read_idle_snapshot(connections: Connections, workflow_id: str) -> Work
     """
     snapshot = await read_snapshot(connections, workflow_id)
     if snapshot.stub.is_open:
-        waiting = await reader.approvals(connections.pool, workflow_id)
+        waiting = await open_questions.approvals(connections.pool, workflow_id)
         raise RoundOpen(workflow_id, snapshot.last_round, waits_for_approval=bool(waiting))
     return snapshot
 

@@ -45,7 +45,7 @@ from poweron_services.door.door_state import API, DoorState
 from poweron_services.door.http_guard import HttpGuard
 from poweron_services.door.http_methods import HttpMethods, allowed
 from poweron_services.door.page_rendering import STATIC, VERSION, problem_page
-from poweron_services.door.problems import Problem, problem_of, problem_response, wants_page
+from poweron_services.door.problems import Problem, problem_of, problem_response, routing_problem, wants_page
 from poweron_services.door.request_meter import RequestMeter
 
 ERRORS: Final = (Problem, PowerOnError, RequestValidationError, ValidationError, HTTPException, Exception)
@@ -105,7 +105,7 @@ def routed(door: DoorState) -> DocumentedApi:
 
 
 async def _answered(request: Request, error: Exception) -> Response:
-    problem = problem_of(error)
+    problem = routing_problem(error, request) if isinstance(error, HTTPException) else problem_of(error)
     if wants_page(request):
         if problem.status == HTTPStatus.UNAUTHORIZED:
             return login_pages.login_redirect(request)

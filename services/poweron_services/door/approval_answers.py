@@ -16,6 +16,7 @@ from poweron_services.client.approve import (
     answer,
     answer_to,
     answer_to_budget,
+    last_answer,
     open_budget_question,
     waiting_approval,
 )
@@ -109,8 +110,8 @@ async def _waiting(connections: Connections, workflow_id: str, place: Place) -> 
     try:
         waiting = await waiting_approval(connections, workflow_id)
     except NothingToApprove as error:
-        last = error.last
-        if last is None or (last.round, last.task, last.step) != (place[0], place[1], place[3]):
+        last = await last_answer(connections, workflow_id, place)
+        if last is None:
             raise
         by = f" by {last.approver}" if last.approver else ""
         raise Problem(error.code, f"{_words(place)} was answered already: it is {last.status}{by}.") from error

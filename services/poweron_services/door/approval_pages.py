@@ -16,7 +16,7 @@ from poweron_events.actor import Actor
 from poweron_events.event import MAX_NANO_USD, MAX_TOKENS, NANO
 from poweron_events.policy import AnswerTerms
 from poweron_events.request import MAX_REASON, RequestApproval, RequestBudget, RequestIdentity
-from poweron_projections import reader, workflow_excerpts
+from poweron_projections import open_questions, workflow_excerpts
 from poweron_projections.entries import ApprovalEntry, BudgetEntry, DocumentEntry
 from poweron_projections.past_approvals import answered_approvals
 from poweron_services.client.approve import (
@@ -126,8 +126,11 @@ async def _page(
 ) -> Response:
     """Render the page; a refused answer is shown again, or named above the rest if nothing waits there any more."""
     pool = connections.pool
-    everything = await waiting_for_people(pool)
-    waiting = {"mine": everything.for_actor(caller.actor), "all": everything, "overdue": everything.escalated()}
+    waiting = {
+        "mine": await waiting_for_people(pool, answerer=caller.actor),
+        "all": await waiting_for_people(pool),
+        "overdue": await waiting_for_people(pool, escalated=True),
+    }
     entries = waiting[show].entries
     cards = [await _card(connections, entry, caller.actor, refused) for entry in entries[:MOST]]
     if refused is not None and not any(card.refusal for card in cards):
@@ -139,9 +142,10 @@ async def _page(
         status=200 if refused is None else refused.refusal.status,
         cards=cards,
         counts={name: len(waiting[name].entries) for name in SHOWN},
+        cut=[name for name in SHOWN if waiting[name].is_cut],
         show=show,
         left_out=max(0, len(entries) - MOST),
-        most_waiting=MOST_WAITING if everything.is_cut else None,
+        most_waiting=MOST_WAITING,
         notice=notice,
         workflow=workflow,
         actor=caller.actor,
@@ -265,7 +269,7 @@ async def _request(
         raise Problem("invalid_request", "The reason is empty. Say why it must not happen; the workflow reads it.")
     if question := field_of(form, "question"):
         return await _budget_answer(connections, caller, workflow_id, form, decision, question=question)
-    entries = await reader.approvals(connections.pool, workflow_id)
+    entries = await open_questions.approvals(connections.pool, workflow_id)
     shown = next((entry for entry in entries if entry.place == parse_place(place)), None)
     if shown is None:
         raise Problem("nothing_to_approve", await _what_happened(connections, workflow_id, place))
@@ -280,8 +284,9 @@ async def _request(
 
 async def _what_happened(connections: Connections, workflow_id: str, place: str) -> str:
     """Say why an action does not wait any more."""
-    last, numbers = await last_answer(connections, workflow_id), parse_place(place)
-    if last is None or numbers is None or (last.round, last.task, last.step) != (numbers[0], numbers[1], numbers[3]):
+    numbers = parse_place(place)
+    last = None if numbers is None else await last_answer(connections, workflow_id, numbers)
+    if last is None:
         return "This action does not wait for an approval any more."
     at = f"at {last.time[:19].replace('T', ' ')} UTC"
     if last.status == "expired":
@@ -292,7 +297,7 @@ async def _what_happened(connections: Connections, workflow_id: str, place: str)
 async def _budget_answer(
     connections: Connections, caller: HttpCaller, workflow_id: str, form: FormData, decision: Decision, *, question: str
 ) -> RequestBudget:
-    entries = await reader.budget_questions(connections.pool, workflow_id)
+    entries = await open_questions.budget_questions(connections.pool, workflow_id)
     shown = next((entry for entry in entries if str(entry.question) == question), None)
     if shown is None:
         raise Problem("nothing_to_approve", "This round does not ask for a larger budget any more.")

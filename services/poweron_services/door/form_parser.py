@@ -16,11 +16,12 @@ FORM: Final = "multipart/form-data"
 URL_ENCODED: Final = "application/x-www-form-urlencoded"
 MAX_FILES: Final = 100
 MAX_FILE: Final = 200_000_000  # bytes
-LARGEST: Final = ReadLimits().input_bytes  # of a document in a form of a page; a larger one cannot be read
-TOGETHER: Final = 2 * LARGEST  # bytes of all documents of such a form
+MAX_DOCUMENT: Final = ReadLimits().input_bytes  # bytes of a document in a form of a page; a larger one cannot be read
+MAX_ALL_DOCUMENTS: Final = 2 * MAX_DOCUMENT  # bytes of all documents of such a form
 MEGABYTE: Final = 1_000_000
-IN_WORDS: Final = (
-    f"Up to {MAX_FILES} documents, at most {LARGEST // MEGABYTE} MB each and {TOGETHER // MEGABYTE} MB together."
+DOCUMENT_LIMITS: Final = (
+    f"Up to {MAX_FILES} documents, at most {MAX_DOCUMENT // MEGABYTE} MB each "
+    f"and {MAX_ALL_DOCUMENTS // MEGABYTE} MB together."
 )
 MAX_FIELDS: Final = 1_200  # of a form of a page: a list of 1,000 workflows, and what to do with them
 MAX_TEXT: Final = 2_000_000  # bytes of all fields of a form of a page
@@ -89,8 +90,8 @@ class LimitedFormParser(MultiPartParser):
 class PageFormParser(LimitedFormParser):
     """Parses a form of a page, whose documents must be small enough to be read."""
 
-    most_of_file = LARGEST
-    most_of_files = TOGETHER
+    most_of_file = MAX_DOCUMENT
+    most_of_files = MAX_ALL_DOCUMENTS
     _all_files = 0
 
     def on_part_data(self, data: bytes, start: int, end: int) -> None:
@@ -102,7 +103,7 @@ class PageFormParser(LimitedFormParser):
 
     def file_too_large(self, name: str) -> Problem:
         return Problem(
-            "request_too_large", f"The document {name[:100]!r} is too large, and nothing was sent. {IN_WORDS}"
+            "request_too_large", f"The document {name[:100]!r} is too large, and nothing was sent. {DOCUMENT_LIMITS}"
         )
 
 
@@ -135,7 +136,7 @@ async def page_form(request: Request, *, takes_files: bool) -> AsyncGenerator[Fo
     try:
         if media_type == FORM:
             files = MAX_FILES if takes_files else 0
-            if _content_length(request) > MAX_TEXT + (TOGETHER if takes_files else 0):
+            if _content_length(request) > MAX_TEXT + (MAX_ALL_DOCUMENTS if takes_files else 0):
                 raise documents_too_large() if takes_files else text_too_large(MAX_TEXT)
             parser = PageFormParser(request.headers, request.stream(), files=files, fields=MAX_FIELDS, text=MAX_TEXT)
             async with parsed(parser) as form:
@@ -187,4 +188,4 @@ def _too_many_files(most: int) -> Problem:
 
 def documents_too_large() -> Problem:
     """Return the problem of a form of a page whose documents together are too large."""
-    return Problem("request_too_large", f"The documents are too large, and nothing was sent. {IN_WORDS}")
+    return Problem("request_too_large", f"The documents are too large, and nothing was sent. {DOCUMENT_LIMITS}")

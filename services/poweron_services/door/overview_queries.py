@@ -53,10 +53,9 @@ async def list_approvals(
 
     Of each, the 1,000 that wait longest are listed.
     """
-    everything = await waiting_for_people(connections.pool)
-    everything = everything.for_actor(caller.actor) if mine else everything
-    entries = (everything.escalated() if overdue else everything).entries
-    waiting = {_cursor(entry): entry for entry in entries}
+    answerer = caller.actor if mine else None
+    questions = await waiting_for_people(connections.pool, answerer=answerer, escalated=overdue)
+    waiting = {_cursor(entry): entry for entry in questions.entries}
     rest = [(key, waiting[key]) for key in sorted(waiting) if place is None or key > place]
     shown = rest[:limit]
     return page(request, [entry for _, entry in shown], shown[-1][0] if len(rest) > limit else None)

@@ -16,24 +16,21 @@ from poweron_events.event import NANO, PREFIX
 from poweron_events.request import MAX_PROMPT, MAX_REASON
 from poweron_projections import reader
 from poweron_services.door.door_state import DoorState, state_of
-from poweron_services.door.form_parser import IN_WORDS, LARGEST, MAX_FILES, TOGETHER
+from poweron_services.door.form_parser import DOCUMENT_LIMITS, MAX_ALL_DOCUMENTS, MAX_DOCUMENT, MAX_FILES
 from poweron_services.door.json_responses import dumped
 from poweron_services.door.page_forms import LABELS, typed_in
-from poweron_services.door.problems import Problem, explained, retry_header
+from poweron_services.door.problems import POWERON, Problem, explained, retry_header, with_typed_commands
 from poweron_services.door.session_cookies import COOKIE, form_token
 from poweron_services.text.count_words import counted
 from poweron_services.text.invisible_characters import INVISIBLE
 
 HERE: Final = Path(__file__).parent
 STATIC: Final = StaticFiles(directory=HERE / "static")
-POWERON: Final = "uv run poweron"
-"""The command of the hints on all pages, as the README has it; the door does not know how it was started."""
 RELOADED_AFTER: Final = "2"  # seconds until a page of a door that is starting loads itself again
 DOORS: Final = {"http": "over HTTP", "cli": "by command", "mcp": "over MCP", "kafka": "through Kafka"}
 """How an actor came in, in words."""
 _BOLD: Final = re.compile(r"(?<!\w)\*\*(?=\S)|(?<=\S)\*\*(?!\w)")
 _HEADING: Final = re.compile(r"^#{1,6} +", re.MULTILINE)
-_NAME_OF_COMMAND: Final = re.compile(r"^poweron(?= )")
 _VERSION_OF_TYPE: Final = re.compile(r"\.v[0-9]+$")
 VERSION: Final = version("poweron-services")
 
@@ -96,8 +93,8 @@ def plain(text: str) -> str:
 def prose(text: str) -> Markup:
     """Return a text of ours with what it sets in backticks as code, and commands as they are typed."""
     parts = [
-        Markup("<code>%s</code>") % _NAME_OF_COMMAND.sub(POWERON, part) if odd % 2 else escape(part)
-        for odd, part in enumerate(text.split("`"))
+        Markup("<code>%s</code>") % part if odd % 2 else escape(part)
+        for odd, part in enumerate(with_typed_commands(text).split("`"))
     ]
     return Markup("").join(parts)
 
@@ -134,7 +131,7 @@ TEMPLATES.globals |= {
     "doors": DOORS,
     "max_prompt": MAX_PROMPT,
     "max_reason": MAX_REASON,
-    "upload": {"most": MAX_FILES, "largest": LARGEST, "together": TOGETHER, "words": IN_WORDS},
+    "upload": {"most": MAX_FILES, "largest": MAX_DOCUMENT, "together": MAX_ALL_DOCUMENTS, "words": DOCUMENT_LIMITS},
 }
 
 

@@ -1,5 +1,6 @@
 """What went wrong, as RFC 9457 problems: a status, a code, a sentence, and advice on the page that `type` names."""
 
+import re
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any, Final
@@ -21,6 +22,9 @@ log = structlog.get_logger()
 MEDIA_TYPE: Final = "application/problem+json"
 MAX_SHOWN: Final = 100  # characters of a wrong parameter
 _PARTS: Final[Mapping[str, str]] = {"query": "the query", "path": "the address", "header": "a header"}
+POWERON: Final = "uv run poweron"
+"""The command in the advice of pages and problems, as the README has it; the door does not know how it was started."""
+_COMMAND: Final = re.compile(r"`poweron(?= )")
 RETRY_AFTER: Final = 1.0  # seconds, where an unavailable server says nothing else
 
 HTTP_CODES: Final[dict[str, Explained]] = {
@@ -184,6 +188,11 @@ def explained(code: str) -> Explained | None:
     return HTTP_CODES.get(code) or CODES.get(code)
 
 
+def with_typed_commands(text: str) -> str:
+    """Return a text of ours with the commands that it sets in backticks as a person types them."""
+    return _COMMAND.sub(f"`{POWERON}", text)
+
+
 def problem_of(error: Exception) -> Problem:
     """Return the problem that an error is to the sender of the request."""
     if isinstance(error, Problem):
@@ -194,11 +203,21 @@ def problem_of(error: Exception) -> Problem:
         return _of_parameter(error.errors()[0])
     if isinstance(error, ValidationError):
         return Problem("invalid_request", f"{explain(error)}.")
-    if isinstance(error, HTTPException):
-        code = STATUS_CODES.get(error.status_code, "request_unreadable")
-        return Problem(code, (HTTP_CODES.get(code) or CODES[code]).meaning, status=error.status_code)
     log.error("http_error", exc_info=error)
     return Problem("unexpected_error", "PowerOn met an unexpected error; its log says more.", status=500)
+
+
+def routing_problem(error: HTTPException, request: Request) -> Problem:
+    """Return the problem that no route takes the request."""
+    address = repr(request.url.path[:MAX_SHOWN])
+    match error.status_code:
+        case HTTPStatus.NOT_FOUND:
+            detail = f"This door has no address {address}."
+        case HTTPStatus.METHOD_NOT_ALLOWED:
+            detail = f"{address} does not accept {request.method[:MAX_SHOWN]}."
+        case _:
+            detail = f"{error.detail.removesuffix('.')}."
+    return Problem(STATUS_CODES.get(error.status_code, "request_unreadable"), detail, status=error.status_code)
 
 
 def _of_parameter(wrong: Mapping[str, Any]) -> Problem:
@@ -207,8 +226,8 @@ def _of_parameter(wrong: Mapping[str, Any]) -> Problem:
     if (kind, *place) == ("path", "workflow_id"):
         return _of_ours(NotAWorkflowId(str(wrong["input"])[:MAX_SHOWN]))
     where = place or [_PARTS.get(str(kind), "the body")]
-    ours = wrong["type"] == "value_error" and wrong["ctx"]["error"]
-    sentence = f"{named(where)}: {ours}" if ours else worded(where, wrong["type"], wrong.get("ctx", {}))
+    ours = wrong["ctx"]["error"] if wrong["type"] == "value_error" else None
+    sentence = f"{named(where)}: {ours}" if ours is not None else worded(where, wrong["type"], wrong.get("ctx", {}))
     given = f"{str(wrong['input'])[:MAX_SHOWN]!r}"
     fallback = f"{named(where)} cannot be {given}; the page `/api` shows an example"
     return Problem("invalid_request", f"{sentence or fallback}.", status=422)
@@ -237,7 +256,7 @@ def problem_response(problem: Problem, *, headers: Mapping[str, str] | None = No
         "status": int(problem.status),
         "detail": str(problem),
         "code": problem.code,
-        "advice": meaning.remedy if meaning else "",
+        "advice": with_typed_commands(meaning.remedy) if meaning else "",
         **problem.facts,
     }
     return Response(

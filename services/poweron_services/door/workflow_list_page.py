@@ -78,8 +78,8 @@ class Filters(PageFilter):
         """Return the address of the list with some filters changed; without those that are None."""
         return self.address_at("/", **changed)
 
-    async def conditions(self, pool: Pool, actor: Actor) -> list[Condition]:
-        """Return what a workflow must be to be in the list of this actor."""
+    def conditions(self, waiting: Sequence[str]) -> list[Condition]:
+        """Return what a workflow must be to be in the list; those that wait for the reader are `waiting`."""
         keys = ("status", "code", "phase", "action", "model", "actor")
         result = [
             Condition.one_of(key, [part.strip() for part in value.split(",")])
@@ -91,14 +91,13 @@ class Filters(PageFilter):
         if self.show == "stuck":
             result.append(Condition.stuck())
         if self.show == "waiting":
-            ids, _ = await waiting_ids(pool, actor)
-            result.append(Condition.among(ids))
+            result.append(Condition.among(waiting))
         return result
 
 
 async def waiting_ids(pool: Pool, actor: Actor) -> tuple[list[str], WorkflowCount]:
     """Return the workflows that wait for an answer which this actor may give, and how many there are at least."""
-    waiting = (await waiting_for_people(pool)).for_actor(actor)
+    waiting = await waiting_for_people(pool, answerer=actor)
     ids = list(dict.fromkeys(entry.workflow_id for entry in waiting.entries))
     return ids, WorkflowCount(len(ids), is_exact=not waiting.is_cut)
 
@@ -139,10 +138,10 @@ async def list_page(
 ) -> Response:
     """Render the list; a refused form, `ask` or `verbs`, is shown again with the reason and what was typed."""
     pool = connections.pool
-    conditions = await filters.conditions(pool, caller.actor)
+    waiting, number_waiting = await waiting_ids(pool, caller.actor)
+    conditions = filters.conditions(waiting)
     workflows = await reader.workflows(pool, limit=PAGE + 1, before=before, conditions=conditions)
     counts = await reader.workflow_counts(pool)
-    _, waiting = await waiting_ids(pool, caller.actor)
     shown = workflows[:PAGE]
     return rendered(
         request,
@@ -150,7 +149,7 @@ async def list_page(
         status=next((refusal.status for refusal in refused.values()), 200),
         workflows=shown,
         filters=filters,
-        links=_links(filters, counts, waiting),
+        links=_links(filters, counts, number_waiting),
         state_word=state_word,
         options={name: _options(name, filters.given.get(name, "")) for name in CHOICES},
         verbs=VERBS,

@@ -15,7 +15,7 @@ from poweron_events.event import DocumentRef
 from poweron_events.fold.stage_specs import STAGES
 from poweron_events.fold.state import Place, Used
 from poweron_events.request import Budgets, DocumentErased
-from poweron_projections import budget_rows, reader, record_queries, workflow_excerpts
+from poweron_projections import budget_rows, open_questions, reader, record_queries, workflow_excerpts
 from poweron_projections.connection import Pool
 from poweron_projections.entries import ApprovalEntry, DocumentEntry, RoundSummary, WorkflowSummary
 from poweron_services.client.ask import follow_up
@@ -94,7 +94,7 @@ async def _page(
     view, failures, steps_before, history_before = place
     rounds = await workflow_excerpts.newest_rounds(pool, workflow_id, limit=ROUNDS)
     documents, document_count = await workflow_excerpts.newest_documents(pool, workflow_id, limit=DOCUMENTS)
-    approvals = await reader.approvals(pool, workflow_id, limit=1)
+    approvals = await open_questions.approvals(pool, workflow_id, limit=1)
     history = await reader.history(pool, workflow_id, limit=HISTORY + 1, before_seq=history_before)
     answer = await _answer(door, workflow, rounds, document_count, may_read="content" in caller.scopes)
     before = parse_place(steps_before or "") or workflow_excerpts.AFTER_ALL

@@ -12,7 +12,7 @@ from poweron_events.codes import Code
 from poweron_events.event import NANO, DocumentRef, Model
 from poweron_events.fold.state import is_request_label
 from poweron_events.request import MAX_DOCUMENTS, MAX_PROMPT, MAX_REASON, MAX_STEPS
-from poweron_projections import reader, workflow_excerpts
+from poweron_projections import open_questions, reader, workflow_excerpts
 from poweron_projections.entries import ApprovalEntry, DocumentEntry, HistoryEntry, WorkflowSummary
 from poweron_projections.verify import catch_up
 from poweron_services.client.approve import AnswerStatus, Decision
@@ -158,7 +158,7 @@ async def workflow_state(connections: Connections, workflow_id: str) -> Workflow
     summary = await reader.workflow(connections.pool, workflow_id)
     if summary is None:
         raise UnknownWorkflow(workflow_id)
-    waiting = await reader.approvals(connections.pool, workflow_id, limit=1)
+    waiting = await open_questions.approvals(connections.pool, workflow_id, limit=1)
     documents = await workflow_excerpts.documents(connections.pool, workflow_id)
     return _state(summary, waiting[0] if waiting else None, documents)
 

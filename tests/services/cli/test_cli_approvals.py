@@ -1,7 +1,7 @@
 """What the command line shows of an action that waits for a person, without any server."""
 
 import io
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -11,12 +11,13 @@ from typer.testing import CliRunner
 
 from builders import Told, document
 from poweron_events.policy import AnswerTerms, Group
-from poweron_projections import reader, workflow_excerpts
+from poweron_projections import open_questions, workflow_excerpts
 from poweron_projections.entries import ApprovalEntry, DocumentEntry, WorkflowSummary
 from poweron_services.cli import approval_commands, query_commands
 from poweron_services.cli.approval_commands import shown
 from poweron_services.cli.main import app
 from poweron_services.cli.query_commands import print_workflow
+from poweron_services.client.approve import MOST_WAITING
 from poweron_services.settings.config import Settings
 
 HOSTILE = "a\x1b[2J\x9b\u202egnp.exe"
@@ -69,8 +70,10 @@ class Waiting:
     async def opened(self, *_: object) -> AsyncGenerator["Waiting", None]:
         yield self
 
-    async def approvals(self, _: object, *, limit: int) -> list[ApprovalEntry]:
-        return self.entries[:limit]
+    async def approvals(
+        self, _: object, *, limit: int, wanted: Callable[[AnswerTerms], bool] | None
+    ) -> list[ApprovalEntry]:
+        return [entry for entry in self.entries if wanted is None or wanted(entry.terms)][:limit]
 
 
 async def nothing(*_: object, **__: object) -> list[object]:
@@ -81,11 +84,11 @@ async def nothing(*_: object, **__: object) -> list[object]:
 def test_what_waits_for_you_is_shown_even_if_more_waits_for_others(
     choice: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rows = Waiting(others=60)
+    rows = Waiting(others=MOST_WAITING + 1)
     monkeypatch.setattr(approval_commands, "open_connections", rows.opened)
     monkeypatch.setattr(approval_commands, "bring_rows_on", nothing)
-    monkeypatch.setattr(reader, "approvals", rows.approvals)
-    monkeypatch.setattr(reader, "budget_questions", nothing)
+    monkeypatch.setattr(open_questions, "approvals", rows.approvals)
+    monkeypatch.setattr(open_questions, "budget_questions", nothing)
     monkeypatch.setattr(workflow_excerpts, "documents", nothing)
     shown_lines = CliRunner().invoke(app, ["approvals", choice, "--limit", "2"]).stdout.splitlines()
     assert [line for line in shown_lines if line.startswith("Workflow ")] == [f"Workflow {WORKFLOW}: web.crawl"] * 2

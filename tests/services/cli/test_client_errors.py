@@ -80,14 +80,14 @@ SAID: dict[str, tuple[ClientError, str, str]] = {
         "`poweron approvals` lists all pending approvals.",
     ),
     "approved": (
-        NothingToApprove(ID, LastAnswer(1, 2, 3, "approved", "Ada", AT)),
+        NothingToApprove(ID, LastAnswer((1, 2, 1, 3), "approved", "Ada", AT)),
         f"Nothing in workflow {ID} waits for an approval",
         "Step 3 of task 2 in round 1 was approved by Ada at 2026-11-22 18:18:21 (UTC). `poweron approvals` lists all pending approvals.",
     ),
     "expired": (
-        NothingToApprove(ID, LastAnswer(1, 2, 3, "expired", None, AT)),
+        NothingToApprove(ID, LastAnswer((1, 2, 2, 3), "expired", None, AT)),
         f"Nothing in workflow {ID} waits for an approval",
-        "Step 3 of task 2 in round 1 expired at 2026-11-22 18:18:21 (UTC), which counts as denied. `poweron approvals` lists all pending approvals.",
+        "Step 3 of task 2 in round 1, attempt 2, expired at 2026-11-22 18:18:21 (UTC), which counts as denied. `poweron approvals` lists all pending approvals.",
     ),
     "no such event": (
         UnknownSeq(ID, 99, superseded=False, nearest=15, last=15),

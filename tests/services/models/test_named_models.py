@@ -1,11 +1,17 @@
 """Models that a command names with `--model`: where one is not configured, it is said which are, before any server."""
 
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
+import typer
 from commands import Shell
 
 from builders import Told
+from poweron_services import wiring
+from poweron_services.cli.model_option import check_nameable
+from poweron_services.models.chat_model import ChatModel
+from poweron_services.settings.config import Settings
 
 WORKFLOW = Told().id
 COMMANDS = {
@@ -47,3 +53,23 @@ async def test_a_model_that_is_not_configured_is_told_with_those_that_are(
     ended = await shell(*COMMANDS[command], "--model", model)
     assert (ended.code, ended.err) == (2, f"The model {model!r} of --model is not configured. {why}\n")
     assert not (tmp_path / "home" / "servers").exists()
+
+
+def test_the_model_of_a_fork_is_built_once_to_be_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    names: list[list[str]] = []
+    build = wiring.build_model
+
+    def counted(settings: Settings, stack: AsyncExitStack) -> ChatModel:
+        names.append(settings.named_models)
+        return build(settings, stack)
+
+    monkeypatch.setattr(wiring, "build_model", counted)
+    check_nameable(Settings(_env_file=None), "builtin")
+    assert names == [["builtin"]]
+
+
+def test_a_fork_asks_no_script(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "script.json").write_text("{}")
+    with pytest.raises(typer.Exit):
+        check_nameable(Settings(_env_file=None), f"scripted:{tmp_path / 'script.json'}")
+    assert "A fork asks one model, and no script." in " ".join(capsys.readouterr().err.split())

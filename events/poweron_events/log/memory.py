@@ -193,12 +193,17 @@ class MemoryProgress:
         """Send anything, as a hostile or third-party client could."""
         self._log.write(topics.PROGRESS.name, key, value)
 
-    async def tail(self, key: bytes) -> AsyncGenerator[Sequence[Record], None]:
-        partition = self._log.partition_of(topics.PROGRESS.name, key)
-        async with aclosing(self._log.tail(topics.PROGRESS.name, partition, 0)) as tail:
-            async for records in tail:
-                if ours := [record for record in records if record.key == key]:
-                    yield ours
+    async def tail(self, key: bytes | None) -> AsyncGenerator[Sequence[Record], None]:
+        start: Mapping[int, int] = {}
+        while True:
+            grown = self._log._grown  # noqa: SLF001 - one log in two classes
+            ends = await self._log.ends(topics.PROGRESS.name)
+            async with aclosing(self._log.read(topics.PROGRESS.name, start, ends)) as batches:
+                async for records in batches:
+                    if ours := [record for record in records if key in (None, record.key)]:
+                        yield ours
+            start = ends
+            await grown.wait()
 
     async def close(self) -> None:
         """Do nothing: there is nothing to close."""

@@ -84,6 +84,7 @@ SELECT page.*, COALESCE(rounds.prompt, '') AS prompt, reviews.compressed AS revi
        SELECT jsonb_object_agg(document_id, document_name) AS names
          FROM documents
         WHERE page.kind = 'round_end' AND documents.workflow_id = page.workflow_id AND documents.round = page.round
+          AND document_id IN (SELECT each ->> 'documentId' FROM jsonb_array_elements(page.documents) each)
   ) known ON TRUE
  ORDER BY page.seq DESC
 """

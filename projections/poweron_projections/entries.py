@@ -230,6 +230,12 @@ class HistoryEntry(Model):
     time: str
 
 
+class LoggedMessage(HistoryEntry):
+    """One message of a history, which names its workflow."""
+
+    workflow_id: str
+
+
 class EventEntry(Model):
     """One record of a workflow, with its verdict and its payload."""
 

@@ -4,7 +4,7 @@ Pages are addressed by key, never by number: the next page begins where the last
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple, TypeVar
@@ -29,11 +29,13 @@ from poweron_projections.entries import (
     HistoryEntry,
     InstanceEntry,
     LoggedEvent,
+    LoggedMessage,
     PolicyEntry,
     WorkflowSummary,
 )
 from poweron_projections.records import DamagedRecord, decompress, digest
 from poweron_projections.workflow_filter import Condition
+from poweron_projections.workflows import NO_WORKFLOW
 
 PAGE: Final = 50  # rows, if the caller gives no limit
 MAX_DIGITS: Final = 18  # of a number in a cursor, so that it is a bigint
@@ -43,7 +45,7 @@ MAX_DECODED_ON_LOOP: Final = 100  # records; a thread decodes more, since this m
 Entry = TypeVar("Entry", bound=Model)
 Converted = TypeVar("Converted")
 
-_WORKFLOWS: Final = """
+_SUMMARIES: Final = """
 SELECT workflows.*, first.prompt, latest.mode, latest.max_steps, latest.message,
        COALESCE(tasks.actions, 0) AS current_action,
        ARRAY(SELECT later.workflow_id::text FROM workflows later
@@ -61,17 +63,18 @@ SELECT workflows.*, first.prompt, latest.mode, latest.max_steps, latest.message,
          FROM rounds
         WHERE rounds.workflow_id = workflows.workflow_id
   ) used ON TRUE
- WHERE workflows.status <> 'no_workflow'
 """
+_WORKFLOWS: Final = f"{_SUMMARIES} WHERE workflows.status <> 'no_workflow'"
+_STATES: Final = f"{_SUMMARIES} WHERE workflows.workflow_id = ANY($1::uuid[])"
 _OLDER: Final = "(workflows.opened_ms, workflows.workflow_id) < ($2::bigint, $3::uuid)"
 _NEWEST: Final = "ORDER BY workflows.opened_ms DESC, workflows.workflow_id DESC LIMIT $1"
 _ONE: Final = f"{_WORKFLOWS} AND workflows.workflow_id = $1::uuid"
 _HISTORY: Final = """
 SELECT * FROM messages WHERE workflow_id = $1::uuid AND seq < $2 ORDER BY seq DESC LIMIT $3
 """
-_ENTRIES: Final = f"""
+_TOLD: Final = """
 SELECT page.*, COALESCE(rounds.prompt, '') AS prompt, reviews.compressed AS review, known.names
-  FROM ({_HISTORY}) page
+  FROM ({}) page
   LEFT JOIN rounds ON rounds.workflow_id = page.workflow_id AND rounds.round = page.round
   LEFT JOIN records reviews ON page.kind = 'task_end'
                            AND reviews.workflow_id = page.workflow_id AND reviews.seq = page.seq
@@ -79,9 +82,15 @@ SELECT page.*, COALESCE(rounds.prompt, '') AS prompt, reviews.compressed AS revi
        SELECT jsonb_object_agg(document_id, document_name) AS names
          FROM documents
         WHERE page.kind = 'round_end' AND documents.workflow_id = page.workflow_id AND documents.round = page.round
+          AND document_id IN (SELECT each ->> 'documentId' FROM jsonb_array_elements(page.documents) each)
   ) known ON TRUE
  ORDER BY page.seq DESC
-"""  # noqa: S608 - one query of ours within another
+"""
+_ENTRIES: Final = _TOLD.format(_HISTORY)
+_ADDED: Final = _TOLD.format("""
+SELECT messages.* FROM messages JOIN unnest($1::uuid[], $2::integer[]) AS given (workflow_id, seq)
+ USING (workflow_id, seq)
+""")
 _OPENING: Final = """
 SELECT records.compressed
   FROM rounds
@@ -105,12 +114,13 @@ SELECT merged.*
   FROM unnest($1::bigint[]) WITH ORDINALITY AS given (after, number)
  CROSS JOIN LATERAL (
        SELECT page.*, MAX(time_ms) OVER (ORDER BY log_offset) AS merged_ms
-         FROM (SELECT * FROM records
+         FROM (SELECT records.*, tableoid FROM records
                 WHERE records.partition = number - 1 AND log_offset >= after
                 ORDER BY log_offset LIMIT $2) page
   ) merged
  ORDER BY merged_ms, merged.partition, log_offset LIMIT $2
 """
+_RECORDS: Final = "SELECT to_regclass('records')::oid"
 _COUNTS: Final = "SELECT workflow_id::text, seq FROM workflows WHERE workflow_id = ANY($1::uuid[])"
 _STORED: Final = """
 SELECT seq, verdict, partition, log_offset, time_ms, sha256, compressed
@@ -145,6 +155,7 @@ SELECT is_open, status, COUNT(*) AS count, COUNT(*) FILTER (WHERE stuck) AS stuc
           ORDER BY opened_ms DESC, workflow_id DESC LIMIT $1)) AS counted
  GROUP BY is_open, status
 """
+REPLACED: Final = "A rebuild replaced the rows while they were read."
 MOST_COUNTED: Final = 10_000  # workflows that are open, and as many that have ended
 
 
@@ -296,7 +307,7 @@ async def news(pool: Pool, workflow_id: str, *, after_seq: int = -1, limit: int 
         found = await connection.fetch(_ONE, workflow_id)
     workflow = _workflow(found[0]) if found else None
     if rows and workflow is not None and workflow.seq <= rows[-1]["seq"]:
-        raise Conflict("A rebuild replaced the rows while they were read.")
+        raise Conflict(REPLACED)
     messages = {row["seq"]: _told(row, damaged=True) for row in reversed(told) if row["seq"] > after_seq}
     return News([event_entry(row, damaged=True) for row in rows], messages, workflow)
 
@@ -308,6 +319,10 @@ class LoggedRecord(NamedTuple):
     offset: int
     event: LoggedEvent | None
     """None if it is not an event; of a damaged row without source and data."""
+    message: LoggedMessage | None = None
+    """The message that it added to the history."""
+    state: WorkflowSummary | None = None
+    """The workflow, if this is its newest record."""
 
 
 async def records_after(pool: Pool, offsets: Sequence[int], *, limit: int = PAGE) -> list[LoggedRecord]:
@@ -319,6 +334,36 @@ async def records_after(pool: Pool, offsets: Sequence[int], *, limit: int = PAGE
         LoggedRecord(row["partition"], row["log_offset"], _logged(row))
         for row in await _fetch(pool, _EVENTS_AFTER, list(offsets), limit)
     ]
+
+
+async def log_news(pool: Pool, offsets: Sequence[int], *, limit: int = PAGE) -> list[LoggedRecord]:
+    """Return the same page of records with their messages, and the state of workflows whose newest record is in it.
+
+    Raises:
+        Unavailable, Conflict: as `news`, for the same reasons.
+    """
+    async with snapshot(pool) as connection:
+        rows = await connection.fetch(_EVENTS_AFTER, list(offsets), limit)
+        places = [(row["workflow_id"], row["seq"]) for row in rows if row["workflow_id"] is not None]
+        newest, (ids, seqs) = dict(places), zip(*places, strict=True) if places else ((), ())
+        told = await connection.fetch(_ADDED, ids, seqs) if places else []
+        found = await connection.fetch(_STATES, [*newest]) if places else []
+        if rows and await connection.fetchval(_RECORDS) != rows[0]["tableoid"]:
+            raise Conflict(REPLACED)
+    messages = {(row["workflow_id"], row["seq"]): _logged_message(row) for row in told}
+    states = {(row["workflow_id"], row["seq"] - 1): row for row in found if row["status"] != NO_WORKFLOW}
+    records = list[LoggedRecord]()
+    for row in rows:
+        place = row["workflow_id"], row["seq"]
+        state = _workflow(states[place]) if place in states else None
+        records.append(LoggedRecord(row["partition"], row["log_offset"], _logged(row), messages.get(place), state))
+    return records
+
+
+async def states(pool: Pool, workflow_ids: Collection[str]) -> dict[str, WorkflowSummary]:
+    """Return those of these workflows that have records, by id."""
+    found = map(_workflow, await _fetch(pool, _STATES, [*workflow_ids]))
+    return {state.workflow_id: state for state in found}
 
 
 async def record_counts(pool: Pool, workflow_ids: Sequence[str]) -> dict[str, int]:
@@ -434,13 +479,21 @@ def _dead_letter(row: Found) -> DeadLetterEntry:
 
 def _told(row: Found, *, damaged: bool = False) -> HistoryEntry:
     """Build the entry; with `damaged`, a damaged review is left out."""
+    return build_entry(HistoryEntry, row, **_message_fields(row, damaged=damaged))
+
+
+def _logged_message(row: Found) -> LoggedMessage:
+    return build_entry(LoggedMessage, row, workflow_id=str(row["workflow_id"]), **_message_fields(row, damaged=True))
+
+
+def _message_fields(row: Found, *, damaged: bool) -> dict[str, Any]:
     try:
         reason = _reason(row["review"])
     except Refused:
         if not damaged:
             raise
         reason = None
-    return build_entry(HistoryEntry, row, review_reason=reason, references=_references(row), time=time(row["time_ms"]))
+    return {"review_reason": reason, "references": _references(row), "time": time(row["time_ms"])}
 
 
 def _reason(review: bytes | None) -> str | None:
@@ -488,11 +541,6 @@ def _event_fields(row: Found, *, damaged: bool) -> dict[str, Any]:
     }
 
 
-_HASH: Final = """
-SELECT sha256 FROM records WHERE workflow_id = $1::uuid AND seq = $2 AND verdict = 'accepted'
-"""
-
-
 class JudgedRecord(NamedTuple):
     """A record of a workflow, and the fold's verdict on it."""
 
@@ -516,10 +564,3 @@ async def _convert_all(convert: Callable[[Any], Converted], items: Sequence[Any]
     if len(items) <= MAX_DECODED_ON_LOOP:
         return [*map(convert, items)]
     return await asyncio.to_thread(lambda: [*map(convert, items)])
-
-
-async def accepted_hash(pool: Pool, workflow_id: str, seq: int) -> str | None:
-    """Return the SHA-256 of an accepted record of the workflow; None if there is no such record."""
-    async with acquire(pool) as connection:
-        found = await connection.fetch(_HASH, workflow_id, seq)
-    return found[0]["sha256"].hex() if found else None

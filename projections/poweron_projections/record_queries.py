@@ -23,6 +23,9 @@ SELECT * FROM records WHERE workflow_id = $1::uuid AND type = $2 AND verdict = '
 _COUNT_OF_TYPE: Final = """
 SELECT COUNT(*) FROM records WHERE workflow_id = $1::uuid AND type = $2 AND verdict = 'accepted'
 """
+_HASH: Final = """
+SELECT sha256 FROM records WHERE workflow_id = $1::uuid AND seq = $2 AND verdict = 'accepted'
+"""
 _NAMES: Final = """
 SELECT name, media_type, document_id FROM (
 SELECT 1 AS kind, document_name AS name, mime_type AS media_type, document_id
@@ -64,6 +67,13 @@ async def count_of_type(pool: Pool, workflow_id: str, type_: str) -> int:
     """Return the number of accepted events of this type in a workflow; raise Unavailable without Postgres."""
     async with acquire(pool) as connection:
         return int(await connection.fetchval(_COUNT_OF_TYPE, workflow_id, type_))
+
+
+async def accepted_hash(pool: Pool, workflow_id: str, seq: int) -> str | None:
+    """Return the SHA-256 of an accepted record of the workflow; None if there is no such record."""
+    async with acquire(pool) as connection:
+        found = await connection.fetch(_HASH, workflow_id, seq)
+    return found[0]["sha256"].hex() if found else None
 
 
 class NamedContent(NamedTuple):

@@ -14,7 +14,7 @@ from poweron_events.fold.partial import Stub
 from poweron_events.fold.state import ChatMessage, Opening
 from poweron_events.policy import AppliedPolicy
 from poweron_events.request import Spent
-from poweron_projections import access_keys, bootstrap, reader, request_answers
+from poweron_projections import access_keys, bootstrap, reader, record_queries, request_answers
 from poweron_projections.connection import Pool
 from poweron_projections.day_totals import read_day_use
 from poweron_services.fork.original import AcceptedEvent, accepted
@@ -71,7 +71,7 @@ class PostgresPorts:
 
     async def accepted_hash(self, workflow_id: str, seq: int) -> str | None:
         async with _within(QUERY_TIMEOUT):
-            return await reader.accepted_hash(self.pool, workflow_id, seq)
+            return await record_queries.accepted_hash(self.pool, workflow_id, seq)
 
     async def accepted_events(self, workflow_id: str) -> Sequence[AcceptedEvent]:
         async with _within(QUERY_TIMEOUT):

@@ -1,7 +1,7 @@
 """Rows in memory, which records are appended to, and followers of them that come, go and come back."""
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any
@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from poweron_events.errors import Unavailable
-from poweron_projections.entries import LoggedEvent, WorkflowSummary
+from poweron_projections.entries import LoggedEvent, LoggedMessage, WorkflowSummary
 from poweron_projections.reader import LoggedRecord, News
 from poweron_services.door.record_rows import PAGE
 
@@ -31,6 +31,22 @@ def summary(workflow_id: str, seq: int, status: str) -> WorkflowSummary:
             "current_round": 1,
             "seq": seq,
             "restarted_as": (),
+        }
+    )
+
+
+def message(event: LoggedEvent) -> LoggedMessage | None:
+    """The message that every third record of a workflow adds."""
+    if event.seq % 3:
+        return None
+    return LoggedMessage.model_validate(
+        {
+            **dict.fromkeys(LoggedMessage.model_fields),
+            **dict.fromkeys(("round", "task", "attempt", "step", "unread_left_out"), 0),
+            **dict.fromkeys(("prompt", "kind", "status", "message", "summary", "error", "time"), ""),
+            **dict.fromkeys(("documents", "references", "findings", "links", "unread", "learnings"), ()),
+            "workflow_id": event.workflow_id,
+            "seq": event.seq,
         }
     )
 
@@ -90,15 +106,23 @@ class RowsInMemory:
     async def news(self, workflow_id: str, after_seq: int) -> News:
         self._reach()
         events = self.workflows[workflow_id]
+        page = events[max(0, after_seq + 1) :][:PAGE]
+        messages = {event.seq: added for event in page if (added := message(event)) is not None}
+        return News([*page], {**messages}, self._state(workflow_id) if events else None)
+
+    def _state(self, workflow_id: str) -> WorkflowSummary:
         status = "completed" if workflow_id in self.ended else "running"
-        state = summary(workflow_id, len(events), status) if events else None
-        return News([*events[max(0, after_seq + 1) :][:PAGE]], {}, state)
+        return summary(workflow_id, len(self.workflows[workflow_id]), status)
+
+    async def states(self, workflow_ids: Collection[str]) -> Mapping[str, WorkflowSummary]:
+        self._reach()
+        return {name: self._state(name) for name in workflow_ids if self.workflows[name]}
 
     async def positions(self) -> tuple[int, ...]:
         self._reach()
         return tuple(len(records) for records in self.log)
 
-    async def records_after(self, offsets: tuple[int, ...]) -> Sequence[LoggedRecord]:
+    async def log_news(self, offsets: tuple[int, ...]) -> Sequence[LoggedRecord]:
         self._reach()
         found = list[tuple[int, int, int, LoggedEvent | None]]()
         for partition, records in enumerate(self.log):
@@ -106,7 +130,14 @@ class RowsInMemory:
             times = accumulate((time for time, _ in page), max)
             for number, (time, (_, event)) in enumerate(zip(times, page, strict=True)):
                 found.append((time, partition, offsets[partition] + number, event))
-        return [LoggedRecord(*record[1:]) for record in sorted(found, key=lambda record: record[:3])[:PAGE]]
+        return [self._logged(*record[1:]) for record in sorted(found, key=lambda record: record[:3])[:PAGE]]
+
+    def _logged(self, partition: int, offset: int, event: LoggedEvent | None) -> LoggedRecord:
+        if event is None:
+            return LoggedRecord(partition, offset, None)
+        is_newest = event.seq == len(self.workflows[event.workflow_id]) - 1
+        state = self._state(event.workflow_id) if is_newest else None
+        return LoggedRecord(partition, offset, event, message(event), state)
 
 
 def frames(data: bytes) -> list[dict[str, Any]]:

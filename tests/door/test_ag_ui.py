@@ -17,7 +17,7 @@ from poweron_events.log.kafka_settings import KafkaSettings
 from poweron_events.progress import StepProgress
 from poweron_projections.entries import EventEntry
 from poweron_services.door.ag_ui_events import AgUiView
-from poweron_services.door.record_rows import RecordBatch, StreamRecord
+from poweron_services.door.record_rows import ProgressBatch, RecordBatch, StreamRecord
 from poweron_services.settings.config import Settings
 
 EVENT: TypeAdapter[core.Event] = TypeAdapter(core.Event)
@@ -132,8 +132,8 @@ def test_questions_to_people_and_their_answers_are_custom_events() -> None:
 
 def test_the_progress_of_a_step_is_a_custom_event_while_a_run_goes_on() -> None:
     place = {"round": 1, "task": 1, "attempt": 1, "step": 1, "try": 1}
-    progress = StepProgress(
-        workflow_id=Told().id, action="ai.process", unit="pages_read", done=2, total=3, time="", **place
+    progress = ProgressBatch(
+        [StepProgress(workflow_id=Told().id, action="ai.process", unit="pages_read", done=2, total=3, time="", **place)]
     )
     view, (opening, *_) = AgUiView(Told().id, -1), entries(typical())
     assert view.progress(progress) == b""

@@ -4,7 +4,7 @@ import asyncio
 import random
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Final
 
 import pytest
 import stream_world
@@ -38,27 +38,29 @@ async def fed(rows: RowsInMemory) -> AsyncGenerator[RecordFeed, None]:
 class Reader:
     """A client that is cut off by chance, and comes back with the last id that arrived."""
 
-    def __init__(self, feed: RecordFeed, workflow_id: str | None, show: Shown, chance: random.Random) -> None:
+    def __init__(self, feed: RecordFeed, workflow_id: str | None, chance: random.Random, *show: Shown) -> None:
         self.received = list[dict[str, Any]]()
         self._feed, self._workflow, self._chance = feed, workflow_id, chance
-        self._view = PlainView(frozenset({show}))
+        self.show = show or ("event",)
+        self._view = PlainView(frozenset(self.show))
         self._last: Any = None
 
     async def read(self, start: Any) -> None:
-        self._last = start
+        self._last, tries = start, 1
         while not self.received or self.received[-1]["event"] != "end":
-            reading = asyncio.create_task(self._connect())
+            reading, before = asyncio.create_task(self._connect()), self._last
             try:
-                await asyncio.wait({reading}, timeout=self._chance.random() / 50)
+                await asyncio.wait({reading}, timeout=tries * self._chance.random() / 50)
             finally:
                 await cancel_task(reading)
+            tries = tries + 1 if self._last == before else 1  # the next record that it shows may be pages away
             if not reading.cancelled():
                 reading.result()
 
     async def _connect(self) -> None:
         follower: StreamFollower[Any] = StreamFollower(self._view, self._last, self._last)
         if self._workflow is None:
-            with self._feed.everything() as followed:
+            with self._feed.everything(progress=False) as followed:
                 await follower.run(followed, self._take)
         else:
             with self._feed.workflow(self._workflow, progress=False) as workflow:
@@ -77,9 +79,18 @@ class Reader:
         if "end" not in {frame["event"] for frame in frames(data)} and len(got) < len(frames(data)):
             raise asyncio.CancelledError
 
-    def seqs(self, workflow_id: str) -> list[int]:
-        events = [frame["data"] for frame in self.received if frame["event"] == "event"]
-        return [event["seq"] for event in events if event["workflowId"] == workflow_id]
+    def seqs(self, workflow_id: str, kind: str = "event") -> list[int]:
+        entries = [frame["data"] for frame in self.received if frame["event"] == kind]
+        return [entry["seq"] for entry in entries if entry["workflowId"] == workflow_id]
+
+
+KINDS: Final = ("event", "message", "state")
+SHOWS: Final[Sequence[Sequence[Shown]]] = (("event",), ("message",), ("state",), KINDS)
+
+
+def _has_all(reader: Reader, workflow_id: str, records: int) -> bool:
+    last = {"event": records - 1, "message": (records - 1) // 3 * 3, "state": records}
+    return all(reader.seqs(workflow_id, kind)[-1:] == [last[kind]] for kind in reader.show)
 
 
 @pytest.mark.parametrize("seed", range(200))
@@ -93,8 +104,8 @@ async def test_each_follower_gets_each_record_once_and_in_order(seed: int, monke
     for _ in range(chance.randrange(20)):
         rows.append(chance.choice([*WORKFLOWS, None]))
     async with fed(rows) as feed, asyncio.timeout(30):
-        of_one = [Reader(feed, name, "event", chance) for name in WORKFLOWS for _ in range(3)]
-        of_all = [Reader(feed, None, "event", chance) for _ in range(3)]
+        of_one = [Reader(feed, name, chance) for name in WORKFLOWS for _ in range(3)]
+        of_all = [Reader(feed, None, chance, *show) for show in SHOWS]
         reading = [asyncio.create_task(reader.read(-1)) for reader in of_one]
         begin = (0,) * rows.partitions
         endless = [asyncio.create_task(reader.read(begin)) for reader in of_all]
@@ -107,10 +118,7 @@ async def test_each_follower_gets_each_record_once_and_in_order(seed: int, monke
             rows.ended.add(name)
         await asyncio.gather(*reading)
         expected = {name: [*range(len(rows.workflows[name]))] for name in WORKFLOWS}
-        while any(reader.seqs(name) != expected[name] for reader in of_all for name in WORKFLOWS):
-            assert all(
-                expected[name][: len(reader.seqs(name))] == reader.seqs(name) for reader in of_all for name in WORKFLOWS
-            )
+        while not all(_has_all(reader, name, len(expected[name])) for reader in of_all for name in WORKFLOWS):  # noqa: ASYNC110 - readers tell nothing
             await asyncio.sleep(0.001)
         for task in endless:
             task.cancel()
@@ -118,14 +126,51 @@ async def test_each_follower_gets_each_record_once_and_in_order(seed: int, monke
     for number, name in enumerate(WORKFLOWS):
         for reader in of_one[3 * number : 3 * number + 3]:
             assert reader.seqs(name) == expected[name]
+    for name in WORKFLOWS:
+        events, messages, states, everything = ([reader.seqs(name, kind) for kind in KINDS] for reader in of_all)
+        added = [seq for seq in expected[name] if seq % 3 == 0]
+        assert [events[0], messages[1]] == [expected[name], added]
+        assert states[2] == sorted({*states[2]})
+        assert [everything[0], sorted({*everything[1]})] == [expected[name], added]
+        assert everything[1:] == [*map(sorted, everything[1:])]  # repeated only if cut off before the event
     assert feed.followers == 0
+
+
+async def test_a_thousand_followers_of_all_workflows_are_sent_the_same_bytes_which_are_encoded_once() -> None:
+    rows, sent = RowsInMemory(random.Random(1)), [list[bytes]() for _ in range(1_000)]
+    begin = await rows.positions()
+
+    async def follow(received: list[bytes]) -> None:
+        async def take(data: bytes) -> None:
+            received.append(data)
+
+        with feed.everything(progress=True) as followed:
+            await StreamFollower(PlainView(frozenset(KINDS)), begin, begin).run(followed, take)
+
+    async with fed(rows) as feed, asyncio.timeout(30):
+        following = [asyncio.create_task(follow(received)) for received in sent]
+        for number in range(3):
+            for name in WORKFLOWS:
+                rows.append(name)
+            while min(map(len, sent)) <= number:  # noqa: ASYNC110 - followers tell nothing
+                await asyncio.sleep(0.001)
+        for task in following:
+            task.cancel()
+        await asyncio.wait(following)
+    assert {tuple(map(id, received)) for received in sent} == {tuple(map(id, sent[0]))}
+    shown = frames(b"".join(sent[0]))
+    assert {kind: sum(frame["event"] == kind for frame in shown) for kind in KINDS} == {
+        "event": 9,
+        "message": 3,
+        "state": 9,
+    }
 
 
 async def test_a_follower_that_claims_to_be_ahead_holds_up_no_other() -> None:
     rows = RowsInMemory(random.Random(1))
     rows.append("one")
     async with fed(rows) as feed, asyncio.timeout(10):
-        ahead, behind = (Reader(feed, "one", "event", random.Random(n)) for n in range(2))
+        ahead, behind = (Reader(feed, "one", random.Random(n)) for n in range(2))
         reading = [asyncio.create_task(ahead.read(1_000)), asyncio.create_task(behind.read(-1))]
         for _ in range(20):
             await asyncio.sleep(0.005)

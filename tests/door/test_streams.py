@@ -30,6 +30,7 @@ pytestmark = [pytest.mark.system, pytest.mark.timeout(120)]
 PERIOD = 0.1  # seconds between two reports of a step's progress
 
 NEWEST = 1_000  # the seq of a record that is never written
+START = ".".join("0" * topics.EVENTS.partitions)
 
 
 @pytest.fixture
@@ -90,6 +91,13 @@ async def test_a_stream_shows_only_the_kinds_that_are_asked_for(door: Door, writ
     for last in ids(frames):
         rest = await whole(door, path, last, show=show)
         assert ids(rest) == [seq for seq in ids(frames) if seq > last]
+    frames, all_frames = [await whole(door, "/stream", START, follow=False, **kinds) for kinds in ({"show": show}, {})]
+    for kind in SHOWN:
+        assert of(kind, frames) == (of(kind, all_frames) if kind in show else [])
+    for number, frame in enumerate(frames):
+        if "id" in frame and number % 7 < 2:  # beside each other, and some of each kind
+            rest = await whole(door, "/stream", frame["id"], follow=False, show=show)
+            assert sorted(map(str, frames[number + 1 :])) == sorted(map(str, rest))
 
 
 async def test_followers_get_what_comes_while_they_wait_and_others_leave(door: Door, writer: Writer) -> None:
@@ -136,6 +144,12 @@ async def test_progress_of_the_running_step_is_shown_without_an_id(door: Door, w
             action="document.extract", unit="pages_read", done=done, total=9, time="2026-11-21T00:00:00.000Z",
         ).message()  # fmt: skip
 
+    expected = {
+        "workflowId": workflow, "round": 1, "task": 1, "attempt": 1, "step": 1, "try": 1,
+        "action": "document.extract", "unit": "pages_read", "done": 2, "total": 9,
+        "time": "2026-11-21T00:00:00.000Z",
+    }  # fmt: skip
+
     async def tell_again(message: Message) -> None:
         while True:
             await writer.connections.progress.send([message])
@@ -144,20 +158,18 @@ async def test_progress_of_the_running_step_is_shown_without_an_id(door: Door, w
     async with (
         streamed(door, f"/workflows/{workflow}/stream") as one,
         streamed(door, f"/workflows/{workflow}/stream") as two,
+        streamed(door, "/stream") as of_all,
     ):
         async with beside(tell_again(progress(1))):  # a stream may begin to listen after the first one
-            assert [(await stream.next("progress"))["data"]["done"] for stream in (one, two)] == [1, 1]
+            assert [(await stream.next("progress"))["data"]["done"] for stream in (one, two, of_all)] == [1, 1, 1]
         await writer.connections.progress.send([progress(5, step_=2)])  # of a step that is not running
         await asyncio.sleep(0.5)
         await writer.connections.progress.send([progress(2)])
-        while (shown := (await one.next("progress"))["data"])["done"] == 1:
-            pass
-        assert shown == {
-            "workflowId": workflow, "round": 1, "task": 1, "attempt": 1, "step": 1, "try": 1,
-            "action": "document.extract", "unit": "pages_read", "done": 2, "total": 9,
-            "time": "2026-11-21T00:00:00.000Z",
-        }  # fmt: skip
-        assert not any("id" in frame for frame in one.all if frame["event"] == "progress")
+        for stream in (one, of_all):
+            while (shown := (await stream.next("progress"))["data"])["done"] == 1:
+                pass
+            assert shown == expected
+        assert not any("id" in frame for frame in [*one.all, *of_all.all] if frame["event"] == "progress")
 
 
 async def test_all_workflows_are_followed_from_now_or_from_any_event(door: Door, writer: Writer) -> None:
@@ -166,13 +178,19 @@ async def test_all_workflows_are_followed_from_now_or_from_any_event(door: Door,
         for told in stories:
             await writer.write(told)
             await writer.connections.log.append(topics.EVENTS.name, [Message(b"junk", b"no event")])
-        frames = [await stream.next() for told in stories for _ in told.messages]
-    expected = {told.id: [*range(len(told.messages))] for told in stories}
-    assert _seqs(frames) == expected
-    for number in range(0, len(frames), 7):
-        rest = await whole(door, "/stream", frames[number]["id"], follow=False)
+        events = [await stream.next("event") for told in stories for _ in told.messages]
+    assert _seqs(events) == {told.id: [*range(len(told.messages))] for told in stories}
+    for told in stories:
+        of_one = await whole(door, f"/workflows/{told.id}/stream")
+        of_all = [frame for frame in stream.all if frame["data"].get("workflowId") == told.id]
+        for kind in ("event", "message"):
+            assert of(kind, of_all) == [{**entry, "workflowId": told.id} for entry in of(kind, of_one)]
+        assert of("state", of_all)[-1:] == of("state", of_one)
+    for number in range(0, len(events), 7):
+        rest = await whole(door, "/stream", events[number]["id"], follow=False)
         assert rest[-1]["event"] == "end"
-        assert sorted(_names(frames[: number + 1] + rest[:-1])) == sorted(_names(frames))
+        rest = [frame for frame in rest if frame["event"] == "event"]
+        assert sorted(_names(events[: number + 1] + rest)) == sorted(_names(events))
     assert [frame["event"] for frame in await whole(door, "/stream", follow=False)] == ["end"]
 
 
@@ -336,6 +354,7 @@ async def test_streams_end_when_clients_leave_and_nothing_is_read_without_follow
             assert feeds[0].followers == 2
         await until(lambda: feeds[0].followers == 0)
         assert feeds[0]._workflows == {}
+        assert feeds[0]._tail is None
         reading = feeds[0]._reading
         assert reading is not None
         await until(reading.done)

@@ -44,6 +44,7 @@ from poweron_projections.rows import RowWriter
 from poweron_projections.verify import catch_up
 
 EVENTS = topics.EVENTS.name
+NEWEST = 2**31 - 1  # a seq that no record has
 RECORDED = {
     path.stem: [orjson.loads(line)["value"].encode() for line in path.read_bytes().splitlines()[:-1]]
     for path in sorted((Path(__file__).parents[1] / "histories" / "v0.2.0").glob("*.jsonl"))
@@ -136,6 +137,9 @@ async def test_every_message_names_the_prompt_of_its_round_the_reason_of_its_rev
         ("workflow_start", "What is the grand total?", None, ["docList:round1_request", "docItem:doc-estimate.pdf:estimate.pdf"]),
     ]  # fmt: skip
     assert found[1]["documents"][0]["documentName"] == "text (2).md"
+    async with acquire(pool) as connection:
+        rows = await connection.fetch(reader._ENTRIES, name, NEWEST, len(found))
+    assert [row["names"] for row in rows if row["names"]] == [{"doc-text.md": "text.md"}]  # none that it does not name
 
 
 @pytest.mark.req("H-02")

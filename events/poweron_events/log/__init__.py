@@ -114,8 +114,10 @@ class ProgressTopic(Protocol):
             Unavailable: they are lost.
         """
 
-    def tail(self, key: bytes) -> AsyncGenerator[Sequence[Record], None]:
-        """Yield recent messages under this key and those that arrive from now on, in batches, without end.
+    def tail(self, key: bytes | None) -> AsyncGenerator[Sequence[Record], None]:
+        """Yield recent messages and those that arrive from now on, in batches, without end; only those under a key.
+
+        With None, they are the messages under all keys; those under the same key are in order.
 
         Raises:
             Unavailable: nothing can be read now.

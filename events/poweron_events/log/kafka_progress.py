@@ -61,8 +61,8 @@ class KafkaProgress:
         if producer is not None:
             await given_up(producer)
 
-    async def tail(self, key: bytes) -> AsyncGenerator[Sequence[Record], None]:
-        partition = self._partition(key)
+    async def tail(self, key: bytes | None) -> AsyncGenerator[Sequence[Record], None]:
+        partitions = self._partitions() if key is None else [self._partition(key)]
         consumer = AIOKafkaConsumer(
             **self._settings.client_options(),
             enable_auto_commit=False,
@@ -72,29 +72,36 @@ class KafkaProgress:
         )
         await started(consumer, self._settings, SEND_TIMEOUT)
         try:
-            async with aclosing(_batches(consumer, partition)) as batches:
+            async with aclosing(_batches(consumer, partitions)) as batches:
                 async for records in batches:
-                    if ours := [record for record in records if record.key == key]:
+                    if ours := [record for record in records if key in (None, record.key)]:
                         yield ours
         except (KafkaError, TimeoutError) as error:
             raise Unavailable(f"Progress cannot be read: {error!r}") from error
         finally:
             await closed(consumer)
 
+    def _partitions(self) -> list[TopicPartition]:
+        return [TopicPartition(self._settings.physical(NAME), number) for number in range(topics.PROGRESS.partitions)]
+
     def _partition(self, key: bytes) -> TopicPartition:
-        return TopicPartition(self._settings.physical(NAME), topics.partition_of(key, topics.PROGRESS.partitions))
+        return self._partitions()[topics.partition_of(key, topics.PROGRESS.partitions)]
 
 
-async def _batches(consumer: AIOKafkaConsumer, partition: TopicPartition) -> AsyncGenerator[Sequence[Record], None]:
+async def _batches(
+    consumer: AIOKafkaConsumer, partitions: Sequence[TopicPartition]
+) -> AsyncGenerator[Sequence[Record], None]:
     """Yield records as they arrive, a few times a second, starting with recent ones."""
-    consumer.assign([partition])
+    consumer.assign(partitions)
+    since_ms = time.time_ns() // 1_000_000 - RECENT_MS
     async with asyncio.timeout(SEND_TIMEOUT):
-        recent = await consumer.offsets_for_times({partition: time.time_ns() // 1_000_000 - RECENT_MS})
-    if (found := recent.get(partition)) is not None:
-        consumer.seek(partition, found.offset)
+        recent = await consumer.offsets_for_times(dict.fromkeys(partitions, since_ms))
+    for partition, found in recent.items():
+        if found is not None:
+            consumer.seek(partition, found.offset)
     while True:
         taken: list[Record] = []
-        await take_records(consumer, NAME, taken, timeout=READ_TIMEOUT, partitions=[partition])
+        await take_records(consumer, NAME, taken, timeout=READ_TIMEOUT, partitions=partitions)
         if taken:
             yield taken
         await asyncio.sleep(LOOK_PERIOD)

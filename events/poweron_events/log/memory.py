@@ -194,11 +194,12 @@ class MemoryProgress:
         """Send anything, as a hostile or third-party client could."""
         self._log.write(topics.PROGRESS.name, key, value)
 
-    async def tail(self, key: bytes) -> AsyncGenerator[Sequence[Record], None]:
-        partition = self._log.partition_of(topics.PROGRESS.name, key)
-        async with aclosing(self._log.tail(topics.PROGRESS.name, {partition: 0})) as tail:
+    async def tail(self, key: bytes | None) -> AsyncGenerator[Sequence[Record], None]:
+        every = range(topics.PROGRESS.partitions)
+        numbers = every if key is None else [self._log.partition_of(topics.PROGRESS.name, key)]
+        async with aclosing(self._log.tail(topics.PROGRESS.name, dict.fromkeys(numbers, 0))) as tail:
             async for records in tail:
-                if ours := [record for record in records if record.key == key]:
+                if ours := [record for record in records if key in (None, record.key)]:
                     yield ours
 
     async def close(self) -> None:

@@ -382,14 +382,26 @@ def amount_of(progress: StepProgress) -> str:
 
 async def follow_progress(topic: ProgressTopic, workflow_id: str) -> AsyncGenerator[StepProgress, None]:
     """Yield the newest progress of each batch about the workflow, without end; after an error, reading is retried."""
+    async with aclosing(follow_all_progress(topic, workflow_id.encode())) as following:
+        async for newest in following:
+            yield newest[workflow_id]
+
+
+async def follow_all_progress(
+    topic: ProgressTopic, key: bytes | None = None
+) -> AsyncGenerator[dict[str, StepProgress], None]:
+    """Yield the newest progress of each workflow of each batch, by workflow id; in the same way."""
     while True:
         with suppress(PowerOnError):
-            async with aclosing(topic.tail(workflow_id.encode())) as tail:
+            async with aclosing(topic.tail(key)) as tail:
                 async for records in tail:
-                    for record in reversed(records):
+                    newest = dict[str, StepProgress]()
+                    for record in records:
                         with suppress(Undecodable):
-                            yield StepProgress.read(record)
-                            break
+                            progress = StepProgress.read(record)
+                            newest[progress.workflow_id] = progress
+                    if newest:
+                        yield newest
         await asyncio.sleep(RETRY_PERIOD)
 
 

@@ -12,7 +12,6 @@ import orjson
 from ag_ui import core
 from fastapi.sse import format_sse_event
 
-from poweron_events.progress import StepProgress
 from poweron_events.request import RoundPaused, RoundRequested, RoundResumed, WorkflowRequested
 from poweron_events.round_events import (
     BudgetDenied,
@@ -35,7 +34,7 @@ from poweron_events.step_events import (
     RefinementDecided,
 )
 from poweron_projections.entries import EventEntry, WorkflowSummary
-from poweron_services.door.record_rows import RecordBatch, StreamRecord
+from poweron_services.door.record_rows import ProgressBatch, RecordBatch, StreamRecord
 from poweron_services.door.stream_views import retry_ms
 
 OPENINGS: Final = frozenset({WorkflowRequested.TYPE, RoundRequested.TYPE})
@@ -157,10 +156,11 @@ class AgUiView:
         """Encode the state while a run goes on: nothing may come after its end."""
         return _frame(snapshot_of(state)) if self._events.is_running else b""
 
-    def progress(self, progress: StepProgress) -> bytes:
-        """Encode the progress of a step while a run goes on; it has no id, since it cannot be resumed."""
-        value = progress.model_dump(mode="json", by_alias=True)
-        return _frame(core.CustomEvent(name="poweron.progress", value=value)) if self._events.is_running else b""
+    def progress(self, batch: ProgressBatch) -> bytes:
+        """Encode the progress of steps while a run goes on; it has no id, since it cannot be resumed."""
+        values = [progress.model_dump(mode="json", by_alias=True) for progress in batch.steps]
+        frames = [_frame(core.CustomEvent(name="poweron.progress", value=value)) for value in values]
+        return b"".join(frames) if self._events.is_running else b""
 
     def end(self) -> bytes:
         return b""

@@ -43,6 +43,7 @@ def _last_event_id(form: dict[str, Any]) -> Any:
     return Header(alias="Last-Event-ID", max_length=1_000, description=description, json_schema_extra=form)
 
 
+Show = Annotated[list[Shown] | None, Query(description="Only these kinds of events; repeatable.")]
 Follow = Annotated[bool, Query(description="Whether to wait for further events; otherwise it ends at the present.")]
 
 
@@ -131,7 +132,7 @@ async def stream_of_workflow(
     caller: Reader,
     last_event_id: Annotated[str | None, _last_event_id(SEQ)] = None,
     after: Annotated[int | None, Query(ge=-1, le=MAX_SEQ, description="Only what comes after this seq.")] = None,
-    show: Annotated[list[Shown] | None, Query(description="Only these kinds of events; repeatable.")] = None,
+    show: Show = None,
     follow: Follow = True,
     round_: Annotated[int, Query(alias="round", ge=0, le=MAX_SEQ, description="Wait until this round has ended.")] = 0,
     format_: Annotated[
@@ -162,14 +163,20 @@ async def stream_of_all(
     after: Annotated[
         str | None, Query(max_length=1_000, description="The `id` of an event.", json_schema_extra=OFFSETS)
     ] = None,
+    show: Show = None,
     follow: Follow = True,
 ) -> RecordStream:
-    """Follow all workflows, from now on or from an earlier event; each event names its workflow."""
+    """Follow all workflows, from now on or from an earlier record; everything it sends names its workflow.
+
+    Each record comes after the message that it added, and the newest one of a workflow after its state.
+    """
     feed = _feed(door)
     positions = await feed.rows.positions()
     cursor = parse_offsets(given) if (given := last_event_id or after) else positions
-    follower = StreamFollower(PlainView(frozenset({"event"})), cursor, positions, waits=follow)
-    return RecordStream(feed.everything(), follower, StreamSlot(request, caller))
+    view = PlainView(frozenset(show or SHOWN))
+    follower = StreamFollower(view, cursor, positions, waits=follow)
+    following = feed.everything(progress=view.shows_progress and follow)
+    return RecordStream(following, follower, StreamSlot(request, caller))
 
 
 def _feed(door: DoorState) -> RecordFeed:

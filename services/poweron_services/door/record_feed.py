@@ -7,7 +7,7 @@ own and misses nothing. While there is no follower, nothing is read.
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
 from typing import Any, Final, Generic
 
@@ -19,12 +19,13 @@ from poweron_events.progress import StepProgress
 from poweron_events.task_cancellation import retrieve_error
 from poweron_projections.entries import WorkflowSummary
 from poweron_services.background_tasks import BackgroundTasks
-from poweron_services.client.follow import follow_progress
+from poweron_services.client.follow import follow_all_progress
 from poweron_services.door.record_rows import (
     PAGE,
     Cursor,
     LogSource,
     Offsets,
+    ProgressBatch,
     RecordBatch,
     RecordSource,
     StreamRows,
@@ -36,6 +37,7 @@ log = structlog.get_logger()
 PERIOD: Final = 0.1  # seconds between reads of the rows, while there are followers
 REST: Final = 3  # times the CPU time of reading and sending, the feed rests: many followers get larger batches
 KEPT: Final = 400  # records for followers that are a little behind
+PROGRESS_KEPT: Final = 1_000  # workflows whose newest progress is kept for followers that come later
 PING_PERIOD: Final = 15.0  # seconds between comments, since proxies cut streams that are idle for longer
 READ_WITHIN: Final = 10.0  # seconds in which Postgres must answer
 CLOSED_WITHIN: Final = 2.0  # seconds in which the feed must end
@@ -53,8 +55,8 @@ class Followed(Generic[Cursor]):
         """The cursor from which new records are read for all; None until the rows have answered."""
         self.state: WorkflowSummary | None = None
         """The workflow there; None if all workflows are followed, or it has no records."""
-        self.progress: StepProgress | None = None
-        """The newest progress of a step."""
+        self.progress: ProgressBatch | None = None
+        """The newest progress of steps, as long as no record came after it."""
         self.pings = 0
         self.changed = asyncio.Event()
         """Set once there may be something to send; then another event takes its place."""
@@ -85,13 +87,19 @@ class Followed(Generic[Cursor]):
         self.at = at
         self.wake()
 
+    def show(self, progress: Sequence[StepProgress]) -> None:
+        """Send the progress of steps to all followers that have all records."""
+        if progress:
+            self.progress = ProgressBatch(progress)
+            self.wake()
+
     async def advance(self) -> None:
         """Read what is new, and wake all followers."""
         while self.at is not None and (batch := await self.source.load(self.at)) is not None:
             self._batches.append(batch)
             while sum(len(recent.records) for recent in self._batches) > max(KEPT, len(batch.records)):
                 self._batches.popleft()
-            self.at, self.state = batch.to, batch.state or self.state
+            self.at, self.state, self.progress = batch.to, batch.state or self.state, None
             self.wake()
             if not batch.is_full:
                 break
@@ -144,7 +152,13 @@ class RecordFeed:
         self._slots = asyncio.Semaphore(READ_AT_ONCE)
         self._workflows: dict[str, Followed[int]] = {}
         self._all: Followed[Offsets] | None = None
-        self._tails: dict[str, asyncio.Task[None]] = {}
+        self._progress: dict[str, StepProgress] = {}
+        """The newest progress of each workflow, while a follower shows progress."""
+        self._unshown: set[str] = set()
+        """The workflows whose newest progress the followers have not got."""
+        self._watchers = 0
+        self._tail: asyncio.Task[None] | None = None
+        """Reads the progress of all workflows, for all followers."""
         self._tasks = BackgroundTasks()
         self._reading: asyncio.Task[None] | None = None
         self._has_failed = False
@@ -169,38 +183,43 @@ class RecordFeed:
         if followed is None:
             source = WorkflowSource(self.rows, workflow_id)
             followed = self._workflows[workflow_id] = Followed(source, self._slots)
-        if progress and workflow_id not in self._tails and not self.is_closed:
-            self._tails[workflow_id] = self._tasks.spawn(self._tail(workflow_id, followed))
+            self._unshown |= self._progress.keys() & {workflow_id}
         try:
-            with self._following(followed):
+            with self._following(followed, progress=progress):
                 yield followed
         finally:
             if not followed.followers:
                 del self._workflows[workflow_id]
-                if tail := self._tails.pop(workflow_id, None):
-                    tail.cancel()
 
     @contextmanager
-    def everything(self) -> Generator[Followed[Offsets], None, None]:
-        """Follow all workflows within the block."""
+    def everything(self, *, progress: bool) -> Generator[Followed[Offsets], None, None]:
+        """Follow all workflows within the block, with the progress of their steps or without."""
         followed = self._all = self._all or Followed(LogSource(self.rows), self._slots)
         try:
-            with self._following(followed):
+            with self._following(followed, progress=progress):
                 yield followed
         finally:
             if not followed.followers:
                 self._all = None
 
     @contextmanager
-    def _following(self, followed: Followed[Any]) -> Generator[None, None, None]:
+    def _following(self, followed: Followed[Any], *, progress: bool) -> Generator[None, None, None]:
         followed.followers += 1
+        self._watchers += progress
         followed.is_closed = self.is_closed
         if (self._reading is None or self._reading.done()) and not self.is_closed:
             self._reading = self._tasks.spawn(self._read())
+        if progress and self._tail is None and not self.is_closed:
+            self._tail = self._tasks.spawn(self._read_progress())
         try:
             yield
         finally:
             followed.followers -= 1
+            self._watchers -= progress
+            if self._tail is not None and not self._watchers:
+                self._tail.cancel()
+                self._tail = None
+                self._progress.clear()
 
     def _followed(self) -> list[Followed[Any]]:
         return [*self._workflows.values(), *([self._all] if self._all is not None else [])]
@@ -228,12 +247,14 @@ class RecordFeed:
         """Read what is new; return False if Postgres is unavailable."""
         try:
             async with asyncio.timeout(READ_WITHIN):
+                progress = await self._running_steps()
                 if self._workflows:
                     await self._advance_workflows(await self.rows.record_counts(list(self._workflows)))
                 if self._all is not None and self._all.at is None:
                     self._all.begin(await self.rows.positions())
                 elif self._all is not None:
                     await self._all.advance()
+                self._show(progress)
         except (PowerOnError, TimeoutError):
             return False
         except Exception:
@@ -252,8 +273,32 @@ class RecordFeed:
             if followed.at is not None and last > followed.at:
                 await followed.advance()
 
-    async def _tail(self, workflow_id: str, followed: Followed[int]) -> None:
-        async with aclosing(follow_progress(self._topic, workflow_id)) as following:
-            async for progress in following:
-                followed.progress = progress
-                followed.wake()
+    async def _running_steps(self) -> dict[str, StepProgress]:
+        """Return the new progress of followed workflows, unless it is about a step that is not running."""
+        followed = self._unshown if self._all is not None else self._unshown & self._workflows.keys()
+        progress = {workflow_id: self._progress[workflow_id] for workflow_id in followed & self._progress.keys()}
+        self._unshown.clear()
+        states = await self.rows.states(progress) if progress else {}
+        return {id_: step for id_, step in progress.items() if id_ in states and _is_running(step, states[id_])}
+
+    def _show(self, progress: Mapping[str, StepProgress]) -> None:
+        for workflow_id in progress.keys() & self._workflows.keys():
+            self._workflows[workflow_id].show([progress[workflow_id]])
+        if self._all is not None:
+            self._all.show([*progress.values()])
+
+    async def _read_progress(self) -> None:
+        async with aclosing(follow_all_progress(self._topic)) as following:
+            async for newest in following:
+                for workflow_id, progress in newest.items():
+                    self._progress.pop(workflow_id, None)
+                    self._progress[workflow_id] = progress
+                for workflow_id in [*self._progress][:-PROGRESS_KEPT]:
+                    del self._progress[workflow_id]
+                self._unshown |= newest.keys()
+
+
+def _is_running(progress: StepProgress, state: WorkflowSummary) -> bool:
+    """Return whether the progress is about the step that is running now."""
+    place = (state.current_round, state.current_task, state.attempt, state.current_step)
+    return state.status == "running" and progress.place == place

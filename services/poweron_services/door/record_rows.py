@@ -1,13 +1,14 @@
 """What streams read of the rows: batches of consecutive records, of one workflow or of all."""
 
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final, Generic, Protocol, TypeVar
 
 from poweron_events import topics
+from poweron_events.progress import StepProgress
 from poweron_projections import bootstrap, reader
 from poweron_projections.connection import Pool
-from poweron_projections.entries import EventEntry, HistoryEntry, LoggedEvent, WorkflowSummary
+from poweron_projections.entries import EventEntry, HistoryEntry, WorkflowSummary
 from poweron_services.door.problems import Problem
 
 PAGE: Final = 200  # records of a batch
@@ -29,8 +30,11 @@ class StreamRows(Protocol):
     async def positions(self) -> Offsets:
         """Return the next offset of each partition that is not in the rows yet."""
 
-    async def records_after(self, offsets: Offsets) -> Sequence[reader.LoggedRecord]:
-        """Return a page of the records of all workflows from these offsets on."""
+    async def log_news(self, offsets: Offsets) -> Sequence[reader.LoggedRecord]:
+        """Return a page of the records of all workflows from these offsets on, with their messages and states."""
+
+    async def states(self, workflow_ids: Collection[str]) -> Mapping[str, WorkflowSummary]:
+        """Return those of these workflows that have records, by id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +53,11 @@ class PostgresRows:
         positions = await bootstrap.positions(self.pool)
         return tuple(positions.get(partition, 0) for partition in range(topics.EVENTS.partitions))
 
-    async def records_after(self, offsets: Offsets) -> Sequence[reader.LoggedRecord]:
-        return await reader.records_after(self.pool, offsets, limit=PAGE)
+    async def log_news(self, offsets: Offsets) -> Sequence[reader.LoggedRecord]:
+        return await reader.log_news(self.pool, offsets, limit=PAGE)
+
+    async def states(self, workflow_ids: Collection[str]) -> Mapping[str, WorkflowSummary]:
+        return await reader.states(self.pool, workflow_ids)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +68,8 @@ class StreamRecord:
     event: EventEntry
     message: HistoryEntry | None = None
     """The message that it added to the history."""
+    state: WorkflowSummary | None = None
+    """In a stream of all workflows: its workflow, if it is the newest record of it."""
 
 
 @dataclass(slots=True)
@@ -71,11 +80,20 @@ class RecordBatch(Generic[Cursor]):
     to: Cursor
     records: Sequence[StreamRecord]
     state: WorkflowSummary | None = None
-    """The workflow after the batch; None if it has further records."""
+    """The workflow after the batch; None if it has further records, or all workflows are followed."""
     is_full: bool = False
     """Whether further records may follow at once."""
     rests: "dict[Cursor, RecordBatch[Cursor]]" = field(default_factory=dict)
     """What followers lack who have a part of it."""
+    frames: dict[Hashable, bytes] = field(default_factory=dict)
+    """What views have encoded, so that it is done once for all followers."""
+
+
+@dataclass(slots=True)
+class ProgressBatch:
+    """The progress of steps that are running."""
+
+    steps: Sequence[StepProgress]
     frames: dict[Hashable, bytes] = field(default_factory=dict)
     """What views have encoded, so that it is done once for all followers."""
 
@@ -124,34 +142,32 @@ class LogSource:
     rows: StreamRows
 
     async def load(self, after: Offsets) -> RecordBatch[Offsets] | None:
-        records = await self.rows.records_after(after)
+        records = await self.rows.log_news(after)
         if not records:
             return None
         to = list(after)
-        for partition, offset, _ in records:
-            to[partition] = offset + 1
-        events = [event for _, _, event in records if event is not None]
-        return RecordBatch(after, tuple(to), _identified(events, after), is_full=len(records) == PAGE)
+        for record in records:
+            to[record.partition] = record.offset + 1
+        shown = [
+            StreamRecord("", event, message, state) for _, _, event, message, state in records if event is not None
+        ]
+        return RecordBatch(after, tuple(to), _identified(shown, after), is_full=len(records) == PAGE)
 
     def reaches(self, cursor: Offsets, place: Offsets) -> bool:
         return all(ours >= theirs for ours, theirs in zip(cursor, place, strict=True))
 
     def rest(self, batch: RecordBatch[Offsets], cursor: Offsets) -> RecordBatch[Offsets]:
-        events = [
-            record.event
-            for record in batch.records
-            if isinstance(record.event, LoggedEvent) and record.event.offset >= cursor[record.event.partition]
-        ]
-        return RecordBatch(cursor, tuple(map(max, cursor, batch.to)), _identified(events, cursor))
+        rest = [record for record in batch.records if record.event.offset >= cursor[record.event.partition]]
+        return RecordBatch(cursor, tuple(map(max, cursor, batch.to)), _identified(rest, cursor))
 
 
-def _identified(events: Sequence[LoggedEvent], after: Offsets) -> list[StreamRecord]:
-    """Give each event the offsets of a follower that has just received it."""
-    at, records = list(after), list[StreamRecord]()
-    for event in events:
-        at[event.partition] = event.offset + 1
-        records.append(StreamRecord(format_offsets(at), event))
-    return records
+def _identified(records: Sequence[StreamRecord], after: Offsets) -> list[StreamRecord]:
+    """Give each record the offsets of a follower that has just received it."""
+    at, identified = list(after), list[StreamRecord]()
+    for record in records:
+        at[record.event.partition] = record.event.offset + 1
+        identified.append(replace(record, id=format_offsets(at)))
+    return identified
 
 
 def format_offsets(offsets: Sequence[int]) -> str:

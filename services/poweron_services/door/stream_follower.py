@@ -6,10 +6,9 @@ from typing import Any, Final, Generic, Protocol
 
 from fastapi.sse import KEEPALIVE_COMMENT
 
-from poweron_events.progress import StepProgress
 from poweron_projections.entries import WorkflowSummary
 from poweron_services.door.record_feed import Followed
-from poweron_services.door.record_rows import Cursor, RecordBatch
+from poweron_services.door.record_rows import Cursor, ProgressBatch, RecordBatch
 
 OPEN: Final = ("running", "paused")
 
@@ -29,8 +28,8 @@ class StreamView(Protocol):
     def state(self, state: WorkflowSummary) -> bytes:
         """Encode the state for a follower that has all records."""
 
-    def progress(self, progress: StepProgress) -> bytes:
-        """Encode the progress of a step."""
+    def progress(self, batch: ProgressBatch) -> bytes:
+        """Encode the progress of steps."""
 
     def end(self) -> bytes:
         """Encode the end of the stream."""
@@ -57,7 +56,7 @@ class StreamFollower(Generic[Cursor]):
         """Send until the stream ends: no round is open, the present is reached, or the door stops."""
         cursor, pings = self.cursor, followed.pings
         state: WorkflowSummary | None = None
-        progress: StepProgress | None = None
+        progress: ProgressBatch | None = None
         while not followed.is_closed:
             changed, is_recent = followed.changed, followed.is_recent(cursor)
             batch = followed.recent(cursor) if is_recent else await followed.older(cursor)
@@ -74,7 +73,7 @@ class StreamFollower(Generic[Cursor]):
                     return
                 if followed.progress is not progress:
                     progress = followed.progress
-                    if progress is not None and state is not None and is_current(progress, state):
+                    if progress is not None:
                         await _send(send, self.view.progress(progress))
             if pings != followed.pings:
                 pings = followed.pings
@@ -89,9 +88,3 @@ class StreamFollower(Generic[Cursor]):
 async def _send(send: Send, data: bytes) -> None:
     if data:
         await send(data)
-
-
-def is_current(progress: StepProgress, state: WorkflowSummary) -> bool:
-    """Return whether the progress is about the step that is running now."""
-    place = (state.current_round, state.current_task, state.attempt, state.current_step)
-    return state.status == "running" and progress.place == place

@@ -9,9 +9,8 @@ import orjson
 from fastapi.sse import format_sse_event
 
 from poweron_events.event import Model
-from poweron_events.progress import StepProgress
 from poweron_projections.entries import WorkflowSummary
-from poweron_services.door.record_rows import RecordBatch, StreamRecord
+from poweron_services.door.record_rows import ProgressBatch, RecordBatch, StreamRecord
 
 Shown = Literal["event", "message", "state", "progress"]
 SHOWN: Final = frozenset(get_args(Shown))
@@ -38,11 +37,8 @@ class PlainView:
         """Encode records, each with its id in the last frame; the state has it if the last record is not shown."""
         frames, last = list[bytes](), ""
         for record in records:
-            shown: list[tuple[str, Model]] = []
-            if "message" in self.kinds and record.message is not None:
-                shown.append(("message", record.message))
-            if "event" in self.kinds:
-                shown.append(("event", record.event))
+            entries = (("message", record.message), ("state", record.state), ("event", record.event))
+            shown = [(kind, entry) for kind, entry in entries if kind in self.kinds and entry is not None]
             frames += [_frame(kind, entry) for kind, entry in shown[:-1]]
             frames += [_frame(kind, entry, record.id) for kind, entry in shown[-1:]]
             last = "" if shown else record.id
@@ -54,9 +50,13 @@ class PlainView:
         """Encode the state for a follower that has all records."""
         return _frame("state", state) if "state" in self.kinds else b""
 
-    def progress(self, progress: StepProgress) -> bytes:
-        """Encode the progress of a step; it has no id, since it cannot be resumed."""
-        return _frame("progress", progress) if self.shows_progress else b""
+    def progress(self, batch: ProgressBatch) -> bytes:
+        """Encode the progress of steps, once for all followers; it has no id, since it cannot be resumed."""
+        if not self.shows_progress:
+            return b""
+        if (data := batch.frames.get(self)) is None:
+            data = batch.frames[self] = b"".join(_frame("progress", progress) for progress in batch.steps)
+        return data
 
     def end(self) -> bytes:
         """Encode the end of the stream."""

@@ -95,7 +95,7 @@ async def _page(
     rounds = await workflow_excerpts.newest_rounds(pool, workflow_id, limit=ROUNDS)
     documents, document_count = await workflow_excerpts.newest_documents(pool, workflow_id, limit=DOCUMENTS)
     approvals = await open_questions.approvals(pool, workflow_id, limit=1)
-    history = await reader.history(pool, workflow_id, limit=HISTORY + 1, before_seq=history_before)
+    history = await reader.messages(pool, workflow_id, limit=HISTORY + 1, before_seq=history_before)
     answer = await _answer(door, workflow, rounds, document_count, may_read="content" in caller.scopes)
     before = parse_place(steps_before or "") or workflow_excerpts.AFTER_ALL
     return await asyncio.to_thread(

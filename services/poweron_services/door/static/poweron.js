@@ -145,7 +145,7 @@
     const seen = new Set();
     let missed = false;
     const open = () => {
-      const source = new EventSource("/api/v1/stream");
+      const source = new EventSource("/api/v1/stream?show=event");
       source.addEventListener("open", () => {
         interrupted("");
         if (missed) tell(["*"]);

@@ -14,7 +14,6 @@ from servers import furnished
 pytestmark = [pytest.mark.system, pytest.mark.timeout(420)]
 
 DEADLINE = 360.0  # seconds
-THREE_FAULTS = ("--seed", "46", "--minutes", "0.085")  # a killed role, killed projectors and a flood within 5 s
 
 
 @pytest.fixture
@@ -27,7 +26,7 @@ def environment(software: Path, tmp_path_factory: pytest.TempPathFactory) -> dic
 
 async def _start(environment: Mapping[str, str], *options: str) -> asyncio.subprocess.Process:
     return await asyncio.create_subprocess_exec(
-        *(POWERON, "chaos", *options),
+        *(POWERON, "chaos", "--seed", "7", *options),
         env=environment,
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
@@ -56,10 +55,10 @@ def _left_behind(environment: Mapping[str, str]) -> list[Path]:
 
 @pytest.mark.req("E-06")
 async def test_a_short_run_is_clean(environment: dict[str, str]) -> None:
-    code, out, err = await _ended(await _start(environment, *THREE_FAULTS, "--json"))
+    code, out, err = await _ended(await _start(environment, "--minutes", "0.15", "--json"))
     told_ = orjson.loads(out)
     assert (code, told_["verdict"], told_["violations"]) == (0, "clean", []), err
-    assert told_["counts"]["faults"] == 3
+    assert told_["counts"]["faults"] >= 3
     assert told_["counts"]["roundsCompleted"] > 10
     assert all(each["recovered"] == each["struck"] for each in told_["faults"].values())
     assert _left_behind(environment) == []
@@ -67,7 +66,7 @@ async def test_a_short_run_is_clean(environment: dict[str, str]) -> None:
 
 @pytest.mark.soak
 async def test_ctrl_c_ends_a_run_with_a_verdict_so_far(environment: dict[str, str]) -> None:
-    process = await _start(environment, "--seed", "7", "--minutes", "5")
+    process = await _start(environment, "--minutes", "5")
     await told(process, "Injecting faults")
     process.send_signal(signal.SIGINT)
     code, out, _ = await _ended(process)

@@ -9,13 +9,14 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import asyncpg
 import httpx2
 import orjson
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
 from servers import Pair
 
 from poweron_services.door import http_server
@@ -62,16 +63,15 @@ class PageDoor:
             assert time.monotonic() < deadline, self.state(workflow)
 
 
-NARROW, WIDE = {"width": 320, "height": 800}, {"width": 1280, "height": 900}
-ZOOMED = {"width": 640, "height": 450}
-VIEWS = [
-    pytest.param(WIDE, "light", id="wide, light"),
-    pytest.param(NARROW, "dark", id="narrow, dark"),
-    pytest.param(WIDE, "dark", id="wide, dark", marks=pytest.mark.soak),
-    pytest.param(NARROW, "light", id="narrow, light", marks=pytest.mark.soak),
-    pytest.param(ZOOMED, "light", id="wide at 200 % zoom", marks=pytest.mark.soak),
+NARROW, WIDE = ViewportSize(width=320, height=800), ViewportSize(width=1280, height=900)
+ZOOMED = ViewportSize(width=640, height=450)
+Look = tuple[ViewportSize, Literal["light", "dark"]]
+LOOKS = [
+    pytest.param([(WIDE, "light"), (NARROW, "dark")], id="wide, light and narrow, dark"),
+    pytest.param([(WIDE, "dark"), (NARROW, "light"), (ZOOMED, "light")], id="others", marks=pytest.mark.soak),
 ]
-"""The widths and colour schemes in which every page is looked at."""
+"""The widths and colour schemes in which every page is looked at; zoomed to 200 %, half as much is seen."""
+AXE = Axe()
 
 
 @contextmanager
@@ -166,3 +166,23 @@ def watched(browser: Browser, address: str, **options: Any) -> Generator[Watched
         yield Watched(page, problems)
     finally:
         context.close()
+
+
+def expect_accessible(browser: Browser, address: str, paths: Sequence[str], looks: Sequence[Look]) -> None:
+    """Check each page in each look: axe finds nothing, nothing is too wide, and no other host is asked."""
+    with watched(browser, address, reduced_motion="reduce") as seen:  # colours change at once
+        for path in paths:
+            response = seen.page.goto(path)
+            assert response is not None
+            assert response.status < 500, path
+            if response.status >= 400:
+                seen.problems[:] = [each for each in seen.problems if f"status of {response.status}" not in each]
+            for viewport, scheme in looks:
+                seen.page.set_viewport_size(viewport)
+                seen.page.emulate_media(color_scheme=scheme)
+                results = AXE.run(seen.page)
+                assert results.response["passes"]
+                assert not results.response["violations"], (path, viewport, scheme, results.generate_report())
+                wider = seen.page.evaluate("document.documentElement.scrollWidth - innerWidth")
+                assert wider <= 0, f"{path} is {wider} pixels too wide"
+        assert seen.problems == []

@@ -10,7 +10,7 @@ from opened_door import Door
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(200)]
 
-SIZE = 60_000_000  # bytes
+SIZE = 24_000_000  # bytes
 MOST = SIZE // 3
 LINK = re.compile(r'<a href="(/api/v1/workflows/[^"]*/content/[^"]*)" download[^>]*>([^<]*)</a>')
 

@@ -3,15 +3,14 @@
 import asyncio
 import json
 import re
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from html import unescape
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
-from page_door import VIEWS, PageDoor, page_door, watched
+from page_door import LOOKS, Look, PageDoor, expect_accessible, page_door, watched
 from playwright.sync_api import Browser, expect
 from servers import Pair
 from structlog.testing import capture_logs
@@ -32,7 +31,6 @@ from poweron_services.standalone import open_connections
 
 pytestmark = pytest.mark.system
 
-AXE = Axe()
 PAGE = {"Accept": "text/html"}
 ADA = Actor(id="ada", via="cli")
 MISSPELT = (
@@ -152,23 +150,12 @@ def pages(world: World, door: PageDoor) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize(("viewport", "scheme"), VIEWS)
+@pytest.mark.parametrize("looks", LOOKS)
 def test_each_further_page_passes_axe_and_asks_no_other_host(
-    door: PageDoor, browser: Browser, world: World, scheme: str, viewport: dict[str, int]
+    door: PageDoor, browser: Browser, world: World, looks: Sequence[Look]
 ) -> None:
     waiting(door)
-    with watched(browser, door.address, color_scheme=scheme, viewport=viewport) as seen:
-        for path in pages(world, door):
-            response = seen.page.goto(path)
-            assert response is not None
-            assert response.status < 500, path
-            if response.status >= 400:
-                seen.problems[:] = [each for each in seen.problems if f"status of {response.status}" not in each]
-            results = AXE.run(seen.page)
-            assert not results.response["violations"], (path, results.generate_report())
-            wider = seen.page.evaluate("document.documentElement.scrollWidth - innerWidth")
-            assert wider <= 0, f"{path} is {wider} pixels too wide"
-        assert seen.problems == []
+    expect_accessible(browser, door.address, pages(world, door), looks)
 
 
 def test_an_approver_approves_by_keyboard_and_sees_who_answered(door: PageDoor, browser: Browser, world: World) -> None:

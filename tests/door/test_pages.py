@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from copied_rows import copied_events
 from hostile_texts import HOSTILE
-from page_door import DOCUMENTS, VIEWS, PageDoor, page_door, watched
+from page_door import DOCUMENTS, LOOKS, Look, PageDoor, expect_accessible, page_door, watched
 from playwright.sync_api import Browser, Page, Route, expect
 from servers import Pair
 
@@ -25,7 +24,6 @@ from poweron_services.door.page_rendering import visible
 
 pytestmark = pytest.mark.system
 
-AXE = Axe()
 LIVE_WITHIN = 60_000  # ms until a live update, on a busy machine
 
 
@@ -79,22 +77,11 @@ def pages(world: World, door: PageDoor) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize(("viewport", "scheme"), VIEWS)
+@pytest.mark.parametrize("looks", LOOKS)
 def test_each_page_passes_axe_and_asks_no_other_host(
-    door: PageDoor, browser: Browser, world: World, scheme: str, viewport: dict[str, int]
+    door: PageDoor, browser: Browser, world: World, looks: Sequence[Look]
 ) -> None:
-    with watched(browser, door.address, color_scheme=scheme, viewport=viewport) as seen:
-        for path in pages(world, door):
-            response = seen.page.goto(path)
-            assert response is not None
-            if response.status >= 400:
-                seen.problems[:] = [each for each in seen.problems if f"status of {response.status}" not in each]
-            results = AXE.run(seen.page)
-            assert results.response["passes"]
-            assert not results.response["violations"], (path, results.generate_report())
-            wider = seen.page.evaluate("document.documentElement.scrollWidth - innerWidth")
-            assert wider <= 0, f"{path} is {wider} pixels too wide"
-        assert seen.problems == []
+    expect_accessible(browser, door.address, pages(world, door), looks)
 
 
 @pytest.mark.parametrize(

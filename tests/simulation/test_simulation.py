@@ -5,16 +5,36 @@ A seed that fails is replayed, and told event by event, with
 """
 
 from collections import Counter
+from itertools import chain
 
 import pytest
 from simulation.runner import outcomes, table
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(1_200)]
 
-SEEDS = [*range(125), 196]  # the last two: four eyes look at an action, which is rare
+SEEDS = [
+    *range(60),
+    90,
+    124,
+    196,
+]  # they show every fault and planted bug; the last two that four eyes look, which is rare
 FOUND_WITHIN = 200  # seeds
-FOUND_FROM = {"pause unseen": 90}
-"""The seed to begin with where few worlds show a bug, which only saves time: the search goes through all seeds."""
+FOUND_FROM = {
+    "last wins": 16,
+    "effect ahead": 33,
+    "not caught up": 17,
+    "cancellation unseen": 33,
+    "unreserved": 5,
+    "asked for ever": 3,
+    "never gives up": 1,
+    "pause unseen": 90,
+    "time in pause": 15,
+    "granted twice": 2,
+    "requester approves": 55,
+    "rule of the process": 3,
+    "quota forgotten": 2,
+}
+"""The seed to begin with where the first worlds do not show a bug, which only saves time: the search goes through all seeds."""
 REPLAYED = [*range(5), 77]
 FAULTS = {
     "append doubled",
@@ -146,7 +166,7 @@ def test_a_seed_replays_exactly() -> None:
 def test_a_planted_bug_is_found(bug: str, law: set[str]) -> None:
     """By the law that it breaks, not because a planted bug raises."""
     first = FOUND_FROM.get(bug, 0)
-    for found in outcomes([*range(first, FOUND_WITHIN), *range(first)], bug=bug):
+    for found in chain(outcomes([first], bug=bug), outcomes([*range(first), *range(first + 1, FOUND_WITHIN)], bug=bug)):
         flags = {name for name, _ in found.flags}
         assert "UNEXPECTED" not in flags
         if flags & law:

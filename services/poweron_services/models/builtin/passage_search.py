@@ -20,6 +20,7 @@ from poweron_services.models.builtin.table_questions import asked_of_tables
 from poweron_services.models.builtin.values import Kind
 from poweron_services.models.builtin.vocabulary import terms
 from poweron_services.models.embedding.embedder import Embedder
+from poweron_services.text.calculations import Calculation
 from poweron_services.text.language_detection import detect
 
 ENOUGH = 0.7  # share of the question's weight that a passage must cover
@@ -68,6 +69,8 @@ class RankedStatement:
     places: tuple[SourcePlace, ...]
     words: tuple[tuple[str, str], ...] = ()  # its verbatim words in the document, each after its label
     cells: tuple[str, ...] = ()  # the cells of a row that is shown in a table
+    calculation: Calculation | None = None  # how its value was calculated
+    counted: tuple[int, ...] = ()  # the rows that its value counts, if it does not name them
 
     @property
     def text(self) -> str:
@@ -175,9 +178,15 @@ class PassageSearch:
         if answer is None:
             return None
         if not answer.columns:
-            values_ = tuple(RankedStatement(label, value, (answer.place,)) for label, value in answer.rows)
+            values_ = tuple(
+                RankedStatement(label, value, places, calculation=answer.calculation, counted=answer.counted)
+                for (label, value), places in zip(answer.rows, answer.places, strict=True)
+            )
             return Finding(question.text, values_, is_worked_out=answer.is_worked_out)
-        rows = (RankedStatement("", _in_line(answer.columns, row), (answer.place,), cells=row) for row in answer.rows)
+        rows = (
+            RankedStatement("", _in_line(answer.columns, row), places, cells=row)
+            for row, places in zip(answer.rows, answer.places, strict=True)
+        )
         return Finding(question.text, tuple(rows), columns=answer.columns)
 
     def _extend(

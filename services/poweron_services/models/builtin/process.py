@@ -41,6 +41,7 @@ from poweron_services.models.builtin.web_choice import asks_for_all
 from poweron_services.models.embedding.embedder import Embedder
 from poweron_services.models.prompts import NOTHING as NOTHING_SAID
 from poweron_services.models.prompts import OutputFormat, ProcessPrompt, SourceText
+from poweron_services.text.calculations import row_list
 from poweron_services.text.format_wishes import wished_formats
 from poweron_services.text.language_detection import detect
 
@@ -211,7 +212,7 @@ def _answer(findings: list[Finding], language: str, refusing: str) -> str:
     for index, finding in enumerate(findings):
         if finding.goes_on and finding.statements and finding.statements == findings[index - 1].statements:
             continue
-        lines = [_line(statement) for statement in finding.statements]
+        lines = [_line(statement, language) for statement in finding.statements]
         if finding.columns:
             paragraphs.append(_table(finding))
         elif not lines:
@@ -236,8 +237,12 @@ def _leans(finding: Finding) -> bool:
     return finding.goes_on or _ABOUT_IT.search(finding.question) is not None
 
 
-def _line(statement: RankedStatement) -> str:
+def _line(statement: RankedStatement, language: str) -> str:
     quote = f"**{statement.text}**" if statement.label else f"“{statement.text}”"
+    if statement.counted:
+        quote = f"**{statement.text} ({row_list(statement.counted, language)})**"
+    if statement.calculation:
+        quote += f" = {statement.calculation.equation(language)}"
     return f"{quote} — {'; '.join(map(str, statement.places))}"
 
 
@@ -261,7 +266,7 @@ def _refusal(finding: Finding, language: str, phrase: str) -> str:
     question = " ".join(finding.question.split())[:MAX_QUESTION]
     if not finding.closest:
         return say(phrase, language, question=question)
-    quotes = "\n".join(f"- {_line(close)}" for close in finding.closest)
+    quotes = "\n".join(f"- {_line(close, language)}" for close in finding.closest)
     return f"{say('closest', language, question=question)}\n\n{quotes}"
 
 
@@ -280,6 +285,7 @@ def _entry(finding: Finding) -> dict[str, object]:
         {
             "label": statement.label,
             "answer": statement.value,
+            **({"calculation": statement.calculation.equation("en")} if statement.calculation else {}),
             "sources": [_source(statement, place) for place in statement.places],
         }
         for statement in finding.statements

@@ -5,6 +5,7 @@ that say more than the kind and the document must be in the statement or around 
 """
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -211,12 +212,9 @@ def _statements(passages: Sequence[Passage]) -> Iterator[Passage]:
 def _parts(passages: Sequence[Passage], at: int) -> list[Passage]:
     """Return the sentences of the block that a fact repeats."""
     result: list[Passage] = []
-    for passage in passages[at + 1 :]:
-        if (
-            passage.kind != "sentence"
-            or passage.place != passages[at].place
-            or passage.value not in passages[at].statement
-        ):
+    for index in range(at + 1, len(passages)):
+        passage, fact = passages[index], passages[at]
+        if passage.kind != "sentence" or passage.place != fact.place or passage.value not in fact.statement:
             break
         result.append(passage)
     return result
@@ -231,10 +229,13 @@ def _repeats_fact(passages: Sequence[Passage], at: int) -> bool:
 def _distinct(values: Sequence[ListedValue]) -> list[ListedValue]:
     """Return each name once, in its longest form: “Mr Weber” is “Mr Paul Weber” if no other person has that name."""
     result: list[ListedValue] = []
+    by_last_word = defaultdict[str, list[int]](list)
     for value in values:
         words = _name_words(value.value)
-        same = next((at for at, other in enumerate(result) if _is_one(words, _name_words(other.value))), None)
+        alike = by_last_word[words[-1] if words else ""]
+        same = next((at for at in alike if _is_one(words, _name_words(result[at].value))), None)
         if same is None:
+            alike.append(len(result))
             result.append(value)
         elif len(words) > len(_name_words(result[same].value)):
             result[same] = value
@@ -247,5 +248,5 @@ def _name_words(name: str) -> list[str]:
 
 
 def _is_one(first: Sequence[str], second: Sequence[str]) -> bool:
-    """Return whether two names have the same last word, and no other words that differ."""
-    return first[-1:] == second[-1:] and (set(first) <= set(second) or set(second) <= set(first))
+    """Return whether two names with the same last word have no other words that differ."""
+    return set(first) <= set(second) or set(second) <= set(first)

@@ -37,7 +37,7 @@ class DocumentSearch:
         return self._of_one(named.documents[0], request, findings) if named.documents else findings
 
     def _search(self, library: Library, *, extends: bool = True) -> PassageSearch:
-        return PassageSearch(library, self.language, self.embedder, extends=extends)
+        return PassageSearch(library, self.language, self.embedder, extends=extends, calculates=self.in_full)
 
     def _values(self, named: NamedDocuments, request: str) -> Finding | None:
         """List all values of a kind in the named documents, or in all; None if the request does not ask for them."""

@@ -125,10 +125,25 @@ class PassageSearch:
     """The number of passages that are quoted from one document if none answers."""
 
     def __init__(
-        self, library: Library, language: str, embedder: Embedder | None = None, *, extends: bool = True
+        self,
+        library: Library,
+        language: str,
+        embedder: Embedder | None = None,
+        *,
+        extends: bool = True,
+        calculates: bool = True,
     ) -> None:
-        """Create a search; without `extends`, the sentence after a short answer is not added to it."""
-        self.library, self.language, self._embedder, self._extends = library, language, embedder, extends
+        """Create a search.
+
+        Args:
+            library: the passages.
+            language: the language in which words are compared.
+            embedder: compares passages by their meaning, too.
+            extends: add the next sentence to a short one that is the whole answer.
+            calculates: calculate from tables, which must be complete for that.
+        """
+        self.library, self.language, self._embedder = library, language, embedder
+        self._extends, self._calculates = extends, calculates
         self._frequency = Counter(term for passage in library.passages for term in passage.own)
 
     def findings(self, request: str) -> list[Finding]:
@@ -208,7 +223,7 @@ class PassageSearch:
     def _table_finding(self, question: Question) -> Finding | None:
         """Return what whole tables answer: rows, their number, a total."""
         answer = asked_of_tables(self.library.tables, question)
-        if answer is None:
+        if answer is None or (answer.calculation and not self._calculates):
             return None
         if not answer.columns:
             values_ = tuple(

@@ -23,7 +23,7 @@ from poweron_projections.workflow_excerpts import TimedStep
 from poweron_services.client.policy_words import example_policy, rule_in_words
 from poweron_services.door import form_parser
 from poweron_services.door.answer_cache import MOST, AnswerCache
-from poweron_services.door.answer_html import ShownSource, answer_html, marked_html
+from poweron_services.door.answer_html import ShownCheck, ShownSource, answer_html, marked_html
 from poweron_services.door.application import build
 from poweron_services.door.door_state import DoorState
 from poweron_services.door.page_rendering import HERE, TEMPLATES, duration, money, plain, prose, visible
@@ -72,7 +72,7 @@ def test_invisible_characters_are_shown_by_their_numbers() -> None:
 
 
 def test_a_statement_leads_to_its_source_in_the_place_of_its_own_number() -> None:
-    source = ShownSource(1, "letter.txt", "", "", "r1d1", "", "", [("It opens on Monday.", [(None, "not quoted")])])
+    source = ShownSource(1, "letter.txt", "", "", "r1d1", "", "", [ShownCheck("It opens on Monday.", "not quoted")])
     html = str(answer_html("It opens **on Monday** [1].\n\nNothing else.", [source]))
     assert html.count('href="#source-1"') == 1
     assert "[1]" not in html

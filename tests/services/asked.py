@@ -61,8 +61,12 @@ async def ask(prompt: Prompt) -> str:
     return (await BuiltinModel().complete(prompt)).text
 
 
-async def process(question: str, *texts: str, output_format: str = "markdown", language: str | None = None) -> str:
-    documents = tuple(SourceText(f"docItem:{text[:9]}", "invoice.pdf", text) for text in texts)
+async def process(
+    question: str, *texts: str, output_format: str = "markdown", language: str | None = None, named: bool = False
+) -> str:
+    """Ask about documents; if they are `named`, each has the name in its first line, else all are `invoice.pdf`."""
+    names = [text.splitlines()[0].removeprefix("# ") if named else "invoice.pdf" for text in texts]
+    documents = tuple(SourceText(f"docItem:{text[:9]}", name, text) for name, text in zip(names, texts, strict=True))
     prompt = ProcessPrompt(
         template=TEMPLATE,
         ai_prompt=question,

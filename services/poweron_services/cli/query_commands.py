@@ -345,8 +345,15 @@ def _print_now(record: Heard) -> None:
     )
 
 
-SOURCE_STYLES = {"found": "green", "not found": "bold red", "missing": "yellow", "not quoted": "dim"}
+SOURCE_STYLES = {
+    "found": "green",
+    "calculated": "green",
+    "not found": "bold red",
+    "missing": "yellow",
+    "not quoted": "dim",
+}
 SOURCE_WIDTH = max(map(len, SOURCE_STYLES)) + 2
+NO_MARKS = str.maketrans("", "", '“”"')
 
 
 @sentences()
@@ -354,8 +361,8 @@ def sources(workflow: WorkflowId, as_json: AsJson = False) -> None:
     """Show what a workflow's answers cite, and check the quotes.
 
     Shows each web page with its address, its title, when it was fetched and the SHA-256 of its bytes, each document
-    with its place, the statements that cite it, and whether their quotes appear there: found, not found, not quoted,
-    or missing if the source is no longer stored.
+    with its place, the statements that cite it, and whether their quotes appear there: found, calculated with the cells
+    that give the value, not found, not quoted, or missing if the source is no longer stored.
     """
     check_id(workflow)
     result = with_rows(
@@ -397,12 +404,21 @@ def _print_statement(statement: str, n: int, quotes: Sequence[CheckedQuote]) -> 
     """Print a statement with the documents that contain it, and the result for each of its quotes."""
     references = zip_longest(quotes[0].documents, quotes[0].cited_as, fillvalue=n)
     line = f"{statement} ({', '.join(_name(str(reference), n, number) for reference, number in references)})"
-    if len(quotes) == 1 and quotes[0].quote in (None, statement.strip('“”"')):
+    if len(quotes) == 1 and quotes[0].quote in (None, statement.translate(NO_MARKS)):
         print_beside(stdout, _margin(quotes[0].result), line)
+        _print_cells(quotes[0])
         return
     print_beside(stdout, _margin(""), line)
     for quote in quotes:
         print_beside(stdout, _margin(quote.result), f"“{quote.quote}”")
+        _print_cells(quote)
+
+
+def _print_cells(quote: CheckedQuote) -> None:
+    """Print the cells from which a value was calculated."""
+    if quote.cells:
+        more = quote.cell_count - len(quote.cells)
+        print_beside(stdout, _margin(""), f"from {'; '.join(quote.cells)}{f'; and {more} more' if more else ''}")
 
 
 def _margin(result: str) -> Text:

@@ -7,7 +7,6 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import islice, pairwise
 from typing import Final, Literal, NamedTuple
 
@@ -17,13 +16,12 @@ from poweron_events.event import CitedSource, DocumentRef, Model, WebPage
 from poweron_events.fold.history import item_reference
 from poweron_projections import workflow_excerpts
 from poweron_services.client.connect import Connections
+from poweron_services.client.document_text import CalculatedValue, DocumentText, SearchedText, calculated_values
 from poweron_services.client.workflow_snapshot import verified_records
 from poweron_services.decider.authorship import written_by_model
 from poweron_services.text.citations import places_shown, without_document_sources, without_list
 from poweron_services.text.language_detection import detect
-from poweron_services.text.quotes import comparable, occurs
 from poweron_services.text.statements import Statement, statements
-from poweron_services.text.table_text import TableText
 
 
 class Citation(NamedTuple):
@@ -31,52 +29,6 @@ class Citation(NamedTuple):
 
     document: str
     places: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class SearchedText:
-    """A text that is searched for quotes."""
-
-    text: str
-
-    def holds(self, quote: str) -> bool:
-        """Return whether it contains the words, or one row of a table does, as in “item: Hinge; price: 4.20”."""
-        return occurs(quote, self._plain) or self._tables.has_row(quote)
-
-    def has_cell(self, statement: str) -> bool:
-        """Return whether a table has a cell with these words, as in “Hinge, price: 4.20”."""
-        return self._tables.has_cell(statement)
-
-    @cached_property
-    def _plain(self) -> str:
-        return comparable(self.text)
-
-    @cached_property
-    def _tables(self) -> TableText:
-        return TableText(self.text)
-
-
-@dataclass(frozen=True, slots=True)
-class DocumentText:
-    """The text of a document as it was read, by place: “page 2”, “sheet Budget”, “section Returns”."""
-
-    parts: Mapping[str, str]
-
-    @classmethod
-    def of(cls, markdown: str) -> "DocumentText":
-        """Parse what `document.extract` writes about a document, or a text with headings."""
-        head = _HEAD.match(markdown)
-        first, *rest = (_PARTS if head else _HEADINGS).split(markdown[head.end() if head else 0 :])
-        titles = [title or "" if head else f"section {title.strip(' #')}" for title in rest[::2]]
-        parts: dict[str, str] = {}
-        for place, text in zip(["", *titles], [first, *rest[1::2]], strict=True):
-            parts[place] = f"{parts.get(place, '')}\n{text}"
-        return cls(parts)
-
-    def at(self, places: Sequence[str]) -> list[SearchedText]:
-        """Return the text of each of these places; without places, the whole text."""
-        texts = [self.parts[place] for place in places if place in self.parts]
-        return [SearchedText(text) for text in (texts if places else ["\n".join(self.parts.values())])]
 
 
 MARKDOWN: Final = "text/markdown"
@@ -90,10 +42,22 @@ ReadText = Callable[[bytes, str], Awaitable[str]]
 """Returns the text of a document with these bytes and this name, as `document.extract` does; "" if it has none."""
 
 
-Result = Literal["found", "not found", "not quoted", "missing"]
+MOST_CELLS: Final = 50
+"""The cells of a calculated value that are named."""
 
 
-NOT_QUOTED: Final[list[tuple[str | None, Result]]] = [(None, "not quoted")]
+Result = Literal["found", "calculated", "not found", "not quoted", "missing"]
+
+
+class QuoteResult(NamedTuple):
+    """A quote, what the check found, and the cells of a value that was calculated."""
+
+    quote: str | None
+    result: Result
+    cells: tuple[str, ...] = ()
+
+
+NOT_QUOTED: Final = [QuoteResult(None, "not quoted")]
 
 
 class CheckedQuote(Model):
@@ -101,13 +65,18 @@ class CheckedQuote(Model):
 
     quote: str | None
     result: Result
-    """Whether the words appear in the text of the page or document that the model saw; `missing` if that is gone."""
+    """Whether the words appear in the text of the page or document that the model saw; `calculated` if they are a value
+    that was calculated again from cells of its tables; `missing` if that is gone."""
     statement: str
     documents: tuple[str, ...]
     """The documents that contain the statement, as references."""
     cited_as: tuple[int, ...]
     """The number of the source in each of these documents, which have their own numbering; empty if a document is
     cited by its name."""
+    cells: tuple[str, ...] = ()
+    """The cells from which a value was calculated, such as “Labour, Cost: 300”; of many, the first."""
+    cell_count: int = 0
+    """The number of all of these cells."""
 
 
 class Source(Model):
@@ -205,15 +174,13 @@ class _Cited:
 
     texts: Sequence[SearchedText] | None
     """What quotes are compared with; None if it is gone."""
-    quotes: dict[tuple[str, str | None], Result] = field(default_factory=dict)
+    quotes: dict[tuple[str, str | None], QuoteResult] = field(default_factory=dict)
     answers: dict[str, dict[str, int | None]] = field(default_factory=dict)
 
-    def add(
-        self, statement: str, reference: str, number: int | None, quotes: Sequence[tuple[str | None, Result]]
-    ) -> None:
+    def add(self, statement: str, reference: str, number: int | None, results: Sequence[QuoteResult]) -> None:
         self.answers.setdefault(statement, {}).setdefault(reference, number)
-        for quote, result in quotes:
-            self.quotes.setdefault((statement, quote), result)
+        for result in results:
+            self.quotes.setdefault((statement, result.quote), result)
 
     def holds(self, quote: str, facts: Iterable[str] = ()) -> bool:
         """Return whether the source has the quote, or a cell for one of the facts that the quote is a part of."""
@@ -222,13 +189,15 @@ class _Cited:
     def checked(self) -> tuple[CheckedQuote, ...]:
         return tuple(
             CheckedQuote(
-                quote=quote,
-                result=result,
+                quote=result.quote,
+                result=result.result,
                 statement=statement,
                 documents=tuple(self.answers[statement]),
                 cited_as=tuple(number for number in self.answers[statement].values() if number is not None),
+                cells=result.cells[:MOST_CELLS],
+                cell_count=len(result.cells),
             )
-            for (statement, quote), result in self.quotes.items()
+            for (statement, _), result in self.quotes.items()
         )
 
 
@@ -354,18 +323,41 @@ def _add_statements(
                 known[number].add(statement.text, reference, number if number in pages else None, results)
 
 
-def _results(statement: Statement, number: int, known: Mapping[int, _Cited]) -> list[tuple[str | None, Result]]:
+def _results(statement: Statement, number: int, known: Mapping[int, _Cited]) -> list[QuoteResult]:
     """Return the statement's quotes from one of its sources, without those found only in another of its sources."""
-    results: list[tuple[str | None, Result]] = []
+    results: list[QuoteResult] = []
+    calculated = _calculations(statement, known)
+    in_calculations = {at for first, (value, _) in calculated.items() for at in range(first, first + value.length)}
+    otherwise: Result = "missing" if known[number].texts is None else "not found"
     for at, quote in enumerate(statement.quotes):
         if number not in quote.numbers:
             continue
-        facts = _facts(statement, at)
-        holding = [source for source in quote.numbers if source in known and known[source].holds(quote.text, facts)]
-        if number in holding or not holding:
-            otherwise: Result = "missing" if known[number].texts is None else "not found"
-            results.append((quote.text, "found" if holding else otherwise))
+        if at in calculated:
+            value, cells = calculated[at]
+            results.append(QuoteResult(value.text, "calculated" if cells else otherwise, cells))
+        elif at not in in_calculations:
+            facts = _facts(statement, at)
+            holding = [source for source in quote.numbers if source in known and known[source].holds(quote.text, facts)]
+            if number in holding or not holding:
+                results.append(QuoteResult(quote.text, "found" if holding else otherwise))
     return results or NOT_QUOTED
+
+
+def _calculations(
+    statement: Statement, known: Mapping[int, _Cited]
+) -> dict[int, tuple[CalculatedValue, tuple[str, ...]]]:
+    """Return the calculated values of a statement by the position of their first quote, with the cells behind each.
+
+    The cells may be in several of its sources. A count without them is left out, since it may be a quote.
+    """
+    result: dict[int, tuple[CalculatedValue, tuple[str, ...]]] = {}
+    for at, value in calculated_values(statement).items():
+        numbers = statement.quotes[at].numbers
+        texts = [text for number in numbers if number in known for text in known[number].texts or ()]
+        cells = value.cells(texts)
+        if cells or value.equation:
+            result[at] = value, cells
+    return result
 
 
 def _facts(statement: Statement, at: int) -> list[str]:
@@ -381,22 +373,15 @@ MOST_PLACES: Final = 2_000  # places other than pages by which documents can be 
 MOST_COMMAS: Final = 12  # in the name of a place
 
 
-_HEAD: Final = re.compile(r"\A# ?(?P<name>[^\n]*)\n\s*<!-- [^\n]* -->\n?")
-
-
-_PARTS: Final = re.compile(r"^##(?: (.*))?$", re.MULTILINE)
-
-
-_HEADINGS: Final = re.compile(r"^#{1,6} ([^\n]+)$", re.MULTILINE)
-
-
 _PAGE: Final = r"(?:pages?|pp?\.|Seiten?|S\.)\s*(?P<page>\d{1,6})"
 
 
 _PAGES: Final = re.compile(_PAGE, re.IGNORECASE)
 
 
-_LABEL: Final = re.compile(r"^( {0,9}(?:[-*] {1,3})?)\*\*([^*“”\n]+)\*\*(?= — )", re.MULTILINE)
+_LABEL: Final = re.compile(
+    r"^( {0,9}(?:[-*] {1,3})?)\*\*([^*“”\n]+)\*\*(?: = ([^*“”—\n]{1,2000}))?(?= — )", re.MULTILINE
+)
 
 
 _GAP: Final = r"\s{0,3}"  # bounded, since an answer may contain a million blanks
@@ -459,7 +444,10 @@ def numbered(text: str, documents: Mapping[str, Iterable[str]]) -> Numbered:
 
 
 def _as_quotes(match: re.Match[str]) -> str:
-    """Return a label and its value, which the built-in model takes from a document, as quotes."""
+    """Return a label and its value, which the built-in model takes from a document or calculates, as quotes."""
+    if match[3]:
+        label, _, value = match[2].rpartition(": ")
+        return f"{match[1]}“{label}”: “{value}” = “{match[3]}”"
     label, colon, value = match[2].partition(": ")
     return f"{match[1]}“{label}”: “{value}”" if colon else f"{match[1]}“{label}”"
 

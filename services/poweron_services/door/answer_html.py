@@ -13,7 +13,7 @@ from markdown_it.token import Token
 from markdown_it.utils import EnvType, OptionsDict
 from markupsafe import Markup
 
-from poweron_services.client.source_check import CitedDocument, Source, Sources
+from poweron_services.client.source_check import CheckedQuote, CitedDocument, Result, Source, Sources
 from poweron_services.door.page_rendering import TEMPLATES, visible
 from poweron_services.text.quotes import comparable
 
@@ -34,9 +34,21 @@ ATTRIBUTES: Final = {
 }
 SCHEMES: Final = ("http://", "https://", "mailto:")
 """What the address of a link begins with; an answer has no links to pages of the door."""
+WORST_FIRST: Final[Sequence[Result]] = ("not found", "missing", "not quoted", "calculated", "found")
 _OWN_DIRECTION: Final = frozenset({"p", "li", "td", "th", "blockquote", "h3", "h4", "h5", "h6"})
 _NUMBER: Final = re.compile(r"\s*\[[0-9]{1,3}\]")
 _MARKS: Final = re.compile(r"[\s\W_]+")
+
+
+class ShownCheck(NamedTuple):
+    """A statement, and the result of the check of its quotes: that of the worst one."""
+
+    statement: str
+    result: Result
+    quotes: Sequence[str] = ()
+    """The words to mark in the text of the source: quotes, or the cells of calculated values."""
+    cells: str = ""
+    """The cells from which values were calculated."""
 
 
 class ShownSource(NamedTuple):
@@ -51,8 +63,7 @@ class ShownSource(NamedTuple):
     """The id of the document whose text was searched; empty for a web page."""
     fetched_at: str
     place: str
-    checks: Sequence[tuple[str, Sequence[tuple[str | None, str]]]]
-    """Each statement, with its quotes and whether they appear in the source."""
+    checks: Sequence[ShownCheck]
 
 
 def shown_sources(sources: Sources) -> list[ShownSource]:
@@ -62,7 +73,7 @@ def shown_sources(sources: Sources) -> list[ShownSource]:
 
 def _shown(source: Source | CitedDocument) -> ShownSource:
     checks = [
-        (statement, [(quote.quote, quote.result) for quote in source.quotes if quote.statement == statement])
+        _check(statement, [quote for quote in source.quotes if quote.statement == statement])
         for statement in source.statements
     ]
     if isinstance(source, Source):
@@ -71,6 +82,17 @@ def _shown(source: Source | CitedDocument) -> ShownSource:
     places = ", ".join(source.places)
     place = source.places[0] if source.places else ""
     return ShownSource(source.n, source.document, places, "", reference, "", place, checks)
+
+
+def _check(statement: str, quotes: Sequence[CheckedQuote]) -> ShownCheck:
+    cells = [cell for quote in quotes for cell in quote.cells]
+    words = [quote.quote for quote in quotes if quote.quote and not quote.cells]
+    return ShownCheck(
+        statement,
+        min((quote.result for quote in quotes), key=WORST_FIRST.index),
+        [*words, *(cell.rpartition(": ")[2] for cell in cells)],
+        "; ".join(cells),
+    )
 
 
 class _Renderer(RendererHTML):
@@ -97,8 +119,8 @@ def answer_html(markdown: str, sources: Iterable[ShownSource] = ()) -> Markup:
     tokens = _tokens(markdown, MOST)
     by_statement: dict[str, list[int]] = {}
     for source in sources:
-        for statement, _ in source.checks:
-            by_statement.setdefault(_key(statement), []).append(source.n)
+        for check in source.checks:
+            by_statement.setdefault(_key(check.statement), []).append(source.n)
     cited = set[tuple[str, int]]()
     for token in tokens:
         if token.type == "inline":

@@ -8,7 +8,8 @@ from starlette.responses import HTMLResponse
 
 from poweron_events.errors import MissingContent
 from poweron_projections import workflow_excerpts
-from poweron_services.client.source_check import MARKDOWN, DocumentText
+from poweron_services.client.document_text import DocumentText
+from poweron_services.client.source_check import MARKDOWN
 from poweron_services.connectors.document_reader import text_reader
 from poweron_services.door.access import ContentReader
 from poweron_services.door.answer_html import marked_html

@@ -7,19 +7,21 @@ that the question asks for. Otherwise the documents do not answer it, and users 
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from textwrap import shorten
-from typing import Final
+from typing import Final, Literal
 
 from poweron_services.models.builtin import meaning, values
 from poweron_services.models.builtin.passages import SENDER, Library, Passage
 from poweron_services.models.builtin.question import Question, Term, about, clauses, kind_of, understand
 from poweron_services.models.builtin.sources import APPARATUS, SourcePlace
 from poweron_services.models.builtin.table_questions import asked_of_tables
+from poweron_services.models.builtin.value_lists import ListedValue, listed_values, requested_values, significant
 from poweron_services.models.builtin.values import Kind
 from poweron_services.models.builtin.vocabulary import terms
 from poweron_services.models.embedding.embedder import Embedder
+from poweron_services.text.calculations import Calculation
 from poweron_services.text.language_detection import detect
 
 ENOUGH = 0.7  # share of the question's weight that a passage must cover
@@ -59,6 +61,9 @@ LASTING = 0.3  # bonus for a duration or a length if the question asks how long
 TERSE, FEW_WORDS = 0.1, 12  # bonus for a passage with hardly more words than the question, and the length of one
 
 
+Agreement = Literal["same", "different"]
+
+
 @dataclass(frozen=True, slots=True)
 class RankedStatement:
     """A statement of the documents, and its places."""
@@ -68,6 +73,9 @@ class RankedStatement:
     places: tuple[SourcePlace, ...]
     words: tuple[tuple[str, str], ...] = ()  # its verbatim words in the document, each after its label
     cells: tuple[str, ...] = ()  # the cells of a row that is shown in a table
+    calculation: Calculation | None = None  # how its value was calculated
+    counted: tuple[int, ...] = ()  # the rows that its value counts, if it does not name them
+    quote: str = ""  # the words around the value
 
     @property
     def text(self) -> str:
@@ -86,6 +94,14 @@ class Finding:
     is_worked_out: bool = False  # calculated, not stated anywhere: a statement of the documents takes precedence
     left_out: int = 0
     """The number of further statements that answer it but are left out."""
+    silent: tuple[str, ...] = ()
+    """The documents that the question names and that do not answer it."""
+    agreement: Agreement | None = None
+    """Whether the documents that the question names give the same values; None if that is not clear."""
+    difference: RankedStatement | None = None
+    """By how much two of their sums of money differ."""
+    values: Literal["exact", "recognised", "by form"] | None = None
+    """How sure it is that no value of a kind is missing, if the question asks for all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +124,26 @@ class PassageSearch:
     closest_of_each = CLOSEST
     """The number of passages that are quoted from one document if none answers."""
 
-    def __init__(self, library: Library, language: str, embedder: Embedder | None = None) -> None:
+    def __init__(
+        self,
+        library: Library,
+        language: str,
+        embedder: Embedder | None = None,
+        *,
+        extends: bool = True,
+        calculates: bool = True,
+    ) -> None:
+        """Create a search.
+
+        Args:
+            library: the passages.
+            language: the language in which words are compared.
+            embedder: compares passages by their meaning, too.
+            extends: add the next sentence to a short one that is the whole answer.
+            calculates: calculate from tables, which must be complete for that.
+        """
         self.library, self.language, self._embedder = library, language, embedder
+        self._extends, self._calculates = extends, calculates
         self._frequency = Counter(term for passage in library.passages for term in passage.own)
 
     def findings(self, request: str) -> list[Finding]:
@@ -146,10 +180,26 @@ class PassageSearch:
 
     def _finding(self, question: Question, subject: Question | None) -> Finding:
         """Answer one question; a question without a subject is about that of the previous one."""
+        if listed := self.values(question):
+            return listed
         if subject is None or question.names_subject:
             return self._direct_finding(question)
         finding = replace(self._direct_finding(about(question, subject)), goes_on=True)
         return self._direct_finding(question) if question.is_whole and not finding.statements else finding
+
+    def values(self, question: Question) -> Finding | None:
+        """Return all values of a kind if the question asks for them and a table does not list them."""
+        request = requested_values(question.text)
+        if request is None or ((by_tables := self._table_finding(question)) and by_tables.columns):
+            return None
+        terms_ = significant(self._understand(request.rest))
+        listed = listed_values(self.library, request, terms_)
+        if not listed and terms_:
+            return None
+        statements = _with_places(map(_of_value, listed))
+        most = statements[:MANY_OF_ALL]
+        left_out = len(statements) - len(most)
+        return Finding(question.text, tuple(most), left_out=left_out, values=request.certainty)
 
     def _direct_finding(self, question: Question) -> Finding:
         by_tables = self._table_finding(question)
@@ -166,18 +216,25 @@ class PassageSearch:
         if by_tables and not candidates:
             return by_tables
         selection, left_out = _together(candidates, question)
-        statements = self._extend(merged(selection, self.language), selection)
+        statements = merged(selection, self.language)
+        statements = self._extend(statements, selection) if self._extends else statements
         return Finding(question.text, statements, left_out=left_out)
 
     def _table_finding(self, question: Question) -> Finding | None:
         """Return what whole tables answer: rows, their number, a total."""
         answer = asked_of_tables(self.library.tables, question)
-        if answer is None:
+        if answer is None or (answer.calculation and not self._calculates):
             return None
         if not answer.columns:
-            values_ = tuple(RankedStatement(label, value, (answer.place,)) for label, value in answer.rows)
+            values_ = tuple(
+                RankedStatement(label, value, places, calculation=answer.calculation, counted=answer.counted)
+                for (label, value), places in zip(answer.rows, answer.places, strict=True)
+            )
             return Finding(question.text, values_, is_worked_out=answer.is_worked_out)
-        rows = (RankedStatement("", _in_line(answer.columns, row), (answer.place,), cells=row) for row in answer.rows)
+        rows = (
+            RankedStatement("", _in_line(answer.columns, row), places, cells=row)
+            for row, places in zip(answer.rows, answer.places, strict=True)
+        )
         return Finding(question.text, tuple(rows), columns=answer.columns)
 
     def _extend(
@@ -412,6 +469,32 @@ def merged(candidates: list[Candidate], language: str) -> tuple[RankedStatement,
 
 def _in_line(columns: tuple[str, ...], cells: tuple[str, ...]) -> str:
     return "; ".join(f"{name}: {cell}" if name else cell for name, cell in zip(columns, cells, strict=True) if cell)
+
+
+def _of_value(listed: ListedValue) -> RankedStatement:
+    """Return a value with the words around it; a labelled value is a statement of its own."""
+    passage, places = listed.passage, (listed.passage.place,)
+    if passage.kind in ("fact", "cell") or passage.value == listed.value:
+        return _statement(passage)
+    return RankedStatement("", listed.value, places, quote=_words_around(listed.value, passage.value))
+
+
+def _with_places(statements: Iterable[RankedStatement]) -> list[RankedStatement]:
+    """Return each statement once, with all places where it is made."""
+    places: dict[RankedStatement, dict[SourcePlace, None]] = {}
+    for statement in statements:
+        places.setdefault(replace(statement, places=()), {}).update(dict.fromkeys(statement.places))
+    return [replace(statement, places=tuple(where)) for statement, where in places.items()]
+
+
+def _words_around(value: str, text: str) -> str:
+    """Return a text, or of a long one the part around a value."""
+    if len(text) <= LONGEST:
+        return text
+    begin = max(0, text.find(value) - (LONGEST - len(value)) // 2)
+    words = text[begin : begin + LONGEST]
+    words = words if begin == 0 else f"… {words.partition(' ')[2]}"
+    return words if begin + LONGEST >= len(text) else f"{words.rpartition(' ')[0]} …"
 
 
 def _statement(passage: Passage) -> RankedStatement:

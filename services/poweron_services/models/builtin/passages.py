@@ -6,7 +6,7 @@ A passage knows its own words (`own`) and the words of its context (`near`: the 
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import groupby, islice, takewhile
 from textwrap import shorten
@@ -141,6 +141,21 @@ class Library:
     def has_pages(self) -> bool:
         """Whether the documents include web pages, which an answer cites by their numbers."""
         return any(section.place.number for section in self.sections)
+
+    @property
+    def titles(self) -> dict[str, frozenset[str]]:
+        """The words of the name and the first lines of each document."""
+        return {place.document: around.titles for place, around in self.around.items()}
+
+    def of(self, documents: Collection[str]) -> "Library":
+        """Return the part of the library that these documents make up."""
+        return Library(
+            [passage for passage in self.passages if passage.place.document in documents],
+            {place: around for place, around in self.around.items() if place.document in documents},
+            [section for section in self.sections if section.place.document in documents],
+            [table for table in self.tables if table.place.document in documents],
+            [reading for reading in self.readings if reading.document in documents],
+        )
 
 
 def build_library(documents: tuple[SourceText, ...], language: str) -> Library:

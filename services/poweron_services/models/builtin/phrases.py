@@ -180,6 +180,17 @@ _PHRASES: Final[dict[str, dict[str, str]]] = {
         "en": 'The page does not say: "{question}"',
         "de": "Die Seite sagt dazu nichts: „{question}“",
     },
+    "document_silent": {"en": "{name} does not say it.", "de": "{name} sagt dazu nichts."},
+    "documents_same": {"en": "The documents agree.", "de": "Die Dokumente stimmen überein."},
+    "documents_different": {"en": "The documents differ.", "de": "Die Dokumente unterscheiden sich."},
+    "no_values": {
+        "en": 'Nothing of this kind was recognised in the documents: "{question}"',
+        "de": "In den Dokumenten wurde nichts dieser Art erkannt: „{question}“",
+    },
+    "by_form": {
+        "en": "Names are recognised by their form: some may be missing, and some may name something else.",
+        "de": "Namen werden an ihrer Form erkannt: Einige können fehlen, und einige können etwas anderes nennen.",
+    },
     "pages_on": {"en": "What pages of the web say: {about}", "de": "Was Seiten im Web sagen: {about}"},
     "stands_above": {
         "en": 'For "{question}" nothing more was found than what is above.',

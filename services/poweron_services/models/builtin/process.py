@@ -8,6 +8,7 @@ import io
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import groupby
 from typing import Final
 
 import nh3
@@ -18,8 +19,9 @@ from poweron_events.errors import Unavailable
 from poweron_services.models.builtin import page_search
 from poweron_services.models.builtin.brief import all_tables, as_csv, brief, converted, summary
 from poweron_services.models.builtin.comparison import comparison
+from poweron_services.models.builtin.document_findings import DocumentSearch
 from poweron_services.models.builtin.page_search import PageSearch
-from poweron_services.models.builtin.passage_search import Finding, PassageSearch, RankedStatement
+from poweron_services.models.builtin.passage_search import Finding, RankedStatement
 from poweron_services.models.builtin.passages import Library, build_library
 from poweron_services.models.builtin.phrases import say
 from poweron_services.models.builtin.question import understand
@@ -41,6 +43,7 @@ from poweron_services.models.builtin.web_choice import asks_for_all
 from poweron_services.models.embedding.embedder import Embedder
 from poweron_services.models.prompts import NOTHING as NOTHING_SAID
 from poweron_services.models.prompts import OutputFormat, ProcessPrompt, SourceText
+from poweron_services.text.calculations import row_list
 from poweron_services.text.format_wishes import wished_formats
 from poweron_services.text.language_detection import detect
 
@@ -148,15 +151,18 @@ def _search_answer(
     prompt: ProcessPrompt, library: Library, language: str, text_language: str, embedder: Embedder | None
 ) -> str:
     """Return what the documents say about the questions of the prompt."""
+    in_full = prompt.extent == "whole"
     search = (
-        PageSearch(library, text_language) if library.has_pages else PassageSearch(library, text_language, embedder)
+        PageSearch(library, text_language)
+        if library.has_pages
+        else DocumentSearch(library, text_language, embedder, in_full)
     )
     by_words = embedder is None
     question = question_of(prompt.ai_prompt)
     try:
         findings = search.findings(question)
     except Unavailable:
-        by_words, findings = True, PassageSearch(library, text_language).findings(question)
+        by_words, findings = True, DocumentSearch(library, text_language, None, in_full).findings(question)
     findings = findings or [Finding(prompt.ai_prompt)]
     if prompt.extent == "part" and not any(finding.statements for finding in findings):
         return NOTHING_SAID
@@ -165,7 +171,9 @@ def _search_answer(
     more = [say("more_say_it", language, count=finding.left_out) for finding in findings if finding.left_out]
     has_gaps = by_words and not library.has_pages and not all(finding.statements for finding in findings)
     alone = [say("words_alone", language)] if has_gaps else []
-    return _format(prompt, findings, text, [*more, *alone, *_remarks(library, language)])
+    has_names = any(finding.values == "by form" and finding.statements for finding in findings)
+    by_form = [say("by_form", language)] if has_names else []
+    return _format(prompt, findings, text, [*more, *by_form, *alone, *_remarks(library, language)])
 
 
 def _format(prompt: ProcessPrompt, findings: list[Finding], markdown: str, remarks: list[str]) -> str:
@@ -211,16 +219,35 @@ def _answer(findings: list[Finding], language: str, refusing: str) -> str:
     for index, finding in enumerate(findings):
         if finding.goes_on and finding.statements and finding.statements == findings[index - 1].statements:
             continue
-        lines = [_line(statement) for statement in finding.statements]
+        lines = [*_lines(finding, language)]
         if finding.columns:
             paragraphs.append(_table(finding))
         elif not lines:
             goes_on = index and findings[index - 1].statements and _leans(finding)
-            phrase = "stands_above" if goes_on else refusing
+            is_list = finding.values in ("recognised", "by form")
+            phrase = "stands_above" if goes_on else "no_values" if is_list else refusing
             paragraphs.append(_refusal(finding, language, phrase))
         else:
             paragraphs.append(lines[0] if len(lines) == 1 else "\n".join(f"- {line}" for line in lines))
+        if finding.agreement:
+            paragraphs.append(say(f"documents_{finding.agreement}", language))
     return "\n\n".join(paragraphs)
+
+
+def _lines(finding: Finding, language: str) -> Iterator[str]:
+    """Yield a line for each statement, but one for the values of the same words, then what else is known of them."""
+    for (quote, places), group in groupby(
+        finding.statements, key=lambda statement: (statement.quote, statement.places)
+    ):
+        statements = list(group)
+        if quote:
+            values = ", ".join(f"**{statement.value}**" for statement in statements)
+            yield f"{values} — “{quote}” — {'; '.join(map(str, places))}"
+        else:
+            yield from (_line(statement, language) for statement in statements)
+    yield from (say("document_silent", language, name=name) for name in finding.silent)
+    if finding.difference:
+        yield _line(replace(finding.difference, label=say("difference", language)), language)
 
 
 def _table(finding: Finding) -> str:
@@ -236,8 +263,12 @@ def _leans(finding: Finding) -> bool:
     return finding.goes_on or _ABOUT_IT.search(finding.question) is not None
 
 
-def _line(statement: RankedStatement) -> str:
+def _line(statement: RankedStatement, language: str) -> str:
     quote = f"**{statement.text}**" if statement.label else f"“{statement.text}”"
+    if statement.counted:
+        quote = f"**{statement.text} ({row_list(statement.counted, language)})**"
+    if statement.calculation:
+        quote += f" = {statement.calculation.equation(language)}"
     return f"{quote} — {'; '.join(map(str, statement.places))}"
 
 
@@ -261,7 +292,7 @@ def _refusal(finding: Finding, language: str, phrase: str) -> str:
     question = " ".join(finding.question.split())[:MAX_QUESTION]
     if not finding.closest:
         return say(phrase, language, question=question)
-    quotes = "\n".join(f"- {_line(close)}" for close in finding.closest)
+    quotes = "\n".join(f"- {_line(close, language)}" for close in finding.closest)
     return f"{say('closest', language, question=question)}\n\n{quotes}"
 
 
@@ -280,11 +311,16 @@ def _entry(finding: Finding) -> dict[str, object]:
         {
             "label": statement.label,
             "answer": statement.value,
+            **({"quote": statement.quote} if statement.quote else {}),
+            **({"calculation": statement.calculation.equation("en")} if statement.calculation else {}),
             "sources": [_source(statement, place) for place in statement.places],
         }
         for statement in finding.statements
     ]
     entry: dict[str, object] = {"question": finding.question, "answered": bool(answers), "answers": answers}
+    entry |= {"not_said_in": finding.silent} if finding.silent else {}
+    entry |= {"agreement": finding.agreement} if finding.agreement else {}
+    entry |= {"difference": finding.difference.value} if finding.difference else {}
     if answers:
         return entry
     return entry | {

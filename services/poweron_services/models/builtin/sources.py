@@ -6,6 +6,7 @@ text. A table has column headers and row names; the cells of a table without hea
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby, takewhile
 from textwrap import shorten
@@ -35,7 +36,7 @@ _RULE = re.compile(r"[\W_]*")
 _BULLET = re.compile(r"\A(?:[-*•▪◦\u2013·]|\d{1,2}[.)]|\(\d{1,2}\))\s+")
 _BRACKETS = re.compile(r"[\[\]]")
 _MARKUP = re.compile(
-    r"\*\*|__|`|<sup>.*?</sup>|</?[a-z]+[^>]*>|\\(?=[\[\]_*#])|(?<=[\w.,;:!?)\"”'\u2019\]])\[(?:\d{1,3}|[a-z])\]"
+    r"\*\*|__|`|<sup>.*?</sup>|</?[a-z]+(?:\s[^>]*)?/?>|\\(?=[\[\]_*#])|(?<=[\w.,;:!?)\"”'\u2019\]])\[(?:\d{1,3}|[a-z])\]"
 )
 _LINK = re.compile(r"!?\[([^\[\]]*)\]\([^)\s]{0,2000}\)")
 _ENDS_SENTENCE = re.compile(r"[.!?…。:;,]['\"”\u2019)]*$")
@@ -238,6 +239,18 @@ class SourceTable:
     place: SourcePlace
     records: tuple[TableRecord, ...]
     near: frozenset[str]
+    record_places: tuple[SourcePlace, ...] = ()
+    """The place of each row if the table continues from page to page; else empty."""
+
+    @property
+    def places(self) -> tuple[SourcePlace, ...]:
+        """All places of the table, in order."""
+        return tuple(dict.fromkeys(self.record_places)) or (self.place,)
+
+    def places_of(self, records: Sequence[TableRecord]) -> list[SourcePlace]:
+        """Return the place of each of these rows of the table."""
+        places = {id(row): place for row, place in zip(self.records, self.record_places, strict=False)}
+        return [places.get(id(record), self.place) for record in records]
 
     @property
     def headers(self) -> Row:

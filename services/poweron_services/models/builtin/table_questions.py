@@ -16,6 +16,7 @@ from poweron_services.models.builtin.question import Question, Term
 from poweron_services.models.builtin.sources import Row, SourcePlace, SourceTable, TableRecord
 from poweron_services.models.builtin.values import holds
 from poweron_services.models.builtin.vocabulary import stem, terms
+from poweron_services.text.calculations import Calculation
 from poweron_services.text.numbers import Number, column_numbers, decimal_mark, is_empty, is_numeric, written
 
 Task = Literal["all", "count", "sum", "mean", "highest", "lowest", "cell"]
@@ -85,13 +86,18 @@ _LEADING_DIGITS: Final = re.compile(r"\d+(?:[.,']\d+)*")
 class TableAnswer:
     """The answer of a table: values with labels, or rows of cells below the names of columns."""
 
-    place: SourcePlace
     rows: tuple[Row, ...]
     """The label and the value of each row, or its cells."""
+    places: tuple[tuple[SourcePlace, ...], ...]
+    """The places of each row; those of the whole table if the value is calculated."""
     columns: Row = ()
     """The names of the columns if the answer is rows; empty if it is values."""
     is_worked_out: bool = False
     """Whether the value is calculated, not in any cell: a document that states it takes precedence."""
+    calculation: Calculation | None = None
+    """The cells of a calculated value; None for a count."""
+    counted: tuple[int, ...] = ()
+    """The rows that were counted if they are too many to be named, from 1 below the header."""
 
 
 def asked_of_tables(tables: Sequence[SourceTable], question: Question) -> TableAnswer | None:
@@ -123,11 +129,9 @@ def _join_pages(tables: Sequence[SourceTable]) -> list[SourceTable]:
     for (_, headers), group in groupby(tables, key=lambda table: (table.place.document, table.headers)):
         parts = list(group)
         near = frozenset[str]().union(*(part.near for part in parts))
-        result.append(
-            SourceTable(parts[0].place, tuple(row for part in parts for row in part.records), near)
-            if headers
-            else parts[0]
-        )
+        records = tuple(row for part in parts for row in part.records)
+        places = tuple(part.place for part in parts for _ in part.records)
+        result.append(SourceTable(parts[0].place, records, near, places) if headers else parts[0])
     return result
 
 
@@ -301,7 +305,7 @@ class _Attempt:
             case "highest" | "lowest":
                 return self._extreme()
             case "sum" | "mean":
-                return self._sum()
+                return self._sum(self.task)
 
     def _all(self) -> TableAnswer:
         mentions = dict.fromkeys(at for term in self.asked for at in self.named[term])
@@ -312,8 +316,21 @@ class _Attempt:
         if len(columns) < 2:
             filled = [at for at in range(len(self.headers)) if any(record.cells[at] for record in self.chosen)]
             columns = filled if len(filled) <= MOST_COLUMNS else columns
+        return self._rows(columns)
+
+    def _rows(self, columns: Sequence[int]) -> TableAnswer:
+        """Return these columns of the chosen rows."""
         rows = tuple(tuple(record.cells[at] for at in columns) for record in self.chosen)
-        return TableAnswer(self.table.place, rows, tuple(self.table.headers[at] for at in columns))
+        return TableAnswer(rows, self._places(self.chosen), tuple(self.table.headers[at] for at in columns))
+
+    def _places(self, records: Sequence[TableRecord]) -> tuple[tuple[SourcePlace, ...], ...]:
+        """Return the place of each row."""
+        return tuple((place,) for place in self.table.places_of(records))
+
+    def _numbers_of(self, records: Sequence[TableRecord]) -> tuple[int, ...]:
+        """Return the numbers of rows, from 1 below the header."""
+        numbers = {id(record): number for number, record in enumerate(self.table.records, start=1)}
+        return tuple(numbers[id(record)] for record in records)
 
     @property
     def _name_column(self) -> int:
@@ -332,7 +349,8 @@ class _Attempt:
         row = self.chosen[0]
         name = self.table.name_of(row)
         cells = ((f"{name}, {self.table.headers[at]}", row.cells[at]) for at in self._requested_columns())
-        return TableAnswer(self.table.place, tuple(cells))
+        requested = tuple(cells)
+        return TableAnswer(requested, self._places([row] * len(requested)))
 
     def _count(self) -> TableAnswer | None:
         number_columns = [at for term in self.asked for at in self.named[term] if self.numeric[at]]
@@ -340,13 +358,15 @@ class _Attempt:
             return None  # a column holds the number
         name = self._name_column
         if self.bound is None and name not in self.named[self.asked[0]] and (stock := self._of_stock()):
-            columns = (name, stock[0])  # each row says how many there are
-            rows = tuple(tuple(record.cells[at] for at in columns) for record in self.chosen)
-            return TableAnswer(self.table.place, rows, tuple(self.table.headers[at] for at in columns))
+            return self._rows((name, stock[0]))  # each row says how many there are
         names = [record.cells[name] for record in self.chosen]
-        names_text = f" ({'; '.join(names)})" if len(names) <= MOST_NAMED else ""
+        is_short = len(names) <= MOST_NAMED and all(names)
         subject = " ".join(term.word for term in self.asked) or self.table.headers[self._name_column]
-        return TableAnswer(self.table.place, ((subject, f"{len(names)}{names_text}"),))
+        return TableAnswer(
+            ((subject, f"{len(names)} ({'; '.join(names)})" if is_short else str(len(names))),),
+            (self.table.places,),
+            counted=() if is_short else self._numbers_of(self.chosen),
+        )
 
     def _extreme(self) -> TableAnswer | None:
         column = self.measured
@@ -364,31 +384,33 @@ class _Attempt:
             (", ".join(filter(None, (name, label))), record.cells[column])
             for name, record in zip(names, winners, strict=True)
         )
-        return TableAnswer(self.table.place, rows) if 0 < len(rows) <= MOST_WINNERS else None
+        return TableAnswer(rows, self._places(winners)) if 0 < len(rows) <= MOST_WINNERS else None
 
-    def _sum(self) -> TableAnswer | None:
+    def _sum(self, operation: Literal["sum", "mean"]) -> TableAnswer | None:
         column = self.measured
         if column is None:
             return None
         totals = [
             record for record in self.table.records if record not in self.records and not is_empty(record.cells[column])
         ]
-        if self.task == "sum" and totals and len(self.chosen) == len(self.records):
+        if operation == "sum" and totals and len(self.chosen) == len(self.records):
             label = f"{self.table.name_of(totals[-1])}, {self.table.headers[column]}"
-            return TableAnswer(self.table.place, ((label, totals[-1].cells[column]),))
-        cells = [record.cells[column] for record in self.chosen if not is_empty(record.cells[column])]
+            return TableAnswer(((label, totals[-1].cells[column]),), self._places(totals[-1:]))
+        filled = [record for record in self.chosen if not is_empty(record.cells[column])]
+        cells = [record.cells[column] for record in filled]
         values = self._numbers(cells)
         known = [value for value in values if value is not None]
         if len(known) < len(cells) or len({value.unit for value in known}) != 1:
             return None  # an unreadable cell, or one of another unit, makes every total wrong
         total = sum((value.value for value in known), Decimal(0))
         decimals = max(value.decimals for value in known)
-        if self.task == "mean":
+        if operation == "mean":
             total, decimals = total / len(known), max(decimals, 2)
         total_text = written(total, known[0], decimals, decimal_mark(cells) or ".")
-        sign = "Σ" if self.task == "sum" else "Ø"
+        sign = "Σ" if operation == "sum" else "Ø"
         label = f"{self.table.headers[column]}, {sign} {len(known)}"
-        return TableAnswer(self.table.place, ((label, total_text),), is_worked_out=True)
+        calculation = Calculation(operation, tuple(cells), self._numbers_of(filled))
+        return TableAnswer(((label, total_text),), (self.table.places,), is_worked_out=True, calculation=calculation)
 
 
 def _is_form_of(word: str, name: str, language: str) -> bool:

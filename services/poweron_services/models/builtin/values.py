@@ -89,7 +89,7 @@ def holds(kind: Kind, text: str, question: str) -> bool:
 
 
 def _names_somebody(text: str, question: str) -> bool:
-    """Return whether a text names a person: all words of a short text, or any word of a longer one but the first.
+    """Return whether a text names a person: all words of a short text, or any word of a sentence but the first.
 
     An email address beside a name does not matter.
     """
@@ -99,7 +99,7 @@ def _names_somebody(text: str, question: str) -> bool:
     if len(words) > SHORT:
         return _names_in(words[1:], question_words)
     if not all(word[0].isupper() or not word[0].isascii() for word in words):
-        return False
+        return text.endswith(".") and _names_in(words[1:], question_words)
     return _names_in(words, question_words)
 
 

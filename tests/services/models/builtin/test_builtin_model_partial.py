@@ -4,7 +4,7 @@ import orjson
 import pytest
 from asked import TEMPLATE, ask, process
 
-from poweron_services.models.prompts import MessagePrompt, TaskResult
+from poweron_services.models.prompts import MessagePrompt, ProcessPrompt, SourceText, TaskResult
 
 PARTLY = """# long.pdf
 
@@ -80,3 +80,18 @@ async def test_what_was_read_does_not_say_it_where_the_rest_was_not_read(left_ou
     text = f"Due date: July 3, 2025\n\n{'word ' * 250_000}" if left_out else PARTLY
     answer = await process("Who won the lottery?", text)
     assert answer.startswith('What was read of the documents does not say: "Who won the lottery"\n\n')
+
+
+@pytest.mark.parametrize(("extent", "is_calculated"), [("whole", True), ("excerpts", False), ("part", False)])
+async def test_nothing_is_calculated_from_a_table_of_which_only_a_part_is_there(extent, is_calculated):
+    table = "# t.csv\n\n<!-- text/csv -->\n\n| Part | Price |\n| --- | --- |\n| Bolt | 1.50 |\n| Nut | 2.50 |\n"
+    prompt = ProcessPrompt(
+        template=TEMPLATE,
+        ai_prompt="What is the average price of the parts?",
+        custom_instructions="",
+        language=None,
+        output_format="markdown",
+        documents=(SourceText("docItem:1", "t.csv", table),),
+        extent=extent,
+    )
+    assert ("Ø 2: 2.00" in await ask(prompt)) == is_calculated

@@ -69,8 +69,14 @@ async def test_a_list_shows_the_columns_that_it_names() -> None:
     [
         ("How many products are there?", "**products: 4 (Tent for two; Tent for four; Gas stove; Lamp)** — stock.csv"),
         ("How many products are below their reorder level?", "**products: 2 (Tent for two; Gas stove)** — stock.csv"),
-        ("What is the average unit price?", "**unit_price, Ø 4: $230.75** — stock.csv"),
-        ("What is the average price of the tents?", "**unit_price, Ø 2: $389.00** — stock.csv"),
+        (
+            "What is the average unit price?",
+            "**unit_price, Ø 4: $230.75** = ($349.00 + $429.00 + $45.00 + $100.00) / 4 (rows 1-4) — stock.csv",
+        ),
+        (
+            "What is the average price of the tents?",
+            "**unit_price, Ø 2: $389.00** = ($349.00 + $429.00) / 2 (rows 1-2) — stock.csv",
+        ),
         ("Which product is the cheapest?", "**A-3, Gas stove, unit_price: $45.00** — stock.csv"),
         ("Which product has the highest quantity?", "**A-2, Tent for four, quantity: 80** — stock.csv"),
     ],

@@ -77,12 +77,21 @@ class _Renderer(RendererHTML):
     """Writes the address of a link behind its text, and of an image only its description and address."""
 
     def link_open(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:  # noqa: ARG002
-        env.setdefault("links", []).append(str(tokens[idx].attrGet("href") or ""))
+        address = str(tokens[idx].attrGet("href") or "")
+        alone = [(part.type, part.content) for part in tokens[idx + 1 : idx + 3]] == [
+            ("text", address),
+            ("link_close", ""),
+        ]
+        if alone:
+            tokens[idx + 1].content = ""
+        env.setdefault("links", []).append((address, alone))
         return ""
 
     def link_close(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:  # noqa: ARG002
-        address = escapeHtml(env["links"].pop())
-        return f' (<a href="{address}">{address}</a>)' if address.startswith(SCHEMES) else f" ({address})"
+        given, alone = env["links"].pop()
+        address = escapeHtml(given)
+        shown = f'<a href="{address}">{address}</a>' if address.startswith(SCHEMES) else address
+        return shown if alone else f" ({shown})"
 
     def image(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
         description = self.renderInlineAsText(tokens[idx].children or [], options, env)

@@ -31,9 +31,11 @@ POWERON: Final = "uv run poweron"
 RELOADED_AFTER: Final = "2"  # seconds until a page of a door that is starting loads itself again
 DOORS: Final = {"http": "over HTTP", "cli": "by command", "mcp": "over MCP", "kafka": "through Kafka"}
 """How an actor came in, in words."""
+MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _BOLD: Final = re.compile(r"(?<!\w)\*\*(?=\S)|(?<=\S)\*\*(?!\w)")
-_HEADING: Final = re.compile(r"^#{1,6} +", re.MULTILINE)
+_HEADING: Final = re.compile(r"(?:^|(?<= - ))#{1,6} +", re.MULTILINE)
 _NAME_OF_COMMAND: Final = re.compile(r"^poweron(?= )")
+_LABEL: Final = re.compile(r"round([0-9]+)_(?:request|task([0-9]+)_action([0-9]+)_([A-Za-z]+))")
 _VERSION_OF_TYPE: Final = re.compile(r"\.v[0-9]+$")
 VERSION: Final = version("poweron-services")
 
@@ -74,6 +76,11 @@ def duration(ms: int | None) -> str:
     return " ".join(f"{number} {unit}" for number, unit in parts[first : first + 2] if number)
 
 
+def day(date: str) -> str:
+    """Return a date such as 2026-11-29 as a chart names it, such as “29 Nov”."""
+    return f"{int(date[8:10])} {MONTHS[int(date[5:7]) - 1]}"
+
+
 def size(count: int) -> str:
     """Return a number of bytes."""
     for unit, factor in (("MB", 1_000_000), ("kB", 1_000)):
@@ -91,6 +98,15 @@ def words_of_type(type_: str) -> str:
 def plain(text: str) -> str:
     """Return a text without the marks that Markdown sets around bold words and before headings."""
     return _BOLD.sub("", _HEADING.sub("", text))
+
+
+def origin(label: str) -> str:
+    """Return in words where the documents of a label come from."""
+    match = _LABEL.fullmatch(label)
+    if match is None:
+        return label
+    round_, task, action, name = match.groups()
+    return f"round {round_}, task {task}, action {action} ({name})" if task else f"given in round {round_}"
 
 
 def prose(text: str) -> Markup:
@@ -121,9 +137,11 @@ TEMPLATES.filters |= {
     "tokens": tokens,
     "duration": duration,
     "size": size,
+    "day": day,
     "json": json_text,
     "prose": prose,
     "plain": plain,
+    "origin": origin,
     "counted": counted,
     "utc": reader.time,
     "words": words_of_type,
@@ -132,6 +150,7 @@ TEMPLATES.globals |= {
     "version": VERSION,
     "poweron": POWERON,
     "doors": DOORS,
+    "explained": explained,
     "max_prompt": MAX_PROMPT,
     "max_reason": MAX_REASON,
     "upload": {"most": MAX_FILES, "largest": LARGEST, "together": TOGETHER, "words": IN_WORDS},

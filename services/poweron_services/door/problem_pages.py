@@ -20,8 +20,8 @@ async def problems_page(request: Request, q: Annotated[str, Query(max_length=100
     words = q.lower().split()
     matches = {code: entry for code, entry in sorted(ALL.items()) if _matches(code, entry, words)}
     groups = {
-        "Of requests over HTTP": {code: entry for code, entry in matches.items() if code in HTTP_CODES},
-        "Of workflows": {code: entry for code, entry in matches.items() if code not in HTTP_CODES},
+        "Requests over HTTP": {code: entry for code, entry in matches.items() if code in HTTP_CODES},
+        "Workflows": {code: entry for code, entry in matches.items() if code not in HTTP_CODES},
     }
     return rendered(request, "problems.html", groups=groups, q=q, count=len(matches), total=len(ALL))
 

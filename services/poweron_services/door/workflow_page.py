@@ -48,8 +48,16 @@ DOCUMENTS: Final = 20
 ANSWER: Final = "answer.md"
 SEARCHED: Final = 200  # documents in which sources are looked for
 TURN_SENTENCES: Final[dict[str, str]] = {
-    phase: f"The {stage.role}: {stage.label.lower()}." for stage in STAGES for phase in stage.phases
+    phase: f"The {stage.role} is {stage.label.lower()}." for stage in STAGES for phase in stage.phases
 }
+
+VERB_WORDS: Final[dict[str, str]] = {
+    "pause": "Pause lets a running action finish and starts nothing new.",
+    "resume": "Resume goes on where it paused.",
+    "cancel": "Cancel ends the round for good.",
+    "restart": "Restart asks the first question again, in a new workflow.",
+}
+"""What each button does."""
 
 
 @router.get("/w/{workflow_id}")
@@ -117,6 +125,7 @@ async def _page(
         documents=documents,
         document_count=document_count,
         verbs=_verbs(workflow),
+        verb_words=VERB_WORDS,
         may_follow_up=workflow.status in ("completed", "failed", "cancelled"),
         scopes=caller.scopes,
         view=view,
@@ -152,10 +161,10 @@ def _turn(workflow: WorkflowSummary, approvals: Sequence[ApprovalEntry]) -> str:
     if workflow.status == "paused":
         return f"Paused: {workflow.pause_reason}" if workflow.pause_reason else "Paused."
     if workflow.budget_question is not None:
-        return f"A person: {workflow.budget_reason or 'it asks for a larger budget'}"
+        return "It waits for a larger budget."
     if approvals:
-        return f"A person: {approvals[0].action} waits for an approval."
-    return TURN_SENTENCES.get(workflow.phase, "A role.")
+        return "It waits for a person."
+    return TURN_SENTENCES.get(workflow.phase, "It is running.")
 
 
 def _verbs(workflow: WorkflowSummary) -> list[str]:

@@ -83,9 +83,8 @@ def test_a_statement_leads_to_its_source_in_the_place_of_its_own_number() -> Non
 
 def test_a_link_whose_text_is_its_address_has_the_address_once() -> None:
     html = str(answer_html("See [https://a.example/b](https://a.example/b) or [b](https://a.example/b)."))
-    link = '<a href="https://a.example/b">https://a.example/b</a>'
     assert Markup(html).striptags() == "See https://a.example/b or b (https://a.example/b)."
-    assert html.count(link) == 2
+    assert html.count('<a href="https://a.example/b"') == 2
 
 
 @pytest.mark.parametrize(

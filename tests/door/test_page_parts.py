@@ -88,6 +88,21 @@ def test_a_link_whose_text_is_its_address_has_the_address_once() -> None:
 
 
 @pytest.mark.parametrize(
+    ("last", "is_shown"),
+    [
+        ("- [1] a.pdf, page 1\n- [2] b.pdf", False),
+        ("- [1] a.pdf\n- [3] c.pdf", True),
+        ("- [1] a.pdf\n- More.", True),
+        ("- [1] a.pdf\n\nMore.", True),
+    ],
+)
+def test_the_list_of_sources_of_an_answer_is_left_out_where_the_page_has_it(last: str, is_shown: bool) -> None:
+    sources = [ShownSource(n, "a.pdf", "", "", "", "", "", []) for n in (1, 2)]
+    html = str(answer_html(f"# A\n\nIt opens.\n\n## Quellen\n\n{last}", sources))
+    assert ("Quellen" in html, "It opens." in html) == (is_shown, True)
+
+
+@pytest.mark.parametrize(
     ("name", "value", "shown"),
     [
         ("deadlineMs", 1_800_000, ("Deadline", "30 min")),
@@ -107,7 +122,7 @@ def test_a_field_of_an_event_is_shown_with_its_unit(name: str, value: JsonValue,
 
 def test_the_label_of_a_document_says_where_it_is_from() -> None:
     assert origin("round2_request") == "given in round 2"
-    assert origin("round1_task2_action3_process") == "round 1, task 2, action 3 (process)"
+    assert origin("round1_task2_action3_process") == "round 1, task 2, action 3: process"
     assert origin("anything") == "anything"
 
 

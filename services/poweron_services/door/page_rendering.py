@@ -106,7 +106,7 @@ def origin(label: str) -> str:
     if match is None:
         return label
     round_, task, action, name = match.groups()
-    return f"round {round_}, task {task}, action {action} ({name})" if task else f"given in round {round_}"
+    return f"round {round_}, task {task}, action {action}: {name}" if task else f"given in round {round_}"
 
 
 def prose(text: str) -> Markup:

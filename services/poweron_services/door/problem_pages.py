@@ -37,4 +37,7 @@ async def explained_page(request: Request, code: Code) -> Response:
     entry = explained(code)
     if entry is None:
         raise Problem("not_found", f"There is no code {code!r}. The page /problems lists all.", status=404)
-    return rendered(request, "explained_problem.html", code=code, entry=entry, http_status=status_of_code(code))
+    http_status, is_of_http = status_of_code(code), code in HTTP_CODES
+    return rendered(
+        request, "explained_problem.html", code=code, entry=entry, http_status=http_status, is_of_http=is_of_http
+    )

@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import time
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Annotated, Any, Final, Literal, NamedTuple
 
 from fastapi import APIRouter, Query, Request, Response
@@ -116,7 +117,7 @@ async def _page(
         state=state_word(workflow),
         rounds=rounds,
         **answer,
-        **await _timeline(connections, workflow_id, before, failures=failures),
+        **await _timeline(connections, workflow, before, failures=failures),
         history=history[:HISTORY],
         history_next=history[HISTORY - 1].seq if len(history) > HISTORY else None,
         turn=_turn(workflow, approvals),
@@ -135,12 +136,14 @@ async def _page(
     )
 
 
-async def _timeline(connections: Connections, workflow_id: str, before: Place, *, failures: bool) -> dict[str, Any]:
-    pool = connections.pool
+async def _timeline(
+    connections: Connections, workflow: WorkflowSummary, before: Place, *, failures: bool
+) -> dict[str, Any]:
+    pool, workflow_id = connections.pool, workflow.workflow_id
     steps = await workflow_excerpts.newest_steps(pool, workflow_id, limit=STEPS + 1, before=before, failures=failures)
     shown = steps[:STEPS][::-1]
     tasks = await workflow_excerpts.tasks_of_rounds(pool, workflow_id, shown[0].round, shown[-1].round) if shown else []
-    rows = timeline(shown, int(time.time() * 1_000))
+    rows = timeline(shown, _end_of_open_stage(workflow))
     results = {
         (row.step.round, row.step.task, row.step.attempt, row.step.step): row.result for row in rows if row.has_failed
     }
@@ -150,6 +153,13 @@ async def _timeline(connections: Connections, workflow_id: str, before: Place, *
         "tasks": {(task.round, task.task): task for task in tasks},
         "steps_next": shown[0].name if len(steps) > STEPS else None,
     }
+
+
+def _end_of_open_stage(workflow: WorkflowSummary) -> int:
+    """Return until when a stage without an end has taken time (ms since 1970): not while nothing works on it."""
+    if workflow.status == "paused" or workflow.budget_question is not None or workflow.stuck:
+        return int(datetime.fromisoformat(workflow.updated).timestamp() * 1_000)
+    return int(time.time() * 1_000)
 
 
 def _turn(workflow: WorkflowSummary, approvals: Sequence[ApprovalEntry]) -> str:

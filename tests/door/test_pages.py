@@ -7,6 +7,7 @@ import time
 from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -423,6 +424,24 @@ def test_the_slider_steps_through_events_by_keyboard(door: PageDoor, browser: Br
 
 
 @pytest.mark.soak
+def test_times_and_the_zone_beside_them_change_together(door: PageDoor, browser: Browser, world: World) -> None:
+    with watched(browser, door.address, timezone_id="Asia/Tokyo") as seen:
+        seen.page.goto("/")
+        head = seen.page.get_by_role("columnheader", name="Opened")
+        time = seen.page.locator("tbody time").first
+        utc = time.inner_text()
+        expect(head).to_have_text("Opened (UTC)")
+        seen.page.get_by_role("button", name="Show local times").click()
+        expect(head).to_have_text("Opened (local)")
+        assert (datetime.fromisoformat(time.inner_text()) - datetime.fromisoformat(utc)) == timedelta(hours=9)
+        expect(time).to_have_attribute("title", f"{utc} UTC")
+        seen.page.reload()
+        expect(head).to_have_text("Opened (local)")
+        seen.page.get_by_role("button", name="Show times in UTC").click()
+        expect(time).to_have_text(utc)
+        assert seen.problems == []
+
+
 def test_ten_tabs_that_are_opened_at_once_each_show_their_page_within_two_seconds(
     door: PageDoor, browser: Browser, world: World
 ) -> None:

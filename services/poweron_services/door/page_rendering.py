@@ -31,6 +31,8 @@ POWERON: Final = "uv run poweron"
 RELOADED_AFTER: Final = "2"  # seconds until a page of a door that is starting loads itself again
 DOORS: Final = {"http": "over HTTP", "cli": "by command", "mcp": "over MCP", "kafka": "through Kafka"}
 """How an actor came in, in words."""
+HEADINGS: Final = {"unavailable": "This page is unavailable right now"}
+"""Headings of problems whose meaning is about the work of a workflow, not about a page."""
 MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _BOLD: Final = re.compile(r"(?<!\w)\*\*(?=\S)|(?<=\S)\*\*(?!\w)")
 _HEADING: Final = re.compile(r"(?:^|(?<= - ))#{1,6} +", re.MULTILINE)
@@ -182,7 +184,7 @@ def problem_page(request: Request, problem: Problem) -> Response:
         status=int(problem.status),
         problem=problem,
         meaning=meaning,
-        heading=meaning.meaning.rstrip(".") if meaning else "Something went wrong",
+        heading=HEADINGS.get(problem.code) or (meaning.meaning.rstrip(".") if meaning else "Something went wrong"),
         is_form=is_form,
         here=_address(request),
         back=page_of_form(request.url.path) if is_form else "",

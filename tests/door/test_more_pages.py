@@ -312,6 +312,15 @@ def test_a_new_record_appears_in_the_log_without_a_reload(door: PageDoor, browse
         expect(seen.page.get_by_role("link", name=f"of workflow {workflow[:8]}").first).to_be_visible()
 
 
+def test_each_record_of_the_whole_log_leads_to_a_page_about_it(door: PageDoor, world: World) -> None:
+    rows = list[str]()
+    for kind in ("policy.applied.v1", "instance.started.v1", "round.completed.v1"):
+        html = door.http.get(f"/log?type=poweron.{kind}", headers=PAGE).text
+        rows += re.findall(r'<th scope="row" class="mono-figures"><a href="([^"]+)"', html)
+    assert {f"/{address.split('/')[1]}" for address in rows} == {"/policy", "/operations", "/w"}
+    assert {address: door.http.get(address, headers=PAGE).status_code for address in rows} == dict.fromkeys(rows, 200)
+
+
 def test_two_workflows_are_compared_from_the_first_difference(door: PageDoor, browser: Browser, world: World) -> None:
     with watched(browser, door.address) as seen:
         seen.page.goto(f"/w/{world.first}")

@@ -13,6 +13,7 @@ import pytest
 from hostile_texts import HOSTILE
 from jinja2.meta import find_undeclared_variables
 from markupsafe import Markup
+from pydantic import JsonValue
 from starlette.requests import Request
 from starlette.types import Message
 
@@ -26,8 +27,9 @@ from poweron_services.door.answer_cache import MOST, AnswerCache
 from poweron_services.door.answer_html import ShownCheck, ShownSource, answer_html, marked_html
 from poweron_services.door.application import build
 from poweron_services.door.door_state import DoorState
-from poweron_services.door.page_rendering import HERE, TEMPLATES, duration, money, plain, prose, visible
+from poweron_services.door.page_rendering import HERE, TEMPLATES, day, duration, money, origin, plain, prose, visible
 from poweron_services.door.problems import Problem
+from poweron_services.door.step_view import fact
 from poweron_services.door.text_difference import DifferenceLine, differences
 from poweron_services.door.timeline import timeline
 from poweron_services.settings.config import Settings
@@ -79,7 +81,53 @@ def test_a_statement_leads_to_its_source_in_the_place_of_its_own_number() -> Non
     assert html.index("#source-1") < html.index("Nothing else")
 
 
+def test_a_link_whose_text_is_its_address_has_the_address_once() -> None:
+    html = str(answer_html("See [https://a.example/b](https://a.example/b) or [b](https://a.example/b)."))
+    assert Markup(html).striptags() == "See https://a.example/b or b (https://a.example/b)."
+    assert html.count('<a href="https://a.example/b"') == 2
+
+
+@pytest.mark.parametrize(
+    ("last", "is_shown"),
+    [
+        ("- [1] a.pdf, page 1\n- [2] b.pdf", False),
+        ("- [1] a.pdf\n- [3] c.pdf", True),
+        ("- [1] a.pdf\n- More.", True),
+        ("- [1] a.pdf\n\nMore.", True),
+    ],
+)
+def test_the_list_of_sources_of_an_answer_is_left_out_where_the_page_has_it(last: str, is_shown: bool) -> None:
+    sources = [ShownSource(n, "a.pdf", "", "", "", "", "", []) for n in (1, 2)]
+    html = str(answer_html(f"# A\n\nIt opens.\n\n## Quellen\n\n{last}", sources))
+    assert ("Quellen" in html, "It opens." in html) == (is_shown, True)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "shown"),
+    [
+        ("deadlineMs", 1_800_000, ("Deadline", "30 min")),
+        ("costNanoUsd", 12_345_678_901, ("Cost", "$12.35")),
+        ("maxTokens", 20_000, ("Max tokens", "20,000")),
+        ("userLanguageDetected", True, ("User language detected", "yes")),
+        ("documents", [{"documentName": "a.pdf", "size": 5_162}], ("Documents", "a.pdf (5.2 kB)")),
+        ("budgets", {"taskTokens": None}, ("Budgets", "none")),
+        ("actor", {"id": "ada", "roles": [], "verified": False}, ("Actor", "Id: ada\nVerified: no")),
+        ("allowed", {"report": ["ai.*", "web.*"]}, ("Allowed", "Report: ai.*, web.*")),
+        ("schema", {"fields": [{"name": "a"}]}, ("Schema", '{"fields":[{"name":"a"}]}')),
+    ],
+)
+def test_a_field_of_an_event_is_shown_with_its_unit(name: str, value: JsonValue, shown: tuple[str, str]) -> None:
+    assert fact(name, value) == shown
+
+
+def test_the_label_of_a_document_says_where_it_is_from() -> None:
+    assert origin("round2_request") == "given in round 2"
+    assert origin("round1_task2_action3_process") == "round 1, task 2, action 3: process"
+    assert origin("anything") == "anything"
+
+
 def test_amounts_and_spans_read_well() -> None:
+    assert [day(date) for date in ("2026-01-01", "2026-11-29")] == ["1 Jan", "29 Nov"]
     assert [money(nano) for nano in (0, 1, 1_234_567, 12_345_678_901)] == ["$0", "< $0.0001", "$0.0012", "$12.35"]
     assert [duration(ms) for ms in (None, 12, 1_234, 61_000, 90_061_000)] == [
         "-",
@@ -127,6 +175,7 @@ def test_a_step_that_was_not_allowed_is_denied_and_not_failed(more: dict[str, ob
 
 def test_marks_of_markdown_are_left_out_of_a_line() -> None:
     assert plain("ai.process: **GRAND TOTAL: $1** — a\n## Part **B**.") == "ai.process: GRAND TOTAL: $1 — a\nPart B."
+    assert plain("1 document: a.md - ## Part") == "1 document: a.md - Part"
     assert plain("2**10 ** a **b") == "2**10 ** a b"
 
 

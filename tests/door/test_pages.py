@@ -7,6 +7,7 @@ import time
 from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -224,7 +225,7 @@ def test_without_scripts_a_person_asks_finds_the_page_behind_a_statement_and_ste
         page.get_by_role("link", name="Show the page").click()
         expect(page.locator("mark").first).to_contain_text("GRAND TOTAL", ignore_case=True)
         page.go_back()
-        page.get_by_role("link", name="r1t1a1s1").click()
+        page.get_by_role("link", name="Step 1").click()
         expect(page.get_by_role("heading", level=1)).to_contain_text("Action selected")
         expect(page.get_by_role("region", name="Prompt")).to_be_visible()
         page.get_by_role("link", name="Next").click()
@@ -371,9 +372,9 @@ def test_the_forms_of_a_workflow_change_when_it_ends(door: PageDoor, browser: Br
     page = browser.new_page(base_url=door.address)
     page.goto(f"/w/{workflow}")
     expect(page.get_by_role("button", name="Pause")).to_be_visible()
-    expect(page.get_by_role("heading", name="Ask further")).to_have_count(0)
+    expect(page.get_by_role("heading", name="Ask a follow-up")).to_have_count(0)
     door.http.post(f"/api/v1/workflows/{workflow}/cancellation", json={"reason": "Enough."})
-    expect(page.get_by_role("heading", name="Ask further")).to_be_visible(timeout=LIVE_WITHIN)
+    expect(page.get_by_role("heading", name="Ask a follow-up")).to_be_visible(timeout=LIVE_WITHIN)
     expect(page.get_by_role("button", name="Pause")).to_have_count(0)
     page.context.close()
 
@@ -410,6 +411,24 @@ def test_the_slider_steps_through_events_by_keyboard(door: PageDoor, browser: Br
 
 
 @pytest.mark.soak
+def test_times_and_the_zone_beside_them_change_together(door: PageDoor, browser: Browser, world: World) -> None:
+    with watched(browser, door.address, timezone_id="Asia/Tokyo") as seen:
+        seen.page.goto("/")
+        head = seen.page.get_by_role("columnheader", name="Opened")
+        time = seen.page.locator("tbody time").first
+        utc = time.inner_text()
+        expect(head).to_have_text("Opened (UTC)")
+        seen.page.get_by_role("button", name="Show local times").click()
+        expect(head).to_have_text("Opened (local)")
+        assert (datetime.fromisoformat(time.inner_text()) - datetime.fromisoformat(utc)) == timedelta(hours=9)
+        expect(time).to_have_attribute("title", f"{utc} UTC")
+        seen.page.reload()
+        expect(head).to_have_text("Opened (local)")
+        seen.page.get_by_role("button", name="Show times in UTC").click()
+        expect(time).to_have_text(utc)
+        assert seen.problems == []
+
+
 def test_ten_tabs_that_are_opened_at_once_each_show_their_page_within_two_seconds(
     door: PageDoor, browser: Browser, world: World
 ) -> None:

@@ -30,7 +30,7 @@ COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
 SECRET = "a-long-random-word"
 USERS = (
     *("admin", "upstream", "client", "intake", "deciders", "executor"),
-    *("intake-alone", "projector", "auditor"),
+    *("intake-alone", "projector", "ledger", "auditor"),
 )
 
 SECURED = """\

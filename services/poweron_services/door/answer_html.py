@@ -1,7 +1,7 @@
 """The answer as HTML: Markdown without images, with the address of each link, and marks that lead to the sources."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Final, NamedTuple
 
@@ -36,6 +36,8 @@ SCHEMES: Final = ("http://", "https://", "mailto:")
 """What the address of a link begins with; an answer has no links to pages of the door."""
 WORST_FIRST: Final[Sequence[Result]] = ("not found", "missing", "not quoted", "calculated", "found")
 _OWN_DIRECTION: Final = frozenset({"p", "li", "td", "th", "blockquote", "h3", "h4", "h5", "h6"})
+LISTED: Final = 12  # sources that a page lists
+_ENTRY: Final = re.compile(r"\[([0-9]{1,3})\] ")
 _NUMBER: Final = re.compile(r"\s*\[[0-9]{1,3}\]")
 _MARKS: Final = re.compile(r"[\s\W_]+")
 
@@ -99,12 +101,21 @@ class _Renderer(RendererHTML):
     """Writes the address of a link behind its text, and of an image only its description and address."""
 
     def link_open(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:  # noqa: ARG002
-        env.setdefault("links", []).append(str(tokens[idx].attrGet("href") or ""))
+        address = str(tokens[idx].attrGet("href") or "")
+        alone = [(part.type, part.content) for part in tokens[idx + 1 : idx + 3]] == [
+            ("text", address),
+            ("link_close", ""),
+        ]
+        if alone:
+            tokens[idx + 1].content = ""
+        env.setdefault("links", []).append((address, alone))
         return ""
 
     def link_close(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:  # noqa: ARG002
-        address = escapeHtml(env["links"].pop())
-        return f' (<a href="{address}">{address}</a>)' if address.startswith(SCHEMES) else f" ({address})"
+        given, alone = env["links"].pop()
+        address = escapeHtml(given)
+        shown = f'<a href="{address}">{address}</a>' if address.startswith(SCHEMES) else address
+        return shown if alone else f" ({shown})"
 
     def image(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
         description = self.renderInlineAsText(tokens[idx].children or [], options, env)
@@ -115,8 +126,13 @@ _MARKDOWN: Final = MarkdownIt("commonmark", {"html": False, "linkify": False}, r
 
 
 def answer_html(markdown: str, sources: Iterable[ShownSource] = ()) -> Markup:
-    """Return the Markdown of an answer as safe HTML; each statement leads to its sources by their numbers."""
-    tokens = _tokens(markdown, MOST)
+    """Return the Markdown of an answer as safe HTML; each statement leads to its sources by their numbers.
+
+    The answer's own list of sources at its end is left out if the page lists all of them.
+    """
+    tokens, sources = _tokens(markdown, MOST), list(sources)
+    if len(sources) <= LISTED:
+        tokens = _without_list(tokens, {source.n for source in sources})
     by_statement: dict[str, list[int]] = {}
     for source in sources:
         for check in source.checks:
@@ -126,6 +142,15 @@ def answer_html(markdown: str, sources: Iterable[ShownSource] = ()) -> Markup:
         if token.type == "inline":
             _add_marks(token, by_statement, cited)
     return _cleaned(tokens)
+
+
+def _without_list(tokens: list[Token], numbers: Collection[int]) -> list[Token]:
+    """Leave out the last section if it is only a list of these numbers, each with its source."""
+    start = next((place for place in reversed(range(len(tokens))) if tokens[place].type == "heading_open"), len(tokens))
+    body = tokens[start + 3 :]
+    entries = [_ENTRY.match(token.content) for token in body if token.type == "inline"]
+    is_list = bool(entries) and body[0].type == "bullet_list_open" and body[-1].type == "bullet_list_close"
+    return tokens[:start] if is_list and all(entry and int(entry[1]) in numbers for entry in entries) else tokens
 
 
 def marked_html(markdown: str, quotes: Sequence[str], most: int) -> tuple[Markup, int]:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, get_args
+from urllib.parse import quote
 
 import orjson
 from fastapi import APIRouter, Query, Request, Response
@@ -13,7 +14,10 @@ from starlette.responses import HTMLResponse, StreamingResponse
 from poweron_events.actor import Actor
 from poweron_events.event import PREFIX, READING, Role
 from poweron_events.fold.state import Verdict
+from poweron_events.instance_events import instance_id, instance_of
+from poweron_events.request import PolicyApplied
 from poweron_events.stream import WORKFLOW_EVENTS
+from poweron_events.topics import EVENTS
 from poweron_projections import reader
 from poweron_projections.connection import Pool
 from poweron_projections.entries import EventEntry, WorkflowSummary
@@ -84,6 +88,21 @@ class LogLine:
         """Its type without the prefix that all have."""
         entry = self.record.entry
         return "no event" if entry is None else entry.type.removeprefix(PREFIX)
+
+    @property
+    def link(self) -> tuple[str, str]:
+        """What the record is about, in a word or two, and the address of its page."""
+        record, entry = self.record, self.record.entry
+        if entry is None or record.workflow_id is None:
+            place = f"{record.partition}/{record.offset}"
+            return place, f"/operations/deadletters/{EVENTS.name}/{place}"
+        instance = instance_of(entry.source)
+        if record.workflow_id == instance_id(instance):
+            return "process", f"/operations/processes/{quote(instance, safe='')}"
+        if entry.type == PolicyApplied.TYPE:
+            number = entry.data.get("number") if isinstance(entry.data, dict) else None
+            return f"policy {number}", f"/policy/{number}" if record.verdict == "accepted" else "/policy"
+        return f"{record.workflow_id[:8]} · {entry.seq}", f"/w/{record.workflow_id}/at/{entry.seq}"
 
 
 @router.get("/w/{workflow_id}/log")
@@ -199,7 +218,8 @@ def gist(data: Any) -> str:
     if isinstance(parameters := data.get("parameters"), dict):
         return "; ".join(f"{name}: {shown_value(value)}" for name, value in parameters.items())
     names = ("actionObjective", "prompt", "error", "detail", "reason", "summary", "message", "action", "outcome")
-    return next((text for name in names if isinstance(text := data.get(name), str) and text), "")
+    said = next((text for name in names if isinstance(text := data.get(name), str) and text), "")
+    return said or (f"release {release}" if isinstance(release := data.get("release"), str) else "")
 
 
 def _actor(entry: EventEntry) -> Actor | None:

@@ -29,8 +29,13 @@ STATIC: Final = StaticFiles(directory=HERE / "static")
 RELOADED_AFTER: Final = "2"  # seconds until a page of a door that is starting loads itself again
 DOORS: Final = {"http": "over HTTP", "cli": "by command", "mcp": "over MCP", "kafka": "through Kafka"}
 """How an actor came in, in words."""
+HEADINGS: Final = {"unavailable": "This page is unavailable right now"}
+"""Headings of problems whose meaning is about the work of a workflow, not about a page."""
+MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _BOLD: Final = re.compile(r"(?<!\w)\*\*(?=\S)|(?<=\S)\*\*(?!\w)")
-_HEADING: Final = re.compile(r"^#{1,6} +", re.MULTILINE)
+_HEADING: Final = re.compile(r"(?:^|(?<= - ))#{1,6} +", re.MULTILINE)
+_NAME_OF_COMMAND: Final = re.compile(r"^poweron(?= )")
+_LABEL: Final = re.compile(r"round([0-9]+)_(?:request|task([0-9]+)_action([0-9]+)_([A-Za-z]+))")
 _VERSION_OF_TYPE: Final = re.compile(r"\.v[0-9]+$")
 VERSION: Final = version("poweron-services")
 
@@ -71,6 +76,11 @@ def duration(ms: int | None) -> str:
     return " ".join(f"{number} {unit}" for number, unit in parts[first : first + 2] if number)
 
 
+def day(date: str) -> str:
+    """Return a date such as 2026-11-29 as a chart names it, such as “29 Nov”."""
+    return f"{int(date[8:10])} {MONTHS[int(date[5:7]) - 1]}"
+
+
 def size(count: int) -> str:
     """Return a number of bytes."""
     for unit, factor in (("MB", 1_000_000), ("kB", 1_000)):
@@ -88,6 +98,15 @@ def words_of_type(type_: str) -> str:
 def plain(text: str) -> str:
     """Return a text without the marks that Markdown sets around bold words and before headings."""
     return _BOLD.sub("", _HEADING.sub("", text))
+
+
+def origin(label: str) -> str:
+    """Return in words where the documents of a label come from."""
+    match = _LABEL.fullmatch(label)
+    if match is None:
+        return label
+    round_, task, action, name = match.groups()
+    return f"round {round_}, task {task}, action {action}: {name}" if task else f"given in round {round_}"
 
 
 def prose(text: str) -> Markup:
@@ -118,9 +137,11 @@ TEMPLATES.filters |= {
     "tokens": tokens,
     "duration": duration,
     "size": size,
+    "day": day,
     "json": json_text,
     "prose": prose,
     "plain": plain,
+    "origin": origin,
     "counted": counted,
     "utc": reader.time,
     "words": words_of_type,
@@ -129,6 +150,7 @@ TEMPLATES.globals |= {
     "version": VERSION,
     "poweron": POWERON,
     "doors": DOORS,
+    "explained": explained,
     "max_prompt": MAX_PROMPT,
     "max_reason": MAX_REASON,
     "upload": {"most": MAX_FILES, "largest": MAX_DOCUMENT, "together": MAX_ALL_DOCUMENTS, "words": DOCUMENT_LIMITS},
@@ -160,7 +182,7 @@ def problem_page(request: Request, problem: Problem) -> Response:
         status=int(problem.status),
         problem=problem,
         meaning=meaning,
-        heading=meaning.meaning.rstrip(".") if meaning else "Something went wrong",
+        heading=HEADINGS.get(problem.code) or (meaning.meaning.rstrip(".") if meaning else "Something went wrong"),
         is_form=is_form,
         here=_address(request),
         back=page_of_form(request.url.path) if is_form else "",

@@ -20,8 +20,8 @@ async def problems_page(request: Request, q: Annotated[str, Query(max_length=100
     words = q.lower().split()
     matches = {code: entry for code, entry in sorted(ALL.items()) if _matches(code, entry, words)}
     groups = {
-        "Of requests over HTTP": {code: entry for code, entry in matches.items() if code in HTTP_CODES},
-        "Of workflows": {code: entry for code, entry in matches.items() if code not in HTTP_CODES},
+        "Requests over HTTP": {code: entry for code, entry in matches.items() if code in HTTP_CODES},
+        "Workflows": {code: entry for code, entry in matches.items() if code not in HTTP_CODES},
     }
     return rendered(request, "problems.html", groups=groups, q=q, count=len(matches), total=len(ALL))
 
@@ -37,4 +37,7 @@ async def explained_page(request: Request, code: Code) -> Response:
     entry = explained(code)
     if entry is None:
         raise Problem("not_found", f"There is no code {code!r}. The page /problems lists all.", status=404)
-    return rendered(request, "explained_problem.html", code=code, entry=entry, http_status=status_of_code(code))
+    http_status, is_of_http = status_of_code(code), code in HTTP_CODES
+    return rendered(
+        request, "explained_problem.html", code=code, entry=entry, http_status=http_status, is_of_http=is_of_http
+    )

@@ -1,6 +1,6 @@
 """What the page of an event shows: the event in parts, and what it changed in the state of the workflow."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any, Final, NamedTuple
 
@@ -14,7 +14,7 @@ from poweron_events.fold.state import Workflow
 from poweron_events.fold.state_json import as_json
 from poweron_events.step_events import ParametersSet
 from poweron_services.client.event_words import told_lines
-from poweron_services.door.page_rendering import visible, words_of_type
+from poweron_services.door.page_rendering import duration, money, size, visible, words_of_type
 
 MOST_CHANGES: Final = 60  # rows
 MOST_STATE: Final = 60_000  # characters
@@ -26,6 +26,8 @@ _SHOWN_APART: Final = frozenset(
         *("given", "parameters", "defaulted", "dropped"),
     }
 )
+_UNITS: Final[Mapping[str, Callable[[int], str]]] = {"Ms": duration, "NanoUsd": money}
+"""How a number is written, by the ending of the name of its field."""
 _MISSING: Final = object()
 
 
@@ -77,7 +79,7 @@ class StepView(NamedTuple):
     def facts(self) -> list[tuple[str, str]]:
         """The fields of the event that have no part of the page of their own."""
         shown = [(name, value) for name, value in self.data.items() if name not in _SHOWN_APART or self._is_plain(name)]
-        return [(_words(name), _value(value)) for name, value in shown if value not in (None, "", [], {})]
+        return [fact(name, value) for name, value in shown if value not in (None, "", [], {})]
 
     def _is_plain(self, name: str) -> bool:
         return name in ("given", "parameters") and not isinstance(self.heard.event, ParametersSet)
@@ -150,6 +152,36 @@ def _note(event: ParametersSet, name: str) -> str:
 
 def _value(value: JsonValue) -> str:
     return value if isinstance(value, str) else orjson.dumps(value).decode()
+
+
+def fact(name: str, value: JsonValue) -> tuple[str, str]:
+    """Return the name of a field and its value, each as a person reads it; an amount gets its unit."""
+    if isinstance(value, bool):
+        return _words(name), "yes" if value else "no"
+    if isinstance(value, int):
+        for ending, amount in _UNITS.items():
+            if name.endswith(ending):
+                return _words(name.removesuffix(ending)), amount(value)
+        return _words(name), f"{value:,}"
+    if isinstance(value, list):
+        return _words(name), ", ".join(map(_item, value))
+    if isinstance(value, dict) and not any(map(_is_nested, value.values())):
+        parts = [fact(key, part) for key, part in value.items() if part not in (None, "", [])]
+        return _words(name), "\n".join(f"{key}: {part}" for key, part in parts) or "none"
+    return _words(name), _value(value)
+
+
+def _is_nested(value: JsonValue) -> bool:
+    """Return whether a value is too deep for one line."""
+    return isinstance(value, dict) or (isinstance(value, list) and any(isinstance(item, dict | list) for item in value))
+
+
+def _item(value: JsonValue) -> str:
+    """Return an element of a list: a document by its name and size."""
+    if isinstance(value, dict) and isinstance(document := value.get("documentName"), str):
+        bytes_ = value.get("size")
+        return f"{document} ({size(bytes_)})" if isinstance(bytes_, int) else document
+    return _value(value)
 
 
 def _words(name: str) -> str:

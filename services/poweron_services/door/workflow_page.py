@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import time
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Annotated, Any, Final, Literal, NamedTuple
 
 from fastapi import APIRouter, Query, Request, Response
@@ -48,8 +49,16 @@ DOCUMENTS: Final = 20
 ANSWER: Final = "answer.md"
 SEARCHED: Final = 200  # documents in which sources are looked for
 TURN_SENTENCES: Final[dict[str, str]] = {
-    phase: f"The {stage.role}: {stage.label.lower()}." for stage in STAGES for phase in stage.phases
+    phase: f"The {stage.role} is {stage.label.lower()}." for stage in STAGES for phase in stage.phases
 }
+
+VERB_WORDS: Final[dict[str, str]] = {
+    "pause": "Pause lets a running action finish and starts nothing new.",
+    "resume": "Resume goes on where it paused.",
+    "cancel": "Cancel ends the round for good.",
+    "restart": "Restart asks the first question again, in a new workflow.",
+}
+"""What each button does."""
 
 
 @router.get("/w/{workflow_id}")
@@ -108,7 +117,7 @@ async def _page(
         state=state_word(workflow),
         rounds=rounds,
         **answer,
-        **await _timeline(connections, workflow_id, before, failures=failures),
+        **await _timeline(connections, workflow, before, failures=failures),
         history=history[:HISTORY],
         history_next=history[HISTORY - 1].seq if len(history) > HISTORY else None,
         turn=_turn(workflow, approvals),
@@ -117,6 +126,7 @@ async def _page(
         documents=documents,
         document_count=document_count,
         verbs=_verbs(workflow),
+        verb_words=VERB_WORDS,
         may_follow_up=workflow.status in ("completed", "failed", "cancelled"),
         scopes=caller.scopes,
         view=view,
@@ -126,12 +136,14 @@ async def _page(
     )
 
 
-async def _timeline(connections: Connections, workflow_id: str, before: Place, *, failures: bool) -> dict[str, Any]:
-    pool = connections.pool
+async def _timeline(
+    connections: Connections, workflow: WorkflowSummary, before: Place, *, failures: bool
+) -> dict[str, Any]:
+    pool, workflow_id = connections.pool, workflow.workflow_id
     steps = await workflow_excerpts.newest_steps(pool, workflow_id, limit=STEPS + 1, before=before, failures=failures)
     shown = steps[:STEPS][::-1]
     tasks = await workflow_excerpts.tasks_of_rounds(pool, workflow_id, shown[0].round, shown[-1].round) if shown else []
-    rows = timeline(shown, int(time.time() * 1_000))
+    rows = timeline(shown, _end_of_open_stage(workflow))
     results = {
         (row.step.round, row.step.task, row.step.attempt, row.step.step): row.result for row in rows if row.has_failed
     }
@@ -143,6 +155,13 @@ async def _timeline(connections: Connections, workflow_id: str, before: Place, *
     }
 
 
+def _end_of_open_stage(workflow: WorkflowSummary) -> int:
+    """Return until when a stage without an end has taken time (ms since 1970): not while nothing works on it."""
+    if workflow.status == "paused" or workflow.budget_question is not None or workflow.stuck:
+        return int(datetime.fromisoformat(workflow.updated).timestamp() * 1_000)
+    return int(time.time() * 1_000)
+
+
 def _turn(workflow: WorkflowSummary, approvals: Sequence[ApprovalEntry]) -> str:
     """Return whose turn it is, as a sentence."""
     if workflow.status not in ("running", "paused"):
@@ -152,10 +171,10 @@ def _turn(workflow: WorkflowSummary, approvals: Sequence[ApprovalEntry]) -> str:
     if workflow.status == "paused":
         return f"Paused: {workflow.pause_reason}" if workflow.pause_reason else "Paused."
     if workflow.budget_question is not None:
-        return f"A person: {workflow.budget_reason or 'it asks for a larger budget'}"
+        return "It waits for a larger budget."
     if approvals:
-        return f"A person: {approvals[0].action} waits for an approval."
-    return TURN_SENTENCES.get(workflow.phase, "A role.")
+        return "It waits for a person."
+    return TURN_SENTENCES.get(workflow.phase, "It is running.")
 
 
 def _verbs(workflow: WorkflowSummary) -> list[str]:

@@ -14,9 +14,14 @@
       const here = local.format(new Date(time.dateTime));
       const short = time.dataset.utc.length < 10;
       time.textContent = isLocal() ? (short ? here.slice(-8) : here) : time.dataset.utc;
-      time.title = isLocal() ? `${time.dateTime} UTC` : `${here} in your time zone`;
+      time.title = isLocal() ? `${time.dateTime.slice(0, 19).replace("T", " ")} UTC` : `${here} in your time zone`;
     }
-    if (clock) clock.textContent = isLocal() ? "Times: local" : "Times: UTC";
+    const zone = isLocal() ? "local" : "UTC";
+    for (const element of all("[data-zone]")) element.textContent = zone;
+    for (const { dataset } of all("[data-label$=')']")) {
+      dataset.label = dataset.label.replace(/\((UTC|local)\)$/, `(${zone})`);
+    }
+    if (clock) clock.textContent = isLocal() ? "Show times in UTC" : "Show local times";
   };
   if (clock) {
     clock.hidden = false;
@@ -57,7 +62,7 @@
   const count = () => {
     for (const output of all("[data-count]")) {
       const selected = all(`input[name="${output.dataset.count}"]:checked`).length;
-      output.textContent = selected ? `${selected} selected` : "Tick the workflows first.";
+      output.textContent = selected ? `${selected} selected` : "None selected";
     }
     for (const button of all("button[data-needs]")) {
       button.disabled = !one(`input[name="${button.dataset.needs}"]:checked`);

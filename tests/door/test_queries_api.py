@@ -118,6 +118,9 @@ async def test_a_workflow_with_two_documents_is_what_the_command_line_prints(doo
     *decisions, total = (await shell("replay", workflow, "--json")).lines
     assert await get(door, f"{place}/replay") == {"items": decisions, **total}
     assert await get(door, "/permissions") == (await shell("permissions", "--json")).lines[0]
+    for path in ("/api/v1/permissions", "/permissions"):
+        future = await door.http.get(path, params={"at": "9999-01-01"})
+        assert (future.status_code, "This time is in the future" in future.text) == (422, True), path
     assert await items(door, "/approvals") == (await shell("approvals", "--json")).lines == []
     assert await items(door, "/deadletters") == (await shell("deadletters", "--json")).lines == []
 

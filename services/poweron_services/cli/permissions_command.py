@@ -17,7 +17,7 @@ from poweron_services.cli.error_messages import sentences, stop
 from poweron_services.cli.output import and_joined, one_line, print_json, printable, stdout, utc
 from poweron_services.cli.query_commands import with_rows
 from poweron_services.client.connect import Connections
-from poweron_services.client.permissions import LATEST, MayApprove, Permission, as_object
+from poweron_services.client.permissions import FUTURE, LATEST, MayApprove, Permission, as_object, is_future
 from poweron_services.client.permissions import permissions as permissions_of
 from poweron_services.client.policy_words import decision_of_rule
 from poweron_services.settings.setting_types import action_patterns
@@ -68,13 +68,16 @@ def permissions(
 
 
 def _time_ms(at: str | None) -> int:
-    """Read a time; ends with a sentence if it is none."""
+    """Read a time; ends with a sentence if it is none, or has not come yet."""
     if at is None:
         return LATEST
     try:
-        return parse_time_ms(at.strip())
+        time_ms = parse_time_ms(at.strip())
     except (ValueError, OverflowError):
         stop(f"--at: {at!r} is not a time; write it like 2026-11-21T09:30:00Z or 2026-11-21.", USAGE)
+    if is_future(time_ms):
+        stop(f"--at: {FUTURE}.", USAGE)
+    return time_ms
 
 
 def _patterns(pattern: str) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ The rows hold both: the policies that were applied, and what each process record
 opened before the policy of that time may have had the rules of an earlier one.
 """
 
+import time
 from collections.abc import Collection, Iterator, Sequence
 from itertools import chain
 from typing import Any, Final, Literal, get_args
@@ -17,6 +18,10 @@ from poweron_projections.entries import InstanceEntry, PolicyEntry
 from poweron_services.decider.approval import ActionLists, marks
 
 LATEST: Final = 2**53  # ms, later than any record: the rows as they are now, although clocks differ
+FUTURE: Final = (
+    "This time is in the future, and a policy may be applied before it; name an earlier one, or none for now"
+)
+AHEAD: Final = 60_000  # ms by which the clock of the caller may be ahead
 TASK_TYPES: tuple[TaskType, ...] = get_args(TaskType)
 
 
@@ -50,6 +55,11 @@ class Permission(Model):
     """Whether the actor in question could have approved; None if none was named, or no approval needed."""
     processes: tuple[str, ...] = ()
     """The processes that could have executed it."""
+
+
+def is_future(time_ms: int) -> bool:
+    """Return whether a time has not come yet, so that no one can say what is allowed then."""
+    return LATEST != time_ms > time.time() * 1_000 + AHEAD
 
 
 def permissions(

@@ -7,7 +7,8 @@ from fastapi import Depends, Request, Response
 from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
-from starlette.types import ASGIApp
+from starlette.responses import RedirectResponse
+from starlette.types import ASGIApp, Scope
 
 from poweron_events.errors import PowerOnError
 from poweron_services.door import (
@@ -47,6 +48,7 @@ from poweron_services.door.http_methods import HttpMethods, allowed
 from poweron_services.door.page_rendering import STATIC, VERSION, problem_page
 from poweron_services.door.problems import Problem, problem_of, problem_response, routing_problem, wants_page
 from poweron_services.door.request_meter import RequestMeter
+from poweron_services.door.short_ids import whole_address
 
 ERRORS: Final = (Problem, PowerOnError, RequestValidationError, ValidationError, HTTPException, Exception)
 
@@ -84,7 +86,11 @@ def build(door: DoorState) -> ASGIApp:
     """Build the application of a door."""
     app = routed(door)
     sender = event_streams.StreamSender(app)
-    return RequestMeter(HttpGuard(HttpMethods(sender, app.routes), door.hosts), door)
+
+    def refuse(scope: Scope, problem: Problem) -> Response:
+        return _shown(Request({**scope, "app": app}), problem)
+
+    return RequestMeter(HttpGuard(HttpMethods(sender, app.routes), door.hosts, refuse), door)
 
 
 def routed(door: DoorState) -> DocumentedApi:
@@ -105,7 +111,13 @@ def routed(door: DoorState) -> DocumentedApi:
 
 
 async def _answered(request: Request, error: Exception) -> Response:
-    problem = routing_problem(error, request) if isinstance(error, HTTPException) else problem_of(error)
+    if (address := await whole_address(request, error)) is not None:
+        return RedirectResponse(address, 303)
+    return _shown(request, routing_problem(error, request) if isinstance(error, HTTPException) else problem_of(error))
+
+
+def _shown(request: Request, problem: Problem) -> Response:
+    """Return a problem as a page for browsers, and as JSON for programs."""
     if wants_page(request):
         if problem.status == HTTPStatus.UNAUTHORIZED:
             return login_pages.login_redirect(request)

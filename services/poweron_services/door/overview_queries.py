@@ -14,10 +14,11 @@ from poweron_projections.entries import ApprovalEntry, BudgetEntry, DeadLetterEn
 from poweron_projections.operations import GroupLag, HaltedWorkflow, WaitingTurns
 from poweron_projections.usage_totals import UsageKey, UsageTotal
 from poweron_services.client.approve import waiting_for_people
-from poweron_services.client.permissions import LATEST, Permission, as_object, permissions
+from poweron_services.client.permissions import FUTURE, LATEST, Permission, as_object, is_future, permissions
 from poweron_services.door.access import Auditor, Reader
 from poweron_services.door.door_state import Opened
 from poweron_services.door.json_responses import CamelModel, ListPage, json_response, page
+from poweron_services.door.problems import Problem
 from poweron_services.door.query_parameters import (
     DEAD_LETTER_CURSOR,
     MOST,
@@ -209,6 +210,8 @@ async def read_permissions(
 ) -> Response:
     """Return what was allowed for each action: by which policy or settings, and which processes could execute it."""
     time_ms = LATEST if at is None else at
+    if is_future(time_ms):
+        raise Problem("invalid_request", f"`at`: {FUTURE}.")
     policy = await reader.policy_at(connections.pool, time_ms)
     processes = await reader.instances_at(connections.pool, time_ms)
     asked = None if actor is None else Actor(id=actor, via="http")

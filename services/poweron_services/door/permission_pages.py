@@ -13,7 +13,7 @@ from poweron_events.envelope import parse_time_ms
 from poweron_events.policy import Policy
 from poweron_projections import reader
 from poweron_projections.entries import InstanceEntry, PolicyEntry
-from poweron_services.client.permissions import LATEST, Permission, permissions
+from poweron_services.client.permissions import FUTURE, LATEST, Permission, is_future, permissions
 from poweron_services.client.policy_words import (
     MARKS,
     decision_of_rule,
@@ -82,6 +82,8 @@ def _time(given: str, errors: dict[str, str]) -> int:
     if time_ms < 0:
         errors["at"] = "This is not a time. Write it like 2026-11-21T09:30Z or 2026-11-21."
         return LATEST
+    if is_future(time_ms):
+        errors["at"] = f"{FUTURE}."
     return time_ms
 
 

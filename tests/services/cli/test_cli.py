@@ -76,6 +76,7 @@ WRONG = {
         ["permissions", "--at", "yesterday"],
         "--at: 'yesterday' is not a time; write it like 2026-11-21T09:30:00Z or 2026-11-21.",
     ),
+    "permissions in the future": (["permissions", "--at", "9999-01-01"], "--at: This time is in the future"),
     "permissions of no pattern": (["permissions", "--action", "web:*"], "--action: 'web:*' is no pattern"),
     "permissions of no actor": (
         ["permissions", "--actor", ""],

@@ -457,7 +457,7 @@ def _times_of_tabs(browser: Browser, address: str, paths: list[str]) -> list[flo
     return times
 
 
-@pytest.mark.parametrize("times_each", [1, pytest.param(15, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("times_each", [1, pytest.param(100, marks=pytest.mark.soak)])
 def test_the_page_of_a_long_workflow_costs_no_more_than_that_of_a_short_one(
     door: PageDoor, browser: Browser, times_each: int
 ) -> None:

@@ -71,7 +71,8 @@ def test_a_schema_is_one_and_speaks_camel_case(event_class: type[Event]) -> None
 @given(generated=st.data())
 def test_whatever_we_write_fits_its_schema(event_class: type[Event], generated: st.DataObject) -> None:
     event = generated.draw(models(event_class))
-    jsonschema.validate(event.model_dump(mode="json", by_alias=True), schemas()[event_class.TYPE])
+    checked = jsonschema.Draft202012Validator(schemas()[event_class.TYPE])  # itself checked above
+    checked.validate(event.model_dump(mode="json", by_alias=True))
 
 
 @pytest.mark.req("E-13")

@@ -126,22 +126,24 @@ async def test_an_old_bundle_is_not_shown_as_a_new_one(files: Files) -> None:
     assert failed(files, max_age_s=30) == {"V14"}
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        b'{"a":1,"a":1}',
-        b'{"a":NaN}',
-        b'{"a":"\\ud800"}',
-        b'{"a":99999999999999999999}',
-        b"[" * 2_000 + b"]" * 2_000,
-        b'{"b":1,"a":2}',
-        b'{"a":1.10}',
-        b"\xff",
-    ],
+AMBIGUOUS = (
+    b'{"a":1,"a":1}',
+    b'{"a":NaN}',
+    b'{"a":"\\ud800"}',
+    b'{"a":99999999999999999999}',
+    b"[" * 2_000 + b"]" * 2_000,
+    b'{"b":1,"a":2}',
+    b'{"a":1.10}',
+    b"\xff",
 )
-async def test_what_two_readers_could_read_differently_is_refused(files: Files, body: bytes) -> None:
-    events = [*lines(files, "events")[:-1], body]
-    assert "V2" in failed(changed(files, events=events, entries=entered(events, lines(files, "entries"), -1)))
+"""What two readers of JSON could read differently."""
+
+
+async def test_what_two_readers_could_read_differently_is_refused(files: Files) -> None:
+    for body in AMBIGUOUS:
+        events = [*lines(files, "events")[:-1], body]
+        entries = entered(events, lines(files, "entries"), -1)
+        assert "V2" in failed(changed(files, events=events, entries=entries)), body
 
 
 async def test_a_node_is_no_entry_and_a_cause_must_be_there(files: Files) -> None:

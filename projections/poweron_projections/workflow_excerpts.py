@@ -10,6 +10,7 @@ from poweron_projections.entries import DocumentEntry, RoundSummary, StepEntry, 
 from poweron_projections.reader import time
 from poweron_projections.record_queries import place_of_record
 
+_IDS: Final = "SELECT workflow_id FROM workflows WHERE workflow_id BETWEEN $1::uuid AND $2::uuid LIMIT $3"
 _ALL_ROUNDS: Final = "SELECT * FROM rounds WHERE workflow_id = $1::uuid AND round > $2 ORDER BY round LIMIT $3"
 _ALL_TASKS: Final = """
 SELECT * FROM tasks WHERE workflow_id = $1::uuid AND (round, task) > ($2, $3) ORDER BY round, task LIMIT $4
@@ -89,6 +90,11 @@ class TimedStep(StepEntry):
     def name(self) -> str:
         """Its place as addresses have it, such as `r1t1a1s2`."""
         return f"r{self.round}t{self.task}a{self.attempt}s{self.step}"
+
+
+async def ids_between(pool: Pool, least: str, last: str, *, limit: int) -> list[str]:
+    """Return ids of workflows from one to another; raise Unavailable without Postgres."""
+    return [str(row["workflow_id"]) for row in await _fetch(pool, _IDS, least, last, limit)]
 
 
 async def rounds(pool: Pool, workflow_id: str, *, after: int = -1, limit: int = ALL) -> list[RoundSummary]:

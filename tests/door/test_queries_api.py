@@ -214,6 +214,19 @@ async def test_a_fork_is_compared_with_its_original(door: Door, shell: Shell) ->
     assert (await get(door, f"/workflows/{fork}"))["forkedFrom"] == original
     unknown = await door.http.get(f"/api/v1/workflows/{original}/diff", params={"with": NOBODY})
     assert (unknown.status_code, unknown.json()["code"]) == (404, "unknown_workflow")
+    for short, whole in (
+        (f"/w/{fork[:8]}", f"/w/{fork}"),
+        (f"/w/{fork[:20].upper()}/log?verdict=accepted", f"/w/{fork}/log?verdict=accepted"),
+    ):
+        assert (await door.http.get(short)).headers["location"] == whole
+    pages = [
+        f"/w/{fork.upper()}",
+        f"/compare?a={fork[:8].upper()}&b={original[:8]}",
+        f"/api/v1/workflows/{fork.upper()}/diff?with={original.upper()}",
+    ]
+    assert [(await door.http.get(path)).status_code for path in pages] == [200, 200, 200]
+    for path in (f"/w/{fork[:7]}", "/w/00000000", f"/w/{fork[:8]}0", "/w/nope"):
+        assert (await door.http.get(path)).status_code == 404
 
 
 async def test_what_waits_for_a_person_is_listed_as_the_command_line_lists_it(

@@ -18,7 +18,9 @@ from poweron_projections.entries import InstanceEntry, PolicyEntry
 from poweron_services.decider.approval import ActionLists, marks
 
 LATEST: Final = 2**53  # ms, later than any record: the rows as they are now, although clocks differ
-FUTURE: Final = "This time is in the future, and a policy may be applied before it; name an earlier one, or none for now"
+FUTURE: Final = (
+    "This time is in the future, and a policy may be applied before it; name an earlier one, or none for now"
+)
 AHEAD: Final = 60_000  # ms by which the clock of the caller may be ahead
 TASK_TYPES: tuple[TaskType, ...] = get_args(TaskType)
 

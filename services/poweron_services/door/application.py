@@ -7,6 +7,7 @@ from fastapi import Depends, Request, Response
 from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
+from starlette.responses import RedirectResponse
 from starlette.types import ASGIApp
 
 from poweron_events.errors import PowerOnError
@@ -47,6 +48,7 @@ from poweron_services.door.http_methods import HttpMethods, allowed
 from poweron_services.door.page_rendering import STATIC, VERSION, problem_page
 from poweron_services.door.problems import Problem, problem_of, problem_response, wants_page
 from poweron_services.door.request_meter import RequestMeter
+from poweron_services.door.short_ids import whole_address
 
 ERRORS: Final = (Problem, PowerOnError, RequestValidationError, ValidationError, HTTPException, Exception)
 
@@ -105,6 +107,8 @@ def routed(door: DoorState) -> DocumentedApi:
 
 
 async def _answered(request: Request, error: Exception) -> Response:
+    if (address := await whole_address(request, error)) is not None:
+        return RedirectResponse(address, 303)
     problem = problem_of(error)
     if wants_page(request):
         if problem.status == HTTPStatus.UNAUTHORIZED:

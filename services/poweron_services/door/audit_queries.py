@@ -21,7 +21,15 @@ from poweron_services.door.access import Auditor, HttpCaller, Reader
 from poweron_services.door.door_state import DoorOf, Opened
 from poweron_services.door.json_responses import JSON, CamelModel, cacheable_response, dumped, json_response
 from poweron_services.door.problems import Problem
-from poweron_services.door.query_parameters import MAX_SEQ, UUID, Seq, StepPlace, WorkflowId, parse_place
+from poweron_services.door.query_parameters import (
+    IN_LOWER_CASE,
+    MAX_SEQ,
+    UUID,
+    Seq,
+    StepPlace,
+    WorkflowId,
+    parse_place,
+)
 from poweron_services.door.query_route import QueryRoute, expect_accepted
 from poweron_services.door.state_schema import WorkflowState
 from poweron_services.door.workflow_queries import ListedEvent, find_workflow, with_reasons
@@ -307,7 +315,9 @@ async def compare_workflows(
     connections: Opened,
     door: DoorOf,
     _: Reader,
-    other: Annotated[str, Query(alias="with", description="The workflow to compare it with.", pattern=UUID)],
+    other: Annotated[
+        str, IN_LOWER_CASE, Query(alias="with", description="The workflow to compare it with.", pattern=UUID)
+    ],
 ) -> Response:
     """Return where two workflows first differ: in actions, parameters, outcomes, decisions or their number."""
     runs = []

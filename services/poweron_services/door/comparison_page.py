@@ -20,6 +20,7 @@ from poweron_services.door.access import HttpCaller, Reader
 from poweron_services.door.door_state import DoorOf, Opened
 from poweron_services.door.page_rendering import rendered
 from poweron_services.door.query_route import QueryRoute
+from poweron_services.door.short_ids import whole_id
 from poweron_services.door.text_difference import MAX_CHARACTERS, DifferenceLine, differences
 from poweron_services.door.workflow_list_page import state_word
 from poweron_services.door.workflow_queries import find_workflow
@@ -93,6 +94,7 @@ async def comparison_page(
     a, b = a.strip(), b.strip()
     if not a or not b:
         return await _choice(request, connections, a=a, b=b)
+    a, b = await whole_id(connections.pool, a), await whole_id(connections.pool, b)
     first, second = await find_workflow(connections, a), await find_workflow(connections, b)
     events = [accepted(await reader.judged_records(connections.pool, id_)) for id_ in (a, b)]
     async with door.busy:

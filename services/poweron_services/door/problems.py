@@ -78,7 +78,11 @@ HTTP_CODES: Final[dict[str, Explained]] = {
         "The event is not followed by a decision of a model that could be edited.",
         "Fork at the event before a decision; the page of each event says which one that is.",
     ),
-    "not_a_workflow_id": Explained("The id is no UUID in lower case.", "Copy the whole id from the list of workflows."),
+    "not_a_workflow_id": Explained(
+        "The id is no UUID.",
+        "Copy the whole id from the list of workflows; on pages, its first eight digits or more also do if no other "
+        "workflow has them.",
+    ),
     "nobody_serves": Explained(
         "No process has taken the request yet; it remains in the log.", "Start `poweron serve` on these servers."
     ),

@@ -16,7 +16,14 @@ MAX_SEQ: Final = 2**31 - 1
 UUID: Final = r"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
 EXAMPLE_ID: Final = "8f14e45f-ceea-567a-8f14-e45fceea167a"
 
-WorkflowId = Annotated[str, Path(description="The workflow.", pattern=UUID, examples=[EXAMPLE_ID])]
+
+def _lower(value: Any) -> Any:
+    return value.lower() if isinstance(value, str) else value
+
+
+IN_LOWER_CASE: Final = BeforeValidator(_lower)
+"""Accepts a UUID in upper case, too."""
+WorkflowId = Annotated[str, IN_LOWER_CASE, Path(description="The workflow.", pattern=UUID, examples=[EXAMPLE_ID])]
 Seq = Annotated[int, Path(description="The number of an event.", ge=0, le=MAX_SEQ, examples=[4])]
 PLACE: Final = r"^r[0-9]{1,9}t[0-9]{1,9}a[0-9]{1,9}s[0-9]{1,9}$"
 StepPlace = Annotated[

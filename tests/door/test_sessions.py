@@ -197,7 +197,7 @@ async def test_entering_keys_is_limited(far: RemoteDoor) -> None:
     assert "Wait as long as" in answers[-1].text
 
 
-async def test_over_plain_http_the_form_says_that_a_browser_would_forget_the_session(
+async def test_over_plain_http_a_page_says_that_a_browser_would_forget_the_session(
     door_settings: Settings,
 ) -> None:
     async with remote(door_settings, hosts=frozenset({"door.example.com"})) as door:
@@ -206,7 +206,18 @@ async def test_over_plain_http_the_form_says_that_a_browser_would_forget_the_ses
         host = {"Host": "door.example.com", **HTML}
         plain = await door.http.post("/login", data=fields, headers=host)
         assert plain.status_code == 403
-        assert "Browsers keep a session only over HTTPS" in plain.text
+        asked = await door.http.get("/login?next=/log", headers=host)
+        for page in (plain, asked):
+            assert "Browsers keep a session only over HTTPS" in page.text
+            assert 'type="password"' not in page.text
+        from_browser = await door.http.post("/login", data=fields, headers={**host, "Origin": "null"})
+        foreign_host = await door.http.get("/login", headers={**HTML, "Host": "evil.example"})
+        for status, page in ((403, from_browser), (421, foreign_host)):
+            assert (page.status_code, page.headers["content-type"]) == (status, "text/html; charset=utf-8")
+            assert fields["token"] not in page.text
+        assert "never does over HTTP without TLS" in from_browser.text
+        fetched = await door.http.post("/login", data=fields, headers={**host, "Sec-Fetch-Site": "same-origin"})
+        assert (fetched.status_code, fetched.headers["location"]) == (303, "/")
         behind_tls = await door.http.post("/login", data=fields, headers={**host, "X-Forwarded-Proto": "https"})
         assert (behind_tls.status_code, behind_tls.headers["location"]) == (303, "/")
 

@@ -18,7 +18,7 @@ _ADDRESS = re.compile(r"(?P<host>\[[0-9a-fA-F:.]+\]|[^:\s]+):(?P<port>\d{1,5})")
 CREATE_KEYS: Final = "Create one with `poweron keys add NAME --actor ACTOR --scope read,content,request`."
 NEEDS_KEYS: Final = (
     f"Other machines can connect, so every request needs a key. {CREATE_KEYS} Keys and answers are not encrypted: put "
-    "a proxy with TLS in front of the door, and name its host with --host."
+    "a proxy with TLS in front of the door, and name its host with --host; without one, no browser can log in."
 )
 
 

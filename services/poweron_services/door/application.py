@@ -8,7 +8,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Scope
 
 from poweron_events.errors import PowerOnError
 from poweron_services.door import (
@@ -86,7 +86,11 @@ def build(door: DoorState) -> ASGIApp:
     """Build the application of a door."""
     app = routed(door)
     sender = event_streams.StreamSender(app)
-    return RequestMeter(HttpGuard(HttpMethods(sender, app.routes), door.hosts), door)
+
+    def refuse(scope: Scope, problem: Problem) -> Response:
+        return _shown(Request({**scope, "app": app}), problem)
+
+    return RequestMeter(HttpGuard(HttpMethods(sender, app.routes), door.hosts, refuse), door)
 
 
 def routed(door: DoorState) -> DocumentedApi:
@@ -109,7 +113,11 @@ def routed(door: DoorState) -> DocumentedApi:
 async def _answered(request: Request, error: Exception) -> Response:
     if (address := await whole_address(request, error)) is not None:
         return RedirectResponse(address, 303)
-    problem = problem_of(error)
+    return _shown(request, problem_of(error))
+
+
+def _shown(request: Request, problem: Problem) -> Response:
+    """Return a problem as a page for browsers, and as JSON for programs."""
     if wants_page(request):
         if problem.status == HTTPStatus.UNAUTHORIZED:
             return login_pages.login_redirect(request)

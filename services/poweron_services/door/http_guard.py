@@ -2,13 +2,15 @@
 
 import re
 import secrets
+from collections.abc import Callable
 from ipaddress import IPv6Address, ip_address
 from typing import Any, Final
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from poweron_services.door.problems import Problem, problem_response
+from poweron_services.door.problems import Problem
 
 SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 LOOPBACK_NAMES: Final = frozenset({"127.0.0.1", "::1", "localhost"})
@@ -29,6 +31,12 @@ HEADERS: Final = {
 ONLY_TLS: Final = "max-age=31536000"
 """The value of `Strict-Transport-Security`; browsers ignore it over HTTP."""
 _HOST: Final = re.compile(r"(?P<name>\[[0-9a-f:.]{2,45}\]|[a-z0-9](?:[a-z0-9._-]{0,252}))(?::[0-9]{1,5})?")
+
+
+HIDDEN: Final = (
+    "The browser does not say which page sent this form, as it never does over HTTP without TLS. "
+    "Open this door at its address with TLS."
+)
 
 
 def plain_host(host: str) -> str | None:
@@ -59,9 +67,10 @@ def host_name(scope: Scope) -> str | None:
 class HttpGuard:
     """Refuses requests for foreign hosts (DNS rebinding) and from pages of other sites (CSRF)."""
 
-    def __init__(self, app: ASGIApp, hosts: frozenset[str]) -> None:
+    def __init__(self, app: ASGIApp, hosts: frozenset[str], refuse: Callable[[Scope, Problem], Response]) -> None:
         """`hosts` are the accepted names without ports, beside the address at which a request arrives."""
         self._app = app
+        self._refuse = refuse
         self._hosts = frozenset(map(plain_address, map(str.lower, hosts)))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -74,7 +83,7 @@ class HttpGuard:
         try:
             self._check(scope)
         except Problem as problem:
-            await problem_response(problem)(scope, receive, answer.send)
+            await self._refuse(scope, problem)(scope, receive, answer.send)
             return
         await self._app(scope, receive, answer.send)
         await answer.finish()
@@ -89,6 +98,8 @@ class HttpGuard:
             raise Problem("host_unknown", f"This door does not serve the host {given[:100]!r}.")
         if not _is_own_site(scope, headers):
             origin = headers.get("origin", "another site")
+            if origin == "null" and "sec-fetch-site" not in headers:
+                raise Problem("foreign_origin", HIDDEN)
             raise Problem("foreign_origin", f"A page of {origin[:100]!r} sent this request.")
 
 

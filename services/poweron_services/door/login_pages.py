@@ -16,8 +16,7 @@ from poweron_services.door.session_cookies import begin_session, check_token, en
 router = APIRouter()
 
 UNENCRYPTED: Final = (
-    "Browsers keep a session only over HTTPS, and this page came over HTTP. Open the address of the proxy with TLS, or "
-    "use the API with `Authorization: Bearer KEY`."
+    "Browsers keep a session only over HTTPS, and this page came over HTTP, where others can read a key on its way."
 )
 _OWN_PATH: Final = re.compile(r"/(?![/\\])[^\\\x00-\x20\x7f]{0,2000}")
 MAX_FORM: Final = 10_000  # bytes
@@ -36,7 +35,7 @@ async def log_in(request: Request) -> Response:
     check_token(request, form.get("token", ""))
     key, following = form.get("key", "").strip(), form.get("next", "/")
     if not _is_secure(request):
-        return _page(request, following, error=UNENCRYPTED, status=403)
+        return _page(request, following, status=403)
     try:
         access_key = await usable_key(request, key)
     except Problem as problem:
@@ -70,6 +69,7 @@ def _page(request: Request, following: str, *, error: str = "", status: int = 20
         status=status,
         following=_own(following),
         error=error,
+        unencrypted="" if _is_secure(request) else UNENCRYPTED,
         is_local=is_of_this_machine(request),
     )
 
@@ -94,9 +94,12 @@ def _own(path: str) -> str:
 
 
 def _is_secure(request: Request) -> bool:
-    """Return whether the browser can keep a session: it came over TLS, possibly to a proxy, or to loopback."""
+    """Return whether the browser can keep a session: it came over TLS, possibly to a proxy, or to loopback.
+
+    Browsers send `Sec-Fetch-Site` only there, so it shows TLS even if the proxy does not say so.
+    """
     is_encrypted = request.url.scheme == "https" or request.headers.get("origin", "").startswith("https://")
-    return is_encrypted or host_name(request.scope) in LOOPBACK_NAMES
+    return is_encrypted or "sec-fetch-site" in request.headers or host_name(request.scope) in LOOPBACK_NAMES
 
 
 def _sentences(problem: Problem) -> str:

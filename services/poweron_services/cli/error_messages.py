@@ -17,7 +17,7 @@ from typer.core import TyperOption
 
 from poweron_events.codec import is_uuid
 from poweron_events.codes import Code
-from poweron_events.errors import LogLost, PowerOnError, Unavailable, Unserved
+from poweron_events.errors import LogLost, PowerOnError, Refused, Unavailable, Unserved
 from poweron_events.request import MAX_REASON
 from poweron_events.stream import REQUESTS
 from poweron_events.validation_messages import explain
@@ -163,7 +163,7 @@ def _stop_with(error: BaseException) -> NoReturn:
 def _is_usage(error: BaseException) -> bool:
     if isinstance(error, ValidationError):
         return error.title in {Settings.__name__, *_REQUESTS}
-    return isinstance(error, NotAWorkflowId)
+    return isinstance(error, NotAWorkflowId) or (isinstance(error, Refused) and error.code == "invalid_request")
 
 
 def explained(error: BaseException) -> tuple[str, Code]:  # noqa: PLR0911 - one case per kind of error

@@ -35,6 +35,7 @@ from poweron_services.client.fork_request import Forked, ForkWish
 from poweron_services.client.workflow_snapshot import read_snapshot, verified_records
 from poweron_services.fork.original import AcceptedEvent, accepted
 from poweron_services.fork.run_comparison import Comparison, Divergence, RunCost, compare
+from poweron_services.fork.run_documents import changed_documents
 from poweron_services.settings.config import Settings
 from poweron_services.standalone import check_content, open_connections, run_fork
 
@@ -43,10 +44,6 @@ NOTHING_LEFT = (
     "Use an earlier `--at`."
 )
 
-PLANNED_BEFORE = (
-    "Its tasks were taken over, too: they were planned for the prompt of that workflow, not for yours. "
-    "`--at {seq}` plans them again."
-)
 WIDE = 2_000  # characters of a value that are shown
 NOT_GIVEN = "not given"
 
@@ -59,7 +56,7 @@ def fork(
         str | None, typer.Option(metavar="MODEL", help="The model that decides from there on; it must be configured.")
     ] = None,
     prompt: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="A new prompt, instead of the original one.")
+        str | None, typer.Option(metavar="TEXT", help="A new prompt; --at must be before the tasks are planned.")
     ] = None,
     max_steps: Annotated[
         int | None, typer.Option(min=1, max=100, metavar="N", help="At most N steps per task.")
@@ -90,7 +87,7 @@ def fork(
         if as_json:
             print_json(_json(forked, documents, progress))
         else:
-            _print(forked, documents, progress, is_reworded=wish.prompt is not None)
+            _print(forked, documents, progress)
     raise typer.Exit(exit_code(forked.outcome, documents))
 
 
@@ -137,7 +134,7 @@ def _json(forked: Forked, documents: Shown, progress: AskProgress) -> dict[str, 
     }
 
 
-def _print(forked: Forked, documents: Shown, progress: AskProgress, *, is_reworded: bool) -> None:
+def _print(forked: Forked, documents: Shown, progress: AskProgress) -> None:
     print_outcome(
         forked.outcome, documents, [model for model in progress.models if not model.startswith(f"{RECORDED}/")], None
     )
@@ -150,8 +147,6 @@ def _print(forked: Forked, documents: Shown, progress: AskProgress, *, is_reword
     )
     if forked.plan.nothing_left:
         stdout.print(NOTHING_LEFT)
-    elif is_reworded and forked.plan.replan_at is not None:
-        stdout.print(PLANNED_BEFORE.format(seq=forked.plan.replan_at))
     stdout.print(f"`poweron diff {origin.workflow} {forked.outcome.workflow_id}` shows where they first differ.")
 
 
@@ -165,7 +160,8 @@ def diff(
 ) -> None:
     """Show where two workflows first differ, and what each cost.
 
-    Compares actions, parameters, outcomes, decisions and their number, place by place, but never wording.
+    Compares documents, requests, actions, parameters, outcomes, decisions, their number and the answers of rounds,
+    place by place, but not how models word anything else.
 
     Exit 0 same, 1 different, 2 wrong usage.
     """
@@ -182,8 +178,9 @@ def diff(
 
 async def _compare(a: str, b: str) -> Comparison:
     async with open_connections(load_settings(), tell) as connections:
-        first, second = await _events(connections, a), await _events(connections, b)
-    return compare([entry.event for entry in first], [entry.event for entry in second])
+        first, second = [[entry.event for entry in await _events(connections, id_)] for id_ in (a, b)]
+        changed = await changed_documents(connections.content, (a, first), (b, second))
+    return compare(first, second, changed)
 
 
 async def _events(connections: Connections, workflow: str) -> list[AcceptedEvent]:
@@ -194,8 +191,12 @@ async def _events(connections: Connections, workflow: str) -> list[AcceptedEvent
 
 def _print_diff(a: str, b: str, comparison: Comparison) -> None:
     if comparison.divergence is None:
-        stdout.print("Both did the same: actions, parameters, outcomes and decisions are equal at every place.")
+        stdout.print(
+            "Both did the same: what was given, actions, parameters, outcomes, decisions and answers are equal."
+        )
     else:
+        if comparison.summary:
+            stdout.print(f"{comparison.summary}.")
         for line in divergence_lines(comparison.divergence):
             stdout.print(line)
     stdout.print()
@@ -233,11 +234,14 @@ def divergence_lines(divergence: Divergence) -> Iterator[str]:
 
 
 _BY = {
+    "documents": "the documents",
+    "request": "the request",
     "action": "the action",
     "parameters": "the parameters of the action",
     "outcome": "the outcome",
     "decision": "the decision",
     "length": "how far they go",
+    "answer": "the answer",
 }
 _PLACES = ("round", "task", "attempt", "step")
 
@@ -270,7 +274,12 @@ def _description(what: str, value: Any) -> str:
         case {"stage": stage, "code": code}:
             return f"failed in stage {stage}" + (f" ({code})" if code else "")
         case _:
-            return str(value)
+            return str(value) if what != "documents" else "; ".join(map(_document_text, value)) or "none"
+
+
+def _document_text(document: dict[str, Any]) -> str:
+    other = ", other content" if "content" in document else ""
+    return f"{document['name']} ({counted(document['size'], 'byte')}{other})"
 
 
 def _truncate(text: str) -> str:

@@ -35,6 +35,7 @@ from poweron_services.door.state_schema import WorkflowState
 from poweron_services.door.workflow_queries import ListedEvent, find_workflow, with_reasons
 from poweron_services.fork.original import accepted
 from poweron_services.fork.run_comparison import Divergence, compare
+from poweron_services.fork.run_documents import changed_documents
 from poweron_services.replay.action_specs import known_actions
 from poweron_services.replay.decision_view import as_object, view
 from poweron_services.replay.prompt_check import Sameness
@@ -302,6 +303,8 @@ class ComparedRuns(CamelModel):
     """Where two workflows first differ, and what each cost."""
 
     same: bool
+    same_steps: bool = Field(description="Whether actions, parameters, outcomes and decisions are the same.")
+    different: list[str] = Field(description="Which of `documents`, `request` and `answer` differ.")
     divergence: Divergence | None
     a: RunCostShown
     b: RunCostShown
@@ -319,12 +322,13 @@ async def compare_workflows(
         str, IN_LOWER_CASE, Query(alias="with", description="The workflow to compare it with.", pattern=UUID)
     ],
 ) -> Response:
-    """Return where two workflows first differ: in actions, parameters, outcomes, decisions or their number."""
+    """Return where two workflows first differ: in what was given, in steps or in answers."""
     runs = []
     for id_ in (workflow_id, other):
         await find_workflow(connections, id_)
         judged = await reader.judged_records(connections.pool, id_)
         runs.append([entry.event for entry in accepted(judged)])
     async with door.busy:
-        comparison = await asyncio.to_thread(compare, *runs)
+        changed = await changed_documents(connections.content, (workflow_id, runs[0]), (other, runs[1]))
+        comparison = await asyncio.to_thread(compare, runs[0], runs[1], changed)
     return json_response(request, comparison.as_object(workflow_id, other))

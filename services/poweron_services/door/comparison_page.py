@@ -27,6 +27,7 @@ from poweron_services.door.workflow_queries import find_workflow
 from poweron_services.fork.original import accepted
 from poweron_services.fork.run_alignment import AlignedTurn, PlacedTurn, aligned
 from poweron_services.fork.run_comparison import compare
+from poweron_services.fork.run_documents import changed_documents
 
 router = APIRouter(route_class=QueryRoute, default_response_class=HTMLResponse)
 
@@ -36,11 +37,14 @@ _FENCE: Final = re.compile(r"^(<<<|>>>) [0-9a-f]{16}$", re.MULTILINE)
 """The marks around texts in a prompt: random, so that no text can end itself."""
 PLACES: Final = ("Round", "task", "attempt", "step")
 WHAT: Final = {
+    "documents": "Documents",
+    "request": "Request",
     "action": "Action",
     "parameters": "Parameters",
     "outcome": "Outcome",
     "decision": "Decision",
     "length": "Plan",
+    "answer": "Answer",
 }
 
 
@@ -97,9 +101,11 @@ async def comparison_page(
     a, b = await whole_id(connections.pool, a), await whole_id(connections.pool, b)
     first, second = await find_workflow(connections, a), await find_workflow(connections, b)
     events = [accepted(await reader.judged_records(connections.pool, id_)) for id_ in (a, b)]
+    runs = [[entry.event for entry in of_one] for of_one in events]
     async with door.busy:
-        comparison = await asyncio.to_thread(compare, *([entry.event for entry in of_one] for of_one in events))
-        pairs = await asyncio.to_thread(aligned, *events)
+        changed = await changed_documents(connections.content, (a, runs[0]), (b, runs[1]))
+        comparison = await asyncio.to_thread(compare, runs[0], runs[1], changed)
+        pairs = await asyncio.to_thread(aligned, events[0], events[1], changed)
     first_difference = next((number for number, pair in enumerate(pairs) if pair.differs), None)
     chosen = row if row is not None and row < len(pairs) else first_difference
     rows = [_shown(number, pair) for number, pair in enumerate(pairs) if pair.differs or not only][:MOST]
@@ -110,6 +116,7 @@ async def comparison_page(
         "comparison.html",
         a=first,
         b=second,
+        summary=comparison.summary,
         costs=(comparison.a, comparison.b),
         rows=rows,
         chosen=None if chosen is None else _shown(chosen, pairs[chosen]),
@@ -177,6 +184,9 @@ async def _texts(
     connections: Connections, caller: HttpCaller, ids: tuple[str, str], pair: AlignedTurn
 ) -> list[ComparedText]:
     """Return the prompts and answers of both model calls, compared."""
+    if pair.a is not None and pair.b is not None and pair.what in ("request", "answer"):
+        lines = await asyncio.to_thread(differences, pair.a.turn.value, pair.b.turn.value)
+        return [ComparedText(WHAT[pair.what], lines)]
     if pair.a is None or pair.b is None or pair.a.call is None or pair.b.call is None:
         return []
     if "content" not in caller.scopes:

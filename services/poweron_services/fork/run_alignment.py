@@ -1,6 +1,6 @@
 """Two workflows side by side: what each did at the same place, and where they first differ. Pure."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import zip_longest
 from typing import NamedTuple
 
@@ -43,9 +43,14 @@ class AlignedTurn(NamedTuple):
         return self.a is None or self.b is None or self.a.turn != self.b.turn
 
 
-def aligned(a: Sequence[AcceptedEvent], b: Sequence[AcceptedEvent]) -> list[AlignedTurn]:
-    """Align the turns of two workflows by place and kind, in the order in which they happened."""
-    of_a, of_b = _by_kind(a), _by_kind(b)
+def aligned(
+    a: Sequence[AcceptedEvent], b: Sequence[AcceptedEvent], changed: Collection[str] = frozenset()
+) -> list[AlignedTurn]:
+    """Align the turns of two workflows by place and kind, in the order in which they happened.
+
+    `changed` are the contents of documents that differ although their names and sizes are equal.
+    """
+    of_a, of_b = _by_kind(a, changed), _by_kind(b, changed)
     order = dict.fromkeys([*of_a, *(kind for kind in of_b if kind not in of_a)])
     result = [
         AlignedTurn(*pair) for kind in sorted(order) for pair in zip_longest(of_a.get(kind, ()), of_b.get(kind, ()))
@@ -56,17 +61,17 @@ def aligned(a: Sequence[AcceptedEvent], b: Sequence[AcceptedEvent]) -> list[Alig
 _Kind = tuple[Place, str]
 
 
-def _by_kind(events: Sequence[AcceptedEvent]) -> dict[_Kind, list[PlacedTurn]]:
+def _by_kind(events: Sequence[AcceptedEvent], changed: Collection[str]) -> dict[_Kind, list[PlacedTurn]]:
     found = dict[_Kind, list[PlacedTurn]]()
-    for placed in _placed(events):
+    for placed in _placed(events, changed):
         found.setdefault((placed.turn.place, placed.turn.what), []).append(placed)
     return found
 
 
-def _placed(events: Sequence[AcceptedEvent]) -> Iterator[PlacedTurn]:
+def _placed(events: Sequence[AcceptedEvent], changed: Collection[str]) -> Iterator[PlacedTurn]:
     for accepted in events:
         calls = model_calls(accepted.event)
-        for turn in turns([accepted.event]):
+        for turn in turns([accepted.event], changed):
             yield PlacedTurn(accepted.seq, turn, calls[0] if calls else None)
 
 

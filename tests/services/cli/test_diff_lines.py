@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from builders import At, planned, requested, step
+from builders import At, completed, document, planned, requested, step
 from poweron_events.stream import WorkflowEvent
 from poweron_services.cli.fork_commands import divergence_lines
 from poweron_services.fork.run_comparison import compare
@@ -30,6 +30,30 @@ def test_of_parameters_those_that_differ_are_shown() -> None:
         "  A  aiPrompt: What?; formats: not given",
         "  B  aiPrompt: Who?; formats: md, csv",
     ]
+
+
+def test_what_was_given_and_answered_differs_first_and_last_although_the_steps_are_the_same() -> None:
+    def run(prompt: str, answer: str, *documents: Any) -> list[WorkflowEvent]:
+        return [requested(prompt=prompt, documents=documents), planned(), completed(message=answer)]
+
+    letter, same_size = document("letter.txt"), document("letter.txt", content="b" * 64)
+    a, b = run("When?", "In May.", letter), run("When?", "In June.", same_size)
+    assert lines(run("When?", "In May.", letter, letter), a)[1:] == [
+        f"  A  letter.txt ({letter.size} bytes); letter.txt ({letter.size} bytes)",
+        f"  B  letter.txt ({letter.size} bytes)",
+    ]
+    assert lines(a, b) == ["They first differ in round 1, by the answer.", "  A  In May.", "  B  In June."]
+    assert compare(a, b).summary == "Same steps, different answers"
+    parted = compare(a, b, {letter.content, same_size.content})
+    assert parted.summary == "Same steps, different documents and answers"
+    assert parted.divergence is not None
+    assert [*divergence_lines(parted.divergence)] == [
+        "They first differ in round 1, by the documents.",
+        *(f"  {name}  letter.txt ({letter.size} bytes, other content)" for name in "AB"),
+    ]
+    asked = compare(a, run("When then?", "In May.", letter))
+    assert (asked.different, asked.summary) == (["request"], "Same steps, different requests")
+    assert (compare(a, a).same, compare(a, a).summary) == (True, "Both did the same")
 
 
 def test_where_one_goes_on_and_the_other_does_not_its_place_is_told_in_words() -> None:

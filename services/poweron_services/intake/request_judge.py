@@ -53,6 +53,7 @@ from poweron_events.step_events import ApprovalDenied, ApprovalGranted, Paramete
 from poweron_events.stream import claimed_actor
 from poweron_services.decider.approval import EVERYTHING, ActionLists
 from poweron_services.decider.references import labelled_documents
+from poweron_services.decider.result_files import with_unique_names
 from poweron_services.decider.rules import price_unknown
 from poweron_services.decider.size_limits import fitting, fitting_text
 from poweron_services.decider.web_addresses import known_addresses
@@ -143,7 +144,7 @@ class RequestJudge:
             forked_from=request.forked_from,
             restarted_from=request.restarted_from,
             workflow_mode=request.workflow_mode,
-            documents=await store_documents(self.content, workflow, 1, request.documents),
+            documents=await self._documents(workflow, 1, request),
             request=identity,
             **self._terms(request, identity, policy),
         )
@@ -156,15 +157,29 @@ class RequestJudge:
         last = len(stub.openings)
         await self._check_fork(request)
         policy = await self._admit(request, identity, waiting)
+        earlier = await self._earlier(workflow, last)
         return RoundRequested(
             round=last + 1,
             forked_from=request.forked_from,
             workflow_mode=request.workflow_mode,
-            documents=await store_documents(self.content, workflow, last + 1, request.documents),
+            documents=await self._documents(workflow, last + 1, request, earlier),
             request=identity,
-            earlier=await self._earlier(workflow, last),
+            earlier=earlier,
             **self._terms(request, identity, policy, await self.queries.opening(workflow, last)),
         )
+
+    async def _documents(
+        self, workflow: str, number: int, request: RequestWorkflow | RequestRound, earlier: EarlierRounds | None = None
+    ) -> tuple[DocumentRef, ...]:
+        """Store the documents of a round, and number names that another document of the workflow has.
+
+        A fork keeps the names, since the events that it takes over repeat them.
+        """
+        documents = await store_documents(self.content, workflow, number, request.documents)
+        if request.forked_from is not None:
+            return documents
+        known = [document for listed in (earlier.documents if earlier else ()) for document in listed.documents]
+        return with_unique_names([*known, *documents])[len(known) :]
 
     async def _admit(
         self, request: RequestWorkflow | RequestRound, identity: RequestIdentity, waiting: Waiting

@@ -339,8 +339,8 @@ async def followed_up(log: MemoryLog, rows: Rows, *, is_open: bool = False, afte
 async def test_a_follow_up_opens_a_round_that_knows_the_history_and_the_documents_before_it(
     log: MemoryLog, rows: Rows
 ) -> None:
-    handed_over = InlineDocument.of("letter.txt", b"Signed by Ada.")
-    opened = await followed_up(log, rows, documents=(handed_over,))
+    handed_over = [InlineDocument.of(name, b"Signed by Ada.") for name in ("letter.txt", "Letter.txt", "estimate.pdf")]
+    opened = await followed_up(log, rows, documents=tuple(handed_over))
     assert isinstance(opened, RoundRequested)
     assert (opened.round, opened.earlier.last_round) == (2, 1)
     assert opened.earlier.history == "\n".join(map(render, rows.history))
@@ -349,7 +349,11 @@ async def test_a_follow_up_opens_a_round_that_knows_the_history_and_the_document
         "round1_task1_action1_extract",
         "round1_request",
     ]
-    assert [(each.document_id, each.document_name) for each in opened.documents] == [("r2d1", "letter.txt")]
+    assert [(each.document_id, each.document_name) for each in opened.documents] == [
+        ("r2d1", "letter.txt"),
+        ("r2d2", "Letter (2).txt"),
+        ("r2d3", "estimate (2).pdf"),
+    ]
 
 
 @pytest.mark.req("E-07")

@@ -13,6 +13,7 @@ from poweron_events.actor import Actor
 from poweron_events.client import Heard
 from poweron_events.codec import dumps
 from poweron_events.envelope import Envelope
+from poweron_events.errors import Refused
 from poweron_events.event import CATALOGUE
 from poweron_events.fold.costs import model_calls
 from poweron_events.fold.evolve import WITHOUT_TURN
@@ -81,8 +82,6 @@ class ForkPlan:
     """The openings of the rounds, up to the round of the event."""
     nothing_left: bool
     """Whether the workflow had ended with the event, so that there is nothing left to decide."""
-    replan_at: int | None = None
-    """The event to fork at to plan the tasks again; None if this fork already does."""
 
 
 @dataclass(slots=True)
@@ -117,6 +116,7 @@ async def plan_fork(connections: Connections, wish: ForkWish) -> ForkPlan:
         NewerRelease: a newer release wrote it.
         UnknownSeq: it has no accepted event with that number.
         NothingToEdit: an answer or parameters are given for a decision that no model made.
+        Refused: another request is given, although the tasks are planned for the first one.
         RowsDiffer, RowsMissing: its rows differ from the log.
         Unavailable: a server cannot be reached.
     """
@@ -134,17 +134,14 @@ async def plan_fork(connections: Connections, wish: ForkWish) -> ForkPlan:
     openings = [record.envelope.event for record in opening_records if record.seq <= wish.seq]
     if not openings:
         raise _unknown_seq(wish, records, [seq for seq in accepted if seq >= opening_records[0].seq])
-    taken_over = [
-        record for record in accepted.values() if opening_records[len(openings) - 1].seq < record.seq <= wish.seq
-    ]
-    is_planned = any(isinstance(record.envelope.event, TasksPlanned) for record in taken_over)
+    opened_at = opening_records[len(openings) - 1].seq
+    _check_prompt(wish, [record for record in accepted.values() if opened_at <= record.seq <= wish.seq])
     return ForkPlan(
         ForkedFrom(
             workflow=wish.workflow, seq=wish.seq, head=accepted[wish.seq].sha256, live=wish.live, model=wish.model
         ),
         [opening for opening in openings if isinstance(opening, WorkflowRequested | RoundRequested)],
         nothing_left=wish.seq == max(accepted) and not snapshot.stub.is_open,
-        replan_at=opening_records[len(openings) - 1].seq if is_planned else None,
     )
 
 
@@ -216,6 +213,23 @@ def _check_edit(wish: ForkWish, accepted: Sequence[JudgedRecord]) -> None:
         raise NothingToEdit(wish.workflow, wish.seq, "the model's answer")
     if wish.parameters is not None and not isinstance(decision, ParametersSet | ParametersRejected):
         raise NothingToEdit(wish.workflow, wish.seq, "the parameters")
+
+
+def _check_prompt(wish: ForkWish, of_round: Sequence[JudgedRecord]) -> None:
+    """Refuse another request where the tasks, which say what is done, are taken over from the first one.
+
+    Raises:
+        Refused: among the events of the round that are taken over is the plan of its tasks.
+    """
+    planned = (place for place, record in enumerate(of_round) if isinstance(record.envelope.event, TasksPlanned))
+    place = next(planned, None)
+    if wish.prompt is not None and place is not None:
+        raise Refused(
+            f"Up to event {wish.seq}, the tasks are planned for the request of workflow {wish.workflow}, so another "
+            f"request would not change them. Fork at event {of_round[place - 1].seq}, the last one before they are "
+            "planned",
+            code="invalid_request",
+        )
 
 
 def _edited(wish: ForkWish) -> str | None:

@@ -20,7 +20,7 @@ from poweron_services.door.workflow_queries import find_workflow
 router = APIRouter(tags=["commands"])
 
 CHANGES: Final = ("model", "prompt", "max_steps", "live", "answer", "parameters")
-EXAMPLE: Final = {"at": 12, "model": "builtin", "prompt": "When does it open in winter?", "live": False}
+EXAMPLE: Final = {"at": 0, "model": "builtin", "prompt": "When does it open in winter?", "live": False}
 
 
 @router.post("/workflows/{workflow_id}/forks", status_code=202, **described(ForkBody, EXAMPLE, ForkOutcome))

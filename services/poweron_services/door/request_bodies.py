@@ -72,6 +72,7 @@ class ForkBody(Model):
     model: str | None = Field(default=None, min_length=1, max_length=300)
     """The model that decides from there on; one that is configured."""
     prompt: FreeText | None = Field(default=None, min_length=1, max_length=MAX_PROMPT, pattern=r"\S")
+    """Another request, if the tasks are not planned up to `at`."""
     max_steps: int | None = Field(default=None, ge=1, le=MAX_STEPS)
     live: bool = False
     answer: FreeText | None = Field(default=None, max_length=MAX_PROMPT)

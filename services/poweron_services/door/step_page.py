@@ -125,11 +125,13 @@ async def _view(
     records = await stored(connections, workflow_id, until=seq)
 
     def fold() -> StepView:
-        before, heard = Workflow(workflow_id), None
-        for after in folded_history(workflow_id, records):
+        before, heard, unplanned = Workflow(workflow_id), None, 0
+        for record, after in zip(records, folded_history(workflow_id, records), strict=True):
             before, heard = (Workflow(workflow_id) if heard is None else heard.workflow), after
+            if after.verdict == "accepted" and after.workflow.round is not None and not after.workflow.round.tasks:
+                unplanned = record.seq
         assert heard is not None
-        return StepView(seq, heard, before, orjson.loads(records[-1].value)["data"])
+        return StepView(seq, heard, before, orjson.loads(records[-1].value)["data"], unplanned)
 
     async with door.busy:
         return await asyncio.to_thread(fold), records

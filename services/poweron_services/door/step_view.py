@@ -55,6 +55,8 @@ class StepView(NamedTuple):
     heard: Heard
     before: Workflow
     data: Mapping[str, JsonValue]
+    unplanned: int
+    """The last event of the round before its tasks are planned, up to this one: where another request can begin."""
 
     @property
     def title(self) -> str:

@@ -20,7 +20,7 @@ from playwright.sync_api import Browser, Page, Route, expect
 from servers import Pair
 
 from poweron_services.client.source_check import Sources
-from poweron_services.door import workflow_page
+from poweron_services.door import source_search
 from poweron_services.door.page_rendering import visible
 
 pytestmark = pytest.mark.system
@@ -139,14 +139,14 @@ def _skeleton(page: Page, path: str) -> list[str]:
 def test_an_answer_is_checked_once_for_all_who_look_at_it(
     door: PageDoor, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    checks, check = list[str](), workflow_page.check_answers
+    checks, check = list[str](), source_search.check_answers
 
     async def counted(*arguments: Any) -> Sources:
         checks.append(arguments[2])
         return await check(*arguments)
 
     workflow = door.ask("Who signed the letter?", "letter.txt")
-    monkeypatch.setattr(workflow_page, "check_answers", counted)
+    monkeypatch.setattr(source_search, "check_answers", counted)
     with ThreadPoolExecutor() as threads:
         pages = [page.text for page in threads.map(door.http.get, [f"/w/{workflow}"] * 5)]
     assert ['id="source-1"' in page for page in pages] == [True] * 5

@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 import pytest
 from commands import NOBODY, Shell
+from lxml import html as lxml_html
 from opened_door import Door, opened
 from processes import ONE_STEP, script
 from wandering_workflows import wandering
@@ -125,6 +126,41 @@ async def test_a_workflow_with_two_documents_is_what_the_command_line_prints(doo
     assert await items(door, "/deadletters") == (await shell("deadletters", "--json")).lines == []
 
 
+async def test_documents_of_one_name_are_told_apart_and_each_is_a_source_of_its_own(door: Door) -> None:
+    request = ("request", (None, orjson.dumps({"prompt": "What does the roof cost?"})))
+    letters = [f"Dear owner,\n\nThe roof costs {cost} francs.\n\nRoofers" for cost in ("5,320", "6,666")]
+    files = [("file", ("letter_april.txt", text.encode())) for text in letters]
+    answer = await door.http.post("/api/v1/workflows", files=[request, *files], headers={"Prefer": "wait=60"})
+    workflow = answer.json()["workflowId"]
+    cited = {each["document"]: each for each in (await get(door, f"/workflows/{workflow}/sources"))["documents"]}
+    assert {*cited} == {"letter_april.txt", "letter_april (2).txt"}
+    page = lxml_html.document_fromstring((await door.http.get(f"/w/{workflow}")).text)
+    marked = {
+        link: (await door.http.get(link)).text.count("<mark")
+        for link in page.xpath("//a/@href")
+        if f"/w/{workflow}/text/" in link and "mark=" in link
+    }
+    assert len({link.partition("?")[0] for link in marked}) == 2
+    assert all(marked.values()), marked
+
+
+async def test_a_large_document_is_searched_by_another_process_while_its_page_is_shown(door: Door) -> None:
+    filler = "Nothing of interest was said in this line.\n\n" * 15_000
+    text = f"The roof costs 5,320 francs.\n\n{filler}"
+    request = ("request", (None, orjson.dumps({"prompt": "What does the roof cost?"})))
+    files = [request, ("file", ("minutes.txt", text.encode()))]
+    answer = await door.http.post("/api/v1/workflows", files=files, headers={"Prefer": "wait=60"})
+    place = f"/w/{answer.json()['workflowId']}"
+    first = await door.http.get(place)
+    assert (first.status_code, "The sources are being checked" in first.text) == (200, True)
+    assert "5,320" in first.text
+    while "The sources are being checked" in (page := await door.http.get(place)).text:
+        pass
+    assert 'id="source-1"' in page.text
+    (source,) = (await get(door, f"/workflows{place.removeprefix('/w')}/sources"))["documents"]
+    assert [quote["result"] for quote in source["quotes"]] == ["found"]
+
+
 async def test_a_step_has_its_records_its_calls_with_prompt_and_answer_and_its_documents(door: Door) -> None:
     workflow = await asked(door, "When does it open?", "letter.txt")
     steps = await items(door, f"/workflows/{workflow}/steps")
@@ -206,8 +242,13 @@ async def test_superseded_events_and_refusals_say_why_as_the_command_line_does(
 
 async def test_a_fork_is_compared_with_its_original(door: Door, shell: Shell) -> None:
     original = await asked(door, "When does it open?", "letter.txt")
-    forked = await shell("fork", original, "--at", "4", "--prompt", "Who wrote it?", "--no-serve", "--json")
+    forked = await shell("fork", original, "--at", "0", "--prompt", "Who wrote it?", "--no-serve", "--json")
     fork = forked.lines[0]["workflowId"]
+    late = await door.http.post(f"/api/v1/workflows/{original}/forks", json={"at": 4, "prompt": "Who wrote it?"})
+    assert (late.status_code, late.json()["code"]) == (422, "invalid_request")
+    assert "Fork at event 0, the last one before they are planned." in late.json()["detail"]
+    fields = [(await door.http.get(f"/w/{original}/at/{seq}")).text.count("Another request") for seq in (0, 1, 4)]
+    assert fields == [1, 0, 0]
     for a, b in ((original, fork), (fork, original), (fork, fork)):
         compared = await get(door, f"/workflows/{a}/diff", **{"with": b})
         assert compared == (await shell("diff", a, b, "--json")).lines[0]

@@ -16,6 +16,7 @@ from poweron_events.errors import MissingContent
 from poweron_events.event import CitedSource, DocumentRef, Model, WebPage
 from poweron_events.fold.history import item_reference
 from poweron_projections import workflow_excerpts
+from poweron_projections.connection import Pool
 from poweron_services.client.connect import Connections
 from poweron_services.client.workflow_snapshot import verified_records
 from poweron_services.decider.authorship import written_by_model
@@ -166,13 +167,19 @@ async def check_sources(connections: Connections, workflow_id: str, read: ReadTe
 
 async def stored_sources(connections: Connections, workflow_id: str, read: ReadText) -> Sources:
     """Return the same as `check_sources` from the rows as they are, without the log."""
+    answers, documents = await cited_documents(connections.pool, workflow_id)
+    return await check_answers(answers, connections.content, workflow_id, documents, read)
+
+
+async def cited_documents(pool: Pool, workflow_id: str) -> tuple[list[DocumentRef], list[DocumentRef]]:
+    """Return the answers of a workflow, and the documents that they may cite."""
     answers, documents = list[DocumentRef](), list[DocumentRef]()
-    for entry in await workflow_excerpts.documents(connections.pool, workflow_id):
+    for entry in await workflow_excerpts.documents(pool, workflow_id):
         if written_by_model(entry, {entry.label: [entry]}):
             answers.append(entry)
         elif entry.page is None:
             documents.append(entry)
-    return await check_answers(answers, connections.content, workflow_id, documents, read)
+    return answers, documents
 
 
 async def check_answers(

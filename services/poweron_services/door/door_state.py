@@ -55,6 +55,8 @@ class DoorState:
     """What goes on after its request was answered; cancelled when the door stops."""
     busy: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_A_TIME))
     """Held by queries that take much processor time, so that they leave some to the others."""
+    searching: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(1))
+    """Held by the process that searches large documents for the sources of an answer."""
     answers: AnswerCache[Any] = field(init=False)
     keys: KeyCache = field(default_factory=KeyCache)
     limits: RateLimits = field(init=False)

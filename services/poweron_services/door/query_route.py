@@ -1,10 +1,12 @@
 """The route of a query: it answers in JSON, and at once if Postgres does not answer."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from typing import Any, Final
 
+import structlog
 from fastapi import Request, Response
 from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
@@ -17,6 +19,8 @@ from poweron_services.door.problems import Problem
 
 PROBED_AFTER: Final = 0.8  # seconds of a query after which Postgres is asked whether it is there
 PROBED_WITHIN: Final = 0.8  # seconds in which it must answer
+LATE: Final = 0.2  # seconds by which a wait may end late before this process counts as busy
+log = structlog.get_logger()
 _abandoned = set[asyncio.Task[Any]]()
 """Queries that nothing waits for any more; each ends when its connection does."""
 
@@ -93,13 +97,17 @@ def _forget(task: asyncio.Task[Any]) -> None:
 
 
 async def _expect_answer(pool: Pool) -> None:
+    """Raise Unavailable if Postgres does not answer in time; time in which this process did nothing does not count."""
     probe = asyncio.ensure_future(_ask(pool))
-    await asyncio.wait({probe}, timeout=PROBED_WITHIN)
-    if not probe.done():
-        probe.cancel()
-        _abandoned.add(probe)
-        probe.add_done_callback(_forget)
-        raise Unavailable("Postgres does not answer", retry_after=1)
+    while not probe.done():
+        began = time.monotonic()
+        await asyncio.wait({probe}, timeout=PROBED_WITHIN)
+        if not probe.done() and time.monotonic() - began < PROBED_WITHIN + LATE:
+            probe.cancel()
+            _abandoned.add(probe)
+            probe.add_done_callback(_forget)
+            log.warning("postgres_silent", seconds=PROBED_WITHIN)
+            raise Unavailable("Postgres does not answer", retry_after=1)
     with suppress(PowerOnError):  # the query itself says what is wrong
         probe.result()
 

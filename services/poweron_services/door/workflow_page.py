@@ -21,8 +21,7 @@ from poweron_projections.entries import ApprovalEntry, DocumentEntry, RoundSumma
 from poweron_services.client.ask import follow_up
 from poweron_services.client.client_errors import UnknownWorkflow
 from poweron_services.client.connect import Connections
-from poweron_services.client.source_check import MARKDOWN, check_answers
-from poweron_services.connectors.document_reader import text_reader
+from poweron_services.client.source_check import MARKDOWN
 from poweron_services.decider.authorship import written_by_model
 from poweron_services.decider.result_files import MAX_TOLD, PARTLY
 from poweron_services.door.access import CheckedUpload, HttpCaller, Reader, Sender
@@ -34,6 +33,7 @@ from poweron_services.door.page_rendering import rendered
 from poweron_services.door.problems import Problem
 from poweron_services.door.query_parameters import WorkflowId, parse_place
 from poweron_services.door.query_route import QueryRoute
+from poweron_services.door.source_search import LARGE, SearchOverdue, search_sources
 from poweron_services.door.stream_follower import OPEN
 from poweron_services.door.timeline import timeline
 from poweron_services.door.workflow_list_page import request_of, sent, state_word
@@ -45,6 +45,7 @@ STEPS: Final = 15
 HISTORY: Final = 15
 ROUNDS: Final = 8
 DOCUMENTS: Final = 20
+SEARCHED_WITHIN: Final = 0.3  # seconds for which a page waits for the search of large documents
 ANSWER: Final = "answer.md"
 SEARCHED: Final = 200  # documents in which sources are looked for
 TURN_SENTENCES: Final[dict[str, str]] = {
@@ -96,7 +97,7 @@ async def _page(
     documents, document_count = await workflow_excerpts.newest_documents(pool, workflow_id, limit=DOCUMENTS)
     approvals = await reader.approvals(pool, workflow_id, limit=1)
     history = await reader.history(pool, workflow_id, limit=HISTORY + 1, before_seq=history_before)
-    answer = await _answer(door, workflow, rounds, document_count, may_read="content" in caller.scopes)
+    answer = await _answer(door, workflow, rounds, (document_count, documents), may_read="content" in caller.scopes)
     before = parse_place(steps_before or "") or workflow_excerpts.AFTER_ALL
     return await asyncio.to_thread(
         rendered,
@@ -207,22 +208,29 @@ class CheckedAnswer(NamedTuple):
     sources: Sequence[ShownSource] = ()
     missing: Sequence[str] = ()
     """What could not be searched, since the content store no longer holds it."""
+    unchecked: str = ""
+    """Why its sources are not there, as a sentence; empty if they are."""
+    is_pending: bool = False
+    """Whether they are still being searched."""
 
 
 async def _answer(
     door: DoorState,
     workflow: WorkflowSummary,
     rounds: Sequence[RoundSummary],
-    document_count: int,
+    newest: tuple[int, Sequence[DocumentRef]],
     *,
     may_read: bool,
 ) -> dict[str, Any]:
-    """Return the answer of the last round that ended, and its sources if the caller may read contents."""
+    """Return the answer of the last round that ended, and its sources if the caller may read contents.
+
+    `newest` is the number of documents, and the newest of them.
+    """
     ended = next((each for each in rounds if each.message is not None), None)
     text, answers, unread = "" if ended is None else ended.message or "", list[DocumentRef](), list[str]()
     if ended is not None and may_read:
         answers, text, unread = await _written_answer(door.opened, workflow.workflow_id, ended)
-    checked = None if ended is None else await _checked(door, workflow, text, answers, document_count)
+    checked = None if ended is None else await _checked(door, workflow, text, answers, newest)
     return {
         "answer": None if checked is None else checked.html,
         "answered": ended,
@@ -230,6 +238,8 @@ async def _answer(
         "unread_more": max(0, len(unread) - MAX_TOLD),
         "sources": [] if checked is None else checked.sources,
         "missing": () if checked is None else checked.missing,
+        "unchecked": "" if checked is None else checked.unchecked,
+        "is_pending": checked is not None and checked.is_pending,
         "is_cut": len(text) > MOST,
         "results": answers,
     }
@@ -252,30 +262,43 @@ async def _checked(
     workflow: WorkflowSummary,
     text: str,
     answers: Sequence[DocumentRef],
-    document_count: int,
+    newest: tuple[int, Sequence[DocumentRef]],
 ) -> CheckedAnswer:
-    """Return the answer with its sources, as it was checked before if nothing of it has changed."""
+    """Return the answer with its sources, as it was checked before if nothing of it has changed.
+
+    Where large documents are searched, the sources follow later.
+    """
     pool, workflow_id = door.opened.pool, workflow.workflow_id
 
     async def check() -> CheckedAnswer:
         sources, missing = list[ShownSource](), tuple[str, ...]()
-        async with door.busy:
-            if answers:
-                read = text_reader(door.settings.ocr_command)
-                documents, _ = await workflow_excerpts.newest_documents(pool, workflow_id, limit=SEARCHED)
-                given = [entry for entry in documents if entry.page is None and not _by_model(entry)]
-                checked = await check_answers(answers, door.opened.content, workflow_id, given, read)
+        unchecked = ""
+        if answers:
+            documents, _ = await workflow_excerpts.newest_documents(pool, workflow_id, limit=SEARCHED)
+            given = [entry for entry in documents if entry.page is None and not _by_model(entry)]
+            try:
+                checked = await search_sources(door, workflow_id, answers, given)
                 sources, missing = shown_sources(checked), checked.missing
-            return CheckedAnswer(await asyncio.to_thread(answer_html, text, sources), sources, missing)
+            except SearchOverdue as error:
+                unchecked = f"{error}."
+        async with door.busy:
+            return CheckedAnswer(await asyncio.to_thread(answer_html, text, sources), sources, missing, unchecked)
 
     contents = [(document.document_id, document.content) for document in answers]
     if workflow.status in OPEN:  # most events of an open workflow change nothing of an answer
         version = await record_queries.count_of_type(pool, workflow_id, DocumentErased.TYPE)
     else:
         version = workflow.seq
+    document_count, documents = newest
     key = (workflow_id, version, document_count, hashlib.sha256(text.encode()).digest(), *contents)
-    checked: CheckedAnswer = await door.answers.get(key, check)
-    return checked
+    is_large = sum(document.size for document in documents) >= LARGE
+    try:
+        async with asyncio.timeout(SEARCHED_WITHIN if is_large else None):
+            checked: CheckedAnswer = await door.answers.get(key, check)
+            return checked
+    except TimeoutError:
+        async with door.busy:
+            return CheckedAnswer(await asyncio.to_thread(answer_html, text), is_pending=True)
 
 
 def _by_model(entry: DocumentEntry) -> bool:

@@ -29,9 +29,8 @@ from poweron_projections.workflow_filter import Condition
 from poweron_services.client.cancel import pending_request
 from poweron_services.client.client_errors import NotAWorkflowId, UnknownWorkflow, WorkflowPending
 from poweron_services.client.connect import Connections
-from poweron_services.client.source_check import Sources, stored_sources
+from poweron_services.client.source_check import Sources
 from poweron_services.client.workflow_snapshot import folded_history, look_up_snapshot, reasons
-from poweron_services.connectors.document_reader import text_reader
 from poweron_services.door.access import ContentReader, Reader
 from poweron_services.door.door_state import DoorOf, DoorState, Opened
 from poweron_services.door.json_responses import ListPage, dumped, json_response, page
@@ -49,6 +48,7 @@ from poweron_services.door.query_parameters import (
     place_name,
 )
 from poweron_services.door.query_route import QueryRoute
+from poweron_services.door.source_search import all_sources
 
 router = APIRouter(tags=["workflows"], route_class=QueryRoute)
 
@@ -298,6 +298,4 @@ async def check_sources(
 ) -> Response:
     """Return what the answers cite, and whether the quotes appear there."""
     await find_workflow(connections, workflow_id)
-    async with door.busy:
-        read = text_reader(door.settings.ocr_command)
-        return json_response(request, await stored_sources(connections, workflow_id, read))
+    return json_response(request, await all_sources(door, workflow_id))

@@ -70,6 +70,11 @@ LOG_EVENTS: Final[dict[str, LogEvent]] = {
     "content_store_unavailable": LogEvent(
         "warning", "An action waits for the content store.", "Make sure that the content store is reachable."
     ),
+    "postgres_silent": LogEvent(
+        "warning",
+        "A query over HTTP was given up, since Postgres did not answer a probe in time either.",
+        "Make sure that Postgres is reachable and not overloaded.",
+    ),
     "dead_letter_redriven": LogEvent(
         "info",
         "An operator sent a request again that had become a dead letter; `edited` says whether as it was.",

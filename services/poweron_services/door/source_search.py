@@ -23,13 +23,13 @@ from poweron_services.connectors.document_reader import text_reader
 from poweron_services.door.door_state import DoorState
 
 LARGE: Final = 500_000  # bytes of the documents of a workflow, from which a process of its own searches them
-WITHIN: Final = 120.0  # seconds
+WITHIN: Final = 300.0  # seconds
 _YIELDING: Final = 10  # by which the process lowers its priority
 _SPAWN: Final = multiprocessing.get_context("spawn")
 
 
-class SearchOverdue(Unavailable):
-    """The search of large documents took too long and was ended."""
+class SearchFailed(Unavailable):
+    """The search of large documents took too long, or its process ended, such as for lack of memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +67,8 @@ async def search_sources(
     """Return the sources that these answers cite among the documents.
 
     Raises:
-        SearchOverdue: the documents are too large to be searched in time.
-        Unavailable: a server cannot be reached, or the process ended.
+        SearchFailed: the documents are too large to be searched.
+        Unavailable: a server cannot be reached.
     """
     task = _Task(door.settings.content_place, workflow_id, answers, documents, door.settings.ocr_command)
     if sum(document.size for document in documents) < LARGE:
@@ -91,9 +91,9 @@ async def _in_process(task: _Task) -> Sources | _Failure:
             found: Sources | _Failure = await asyncio.to_thread(receiver.recv)
             return found
     except TimeoutError:
-        raise SearchOverdue(f"The documents are too large to be searched within {WITHIN:g} s") from None
+        raise SearchFailed(f"The documents are too large to be searched within {WITHIN:g} s") from None
     except EOFError:
-        raise Unavailable("The process that searches the documents has ended") from None
+        raise SearchFailed("The process that searches the documents has ended") from None
     finally:
         process.kill()
         await asyncio.to_thread(process.join)

@@ -33,7 +33,7 @@ from poweron_services.door.page_rendering import rendered
 from poweron_services.door.problems import Problem
 from poweron_services.door.query_parameters import WorkflowId, parse_place
 from poweron_services.door.query_route import QueryRoute
-from poweron_services.door.source_search import LARGE, SearchOverdue, search_sources
+from poweron_services.door.source_search import LARGE, SearchFailed, search_sources
 from poweron_services.door.stream_follower import OPEN
 from poweron_services.door.timeline import timeline
 from poweron_services.door.workflow_list_page import request_of, sent, state_word
@@ -279,7 +279,7 @@ async def _checked(
             try:
                 checked = await search_sources(door, workflow_id, answers, given)
                 sources, missing = shown_sources(checked), checked.missing
-            except SearchOverdue as error:
+            except SearchFailed as error:
                 unchecked = f"{error}."
         async with door.busy:
             return CheckedAnswer(await asyncio.to_thread(answer_html, text, sources), sources, missing, unchecked)

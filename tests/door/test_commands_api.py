@@ -321,16 +321,17 @@ async def test_a_fork_takes_over_what_came_before_and_is_by_who_asked_for_it(doo
     id_ = await completed(door)
     forked = await door.http.post(
         f"{API}/workflows/{id_}/forks",
-        json={"at": 1, "prompt": "Good evening", "maxSteps": 2, "model": "builtin"},
+        json={"at": 0, "prompt": "Good evening", "maxSteps": 2, "model": "builtin"},
         headers=WAIT,
     )
     assert forked.status_code == 200, forked.text
-    assert (forked.json()["forkedFrom"]["workflow"], forked.json()["forkedFrom"]["seq"]) == (id_, 1)
+    assert (forked.json()["forkedFrom"]["workflow"], forked.json()["forkedFrom"]["seq"]) == (id_, 0)
     new = forked.json()["workflowId"]
     (opening, *_) = (await get(door, f"/workflows/{new}/events"))["items"]
     assert (opening["data"]["prompt"], opening["data"]["actor"]["via"]) == ("Good evening", "http")
     assert opening["data"]["forkedFrom"]["model"] == "builtin"
     expect(await post(door, f"/workflows/{id_}/forks", {"at": 2_000_000_000}), 404, "unknown_seq")
+    expect(await post(door, f"/workflows/{id_}/forks", {"at": 1, "prompt": "Good evening"}), 422, "invalid_request")
     unknown = {"at": 1, "model": "scripted:/etc/hostname"}
     refused = await door.http.post(f"{API}/workflows/{id_}/forks", json=unknown, headers=WAIT)
     expect(refused, 422, "unknown_model")

@@ -13,6 +13,7 @@ import orjson
 from poweron_events import topics
 from poweron_events.errors import Conflict, LogLost, Refused
 from poweron_events.log import EventLog, Record
+from poweron_projections.audit.ledger_rows import ENTRIES
 from poweron_projections.connection import Connection, Pool, acquire, cells, schema_of
 from poweron_projections.folder import LocalFolder
 from poweron_projections.offsets import OFFSETS
@@ -24,7 +25,8 @@ from poweron_projections.table_spec import Row, Table
 from poweron_projections.tables import PROJECTED
 
 EVENTS: Final = topics.EVENTS.name
-TABLES: Final = tuple(table for table in PROJECTED if "workflow_id" in table.columns)
+TABLES: Final = tuple(table for table in PROJECTED if "workflow_id" in table.columns and table != ENTRIES)
+"""The tables whose rows follow from the events of a workflow; entries of the ledger follow from its topic."""
 NEAR: Final = 1_000  # up to this many other records between two of a workflow are read, not skipped
 ATTEMPTS: Final = 3  # to read the rows while rebuilds exchange the tables
 SHOWN: Final = 120  # characters of a value

@@ -240,6 +240,12 @@ def test_without_scripts_a_person_asks_finds_the_page_behind_a_statement_and_ste
         page.get_by_role("button", name="Fork").click()
         page.wait_for_url(re.compile(r"/w/[0-9a-f-]{36}$"))
         door.until(page.url.rpartition("/")[2], forkedFrom=workflow, status="completed")
+        for button, field in (("Fork", "Another model"), ("Ask again", "Models, separated by commas")):
+            page.goto(f"/w/{workflow}/at/3")
+            page.get_by_label(field).fill("no:such")
+            page.get_by_role("button", name=button).click()
+            expect(page.get_by_role("alert")).to_be_in_viewport()
+            expect(page.get_by_role("alert")).to_be_focused()
 
 
 def test_many_workflows_are_paused_and_cancelled_with_a_result_each(door: PageDoor, browser: Browser) -> None:

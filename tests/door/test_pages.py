@@ -281,7 +281,12 @@ def test_each_refused_form_is_shown_again_with_the_reason_and_what_was_typed(doo
     again, fork, further = f"/w/{world.cited}/at/2/again", f"/w/{world.cited}/at/2/forks", f"/w/{world.waiting}/rounds"
     refusals: list[tuple[str, dict[str, object], int, list[str]]] = [
         ("/ask", {"prompt": " "}, 422, ["The question is empty.", 'action="/ask"']),
-        ("/ask", {"prompt": "x" * 20_001}, 422, ["at most 20000", f"{'x' * 20_001}</textarea>"]),
+        (
+            "/ask",
+            {"prompt": "x" * 20_001},
+            422,
+            ["The question has 20,001 characters; 20,000 are allowed.", f"{'x' * 20_001}</textarea>"],
+        ),
         (further, {"prompt": "And then?"}, 409, ["And then?</textarea>", f'action="{further}"']),
         ("/verbs", {"verb": "pause", "reason": "Lunch"}, 422, ["No workflow is selected.", 'value="Lunch"']),
         (
@@ -300,7 +305,7 @@ def test_each_refused_form_is_shown_again_with_the_reason_and_what_was_typed(doo
         assert 'role="alert"' in found[1]
 
 
-def test_documents_that_are_too_large_are_refused_before_they_are_sent(
+def test_texts_and_documents_that_are_too_large_are_refused_before_they_are_sent(
     door: PageDoor, browser: Browser, tmp_path: Path
 ) -> None:
     large = tmp_path / "large.bin"
@@ -311,7 +316,13 @@ def test_documents_that_are_too_large_are_refused_before_they_are_sent(
         page.goto("/")
         expect(page.get_by_text("at most 100 MB each and 200 MB together")).to_be_visible()
         page.on("request", lambda request: sent.append(request.method))
-        page.get_by_role("textbox", name="What do you want to know?").fill("What is in it?")
+        box = page.get_by_role("textbox", name="What do you want to know?")
+        box.fill("x" * 20_001)
+        page.get_by_role("button", name="Ask").click()
+        objection = "This has 20,001 characters; 20,000 are allowed."
+        assert box.evaluate("box => box.validationMessage") == objection
+        assert box.input_value() == "x" * 20_001
+        box.fill("What is in it?")
         page.get_by_label("Documents", exact=True).set_input_files(large)
         expect(page.get_by_text("“large.bin” has 300 MB; a document may have 100 MB.")).to_be_visible()
         page.get_by_role("button", name="Ask").click()

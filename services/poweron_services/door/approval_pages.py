@@ -36,7 +36,7 @@ from poweron_services.client.policy_words import example_policy, who_answers
 from poweron_services.door.access import Approver, CheckedForm, HttpCaller, Reader
 from poweron_services.door.dispatch import Dispatch, Dispatching
 from poweron_services.door.door_state import Opened
-from poweron_services.door.page_forms import LABELS, REFUSALS, FormRefusal, field_of, refusal_of
+from poweron_services.door.page_forms import LABELS, REFUSALS, FormRefusal, field_of, limited_field, refusal_of
 from poweron_services.door.page_rendering import rendered
 from poweron_services.door.problems import Problem
 from poweron_services.door.query_parameters import StepPlace, WorkflowId, parse_place, place_name
@@ -262,9 +262,7 @@ async def _request(
     connections: Connections, caller: HttpCaller, workflow_id: str, place: str, form: FormData
 ) -> RequestApproval | RequestBudget:
     decision: Decision = "deny" if field_of(form, "decision") == "deny" else "approve"
-    reason = field_of(form, "reason")
-    if len(reason) > MAX_REASON:
-        raise Problem("invalid_request", f"The reason has {len(reason):,} characters; {MAX_REASON:,} are allowed.")
+    reason = limited_field(form, "reason", MAX_REASON)
     if decision == "deny" and not reason:
         raise Problem("invalid_request", "The reason is empty. Say why it must not happen; the workflow reads it.")
     if question := field_of(form, "question"):

@@ -66,6 +66,19 @@ def field_of(form: FormData, name: str, *, limit: int = MAX_TEXT) -> str:
     return value.replace("\r\n", "\n").strip()[:limit] if isinstance(value, str) else ""
 
 
+def limited_field(form: FormData, name: str, most: int) -> str:
+    """Return the text of a field as `field_of` does.
+
+    Raises:
+        Problem: it has more than `most` characters.
+    """
+    text = field_of(form, name)
+    if len(text) > most:
+        sentence = f"The {LABELS[name].lower()} has {len(text):,} characters; {most:,} are allowed."
+        raise Problem("invalid_request", sentence, status=422)
+    return text
+
+
 def _form_of(request: Request) -> FormData:
     form: FormData = getattr(request.state, "form", FormData())
     return form

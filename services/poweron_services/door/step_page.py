@@ -16,7 +16,7 @@ from poweron_events.errors import Refused
 from poweron_events.event import FailedCalls, ModelCall
 from poweron_events.fold.costs import failed_calls, model_calls
 from poweron_events.fold.state import Workflow
-from poweron_events.request import RequestIdentity
+from poweron_events.request import MAX_PROMPT, RequestIdentity
 from poweron_events.request import workflow_id as id_of_request
 from poweron_projections import reader
 from poweron_projections.reader import StoredRecord
@@ -29,7 +29,7 @@ from poweron_services.door.access import Auditor, CheckedForm, ContentReader, Ht
 from poweron_services.door.audit_queries import stored
 from poweron_services.door.dispatch import Dispatching
 from poweron_services.door.door_state import DoorOf, DoorState, Opened
-from poweron_services.door.page_forms import REFUSALS, FormRefusal, field_of, refusal_of
+from poweron_services.door.page_forms import REFUSALS, FormRefusal, field_of, limited_field, refusal_of
 from poweron_services.door.page_rendering import rendered
 from poweron_services.door.problems import Problem
 from poweron_services.door.query_parameters import MAX_SEQ, WorkflowId
@@ -286,6 +286,7 @@ async def fork_form(
     prompt, model = (field_of(form, name) or None for name in ("prompt", "model"))
     wish, door = ForkWish(workflow_id, seq, prompt=prompt, live=bool(form.get("live")), model=model), dispatch.door
     try:
+        limited_field(form, "prompt", MAX_PROMPT)
         if model is not None and door.roles:  # otherwise those who play the roles judge it by their settings
             async with _opened(door, model):
                 pass

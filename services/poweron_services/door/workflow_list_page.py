@@ -19,7 +19,15 @@ from starlette.responses import HTMLResponse, RedirectResponse
 from poweron_events.actor import Actor
 from poweron_events.codes import CODES
 from poweron_events.fold.state import Phase
-from poweron_events.request import MAX_REASON, Requester, RequestIdentity, RequestRound, RequestWorkflow, workflow_id
+from poweron_events.request import (
+    MAX_PROMPT,
+    MAX_REASON,
+    Requester,
+    RequestIdentity,
+    RequestRound,
+    RequestWorkflow,
+    workflow_id,
+)
 from poweron_projections import reader
 from poweron_projections.connection import Pool
 from poweron_projections.entries import WorkflowStatus, WorkflowSummary
@@ -35,7 +43,7 @@ from poweron_services.door.batch_commands import BATCH_WITHIN
 from poweron_services.door.body_reader import store
 from poweron_services.door.dispatch import Dispatch, Dispatching
 from poweron_services.door.door_state import Opened
-from poweron_services.door.page_forms import REFUSALS, FormRefusal, field_of, files_of, refusal_of
+from poweron_services.door.page_forms import REFUSALS, FormRefusal, field_of, files_of, limited_field, refusal_of
 from poweron_services.door.page_rendering import rendered
 from poweron_services.door.problems import Problem
 from poweron_services.door.query_parameters import PageFilter
@@ -209,7 +217,7 @@ async def ask_form(
 
 def request_of(form: FormData, caller: HttpCaller) -> RequestWorkflow:
     """Return what a form asks for."""
-    prompt = field_of(form, "prompt")
+    prompt = limited_field(form, "prompt", MAX_PROMPT)
     if not prompt:
         raise Problem("invalid_request", "The question is empty.", status=422)
     return RequestWorkflow(prompt=prompt, actor=caller.actor, requester=Requester(name=caller.actor.id))
@@ -270,16 +278,14 @@ async def verbs_form(*, request: Request, caller: Operator, form: CheckedForm, c
 
 
 def _instruction(form: FormData, caller: HttpCaller, ids: Sequence[str]) -> Instruction:
-    verb, reason = field_of(form, "verb"), field_of(form, "reason")
+    verb = field_of(form, "verb")
     if verb not in VERBS:
         raise Problem("invalid_request", f"{verb[:40]!r} is none of {', '.join(VERBS)}.", status=422)
     if not ids:
         raise Problem(
             "invalid_request", f"No workflow is selected. Tick the boxes of those to {verb}, and try again.", status=422
         )
-    if len(reason) > MAX_REASON:
-        sentence = f"The reason has {len(reason):,} characters; {MAX_REASON:,} are allowed."
-        raise Problem("invalid_request", sentence, status=422)
+    reason = limited_field(form, "reason", MAX_REASON)
     return Instruction(
         verb, reason, caller.actor, lambda _: RequestIdentity(source=caller.source, id=secrets.token_hex(16))
     )

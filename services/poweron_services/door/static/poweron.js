@@ -78,9 +78,18 @@
     count();
   });
   document.addEventListener("input", ({ target }) => {
+    if (target.dataset?.longest) objectToLength(target);
     const output = target.dataset?.goto && one(`output[for="${target.id}"]`);
     if (output) output.textContent = target.value;
   });
+
+  // A text that is too long is not cut: nothing is sent before it is shorter.
+  const objectToLength = (field) => {
+    const length = [...field.value.trim()].length;
+    const [count, most] = [length, Number(field.dataset.longest)].map((number) => number.toLocaleString("en"));
+    field.setCustomValidity(length > field.dataset.longest ? `This has ${count} characters; ${most} are allowed.` : "");
+    field.reportValidity();
+  };
 
   // Files that the server would refuse are named before anything is sent.
   const megabytes = (bytes) => `${(bytes / 1e6).toFixed(bytes < 1e8 ? 1 : 0)} MB`;

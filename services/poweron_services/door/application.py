@@ -45,7 +45,7 @@ from poweron_services.door.api_document import DocumentedApi
 from poweron_services.door.door_state import API, DoorState
 from poweron_services.door.http_guard import HttpGuard
 from poweron_services.door.http_methods import HttpMethods, allowed
-from poweron_services.door.page_rendering import STATIC, VERSION, problem_page
+from poweron_services.door.page_rendering import STATIC, VERSION, page_of_form, problem_page
 from poweron_services.door.problems import Problem, problem_of, problem_response, routing_problem, wants_page
 from poweron_services.door.request_meter import RequestMeter
 from poweron_services.door.short_ids import whole_address
@@ -117,8 +117,14 @@ async def _answered(request: Request, error: Exception) -> Response:
 
 
 def _shown(request: Request, problem: Problem) -> Response:
-    """Return a problem as a page for browsers, and as JSON for programs."""
+    """Return a problem as a page for browsers, and as JSON for programs.
+
+    A browser that reads an address to which a form is sent is led to the page of the form.
+    """
     if wants_page(request):
+        page = page_of_form(request.url.path)
+        if problem.code == "method_not_allowed" and request.method == "GET" and page != request.url.path:
+            return RedirectResponse(page, 303)
         if problem.status == HTTPStatus.UNAUTHORIZED:
             return login_pages.login_redirect(request)
         return problem_page(request, problem)

@@ -118,7 +118,7 @@ def pages(world: World, door: PageDoor) -> list[str]:
     assert process is not None
     return [
         "/approvals",
-        "/approvals?show=all&outcome=counted&missing=1",
+        "/approvals?show=all",
         "/approvals?show=overdue",
         "/log",
         "/log?type=poweron.nothing.v1",
@@ -230,6 +230,29 @@ def test_what_waits_for_the_reader_is_listed_and_counted_from_the_same_rows(
     assert {id_ for id_ in ids if f'href="/w/{id_}"' in html} == {*ids}
     assert world.first not in html
     assert f"Waiting for me <b>{len(ids)}</b>" in html
+
+
+def test_an_outcome_is_reported_only_at_the_address_to_which_the_door_led(door: PageDoor, world: World) -> None:
+    workflow = waiting(door)
+    (action,) = re.findall(rf'action="(/approvals/{workflow}/[^"]+)"', door.http.get("/approvals", headers=PAGE).text)
+    hidden = form_of(door.http.get("/approvals", headers=PAGE).text, action)
+    answered = door.http.post(action, data=hidden | {"decision": "deny", "reason": "No."}, headers=PAGE)
+    address = answered.headers["location"]
+    assert "Denied. The workflow" in door.http.get(address, headers=PAGE).text
+    other = address.replace("outcome=denied", "outcome=approved")
+    for forged in (other, f"/approvals?workflow={workflow}&outcome=denied&missing=0", f"{address[:-1]}é"):
+        page = door.http.get(forged, headers=PAGE)
+        assert (page.status_code, "The workflow " in page.text.partition("<nav aria-label=")[0]) == (200, False)
+
+
+def test_the_address_of_a_form_leads_to_the_page_of_the_form(door: PageDoor, world: World) -> None:
+    event = f"/w/{world.first}/at/2"
+    pages = {"/ask": "/", "/verbs": "/", "/logout": "/", f"/approvals/{world.first}/r1t1a1s1": "/approvals"}
+    pages |= {f"{event}/again": event, f"{event}/forks": event, f"/w/{world.first}/rounds": f"/w/{world.first}"}
+    for address, page in pages.items():
+        led = door.http.get(address, headers=PAGE)
+        assert (led.status_code, led.headers["location"]) == (303, page), address
+        assert door.http.get(address).status_code == 405, address
 
 
 def test_an_answer_to_other_parameters_decides_nothing(door: PageDoor, world: World) -> None:

@@ -1,12 +1,14 @@
 """The page of approvals: what waits for a person, with all that an answer is about, and the forms that answer."""
 
 import hashlib
+import hmac
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from typing import Annotated, Any, Final
 from urllib.parse import urlencode
 
+import orjson
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import JsonValue
 from starlette.datastructures import FormData
@@ -35,7 +37,7 @@ from poweron_services.client.follow import Callbacks
 from poweron_services.client.policy_words import example_policy, who_answers
 from poweron_services.door.access import Approver, CheckedForm, HttpCaller, Reader
 from poweron_services.door.dispatch import Dispatch, Dispatching
-from poweron_services.door.door_state import Opened
+from poweron_services.door.door_state import Opened, state_of
 from poweron_services.door.page_forms import LABELS, REFUSALS, FormRefusal, field_of, limited_field, refusal_of
 from poweron_services.door.page_rendering import rendered
 from poweron_services.door.problems import Problem
@@ -108,9 +110,11 @@ async def approvals_page(
     outcome: Annotated[str, Query(max_length=40)] = "",
     workflow: Annotated[str, Query(max_length=36)] = "",
     missing: Annotated[int, Query(ge=0, le=100)] = 0,
+    proof: Annotated[str, Query(max_length=64)] = "",
 ) -> Response:
     """Show what waits for a person: by default for the one who looks."""
-    notice = _notice(outcome, missing)
+    told = {"workflow": workflow, "outcome": outcome, "missing": str(missing)}
+    notice = _notice(outcome, missing) if hmac.compare_digest(proof.encode(), _proof(request, told)) else None
     return await _page(request, connections, caller, show, notice=notice, workflow=workflow)
 
 
@@ -195,8 +199,14 @@ def _lists(labels: Sequence[str], documents: Sequence[DocumentEntry]) -> list[tu
     return [(label, ", ".join(by_label.get(label, ())) or "none") for label in labels]
 
 
+def _proof(request: Request, told: Mapping[str, str]) -> bytes:
+    """Return what proves in an address that this door reports the outcome, and no one else."""
+    outcome = orjson.dumps(dict(told), option=orjson.OPT_SORT_KEYS)
+    return state_of(request).secret.derived("outcome", outcome).hex().encode()
+
+
 def _notice(outcome: str, missing: int) -> Notice | None:
-    """Word the outcome of an answer; only codes are in the address, so that no one else can word it."""
+    """Word the outcome of an answer."""
     people = "1 more person has" if missing == 1 else f"{missing} more people have"
     serve = "Start `poweron serve` on these servers, if none runs there; the answer remains in the log."
     notices = {
@@ -230,7 +240,9 @@ async def answer_form(
             raise
         refused = _Refused(workflow_id, place, refusal_of(request, error))
         return await _page(request, connections, caller, show, workflow=workflow_id, refused=refused)
-    return RedirectResponse(f"/approvals?{urlencode({'show': show, 'workflow': workflow_id, **facts})}", 303)
+    told = {"workflow": workflow_id, **facts}
+    query = urlencode({"show": show, **told, "proof": _proof(request, told).decode()})
+    return RedirectResponse(f"/approvals?{query}", 303)
 
 
 async def _answer(  # noqa: PLR0917 - of one form
@@ -255,7 +267,7 @@ async def _answer(  # noqa: PLR0917 - of one form
         if outcome.status == "refused":
             raise Problem(outcome.code or "refused", outcome.detail)
         return {"outcome": outcome.status, "missing": str(outcome.missing)}
-    return {"outcome": "sent"}
+    return {"outcome": "sent", "missing": "0"}
 
 
 async def _request(

@@ -113,6 +113,13 @@ async def test_a_key_that_may_only_read_gets_no_forms_but_the_scope_that_each_ne
         assert set(re.findall(r"A key needs the scope (\w+) to", words(page))) == scopes, path
         assert 'method="post"' not in page.text.replace('<form method="post" action="/verbs" id="verbs">', ""), path
         assert "/content/" not in page.text, path
+    assert "Waiting for me 0" in words(await door.http.get("/", headers=headers))
+    assert "For me 0 All 1" in words(await door.http.get("/approvals", headers=headers))
+    mine = "/api/v1/approvals?mine=true"
+    assert (await door.http.get(mine, headers={**headers, "Accept": "*/*"})).json()["items"] == []
+    answering = await key(door, "read", "approve")
+    assert "Waiting for me 1" in words(await door.http.get("/", headers=answering))
+    assert len((await door.http.get(mine, headers={**answering, "Accept": "*/*"})).json()["items"]) == 1
 
 
 async def test_what_was_erased_is_named_on_each_page_that_would_show_it(door: Door) -> None:

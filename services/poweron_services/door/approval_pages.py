@@ -25,6 +25,7 @@ from poweron_services.client.approve import (
     MOST_WAITING,
     ApprovalOutcome,
     Decision,
+    OpenQuestions,
     answer,
     answer_to,
     answer_to_budget,
@@ -49,6 +50,7 @@ router = APIRouter(route_class=QueryRoute, default_response_class=HTMLResponse)
 MOST: Final = 50  # entries of a page
 ANSWERED: Final = 10  # answers that are shown
 WAIT: Final = 15.0  # seconds for which a form waits for the outcome
+NONE: Final = OpenQuestions((), (), is_cut=False)
 SHOWN: Final = ("mine", "all", "overdue")
 
 
@@ -131,7 +133,7 @@ async def _page(
     """Render the page; a refused answer is shown again, or named above the rest if nothing waits there any more."""
     pool = connections.pool
     waiting = {
-        "mine": await waiting_for_people(pool, answerer=caller.actor),
+        "mine": await waiting_for_people(pool, answerer=caller.actor) if "approve" in caller.scopes else NONE,
         "all": await waiting_for_people(pool),
         "overdue": await waiting_for_people(pool, escalated=True),
     }

@@ -54,6 +54,8 @@ async def list_approvals(
 
     Of each, the 1,000 that wait longest are listed.
     """
+    if mine and "approve" not in caller.scopes:
+        return page(request, [], None)
     answerer = caller.actor if mine else None
     questions = await waiting_for_people(connections.pool, answerer=answerer, escalated=overdue)
     waiting = {_cursor(entry): entry for entry in questions.entries}

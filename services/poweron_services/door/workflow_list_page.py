@@ -16,7 +16,6 @@ from pydantic import Field
 from starlette.datastructures import FormData, UploadFile
 from starlette.responses import HTMLResponse, RedirectResponse
 
-from poweron_events.actor import Actor
 from poweron_events.codes import CODES
 from poweron_events.fold.state import Phase
 from poweron_events.request import (
@@ -103,9 +102,11 @@ class Filters(PageFilter):
         return result
 
 
-async def waiting_ids(pool: Pool, actor: Actor) -> tuple[list[str], WorkflowCount]:
-    """Return the workflows that wait for an answer which this actor may give, and how many there are at least."""
-    waiting = await waiting_for_people(pool, answerer=actor)
+async def waiting_ids(pool: Pool, caller: HttpCaller) -> tuple[list[str], WorkflowCount]:
+    """Return the workflows that wait for an answer which the caller may give, and how many there are at least."""
+    if "approve" not in caller.scopes:
+        return [], WorkflowCount(0, is_exact=True)
+    waiting = await waiting_for_people(pool, answerer=caller.actor)
     ids = list(dict.fromkeys(entry.workflow_id for entry in waiting.entries))
     return ids, WorkflowCount(len(ids), is_exact=not waiting.is_cut)
 
@@ -146,7 +147,7 @@ async def list_page(
 ) -> Response:
     """Render the list; a refused form, `ask` or `verbs`, is shown again with the reason and what was typed."""
     pool = connections.pool
-    waiting, number_waiting = await waiting_ids(pool, caller.actor)
+    waiting, number_waiting = await waiting_ids(pool, caller)
     conditions = filters.conditions(waiting)
     workflows = await reader.workflows(pool, limit=PAGE + 1, before=before, conditions=conditions)
     counts = await reader.workflow_counts(pool)

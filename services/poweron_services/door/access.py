@@ -50,6 +50,7 @@ async def caller_of(request: Request) -> HttpCaller:
         Unavailable: the key cannot be checked now.
     """
     caller = await _identify(request)
+    request.state.caller = caller
     if caller.key is not None:
         limits = state_of(request).limits
         await limits.count_request(caller.key.key_id)

@@ -12,6 +12,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 from starlette.staticfiles import StaticFiles
 
+from poweron_events.actor import Actor
 from poweron_events.event import NANO, PREFIX
 from poweron_events.request import MAX_PROMPT, MAX_REASON
 from poweron_projections import reader
@@ -164,10 +165,17 @@ def rendered(request: Request, template: str, *, status: int = 200, **values: An
         path=request.url.path,
         form_token=form_token(request),
         has_session=COOKIE in request.cookies,
+        acting=_actor_of_key(request),
         status=status,
         **values,
     )
     return Response(html, status, {"Cache-Control": "no-store"}, media_type="text/html")
+
+
+def _actor_of_key(request: Request) -> Actor | None:
+    """Return for whom the key of the request acts; None without a key, or on a page that needs none."""
+    caller = getattr(request.state, "caller", None)
+    return None if caller is None or caller.key is None else caller.actor
 
 
 def problem_page(request: Request, problem: Problem) -> Response:

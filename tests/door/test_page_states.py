@@ -122,6 +122,15 @@ async def test_a_key_that_may_only_read_gets_no_forms_but_the_scope_that_each_ne
     assert len((await door.http.get(mine, headers={**answering, "Accept": "*/*"})).json()["items"]) == 1
 
 
+async def test_each_answer_is_shown_with_the_question_of_its_round(door: Door) -> None:
+    workflow = await asked(door)
+    assert "Question of round" not in words(await door.http.get(f"/w/{workflow}", headers=PAGE))
+    await door.http.post(
+        f"/api/v1/workflows/{workflow}/rounds", json={"prompt": "Who wrote it?"}, headers={"Prefer": "wait=60"}
+    )
+    assert "Question of round 2 Who wrote it?" in words(await door.http.get(f"/w/{workflow}", headers=PAGE))
+
+
 async def test_what_was_erased_is_named_on_each_page_that_would_show_it(door: Door) -> None:
     workflow = await asked(door)
     document = await document_of(door, workflow)

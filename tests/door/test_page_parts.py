@@ -165,6 +165,9 @@ def test_idle_time_is_folded_and_said() -> None:
         ({"success": False, "error": "The page is gone."}, "failed"),
         ({"refusals": ["No such action."]}, "failed"),
         ({"approval": "asked", "approval_ms": 2}, "waits for approval"),
+        ({"approval": "asked", "approval_ms": 2, "status": "stopped", "stopped_by": "cancelled"}, "cancelled"),
+        ({"outcome": "cancelled", "success": False, "error": "It was stopped."}, "cancelled"),
+        ({"outcome": "failed", "success": False, "stopped_by": "cancelled"}, "failed"),
         ({"success": True}, "done"),
     ],
 )

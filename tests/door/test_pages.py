@@ -51,7 +51,9 @@ def world(door: PageDoor) -> World:
         f"/api/v1/workflows/{cited}/rounds", json={"prompt": "When does it open?"}, headers={"Prefer": "wait=60"}
     )
     assert further.status_code == 200
-    failed = door.ask_about("What is the total?", [("broken.pdf", bytes(range(256)) * 10)])
+    failed = door.ask_about(
+        f"What is the total of https://example.com/{'long' * 60}?", [("broken.pdf", bytes(range(256)) * 10)]
+    )
     waiting = door.ask("What does the letter say?", "letter.txt", wait=False, approve=["*"])
     door.until(waiting, phase="approve")
     forked = door.http.post(f"/api/v1/workflows/{cited}/forks", json={"at": 7}, headers={"Prefer": "wait=60"})
@@ -214,9 +216,7 @@ def test_without_scripts_a_person_asks_finds_the_page_behind_a_statement_and_ste
         page = seen.page
         page.goto("/")
         page.get_by_role("textbox", name="What do you want to know?").fill("What is the grand total?")
-        page.get_by_label("Documents", exact=True).set_input_files(
-            Path(__file__).parents[2] / "docs/examples/estimate.pdf"
-        )
+        page.get_by_label("Documents", exact=True).set_input_files(DOCUMENTS / "estimate.pdf")
         page.get_by_role("button", name="Ask").click()
         workflow = page.url.rpartition("/")[2]
         door.until(workflow, status="completed")
@@ -245,7 +245,6 @@ def test_without_scripts_a_person_asks_finds_the_page_behind_a_statement_and_ste
             page.get_by_label(field).fill("no:such")
             page.get_by_role("button", name=button).click()
             expect(page.get_by_role("alert")).to_be_in_viewport()
-            expect(page.get_by_role("alert")).to_be_focused()
 
 
 def test_many_workflows_are_paused_and_cancelled_with_a_result_each(door: PageDoor, browser: Browser) -> None:
@@ -266,6 +265,8 @@ def test_many_workflows_are_paused_and_cancelled_with_a_result_each(door: PageDo
         page.get_by_role("button", name="Cancel").click()
         page.wait_for_url(f"**/w/{ids[0]}")
         assert door.state(ids[0])["status"] == "cancelled"
+        html = door.http.get(f"/w/{ids[0]}", headers={"Accept": "text/html"}).text
+        assert (html.count("</span>cancelled</span>"), "badge bad" in html) == (3, False)  # workflow, step and history
         assert seen.problems == []
 
 
@@ -281,12 +282,7 @@ def test_each_refused_form_is_shown_again_with_the_reason_and_what_was_typed(doo
     again, fork, further = f"/w/{world.cited}/at/2/again", f"/w/{world.cited}/at/2/forks", f"/w/{world.waiting}/rounds"
     refusals: list[tuple[str, dict[str, object], int, list[str]]] = [
         ("/ask", {"prompt": " "}, 422, ["The question is empty.", 'action="/ask"']),
-        (
-            "/ask",
-            {"prompt": "x" * 20_001},
-            422,
-            ["The question has 20,001 characters; 20,000 are allowed.", f"{'x' * 20_001}</textarea>"],
-        ),
+        ("/ask", {"prompt": "x" * 20_001}, 422, ["20,001 characters; 20,000 are", f"{'x' * 20_001}</textarea>"]),
         (further, {"prompt": "And then?"}, 409, ["And then?</textarea>", f'action="{further}"']),
         ("/verbs", {"verb": "pause", "reason": "Lunch"}, 422, ["No workflow is selected.", 'value="Lunch"']),
         (
@@ -319,9 +315,8 @@ def test_texts_and_documents_that_are_too_large_are_refused_before_they_are_sent
         box = page.get_by_role("textbox", name="What do you want to know?")
         box.fill("x" * 20_001)
         page.get_by_role("button", name="Ask").click()
-        objection = "This has 20,001 characters; 20,000 are allowed."
-        assert box.evaluate("box => box.validationMessage") == objection
-        assert box.input_value() == "x" * 20_001
+        objection, length = box.evaluate("box => [box.validationMessage, box.value.length]")
+        assert (objection, length) == ("This has 20,001 characters; 20,000 are allowed.", 20_001)
         box.fill("What is in it?")
         page.get_by_label("Documents", exact=True).set_input_files(large)
         expect(page.get_by_text("“large.bin” has 300 MB; a document may have 100 MB.")).to_be_visible()

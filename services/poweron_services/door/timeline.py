@@ -40,7 +40,7 @@ class TimelineRow(NamedTuple):
     bars: Sequence[TimelineBar]
     spans: Sequence[StageSpan]
     result: str
-    """Its result in a word: `denied` or `expired` if it was not allowed to run, `failed`, or its status."""
+    """Its result in a word: `denied` or `expired` if it could not run, `cancelled`, `failed`, or its status."""
     gap_ms: int
     """How long nothing ran before it, if that time is folded; 0 otherwise."""
 
@@ -95,6 +95,8 @@ def result_word(step: TimedStep) -> str:
         return "denied" if step.approval_by or step.approval_actor else "expired"
     if step.outcome == "denied":
         return "denied"
+    if step.outcome == "cancelled" or (step.stopped_by == "cancelled" and step.outcome in (None, "not_begun")):
+        return "cancelled"
     if step.success is False or step.error or step.refusals:
         return "failed"
     return "waits for approval" if step.approval == "asked" else step.status

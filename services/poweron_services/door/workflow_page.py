@@ -124,6 +124,7 @@ async def _page(
         turn=_turn(workflow, approvals),
         approval=next(iter(approvals), None),
         limits=await _limits(pool, workflow, rounds),
+        endings={each.round: each.status for each in rounds},
         documents=documents,
         document_count=document_count,
         verbs=_verbs(workflow),
@@ -145,9 +146,7 @@ async def _timeline(
     shown = steps[:STEPS][::-1]
     tasks = await workflow_excerpts.tasks_of_rounds(pool, workflow_id, shown[0].round, shown[-1].round) if shown else []
     rows = timeline(shown, _end_of_open_stage(workflow))
-    results = {
-        (row.step.round, row.step.task, row.step.attempt, row.step.step): row.result for row in rows if row.has_failed
-    }
+    results = {row.step.place: row.result for row in rows if row.has_failed or row.result == "cancelled"}
     return {
         "timeline": rows,
         "step_results": results,

@@ -132,7 +132,9 @@ def summarize(workflow: Workflow, observation: Observation, catalog: Mapping[str
     action = selection.action if selection else "The action"
     if not observation.success:
         reason = next(iter(findings(observation)), "no reason was given")
-        return _truncate(f"{action} failed: {reason}", MAX_SUMMARY)
+        completed = workflow.step.completed
+        did_run = completed is None or completed.outcome not in ("denied", "not_begun")
+        return _truncate(f"{action} {'failed' if did_run else 'did not run'}: {reason}", MAX_SUMMARY)
     names = ", ".join(preview.name for preview in observation.previews)
     count = observation.documents_count
     documents_text = f"{count} document{'s' if count != 1 else ''}{lacks}: {names}" if count else f"no documents{lacks}"

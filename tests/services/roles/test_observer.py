@@ -173,3 +173,11 @@ def test_where_nothing_could_be_read_each_document_tells_why_and_the_error_does_
     assert (seen.observation.code, seen.observation.notes) == ("documents_unreadable", ())
     assert findings(seen.observation) == tuple(each.reason for each in documents)
     assert seen.summary == "document.extract failed: 'a.pdf' is empty; check it."
+
+
+@pytest.mark.req("H-02")
+def test_the_summary_of_a_denied_action_says_that_it_did_not_run() -> None:
+    done = At().done(success=False, outcome="denied", documents=(), error="ada denied it.", code="approval_denied")
+    assert observe_build(told(done).workflow, done, [], CATALOG).summary == (
+        "document.extract did not run: ada denied it."
+    )

@@ -50,7 +50,8 @@ def review(prompt: ReviewPrompt) -> str:
 
 
 def _refinement(prompt: RefinementPrompt) -> RefinementAnswer:
-    success, failure = prompt.observation.success, f"{prompt.selected_action} failed."
+    success, was_denied = prompt.observation.success, prompt.observation.code in UNAPPROVED
+    failure = f"{prompt.selected_action} {'was not approved, and did not run' if was_denied else 'failed'}."
     if success and prompt.selected_action in WRITING:
         return _stop("success", "The result is written and states its sources.", _all_met(prompt.progress))
     if prompt.steps_left < 1:
@@ -67,7 +68,7 @@ def _refinement(prompt: RefinementPrompt) -> RefinementAnswer:
     if prompt.all_unreadable:
         return _stop("failed", NONE_READABLE, prompt.progress)
     improvement = _other_way(prompt)
-    if improvement is None or prompt.observation.code in UNAPPROVED:
+    if improvement is None or was_denied:
         return _stop("failed", failure, prompt.progress)
     return RefinementAnswer(
         decision="continue",

@@ -163,6 +163,7 @@ async def test_documents_that_cannot_be_extracted_are_a_reason_to_try_another_wa
 async def test_what_a_person_denied_is_not_done_by_a_detour(code: str) -> None:
     decided = await refine("document.extract", success=False, code=code)
     assert (decided.decision, decided.classification) == ("stop", "failed")
+    assert decided.reason == "document.extract was not approved, and did not run."
     last = Observation(success=False, result_label="r", documents_count=0, code=code)
     judged = await review(stopped_because="So it is.", last_observation=last)
     assert (judged.status, judged.reason) == ("failed", "So it is.")

@@ -115,7 +115,8 @@ JsonValues = Annotated[dict[str, JsonValue], AfterValidator(_shallow)]
 """Any JSON values by name, nested at most `MAX_DEPTH` deep, which every JSON reader can follow."""
 
 
-Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+SHA256_PATTERN: Final = r"^[0-9a-f]{64}$"
+Sha256 = Annotated[str, Field(pattern=SHA256_PATTERN)]
 
 
 READING: Final[Mapping[str, bool]] = {"reading": True}

@@ -6,7 +6,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from poweron_events.event import ACTION_PATTERN
+from poweron_events.event import ACTION_PATTERN, SHA256_PATTERN
 from poweron_events.policy import PATTERNS_IN_WORDS
 
 MAX_REASON = 2_000  # characters
@@ -18,6 +18,7 @@ Said = Callable[[Mapping[str, Any]], str]
 _WORDS_OF_PATTERNS: Final[Mapping[str, str]] = {
     **PATTERNS_IN_WORDS,
     ACTION_PATTERN: "must be an action (`web.search`), a method (`web` or `web.*`) or `*` for every action",
+    SHA256_PATTERN: "must be a SHA-256, as 64 digits from 0 to 9 and a to f",
     r"\S": "must not consist of spaces alone",
 }
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import httpx2
 import pytest
+from fastapi.exceptions import RequestValidationError
 from hostile_texts import HOSTILE
 from jinja2.meta import find_undeclared_variables
 from markupsafe import Markup
@@ -28,7 +29,7 @@ from poweron_services.door.answer_html import ShownCheck, ShownSource, answer_ht
 from poweron_services.door.application import build
 from poweron_services.door.door_state import DoorState
 from poweron_services.door.page_rendering import HERE, TEMPLATES, day, duration, money, origin, plain, prose, visible
-from poweron_services.door.problems import Problem
+from poweron_services.door.problems import Problem, problem_of
 from poweron_services.door.step_view import fact
 from poweron_services.door.text_difference import DifferenceLine, differences
 from poweron_services.door.timeline import timeline
@@ -208,6 +209,11 @@ async def test_a_page_of_a_door_that_starts_says_what_is_missing_and_loads_itsel
         assert (page.status_code, page.headers["refresh"]) == (503, "2")
         assert "PowerOn is starting Starting Kafka… ✓ ready Kafka … not yet Postgres … not yet The roles" in words
         assert (await http.get("/api/v1/workflows")).json()["code"] == "unavailable"
+
+
+def test_a_wrong_value_of_a_repeated_parameter_is_named_by_the_parameter_alone() -> None:
+    wrong = {"type": "literal_error", "loc": ("query", "status", 0), "input": "x", "ctx": {"expected": "'running'"}}
+    assert str(problem_of(RequestValidationError([wrong]))) == "status must be 'running'."
 
 
 def test_time_that_a_person_takes_is_no_work() -> None:

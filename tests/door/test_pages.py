@@ -267,6 +267,8 @@ def test_many_workflows_are_paused_and_cancelled_with_a_result_each(door: PageDo
         assert door.state(ids[0])["status"] == "cancelled"
         html = door.http.get(f"/w/{ids[0]}", headers={"Accept": "text/html"}).text
         assert (html.count("</span>cancelled</span>"), "badge bad" in html) == (3, False)  # workflow, step and history
+        _, again = sent_form(door, "/verbs", verb="cancel", id=ids[0])
+        assert ("there is nothing to cancel.</span>" in again, "last round" in again) == (True, False)
         assert seen.problems == []
 
 

@@ -207,7 +207,7 @@ REFUSED = {
     ),
     "a reference that is none": (
         {"data": {"prompt": "?", "documents": [{"documentName": "a", "content": "../key"}]}},
-        "documents.0.stored.content: String should match pattern",
+        "documents.0.stored.content must be a SHA-256, as 64 digits",
     ),
     "too many documents": (
         {"data": {"prompt": "?", "documents": [{"documentName": "a", "content": "ab" * 32}] * 101}},

@@ -7,7 +7,6 @@ from typing import Annotated, Final
 
 import typer
 
-from poweron_services.cli.arguments import NoServe
 from poweron_services.cli.context import USAGE
 from poweron_services.cli.error_messages import load_settings, run_work, sentences, stop
 from poweron_services.cli.output import and_joined, stdout, tell
@@ -31,7 +30,9 @@ def door(
         list[str] | None,
         typer.Option("--host", metavar="NAME", help="A further name by which clients reach it; repeatable."),
     ] = None,
-    no_serve: NoServe = False,
+    no_serve: Annotated[
+        bool, typer.Option("--no-serve", help="Play no role; a `poweron serve` elsewhere does the work.")
+    ] = False,
     open_page: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
 ) -> None:
     """Serve web pages and an HTTP API.

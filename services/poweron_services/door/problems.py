@@ -229,7 +229,7 @@ def _of_parameter(wrong: Mapping[str, Any]) -> Problem:
     kind, *place = wrong["loc"]
     if (kind, *place) == ("path", "workflow_id"):
         return _of_ours(NotAWorkflowId(str(wrong["input"])[:MAX_SHOWN]))
-    where = place or [_PARTS.get(str(kind), "the body")]
+    where = [part for part in place if isinstance(part, str)] or [_PARTS.get(str(kind), "the body")]
     ours = wrong["ctx"]["error"] if wrong["type"] == "value_error" else None
     sentence = f"{named(where)}: {ours}" if ours is not None else worded(where, wrong["type"], wrong.get("ctx", {}))
     given = f"{str(wrong['input'])[:MAX_SHOWN]!r}"

@@ -301,5 +301,8 @@ def _filters_of(query: str) -> Filters:
 
 
 def _advice(result: VerbResult) -> str:
+    """Return what to do about a result; nothing if a round has ended, since these forms name no round."""
     code: Any = result.code
+    if code == "round_ended":
+        return ""
     return CODES[code].remedy if code in CODES else ""

@@ -6,6 +6,7 @@ import json
 import re
 import tomllib
 from functools import partial
+from io import BytesIO
 from pathlib import Path
 
 import httpx2
@@ -15,6 +16,7 @@ from hostile_texts import HOSTILE
 from jinja2.meta import find_undeclared_variables
 from markupsafe import Markup
 from pydantic import JsonValue
+from starlette.datastructures import FormData, UploadFile
 from starlette.requests import Request
 from starlette.types import Message
 
@@ -28,6 +30,7 @@ from poweron_services.door.answer_cache import MOST, AnswerCache
 from poweron_services.door.answer_html import ShownCheck, ShownSource, answer_html, marked_html
 from poweron_services.door.application import build
 from poweron_services.door.door_state import DoorState
+from poweron_services.door.page_forms import files_of
 from poweron_services.door.page_rendering import HERE, TEMPLATES, day, duration, money, origin, plain, prose, visible
 from poweron_services.door.problems import Problem, problem_of
 from poweron_services.door.step_view import fact
@@ -209,6 +212,11 @@ async def test_a_page_of_a_door_that_starts_says_what_is_missing_and_loads_itsel
         assert (page.status_code, page.headers["refresh"]) == (503, "2")
         assert "PowerOn is starting Starting Kafka… ✓ ready Kafka … not yet Postgres … not yet The roles" in words
         assert (await http.get("/api/v1/workflows")).json()["code"] == "unavailable"
+
+
+def test_a_quotation_mark_in_the_name_of_a_file_is_read_as_browsers_write_it() -> None:
+    (file,) = files_of(FormData([("files", UploadFile(BytesIO(b"x"), filename="the %22plan%22.txt"))]))
+    assert file.filename == 'the "plan".txt'
 
 
 def test_a_wrong_value_of_a_repeated_parameter_is_named_by_the_parameter_alone() -> None:

@@ -56,8 +56,14 @@ def typed_in(request: Request) -> Mapping[str, str]:
 
 
 def files_of(form: FormData) -> list[UploadFile]:
-    """Return the files of a form; an empty choice of files is none."""
-    return [part for _, part in form.multi_items() if isinstance(part, UploadFile) and part.filename]
+    """Return the files of a form; an empty choice of files is none.
+
+    Browsers write a quotation mark in a file name as `%22` (https://html.spec.whatwg.org/#multipart-form-data).
+    """
+    files = [part for _, part in form.multi_items() if isinstance(part, UploadFile) and part.filename]
+    for file in files:
+        file.filename = (file.filename or "").replace("%22", '"')
+    return files
 
 
 def field_of(form: FormData, name: str, *, limit: int = MAX_TEXT) -> str:

@@ -181,6 +181,7 @@ def test_the_page_shows_what_the_hash_covers_and_a_denial_needs_a_reason(door: P
     (entry,) = [each for each in door.http.get("/api/v1/approvals").json()["items"] if each["workflowId"] == workflow]
     assert form_of(html, action[1])["parametersSha256"] == entry["parametersSha256"]
     assert json.dumps(entry["parameters"], indent=2) in unescape(html)
+    assert re.search(rf'<a href="/w/{workflow}/text/[^"]+" dir="auto">letter.txt</a>', html)
     refused = posted(door, "/approvals", action[1], decision="deny", set="aiPrompt=Other words.")
     assert "The reason is empty" in refused
     assert "aiPrompt=Other words.</textarea>" in refused

@@ -63,8 +63,8 @@ class Card:
     """Why their approval would not count; empty if it would."""
     may_deny: bool
     may_change: bool
-    documents: Sequence[tuple[str, str]] = ()
-    """The documents of each list that the action reads: the name of the list, and theirs."""
+    documents: Sequence[tuple[str, Sequence[DocumentEntry]]] = ()
+    """The documents of each list that the action reads, with the name of the list."""
     refusal: FormRefusal | None = None
     """Why the answer was refused that was just sent; its texts are in the form again."""
 
@@ -167,7 +167,7 @@ async def _card(
 ) -> Card:
     terms: AnswerTerms = entry.terms
     objections = {decision: terms.objection(actor, decision) for decision in ("approve", "deny", "change")}
-    documents: Sequence[tuple[str, str]] = ()
+    documents: Sequence[tuple[str, Sequence[DocumentEntry]]] = ()
     if isinstance(entry, ApprovalEntry) and (labels := _labels(entry.parameters)):
         documents = _lists(
             labels, await workflow_excerpts.documents_labelled(connections.pool, entry.workflow_id, labels)
@@ -194,11 +194,11 @@ def _labels(parameters: JsonValue) -> list[str]:
     return [label for kind, _, label in parts if kind == "docList"]
 
 
-def _lists(labels: Sequence[str], documents: Sequence[DocumentEntry]) -> list[tuple[str, str]]:
-    by_label = dict[str | None, list[str]]()
+def _lists(labels: Sequence[str], documents: Sequence[DocumentEntry]) -> list[tuple[str, Sequence[DocumentEntry]]]:
+    by_label = dict[str | None, list[DocumentEntry]]()
     for document in documents:
-        by_label.setdefault(document.label, []).append(document.document_name)
-    return [(label, ", ".join(by_label.get(label, ())) or "none") for label in labels]
+        by_label.setdefault(document.label, []).append(document)
+    return [(label, by_label.get(label, ())) for label in labels]
 
 
 def _proof(request: Request, told: Mapping[str, str]) -> bytes:

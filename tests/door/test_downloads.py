@@ -12,7 +12,7 @@ pytestmark = [pytest.mark.system, pytest.mark.timeout(200)]
 
 SIZE = 24_000_000  # bytes
 MOST = SIZE // 3
-LINK = re.compile(r'<a href="(/api/v1/workflows/[^"]*/content/[^"]*)" download[^>]*>([^<]*)</a>')
+DOCUMENT = re.compile(r'<a href="/w/[^"]*/text/[^"]*"[^>]*>([^<]*)</a>[^\n]*href="(/api/v1/workflows/[^"]*/content/[^"]*)"')
 
 
 @pytest.mark.parametrize("size", [10, SIZE])
@@ -61,7 +61,7 @@ async def test_a_download_has_the_name_of_the_document_that_was_chosen(door: Doo
     assert asked.status_code == 200, asked.text
     id_ = asked.json()["workflowId"]
     page = (await door.http.get(f"/w/{id_}")).text
-    links = {name: address for address, name in LINK.findall(page)}
+    links = dict(DOCUMENT.findall(page))
     for name, words in (("letter.txt", "letter.txt"), ("copy; of letter.txt", "copy_ of letter.txt")):
         download = await door.http.get(links[name])
         assert download.content == b"Dear reader"

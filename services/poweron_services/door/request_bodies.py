@@ -11,7 +11,7 @@ from poweron_services.client.approve import Decision
 from poweron_services.client.verbs import MAX_WORKFLOWS
 from poweron_services.door.form_parser import FORM
 from poweron_services.door.json_responses import JSON
-from poweron_services.door.query_parameters import IN_LOWER_CASE, UUID
+from poweron_services.door.query_parameters import UUID
 
 PROMPT: Final = {"prompt": "When does the museum open?", "maxSteps": 5}
 SET_BY_DOOR: Final = ("actor", "requester", "documents", "forked_from")
@@ -54,9 +54,7 @@ class BatchBody(Model):
     """A verb for many workflows: those that are named, or those for which all conditions hold."""
 
     verb: Literal["pause", "resume", "restart", "cancel"]
-    ids: tuple[Annotated[str, IN_LOWER_CASE, Field(pattern=UUID)], ...] = Field(
-        default=(), min_length=1, max_length=MAX_WORKFLOWS
-    )
+    ids: tuple[Annotated[str, Field(pattern=UUID)], ...] = Field(default=(), min_length=1, max_length=MAX_WORKFLOWS)
     where: tuple[Annotated[str, Field(max_length=1_000)], ...] = Field(default=(), min_length=1, max_length=20)
     reason: Reason
 

@@ -43,6 +43,6 @@ async def whole_address(request: Request, error: Exception) -> str | None:
         id_ = await whole_id(pool, given)
     except PowerOnError:
         return None
-    if request.method != "GET" or not is_uuid(id_):
+    if request.method != "GET" or not is_uuid(id_) or id_ == given:
         return None
     return f"/w/{id_}{path.removeprefix(f'/w/{given}')}" + (f"?{request.url.query}" if request.url.query else "")

@@ -12,7 +12,9 @@ pytestmark = [pytest.mark.system, pytest.mark.timeout(200)]
 
 SIZE = 24_000_000  # bytes
 MOST = SIZE // 3
-DOCUMENT = re.compile(r'<a href="/w/[^"]*/text/[^"]*"[^>]*>([^<]*)</a>[^\n]*href="(/api/v1/workflows/[^"]*/content/[^"]*)"')
+DOCUMENT = re.compile(
+    r'<a href="/w/[^"]*/text/[^"]*"[^>]*>([^<]*)</a>[^\n]*href="(/api/v1/workflows/[^"]*/content/[^"]*)"'
+)
 
 
 @pytest.mark.parametrize("size", [10, SIZE])

@@ -8,6 +8,8 @@ await log.append("poweron.events", told.messages)
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from second_judge import SecondJudge
+
 from poweron_events import codec
 from poweron_events.actor import Actor
 from poweron_events.codec import dumps, sha256
@@ -325,6 +327,8 @@ class Told:
         self.workflow = Workflow(self.id)
         self.values: list[bytes] = []
         self.verdicts: list[Verdict] = []
+        self._second: SecondJudge | None = None
+        self._judged = self.workflow
 
     def tell(self, *events: WorkflowEvent) -> "Told":
         """Append events, each caused by the head as it is then (a completion by its start)."""
@@ -340,7 +344,12 @@ class Told:
         """Append bytes as they are; they have to be an envelope of this workflow."""
         offset = len(self.values)
         recorded = Recorded(codec.decode(value), 0, offset, offset, codec.sha256(value))
+        is_own = self.workflow is self._judged or not self.values
         self.workflow, verdict = evolve(self.workflow, recorded)
+        if is_own:
+            self._second = self._second or SecondJudge(self.workflow.id)
+            self._second.agree(value, recorded, verdict)
+            self._judged = self.workflow
         self.values.append(value)
         self.verdicts.append(verdict)
 

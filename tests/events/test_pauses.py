@@ -1,5 +1,7 @@
 """A pause suspends every time limit, from the moment at which both the limit and the pause run."""
 
+from second_judge import SecondJudge
+
 from builders import SOURCE, TIME, At, cancellation, honest_cause, paused, planned, requested, resumed
 from poweron_events import codec
 from poweron_events.envelope import Recorded, envelop
@@ -19,6 +21,7 @@ class Timed:
     def __init__(self) -> None:
         self.workflow = Workflow(workflow_id(SOURCE, "1"))
         self._offset = 0
+        self._second = SecondJudge(self.workflow.id)
 
     def at(self, seconds: int, event: WorkflowEvent, expected: Verdict = "accepted") -> Workflow:
         cause = honest_cause(self.workflow, event)
@@ -26,6 +29,7 @@ class Timed:
         recorded = Recorded(codec.decode(value), 0, self._offset, seconds * SECOND, codec.sha256(value))
         self.workflow, verdict = evolve(self.workflow, recorded)
         assert verdict == expected
+        self._second.agree(value, recorded, verdict)
         self._offset += 1
         return self.workflow
 

@@ -96,7 +96,7 @@ async def _proven(connection: Connection, workflow_id: str) -> dict[str, bytes]:
     rows = await connection.fetch(_RECORDS, workflow_id)
     is_open = await connection.fetchval(_IS_OPEN, workflow_id)
     if is_open is None:
-        raise Refused(f"There is no workflow {workflow_id}.", code="workflow_unknown")
+        raise Refused(f"There is no workflow {workflow_id}.", code="unknown_workflow")
     entries, bodies = _entries(rows), [decompress(row["compressed"]) for row in rows]
     last = rows[-1]["place"] if rows else 0
     signed = await connection.fetchrow(_NEWEST_CHECKPOINT if is_open else _CHECKPOINT, last + 1)

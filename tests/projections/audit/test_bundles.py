@@ -76,7 +76,7 @@ async def test_each_forgery_is_caught_by_its_claim(files: Files) -> None:
     assert "V5" in failed(changed(files, events=forged, entries=chained(entered(forged, entries, 3))))
     without = changed(files, events=[*events[:3], *events[4:]], entries=[*entries[:3], *entries[4:]])
     assert "V4" in failed(without)
-    assert "V5" in failed(changed(files, entries=chained(entries, _superseded)))
+    assert {"V5", "V12"} <= failed(changed(files, entries=chained(entries, _superseded)))
 
 
 def _superseded(place: int, entry: dict[str, Any]) -> None:

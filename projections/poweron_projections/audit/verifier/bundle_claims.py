@@ -14,6 +14,8 @@ from poweron_projections.audit.notes import ED25519, SignedNote, VerifierKey
 from poweron_projections.audit.tlog_proof import InvalidProof, TlogProof
 from poweron_projections.audit.verifier.bundle_files import wrong_files
 from poweron_projections.audit.verifier.ed25519 import is_signature
+from poweron_projections.audit.verifier.folded_workflow import FoldedWorkflow
+from poweron_projections.audit.verifier.second_fold import second_verdict
 from poweron_projections.audit.verifier.strict_json import InvalidJson, encoded, parsed
 
 NAMES: Final = {
@@ -103,6 +105,7 @@ class Verification:
             ("V9", self._consistent),
             ("V10", self._contents),
             ("V11", self._causes),
+            ("V12", self._verdicts),
             ("V14", self._fresh),
         ):
             try:
@@ -235,6 +238,16 @@ class Verification:
             if cause is not None and hashes.get(event.get("causationhash", "")) != cause:
                 return f"event {number} names a cause that is not there before it"
             hashes[sha256(body).hexdigest()] = event["id"]
+        return ""
+
+    def _verdicts(self) -> str | BundleClaim:
+        if len(self.events) != len(self.bodies) or len(self.entries) != len(self.bodies) or not self.events:
+            return BundleClaim("V12", "not_checked", "not every event can be read")
+        fold = FoldedWorkflow(self.entries[0]["wf"])
+        for number, (body, event, entry) in enumerate(zip(self.bodies, self.events, self.entries, strict=True)):
+            verdict = second_verdict(fold, event, sha256(body).hexdigest(), entry["time"])
+            if verdict != entry["verdict"]:
+                return f"event {number} is {verdict}, but the ledger says {entry['verdict']}"
         return ""
 
     def _fresh(self) -> BundleClaim | str:

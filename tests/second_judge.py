@@ -4,8 +4,8 @@ import orjson
 
 from poweron_events.envelope import Recorded
 from poweron_events.fold.state import Verdict
-from poweron_projections.audit.verifier.folded_workflow import FoldedWorkflow
 from poweron_projections.audit.verifier.second_fold import second_verdict
+from poweron_projections.audit.verifier.workflow_fold import FoldedWorkflow
 
 
 class SecondJudge:

@@ -18,7 +18,7 @@ from poweron_services.settings.config import Settings
 pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
 
 MEGABYTE = 1_000_000
-UPLOADS = 20
+UPLOADS = 8
 BLOCKS = 50  # of a megabyte each
 MOST = 100 * MEGABYTE
 HEAD = (
@@ -54,7 +54,7 @@ class Peak:
             await asyncio.sleep(0.01)
 
 
-async def test_twenty_uploads_of_50_mb_at_once_do_not_grow_the_memory(
+async def test_eight_uploads_of_50_mb_at_once_do_not_grow_the_memory(
     door_settings: Settings, kafka: KafkaSettings, dsn: str, tmp_path: Path
 ) -> None:
     async with opened(door_settings):

@@ -14,6 +14,7 @@ pytestmark = [pytest.mark.system, pytest.mark.timeout(1_200)]
 
 SEEDS = [
     *range(60),
+    64,
     90,
     124,
     196,

@@ -126,6 +126,9 @@ async def test_a_working_process_shows_what_it_does_and_no_id(own: OwnServers, t
             "poweron.intake.cancellations",
             "poweron.projector",
             "poweron.projector.deadletter",
+            "poweron.projector.ledger",
+            "poweron.projector.checkpoints",
+            "poweron.ledger",
         )
     }
     assert values(scrape, "process_resident_memory_bytes")[()] > 1_000_000

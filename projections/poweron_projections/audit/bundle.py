@@ -23,6 +23,7 @@ from poweron_projections.audit.merkle_tree import GrowingTree, inclusion_proof, 
 from poweron_projections.audit.tlog_proof import TlogProof
 from poweron_projections.audit.verifier.bundle_claims import content_names
 from poweron_projections.audit.verifier.bundle_files import MANIFEST, manifest_of
+from poweron_projections.audit.verifier.timeline import timeline_files
 from poweron_projections.audit.verify_script import verify_script
 from poweron_projections.connection import Connection, Found, Pool, snapshot
 from poweron_projections.records import decompress
@@ -75,6 +76,8 @@ async def bundle_of(
         files = await _proven(connection, workflow_id)
     events = [orjson.loads(line) for line in files["events.jsonl"].splitlines()]
     files |= await _contents(content, workflow_id, events)
+    entries = [orjson.loads(line) for line in files["entries.jsonl"].splitlines()]
+    files |= timeline_files(workflow_id, events, entries, files)
     files["keys/ledger.vkeys"] = "".join(f"{vkey}\n" for vkey in vkeys).encode()
     files["verify.py"] = verify_script().encode()
     return {MANIFEST: manifest_of(files), **files}

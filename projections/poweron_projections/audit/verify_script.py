@@ -14,9 +14,10 @@ _MODULES: Final = (
     "verifier/strict_json",
     "verifier/ed25519",
     "verifier/answer_rules",
-    "verifier/folded_workflow",
+    "verifier/workflow_fold",
     "verifier/second_fold",
     "verifier/bundle_files",
+    "verifier/timeline",
     "verifier/bundle_claims",
     "verifier/verify_command",
 )

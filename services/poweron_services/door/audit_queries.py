@@ -22,6 +22,7 @@ from poweron_services.door.door_state import DoorOf, Opened
 from poweron_services.door.json_responses import JSON, CamelModel, cacheable_response, dumped, json_response
 from poweron_services.door.problems import Problem
 from poweron_services.door.query_parameters import (
+    EXAMPLE_ID,
     IN_LOWER_CASE,
     MAX_SEQ,
     UUID,
@@ -319,7 +320,9 @@ async def compare_workflows(
     door: DoorOf,
     _: Reader,
     other: Annotated[
-        str, IN_LOWER_CASE, Query(alias="with", description="The workflow to compare it with.", pattern=UUID)
+        str,
+        IN_LOWER_CASE,
+        Query(alias="with", description="The workflow to compare it with.", pattern=UUID, examples=[EXAMPLE_ID]),
     ],
 ) -> Response:
     """Return where two workflows first differ: in what was given, in steps or in answers."""

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 import orjson
@@ -9,13 +10,17 @@ import orjson
 from poweron_events.codec import dumps
 from poweron_projections.audit.merkle_tree import leaf_hash
 from poweron_projections.audit.verifier.bundle_files import MANIFEST, manifest_of
+from poweron_projections.audit.verifier.timeline import timeline_files
 
 Files = dict[str, bytes]
 
 
-def changed(files: Mapping[str, bytes], **lines: list[bytes]) -> Files:
-    """The files with other lines in `events` and `entries`, and a manifest that fits."""
-    forged = {**files, **{f"{name}.jsonl": b"".join(line + b"\n" for line in told) for name, told in lines.items()}}
+def changed(files: Mapping[str, bytes], **told: list[bytes]) -> Files:
+    """The files with other lines in `events` and `entries`, and a timeline and a manifest that fit."""
+    forged = {**files, **{f"{name}.jsonl": b"".join(line + b"\n" for line in each) for name, each in told.items()}}
+    with suppress(ValueError, KeyError, TypeError, IndexError):
+        events, entries = ([orjson.loads(line) for line in lines(forged, name)] for name in ("events", "entries"))
+        forged |= timeline_files(entries[0]["wf"], events, entries, forged)
     return with_manifest(forged)
 
 

@@ -71,7 +71,7 @@ async def test_a_bundle_of_every_workflow_holds(ledger: None, pool: Pool) -> Non
 async def test_each_forgery_is_caught_by_its_claim(files: Files) -> None:
     events, entries = lines(files, "events"), lines(files, "entries")
     forged = body_edited(files, 3)
-    assert failed(changed(files, events=forged)) == {"V3", "V11"}
+    assert failed(changed(files, events=forged)) == {"V3", "V11", "V12"}
     assert "V4" in failed(changed(files, events=forged, entries=entered(forged, entries, 3)))
     assert "V5" in failed(changed(files, events=forged, entries=chained(entered(forged, entries, 3))))
     without = changed(files, events=[*events[:3], *events[4:]], entries=[*entries[:3], *entries[4:]])
@@ -119,6 +119,16 @@ async def test_the_key_counts_that_the_auditor_gives(files: Files) -> None:
     for name in ("head.tlog-proof", "heads/entry.tlog-proof"):
         forged[name] = str(TlogProof.parse(files[name].decode())._replace(checkpoint=note)).encode()
     assert failed(with_manifest(forged)) == {"V6"}
+
+
+async def test_the_timeline_is_what_the_events_say(files: Files) -> None:
+    text = files["timeline.md"].decode()
+    assert text.count("\n## ") == len(lines(files, "events"))
+    assert "What is the grand total?" in text
+    assert "Content-Security-Policy" in files["timeline.html"].decode()
+    for name in ("timeline.md", "timeline.html"):
+        forged = with_manifest({**files, name: files[name].replace(b"grand total", b"small total")})
+        assert failed(forged) == {"V12"}
 
 
 async def test_an_old_bundle_is_not_shown_as_a_new_one(files: Files) -> None:

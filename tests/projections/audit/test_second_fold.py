@@ -7,8 +7,8 @@ from wandering import Partition, partitions
 from poweron_events import codec
 from poweron_events.event import CATALOGUE
 from poweron_events.stream import WORKFLOW_EVENTS
-from poweron_projections.audit.verifier.folded_workflow import FoldedWorkflow
 from poweron_projections.audit.verifier.second_fold import KNOWN_CATALOGUE, known_types, second_verdict
+from poweron_projections.audit.verifier.workflow_fold import FoldedWorkflow
 
 
 @settings(max_examples=60)

@@ -14,9 +14,10 @@ from poweron_projections.audit.notes import ED25519, SignedNote, VerifierKey
 from poweron_projections.audit.tlog_proof import InvalidProof, TlogProof
 from poweron_projections.audit.verifier.bundle_files import wrong_files
 from poweron_projections.audit.verifier.ed25519 import is_signature
-from poweron_projections.audit.verifier.folded_workflow import FoldedWorkflow
 from poweron_projections.audit.verifier.second_fold import second_verdict
 from poweron_projections.audit.verifier.strict_json import InvalidJson, encoded, parsed
+from poweron_projections.audit.verifier.timeline import timeline_files
+from poweron_projections.audit.verifier.workflow_fold import FoldedWorkflow
 
 NAMES: Final = {
     "V1": "The files are those that the manifest lists",
@@ -30,7 +31,7 @@ NAMES: Final = {
     "V9": "The ledger continues the older checkpoints that you hold",
     "V10": "The documents, prompts and answers are those that the events name",
     "V11": "Each event names an earlier one as its cause",
-    "V12": "The verdicts in the ledger follow from the events",
+    "V12": "The verdicts in the ledger, and the timeline, follow from the events",
     "V14": "The checkpoint is as young as you ask for",
 }
 CONTENT_FIELDS: Final = frozenset({"promptRef", "answerRef", "content", "text", "answer", "historyRef", "allCalls"})
@@ -248,7 +249,9 @@ class Verification:
             verdict = second_verdict(fold, event, sha256(body).hexdigest(), entry["time"])
             if verdict != entry["verdict"]:
                 return f"event {number} is {verdict}, but the ledger says {entry['verdict']}"
-        return ""
+        told = timeline_files(self.entries[0]["wf"], self.events, self.entries, self.files)
+        wrong = [name for name, data in told.items() if self.files.get(name) != data]
+        return f"{wrong[0]} is not what the events say" if wrong else ""
 
     def _fresh(self) -> BundleClaim | str:
         if self.trust.max_age_s is None:

@@ -10,7 +10,8 @@ from dataclasses import replace
 from typing import Final
 
 from poweron_projections.audit.verifier.answer_rules import AnswerRules, is_member, milliseconds_of, named_groups
-from poweron_projections.audit.verifier.folded_workflow import (
+from poweron_projections.audit.verifier.strict_json import encoded
+from poweron_projections.audit.verifier.workflow_fold import (
     Event,
     FoldedRound,
     FoldedStep,
@@ -19,7 +20,6 @@ from poweron_projections.audit.verifier.folded_workflow import (
     may_ask_again,
     requester_of,
 )
-from poweron_projections.audit.verifier.strict_json import encoded
 
 KNOWN_CATALOGUE: Final = 4
 NAMESPACE: Final = uuid.UUID("4c0f5d0e-7f0b-5a53-9d5c-6d3f9f1b8a60")

@@ -1,0 +1,214 @@
+"""The timeline of a workflow for people: who asked, what was decided and why, and what came of it.
+
+It follows from the files of a bundle alone, so the script of auditors makes it again and compares.
+"""
+
+import html
+import json
+import time
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+TITLE: Final = "Timeline of workflow"
+PROOF: Final = (
+    "A verified ledger proves that the stored history was not altered after a checkpoint; it does not prove that what "
+    "a service reported is true, nor that nothing was left out at the source."
+)
+_STYLE: Final = (
+    "body{font:16px/1.5 system-ui,sans-serif;max-width:52rem;margin:2rem auto;padding:0 1rem}"
+    "pre{white-space:pre-wrap;background:#f4f4f4;padding:.7rem;overflow-wrap:anywhere}dt{font-weight:600}"
+    "dd{margin:0 0 .3rem 1rem;overflow-wrap:anywhere}h2{font-size:1.1rem;margin-top:2rem}"
+)
+_SHOWN: Final = 4_000  # characters of a text; the file named beside it has the rest
+_NANO: Final = 1_000_000_000
+
+
+class TimelineItem(NamedTuple):
+    """One event in words: its heading, facts by name, and longer texts by name."""
+
+    heading: str
+    facts: Sequence[tuple[str, str]]
+    texts: Sequence[tuple[str, str]]
+
+
+def timeline_items(
+    events: Sequence[Mapping[str, Any]], entries: Sequence[Mapping[str, Any]], contents: Mapping[str, bytes]
+) -> Iterator[TimelineItem]:
+    """Yield the events in their order; `contents` holds what the bundle has of documents, prompts and answers."""
+    for event, entry in zip(events, entries, strict=True):
+        data = event["data"]
+        stands = "" if entry["verdict"] == "accepted" else f", {entry['verdict']}: without effect"
+        place = "".join(f" {name} {data[name]}" for name in ("round", "task", "attempt", "step") if data.get(name))
+        heading = f"{entry['seq']}. {_words(event['type'])}{stands}"
+        facts = [("Time", _utc(entry["time"])), ("Written by", _source(event["source"]))]
+        facts += [("Place", place.strip())] if place else []
+        facts += list(_facts(data))
+        texts = [(name.capitalize(), data[key]) for key, name in _TEXTS.items() if _is_text(data.get(key))]
+        texts += list(_told(data, contents))
+        yield TimelineItem(heading, facts, texts)
+
+
+_TEXTS: Final = {
+    "prompt": "request",
+    "reason": "reason",
+    "detail": "detail",
+    "actionObjective": "objective",
+    "summary": "summary",
+    "message": "message",
+    "error": "error",
+    "hint": "hint",
+}
+_PLAIN: Final = {
+    "action": "Action",
+    "decision": "Decision",
+    "classification": "Classification",
+    "status": "Status",
+    "outcome": "Outcome",
+    "code": "Code",
+    "decidedBy": "Decided by",
+    "legalBasis": "Legal basis",
+}
+
+
+def _facts(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield what an event says in short values."""
+    for key, name in _PLAIN.items():
+        if _is_text(data.get(key)):
+            yield name, data[key]
+    if isinstance(data.get("actor"), dict):
+        yield "Actor", _actor(data["actor"])
+    if isinstance(data.get("request"), dict):
+        yield "Request", f"{data['request'].get('source', '')} {data['request'].get('id', '')}".strip()
+    if isinstance(data.get("policy"), dict):
+        yield "Policy", f"number {data['policy'].get('number', data.get('number', ''))}"
+    for task in _list(data, "tasks"):
+        yield "Task", str(task.get("objective", ""))
+    for document in _list(data, "documents"):
+        if isinstance(document, dict):
+            yield "Document", f"{document.get('documentName', '')} ({document.get('size', 0)} bytes)"
+    calls = [data["modelCall"]] if isinstance(data.get("modelCall"), dict) else _list(data, "modelCalls")
+    for call in calls:
+        cost = call.get("costNanoUsd", 0) / _NANO
+        tokens = f"{call.get('inputTokens', 0)} tokens in, {call.get('outputTokens', 0)} out"
+        yield "Model", f"{call.get('model', '')}: {tokens}, {cost:.6f} US dollars"
+
+
+def _told(data: Mapping[str, Any], contents: Mapping[str, bytes]) -> Iterator[tuple[str, str]]:
+    """Yield parameters, and what the model saw and said."""
+    for key, name in (("given", "Parameters from the model"), ("parameters", "Parameters")):
+        if isinstance(data.get(key), dict) and data[key]:
+            yield name, json.dumps(data[key], indent=1, ensure_ascii=False, sort_keys=True)
+    calls = [data["modelCall"]] if isinstance(data.get("modelCall"), dict) else _list(data, "modelCalls")
+    for call in calls:
+        for key, name in (("promptRef", "Prompt"), ("answerRef", "Answer")):
+            reference = call.get(key)
+            if reference in contents:
+                yield f"{name} (blobs/{reference})", contents[reference].decode(errors="replace")
+
+
+def timeline_files(
+    workflow_id: str,
+    events: Sequence[Mapping[str, Any]],
+    entries: Sequence[Mapping[str, Any]],
+    files: Mapping[str, bytes],
+) -> dict[str, bytes]:
+    """Return the timeline as the files of a bundle, which has the contents among its other files."""
+    prefix = "blobs/"
+    contents = {name[len(prefix) :]: data for name, data in files.items() if name.startswith(prefix)}
+    items = list(timeline_items(events, entries, contents))
+    return {
+        "timeline.md": timeline_markdown(workflow_id, items).encode(),
+        "timeline.html": timeline_html(workflow_id, items).encode(),
+    }
+
+
+def timeline_markdown(workflow_id: str, items: Iterable[TimelineItem]) -> str:
+    """Return the timeline as Markdown."""
+    lines = [f"*{PROOF}*", "", f"# {TITLE} {workflow_id}", ""]
+    for item in items:
+        lines += [f"## {_one_line(item.heading)}", ""]
+        lines += [f"- {name}: {_code(value)}" for name, value in item.facts]
+        for name, value in item.texts:
+            shown = _cut(value)
+            fence = "`" * max(3, _longest_run(shown) + 1)
+            lines += ["", f"{_one_line(name)}:", "", fence, shown, fence]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def timeline_html(workflow_id: str, items: Iterable[TimelineItem]) -> str:
+    """Return the timeline as a page without scripts."""
+    parts = [
+        '<!doctype html><html lang="en"><meta charset="utf-8">',
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">",
+        f"<title>{TITLE} {html.escape(workflow_id)}</title>",
+        f"<style>{_STYLE}</style>",
+        f"<p><em>{html.escape(PROOF)}</em></p><h1>{TITLE} <code>{html.escape(workflow_id)}</code></h1>",
+    ]
+    for item in items:
+        facts = "".join(
+            f"<dt>{html.escape(name)}</dt><dd>{html.escape(_visible(value))}</dd>" for name, value in item.facts
+        )
+        texts = "".join(
+            f"<h3>{html.escape(_visible(name))}</h3><pre>{html.escape(_cut(value))}</pre>" for name, value in item.texts
+        )
+        parts.append(f"<section><h2>{html.escape(_visible(item.heading))}</h2><dl>{facts}</dl>{texts}</section>")
+    return "\n".join([*parts, "</html>", ""])
+
+
+def _words(kind: str) -> str:
+    """Return the type of an event in words: `poweron.action.selected.v1` is `action selected`."""
+    return _one_line(" ".join(part for part in kind.split(".")[1:-1]))
+
+
+def _source(source: str) -> str:
+    parts = source.split("/")
+    return f"{parts[2]} ({parts[3]})" if len(parts) == 4 and parts[1] == "poweron" else source
+
+
+def _actor(actor: Mapping[str, Any]) -> str:
+    proof = "verified" if actor.get("verified") else "not verified"
+    return f"{actor.get('id', '')} ({actor.get('via', '')}, {proof})"
+
+
+def _utc(time_ms: int) -> str:
+    return f"{time.strftime('%Y-%m-%d %H:%M:%S', time.gmtime(time_ms // 1_000))}.{time_ms % 1_000:03} UTC"
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and value != ""
+
+
+def _list(data: Mapping[str, Any], name: str) -> list[Any]:
+    value = data.get(name)
+    return value if isinstance(value, list) else []
+
+
+def _cut(text: str) -> str:
+    shown = _visible(text)
+    return shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}\n… and {len(shown) - _SHOWN} more characters"
+
+
+def _visible(text: str) -> str:
+    """Return the text with control, format and private characters as their code points; line breaks stay."""
+    return "".join(
+        character
+        if character == "\n" or unicodedata.category(character) not in ("Cc", "Cf", "Co", "Cs", "Zl", "Zp")
+        else f"[U+{ord(character):04X}]"
+        for character in text
+    )
+
+
+def _one_line(text: str) -> str:
+    return " ".join(_visible(text).split())
+
+
+def _code(text: str) -> str:
+    shown = _one_line(text)
+    fence = "`" * (_longest_run(shown) + 1)
+    return f"{fence} {shown} {fence}" if "`" in shown else f"`{shown}`"
+
+
+def _longest_run(text: str) -> int:
+    return max((len(run) for run in "".join(c if c == "`" else " " for c in text).split()), default=0)

@@ -344,7 +344,7 @@ class Told:
         """Append bytes as they are; they have to be an envelope of this workflow."""
         offset = len(self.values)
         recorded = Recorded(codec.decode(value), 0, offset, offset, codec.sha256(value))
-        is_own = self.workflow is self._judged or not self.values
+        is_own = self.workflow is self._judged
         self.workflow, verdict = evolve(self.workflow, recorded)
         if is_own:
             self._second = self._second or SecondJudge(self.workflow.id)
@@ -368,7 +368,7 @@ class Policies(Told):
     def __init__(self) -> None:
         super().__init__()
         self.id = POLICY_ID
-        self.workflow = Workflow(POLICY_ID)
+        self.workflow = self._judged = Workflow(POLICY_ID)
 
 
 def two_policies() -> Told:

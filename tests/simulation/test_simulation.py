@@ -154,7 +154,7 @@ def test_a_seed_replays_exactly() -> None:
         pytest.param("asked for ever", {"REJECTED_TOO_OFTEN"}, marks=pytest.mark.soak),
         pytest.param("never gives up", {"APPENDED_FOR_EVER"}, marks=pytest.mark.soak),
         ("failure unseen", {"SUPERSEDED_AGAIN"}),
-        ("pause unseen", {"BEGUN_WHILE_PAUSED"}),
+        pytest.param("pause unseen", {"BEGUN_WHILE_PAUSED"}, marks=pytest.mark.soak),
         pytest.param("called in pause", {"BEGUN_WHILE_PAUSED"}, marks=pytest.mark.soak),
         ("time in pause", {"TIME_IN_PAUSE"}),
         pytest.param("granted twice", {"OVERSPENT", "OVER_BUDGET"}, marks=pytest.mark.soak),

@@ -48,6 +48,7 @@ async def forge_answer(connections: Connections, workflow: str) -> None:
     await connections.log.append(topics.EVENTS.name, [Message(workflow.encode(), encode(envelope))])
 
 
+@pytest.mark.soak
 @pytest.mark.req("E-08")
 @pytest.mark.req("E-15")
 async def test_what_waits_survives_a_kill_and_runs_once_it_is_approved(

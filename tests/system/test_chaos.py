@@ -53,7 +53,7 @@ def _left_behind(environment: Mapping[str, str]) -> list[Path]:
     return [*Path(environment["TMPDIR"]).iterdir(), *made]
 
 
-@pytest.mark.req("E-06")
+@pytest.mark.soak
 async def test_a_short_run_is_clean(environment: dict[str, str]) -> None:
     code, out, err = await _ended(await _start(environment, "--minutes", "0.15", "--json"))
     told_ = orjson.loads(out)

@@ -143,7 +143,10 @@ def killed(server: psutil.Process) -> Callable[[], None]:
     return lambda: None
 
 
-@pytest.mark.parametrize(("which", "away"), [("postgres", killed), ("postgres", frozen), ("kafka", frozen)])
+@pytest.mark.parametrize(
+    ("which", "away"),
+    [("postgres", killed), pytest.param("postgres", frozen, marks=pytest.mark.soak), ("kafka", frozen)],
+)
 async def test_while_a_server_is_away_the_process_is_alive_and_ready_and_names_it(
     own: OwnServers, which: str, away: Callable[[psutil.Process], Callable[[], None]], tmp_path: Path
 ) -> None:

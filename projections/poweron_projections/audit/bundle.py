@@ -23,7 +23,7 @@ from poweron_projections.audit.merkle_tree import GrowingTree, inclusion_proof, 
 from poweron_projections.audit.tlog_proof import TlogProof
 from poweron_projections.audit.verifier.bundle_claims import content_names
 from poweron_projections.audit.verifier.bundle_files import MANIFEST, manifest_of
-from poweron_projections.audit.verifier.timeline import timeline_files
+from poweron_projections.audit.verifier.bundle_timeline import timeline_files
 from poweron_projections.audit.verify_script import verify_script
 from poweron_projections.connection import Connection, Found, Pool, snapshot
 from poweron_projections.records import decompress

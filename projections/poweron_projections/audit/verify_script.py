@@ -17,7 +17,7 @@ _MODULES: Final = (
     "verifier/workflow_fold",
     "verifier/second_fold",
     "verifier/bundle_files",
-    "verifier/timeline",
+    "verifier/bundle_timeline",
     "verifier/bundle_claims",
     "verifier/verify_command",
 )

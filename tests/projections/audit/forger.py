@@ -10,7 +10,7 @@ import orjson
 from poweron_events.codec import dumps
 from poweron_projections.audit.merkle_tree import leaf_hash
 from poweron_projections.audit.verifier.bundle_files import MANIFEST, manifest_of
-from poweron_projections.audit.verifier.timeline import timeline_files
+from poweron_projections.audit.verifier.bundle_timeline import timeline_files
 
 Files = dict[str, bytes]
 

@@ -49,7 +49,10 @@ async def test_every_view_says_what_duckdb_counts_in_wandering_workflows(pool: P
 
 
 @pytest.fixture(
-    params=[100, pytest.param(WORKFLOWS, marks=[pytest.mark.soak, pytest.mark.timeout(600)])],
+    params=[
+        pytest.param(100, marks=pytest.mark.soak),
+        pytest.param(WORKFLOWS, marks=[pytest.mark.soak, pytest.mark.timeout(600)]),
+    ],
     ids=lambda workflows: f"{workflows} workflows",
 )
 def worlds(request: pytest.FixtureRequest) -> list[LoggedRecord]:

@@ -13,10 +13,10 @@ from poweron_projections.audit.merkle_tree import is_consistent, is_included, le
 from poweron_projections.audit.notes import ED25519, SignedNote, VerifierKey
 from poweron_projections.audit.tlog_proof import InvalidProof, TlogProof
 from poweron_projections.audit.verifier.bundle_files import wrong_files
+from poweron_projections.audit.verifier.bundle_timeline import timeline_files
 from poweron_projections.audit.verifier.ed25519 import is_signature
 from poweron_projections.audit.verifier.second_fold import second_verdict
 from poweron_projections.audit.verifier.strict_json import InvalidJson, encoded, parsed
-from poweron_projections.audit.verifier.timeline import timeline_files
 from poweron_projections.audit.verifier.workflow_fold import FoldedWorkflow
 
 NAMES: Final = {

@@ -1,7 +1,7 @@
 """The role `ledger`: keeps the ledger, as the only process of its group that does so.
 
-The process that holds the ledger's partition writes; after an error it begins where
-the topic ends. It signs nothing that contradicts the last checkpoint or the log; work goes on without it meanwhile.
+The process that holds the ledger's partition writes; after an error it begins where the topic ends. It signs nothing
+that contradicts the last checkpoint or the log; work goes on without it meanwhile.
 """
 
 import asyncio
@@ -114,6 +114,7 @@ class _Writer:
     def __init__(self, ledger: Ledger, sign_after: float) -> None:
         self._ledger, self._sign_after = ledger, sign_after
         self._lock = asyncio.Lock()
+        self._is_whole = True  # false while the ledger may be ahead of its topic
         self._signed_at = asyncio.get_running_loop().time()
 
     async def enter_all(self) -> None:
@@ -122,11 +123,13 @@ class _Writer:
             async with aclosing(ledger.log.tail(topics.EVENTS.name, ledger.positions)) as tail:
                 async for records in tail:
                     async with self._lock:
+                        self._is_whole = False
                         await ledger.enter(records)
+                        self._is_whole = True
                         if ledger.tree.size - ledger.signed >= SIGN_ENTRIES:
                             await self._sign()
         except asyncio.CancelledError:
-            if not self._lock.locked():  # nothing is half done
+            if self._is_whole and ledger.has_new_entries:
                 with suppress(PowerOnError):
                     await self._sign()
             raise
@@ -140,7 +143,9 @@ class _Writer:
                     await self._sign()
 
     async def _sign(self) -> None:
+        self._is_whole = False
         await self._ledger.sign(_now_ms())
+        self._is_whole = True
         self._signed_at = asyncio.get_running_loop().time()
 
 

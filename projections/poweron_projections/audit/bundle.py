@@ -100,7 +100,8 @@ async def _proven(connection: Connection, workflow_id: str) -> dict[str, bytes]:
     is_open = await connection.fetchval(_IS_OPEN, workflow_id)
     if is_open is None:
         raise Refused(f"There is no workflow {workflow_id}.", code="unknown_workflow")
-    entries, bodies = _entries(rows), [decompress(row["compressed"]) for row in rows]
+    bodies = [decompress(row["compressed"]) for row in rows]
+    entries = _entries(rows, bodies)
     last = rows[-1]["place"] if rows else 0
     signed = await connection.fetchrow(_NEWEST_CHECKPOINT if is_open else _CHECKPOINT, last + 1)
     if not rows or signed is None:
@@ -119,12 +120,11 @@ async def _proven(connection: Connection, workflow_id: str) -> dict[str, bytes]:
     }
 
 
-def _entries(rows: Sequence[Found]) -> list[bytes]:
+def _entries(rows: Sequence[Found], bodies: Sequence[bytes]) -> list[bytes]:
     """Return the entries of these records; each follows from its record and the leaf before."""
     entries, previous = list[bytes](), ""
-    for row in rows:
-        value = decompress(row["compressed"])
-        record = Record(EVENTS.name, row["partition"], row["log_offset"], row["time_ms"], None, value, {})
+    for row, body in zip(rows, bodies, strict=True):
+        record = Record(EVENTS.name, row["partition"], row["log_offset"], row["time_ms"], None, body, {})
         named = NamedRecord(str(row["workflow_id"]), str(row["event_id"]), row["type"])
         entry = event_entry(record, named, verdict=row["verdict"], seq=row["seq"], previous=previous)
         if leaf_hash(entry) != row["leaf"]:

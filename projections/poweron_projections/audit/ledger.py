@@ -88,8 +88,8 @@ class Ledger:
         """Whether something was entered since the last heads."""
         return bool(self.changed)
 
-    async def enter(self, records: Iterable[Record]) -> int:
-        """Append the entries of the next records, and return how many they are.
+    async def enter(self, records: Iterable[Record]) -> None:
+        """Append the entries of the next records.
 
         Raises:
             Conflict: another ledger has written in the meantime.
@@ -98,7 +98,6 @@ class Ledger:
         fresh = [record for record in records if record.offset >= self.positions[record.partition]]
         for start in range(0, len(fresh), TURN):
             await self._enter([read(record) for record in fresh[start : start + TURN]])
-        return len(fresh)
 
     async def _enter(self, reads: Sequence[Read]) -> None:
         await self._hold(reads)

@@ -23,7 +23,7 @@ SELECT given.partition, log_offset, sha256
 
 
 class LedgerAlarm(Refused):
-    """The ledger contradicts what it or the log said before; nothing is signed until somebody has looked."""
+    """The ledger, its last checkpoint or the log was changed or lost; the role signs nothing until an operator acts."""
 
 
 async def check_ledger(log: EventLog, pool: Pool, ledger: Ledger) -> Checkpoint | None:

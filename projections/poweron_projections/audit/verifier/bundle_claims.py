@@ -5,6 +5,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
@@ -76,6 +77,8 @@ class Verification:
     trust: Trust
     claims: list[BundleClaim] = field(default_factory=list)
     bodies: list[bytes] = field(default_factory=list)
+    digests: list[str] = field(default_factory=list)
+    """The SHA-256 of each body."""
     events: list[Any] = field(default_factory=list)
     entries: list[dict[str, Any]] = field(default_factory=list)
     leaves: list[bytes] = field(default_factory=list)
@@ -117,11 +120,22 @@ class Verification:
                 found = BundleClaim(name, "fail" if found else "ok", found)
             self.claims.append(found)
 
+    @cached_property
+    def _head(self) -> TlogProof:
+        """The proof of the last entry."""
+        return TlogProof.parse(self.files["head.tlog-proof"].decode())
+
+    @cached_property
+    def _note(self) -> SignedNote:
+        """The checkpoint that the proof leads to, with its signatures."""
+        return SignedNote.parse(self._head.checkpoint)
+
     def _files(self) -> str:
         return wrong_files(self.files)
 
     def _json(self) -> str:
         self.bodies = _lines(self.files["events.jsonl"])
+        self.digests = [sha256(body).hexdigest() for body in self.bodies]
         for number, body in enumerate(self.bodies):
             try:
                 self.events.append(parsed(body))
@@ -136,9 +150,11 @@ class Verification:
         if len(self.entries) != len(self.bodies):
             return f"there are {len(self.bodies)} events, but {len(self.entries)} entries"
         for number, (body, entry) in enumerate(zip(self.bodies, self.entries, strict=True)):
-            if entry["body"] != sha256(body).hexdigest() or entry["len"] != len(body):
+            if entry["body"] != self.digests[number] or entry["len"] != len(body):
                 return f"event {number} is not the one that was entered"
-            event = parsed(body)
+        if len(self.events) != len(self.bodies):
+            return "not every event can be read"
+        for number, (event, entry) in enumerate(zip(self.events, self.entries, strict=True)):
             if (event["id"], event["correlationid"], event["type"][:200]) != (
                 entry["event"],
                 entry["wf"],
@@ -158,29 +174,30 @@ class Verification:
         return "" if self.entries else "there are no entries"
 
     def _included(self) -> str:
-        proof = TlogProof.parse(self.files["head.tlog-proof"].decode())
-        checkpoint = Checkpoint.parse(SignedNote.parse(proof.checkpoint).text)
-        self.checkpoint = checkpoint
+        proof = self._head
+        checkpoint = self.checkpoint = Checkpoint.parse(self._note.text)
         if is_included(self.leaves[-1], proof.leaf_index, checkpoint.size, proof.hashes, checkpoint.root):
             return ""
         return "the proof does not lead from the last entry to the checkpoint"
 
     def _signed(self) -> str:
-        note = SignedNote.parse(TlogProof.parse(self.files["head.tlog-proof"].decode()).checkpoint)
-        key = self.trust.key
-        if Checkpoint.parse(note.text).origin != key.name:
-            return f"the checkpoint is that of {Checkpoint.parse(note.text).origin}, not of {key.name}"
-        if has_signature(note, key):
+        origin, key = Checkpoint.parse(self._note.text).origin, self.trust.key
+        if origin != key.name:
+            return f"the checkpoint is that of {origin}, not of {key.name}"
+        if has_signature(self._note, key):
             return ""
         return "no signature of the checkpoint was made with the key that you gave"
 
     def _complete(self) -> str:
         proof = TlogProof.parse(self.files["heads/entry.tlog-proof"].decode())
         line = self.files["heads/entry.json"]
-        signed = TlogProof.parse(self.files["head.tlog-proof"].decode()).checkpoint
-        checkpoint = Checkpoint.parse(SignedNote.parse(signed).text)
+        checkpoint = Checkpoint.parse(self._note.text)
         entry = parsed(line)
-        if proof.checkpoint != signed or entry["kind"] != "heads" or proof.leaf_index != checkpoint.size - 1:
+        if (
+            proof.checkpoint != self._head.checkpoint
+            or entry["kind"] != "heads"
+            or proof.leaf_index != checkpoint.size - 1
+        ):
             return "the entry of the heads is not the last one of the checkpoint"
         if not is_included(leaf_hash(line), proof.leaf_index, checkpoint.size, proof.hashes, checkpoint.root):
             return "the entry of the heads is not in the checkpoint"
@@ -234,19 +251,19 @@ class Verification:
         if len(self.events) != len(self.bodies) or not self.events:
             return BundleClaim("V11", "not_checked", "not every event can be read")
         hashes = dict[str, str]()
-        for number, (body, event) in enumerate(zip(self.bodies, self.events, strict=True)):
+        for number, (digest, event) in enumerate(zip(self.digests, self.events, strict=True)):
             cause = event.get("causationid")
             if cause is not None and hashes.get(event.get("causationhash", "")) != cause:
                 return f"event {number} names a cause that is not there before it"
-            hashes[sha256(body).hexdigest()] = event["id"]
+            hashes[digest] = event["id"]
         return ""
 
     def _verdicts(self) -> str | BundleClaim:
         if len(self.events) != len(self.bodies) or len(self.entries) != len(self.bodies) or not self.events:
             return BundleClaim("V12", "not_checked", "not every event can be read")
         fold = FoldedWorkflow(self.entries[0]["wf"])
-        for number, (body, event, entry) in enumerate(zip(self.bodies, self.events, self.entries, strict=True)):
-            verdict = second_verdict(fold, event, sha256(body).hexdigest(), entry["time"])
+        for number, (digest, event, entry) in enumerate(zip(self.digests, self.events, self.entries, strict=True)):
+            verdict = second_verdict(fold, event, digest, entry["time"])
             if verdict != entry["verdict"]:
                 return f"event {number} is {verdict}, but the ledger says {entry['verdict']}"
         told = timeline_files(self.entries[0]["wf"], self.events, self.entries, self.files)

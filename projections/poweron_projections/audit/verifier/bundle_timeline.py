@@ -87,8 +87,7 @@ def _facts(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for document in _list(data, "documents"):
         if isinstance(document, dict):
             yield "Document", f"{document.get('documentName', '')} ({document.get('size', 0)} bytes)"
-    calls = [data["modelCall"]] if isinstance(data.get("modelCall"), dict) else _list(data, "modelCalls")
-    for call in calls:
+    for call in _calls(data):
         cost = call.get("costNanoUsd", 0) / _NANO
         tokens = f"{call.get('inputTokens', 0)} tokens in, {call.get('outputTokens', 0)} out"
         yield "Model", f"{call.get('model', '')}: {tokens}, {cost:.6f} US dollars"
@@ -99,8 +98,7 @@ def _told(data: Mapping[str, Any], contents: Mapping[str, bytes]) -> Iterator[tu
     for key, name in (("given", "Parameters from the model"), ("parameters", "Parameters")):
         if isinstance(data.get(key), dict) and data[key]:
             yield name, json.dumps(data[key], indent=1, ensure_ascii=False, sort_keys=True)
-    calls = [data["modelCall"]] if isinstance(data.get("modelCall"), dict) else _list(data, "modelCalls")
-    for call in calls:
+    for call in _calls(data):
         for key, name in (("promptRef", "Prompt"), ("answerRef", "Answer")):
             reference = call.get(key)
             if reference in contents:
@@ -183,6 +181,11 @@ def _is_text(value: object) -> bool:
 def _list(data: Mapping[str, Any], name: str) -> list[Any]:
     value = data.get(name)
     return value if isinstance(value, list) else []
+
+
+def _calls(data: Mapping[str, Any]) -> list[Any]:
+    """Return the answered calls of a model that an event reports."""
+    return [data["modelCall"]] if isinstance(data.get("modelCall"), dict) else _list(data, "modelCalls")
 
 
 def _cut(text: str) -> str:

@@ -121,13 +121,13 @@ def _in_turn(judge: Judge) -> Judge:
     return _in_round(judged)
 
 
-def _of_attempt(judge: Judge) -> Judge:
-    """Judge only events of the current attempt, and of the current step if they are about one."""
+def _of_attempt(judge: Judge, *phases: str) -> Judge:
+    """Judge only events of the current attempt, and of the current step if they are about one, in these phases."""
 
     def judged(fold: FoldedWorkflow, event: Event, time_ms: int) -> bool:
         data = event["data"]
         named = (data["round"], data["task"], data["attempt"], data.get("step", fold.place[3]))
-        return named == fold.place and judge(fold, event, time_ms)
+        return named == fold.place and fold.phase in phases and judge(fold, event, time_ms)
 
     return _in_turn(judged)
 
@@ -218,7 +218,7 @@ def _unask(step: FoldedStep) -> None:
 
 def _approval_requested(fold: FoldedWorkflow, event: Event, time_ms: int) -> bool:
     step, data = fold.step, event["data"]
-    if fold.phase != "ready" or step.approval is not None or not fold.names_parameters(data):
+    if step.approval is not None or not fold.names_parameters(data):
         return False
     rule = fold.rule
     expires = milliseconds_of(rule["expires"]) if rule and rule.get("expires") else data["expiresMs"]
@@ -229,7 +229,7 @@ def _approval_requested(fold: FoldedWorkflow, event: Event, time_ms: int) -> boo
 
 def _approval_escalated(fold: FoldedWorkflow, event: Event, time_ms: int) -> bool:
     data, step = event["data"], fold.step
-    if fold.phase != "approve" or fold.round.paused_ms is not None or not fold.names_parameters(data):
+    if fold.round.paused_ms is not None or not fold.names_parameters(data):
         return False
     if not step.escalation_due_ms or set(data["to"]) != set(fold.approval_rules().escalation):
         return False
@@ -355,15 +355,11 @@ def _tasks_planned(fold: FoldedWorkflow, event: Event, _: int) -> bool:
 
 
 def _actions_planned(fold: FoldedWorkflow, event: Event, _: int) -> bool:
-    if fold.phase != "plan_actions":
-        return False
     fold.task.planned, fold.phase = len(event["data"]["actions"]), "select"
     return True
 
 
 def _selected(fold: FoldedWorkflow, event: Event, _: int) -> bool:
-    if fold.phase != "select":
-        return False
     step = fold.step
     step.action, step.tries, step.refusals, fold.phase = event["data"]["action"], 1, [], "parameterize"
     return True
@@ -372,7 +368,7 @@ def _selected(fold: FoldedWorkflow, event: Event, _: int) -> bool:
 def _refused(phase: str) -> Judge:
     def judged(fold: FoldedWorkflow, event: Event, _: int) -> bool:
         step = fold.step
-        if fold.phase != phase or event["data"]["try"] != step.tries:
+        if event["data"]["try"] != step.tries:
             return False
         step.refusals.append(event["data"])
         step.tries += 1
@@ -380,19 +376,17 @@ def _refused(phase: str) -> Judge:
             fold.phase = "review"
         return True
 
-    return _of_attempt(judged)
+    return _of_attempt(judged, phase)
 
 
 def _parameters_set(fold: FoldedWorkflow, event: Event, _: int) -> bool:
-    if fold.phase != "parameterize":
-        return False
     fold.step.parameters, fold.phase = event["data"]["parameters"], "ready"
     return True
 
 
 def _started(fold: FoldedWorkflow, event: Event, _: int) -> bool:
     step, data = fold.step, event["data"]
-    if fold.phase not in ("ready", "started") or data["try"] != len(step.starts) + 1:
+    if data["try"] != len(step.starts) + 1:
         return False
     rule = fold.rule
     lacks_approval = rule is not None and rule["decision"] == "approve" and step.approval is None
@@ -419,8 +413,6 @@ def _completed(fold: FoldedWorkflow, event: Event, _: int) -> bool:
 
 
 def _observed(fold: FoldedWorkflow, event: Event, _: int) -> bool:
-    if fold.phase != "observe":
-        return False
     if fold.round.opening.get("workflowMode", "React") == "React":
         fold.phase = "refine"
     elif event["data"]["observation"]["success"] and fold.step.number < fold.task.planned:
@@ -431,8 +423,6 @@ def _observed(fold: FoldedWorkflow, event: Event, _: int) -> bool:
 
 
 def _refined(fold: FoldedWorkflow, event: Event, _: int) -> bool:
-    if fold.phase != "refine":
-        return False
     data, task, opening = event["data"], fold.task, fold.round.opening
     limit = opening.get("maxSteps", 5)
     most = min(limit, task.plan.get("maxSteps") or limit)
@@ -447,8 +437,6 @@ def _refined(fold: FoldedWorkflow, event: Event, _: int) -> bool:
 
 
 def _reviewed(fold: FoldedWorkflow, event: Event, _: int) -> bool:
-    if fold.phase != "review":
-        return False
     data, task, round_ = event["data"], fold.task, fold.round
     if data["status"] == "retry" and task.retries < round_.opening.get("maxRetries", 2):
         round_.task = replace(task, attempt=task.attempt + 1, retries=task.retries + 1, planned=0, step=FoldedStep(1))
@@ -507,17 +495,17 @@ _JUDGES: Final[Mapping[str, Judge]] = {
         "round.failed": _ended("failed"),
         "round.cancelled": _ended("cancelled"),
         "tasks.planned": _in_turn(_tasks_planned),
-        "actions.planned": _of_attempt(_actions_planned),
-        "action.selected": _of_attempt(_selected),
+        "actions.planned": _of_attempt(_actions_planned, "plan_actions"),
+        "action.selected": _of_attempt(_selected, "select"),
         "selection.rejected": _refused("select"),
-        "parameters.set": _of_attempt(_parameters_set),
+        "parameters.set": _of_attempt(_parameters_set, "parameterize"),
         "parameters.rejected": _refused("parameterize"),
-        "approval.requested": _of_attempt(_approval_requested),
-        "approval.escalated": _of_attempt(_approval_escalated),
-        "action.started": _of_attempt(_started),
-        "observation.recorded": _of_attempt(_observed),
-        "refinement.decided": _of_attempt(_refined),
-        "task.reviewed": _of_attempt(_reviewed),
+        "approval.requested": _of_attempt(_approval_requested, "ready"),
+        "approval.escalated": _of_attempt(_approval_escalated, "approve"),
+        "action.started": _of_attempt(_started, "ready", "started"),
+        "observation.recorded": _of_attempt(_observed, "observe"),
+        "refinement.decided": _of_attempt(_refined, "refine"),
+        "task.reviewed": _of_attempt(_reviewed, "review"),
     }.items()
 }
 

@@ -15,16 +15,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from poweron_projections.audit.notes import ED25519, InvalidNote, SignedNote, VerifierKey
+from poweron_projections.audit.verifier.answer_rules import milliseconds_of
 from poweron_projections.audit.verifier.bundle_claims import STATES, BundleClaim, Trust, Verification
 from poweron_projections.audit.verifier.bundle_files import UnreadableBundle, read_bundle
+from poweron_projections.audit.verifier.bundle_timeline import PROOF
 from poweron_projections.audit.verifier.strict_json import parsed
 
 OK, FAILED, USAGE = 0, 1, 2
-FIRST_LINE: Final = (
-    "A verified ledger proves that the stored history was not altered after a checkpoint; it does not prove that what "
-    "a service reported is true, nor that nothing was left out at the source."
-)
-_SECONDS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 _WORDS: Final = {"ok": "ok", "fail": "FAIL", "not_checked": "not checked"}
 
 
@@ -59,7 +56,7 @@ def verified_bundle(path: Path, trust: Trust) -> Verification:
 
 def _parser() -> argparse.ArgumentParser:
     told = "Verify an audit bundle of PowerOn."
-    parser = argparse.ArgumentParser(prog="verify.py", description=told, epilog=FIRST_LINE)
+    parser = argparse.ArgumentParser(prog="verify.py", description=told, epilog=PROOF)
     parser.add_argument("bundle", metavar="BUNDLE", help="the folder or the zip")
     parser.add_argument("--key", metavar="VKEY", required=True, help="the key of the ledger, which you got elsewhere")
     parser.add_argument("--checkpoint", metavar="OLD", action="append", default=[], help="a checkpoint that you kept")
@@ -89,9 +86,9 @@ def _note(path: str) -> SignedNote:
 def _age(text: str | None) -> int | None:
     if text is None:
         return None
-    if not (match := re.fullmatch(r"([1-9][0-9]{0,5})([smhd])", text)):
+    if not re.fullmatch(r"[1-9][0-9]{0,5}[smhd]", text):
         raise ValueError("--max-age is a whole number and s, m, h or d, such as 1h.")
-    return int(match[1]) * _SECONDS[match[2]]
+    return milliseconds_of(text) // 1_000
 
 
 def result_of(verification: Verification) -> dict[str, Any]:
@@ -113,7 +110,7 @@ def result_of(verification: Verification) -> dict[str, Any]:
 
 def report_of(verification: Verification, bundle: str) -> str:
     """Return the result as text for people."""
-    lines = [FIRST_LINE, ""]
+    lines = [PROOF, ""]
     for claim in verification.claims:
         detail = f": {claim.detail}" if claim.detail else ""
         lines.append(f"{claim.id:>3}  {_WORDS[claim.status]:<11}  {claim.name}{detail}.")

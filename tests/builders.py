@@ -12,6 +12,7 @@ from second_judge import SecondJudge
 
 from poweron_events import codec
 from poweron_events.actor import Actor
+from poweron_events.archive_events import WorkflowExported
 from poweron_events.codec import dumps, sha256
 from poweron_events.envelope import Cause, Envelope, Recorded, envelop
 from poweron_events.event import CriterionProgress, DocumentRef, FailedCalls, ModelCall
@@ -193,6 +194,11 @@ def new_rules(workflow: Workflow, number: int = 2, policy: Policy = POLICY) -> R
 def refused(request_id: str = "4", **fields: Any) -> RequestRefused:
     given = {"reason": "round_open", "detail": "Round 1 is still open."}
     return RequestRefused(request=identity(request_id), **{**given, **fields})
+
+
+def exported(request_id: str = "5") -> WorkflowExported:
+    actor, request = person("carla"), identity(request_id)
+    return WorkflowExported(format="bundle", with_content=True, actor=actor, request=request)
 
 
 def planned(tasks: int = 1, round_number: int = 1, **fields: Any) -> TasksPlanned:

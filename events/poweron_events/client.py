@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import assert_never
 
 from poweron_events import topics
+from poweron_events.archive_events import ArchiveEvent
 from poweron_events.codec import Undecodable, encode_request, read_record
 from poweron_events.envelope import Recorded, rfc3339
 from poweron_events.fold.evolve import evolve
@@ -202,6 +203,7 @@ def _answers(heard: Heard, identity: RequestIdentity, mine: int | None, *, taken
             | RoundResumed()
             | RulesChanged()
             | PolicyApplied()
+            | ArchiveEvent()
         ):
             return _takes(heard, identity)
         case RoundCompleted() | RoundFailed() | RoundCancelled():

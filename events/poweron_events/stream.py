@@ -3,6 +3,14 @@
 from typing import Final, get_args
 
 from poweron_events.actor import Actor, actor_of
+from poweron_events.archive_events import (
+    ContentErased,
+    RequestErasure,
+    RequestExport,
+    RequestRetention,
+    WorkflowExported,
+    WorkflowRetained,
+)
 from poweron_events.event import Event
 from poweron_events.instance_events import InstanceEnded, InstanceStarted
 from poweron_events.request import (
@@ -70,6 +78,9 @@ WorkflowEvent = (
     | InstanceEnded
     | RequestRefused
     | DocumentErased
+    | WorkflowExported
+    | ContentErased
+    | WorkflowRetained
     | CallReserved
     | TasksPlanned
     | ActionsPlanned
@@ -109,6 +120,9 @@ Request = (
     | RequestResume
     | RequestPolicy
     | RequestRules
+    | RequestExport
+    | RequestErasure
+    | RequestRetention
 )
 """The requests on `poweron.requests`."""
 

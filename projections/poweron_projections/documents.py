@@ -2,6 +2,7 @@
 
 from typing import NamedTuple, assert_never
 
+from poweron_events.archive_events import ArchiveEvent
 from poweron_events.envelope import Recorded
 from poweron_events.event import DocumentRef
 from poweron_events.fold.state import Workflow, request_label
@@ -96,6 +97,7 @@ def document_rows(recorded: Recorded, after: Workflow) -> list[DocumentRow]:
             | InstanceEnded()
             | RequestRefused()
             | DocumentErased()
+            | ArchiveEvent()
             | CallReserved()
             | TasksPlanned()
             | ActionsPlanned()

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, TypedDict, assert_never
 
+from poweron_events.archive_events import ArchiveEvent
 from poweron_events.codec import dumps, sha256
 from poweron_events.envelope import Recorded
 from poweron_events.event import StepEvent
@@ -260,6 +261,7 @@ def _cells(recorded: Recorded) -> _Cells:  # noqa: PLR0911 - one case per event
             | InstanceEnded()
             | RequestRefused()
             | DocumentErased()
+            | ArchiveEvent()
             | CallReserved()
             | TasksPlanned()
             | ActionsPlanned()

@@ -11,6 +11,7 @@ from wandering import Partition, comparable, fold, partitions, placed, record
 
 from builders import SOURCE, TIME, At, honest_cause
 from poweron_events import codec
+from poweron_events.archive_events import ArchiveEvent
 from poweron_events.envelope import Cause, envelop
 from poweron_events.fold.evolve import evolve
 from poweron_events.fold.history import reverse_chronological
@@ -39,7 +40,7 @@ from poweron_events.step_events import (
 )
 
 WORKFLOW = workflow_id(SOURCE, "0")
-WITHOUT_EFFECT = RequestRefused | DocumentErased
+WITHOUT_EFFECT = RequestRefused | DocumentErased | ArchiveEvent
 PAUSES = RoundPaused | RoundResumed
 ANSWERS = ApprovalGranted | ApprovalDenied | ParametersChanged | BudgetGranted | BudgetDenied
 """These name their question by its number or its parameters, not as their cause."""

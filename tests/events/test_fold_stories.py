@@ -6,6 +6,7 @@ from builders import (
     At,
     cancellation,
     completed,
+    exported,
     follow_up,
     planned,
     refused,
@@ -428,8 +429,8 @@ def test_a_workflow_begins_with_its_first_round() -> None:
 
 @pytest.mark.req("E-15")
 @pytest.mark.parametrize("before", [(), PLANNED, STARTED, REVIEWED, ENDED])
-def test_a_refusal_is_accepted_in_every_state_and_changes_none(before: tuple[WorkflowEvent, ...]) -> None:
-    given(*before).when(refused()).then_nothing_changed().then()
+def test_a_refusal_and_an_export_are_accepted_in_every_state_and_change_none(before: tuple[WorkflowEvent, ...]) -> None:
+    given(*before).when(refused()).then_nothing_changed().when(exported()).then_nothing_changed().then()
 
 
 @pytest.mark.req("E-03")

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from wandering import Partition, comparable, partitions, record
 
-from builders import Told, completed, follow_up, planned, refused, requested, reviewed, step
+from builders import Told, completed, exported, follow_up, planned, refused, requested, reviewed, step
 from poweron_events.fold.partial import PartialFold, Stub, judge_opening
 from poweron_events.fold.state import Workflow
 
@@ -87,10 +87,10 @@ def test_what_a_reader_does_not_hold_has_no_effect() -> None:
 
 
 @pytest.mark.req("E-15")
-def test_a_refusal_of_a_workflow_that_is_not_held_is_accepted() -> None:
-    told = Told().tell(refused())
+def test_a_refusal_and_an_export_of_a_workflow_that_is_not_held_are_accepted() -> None:
+    told = Told().tell(refused(), exported())
     reader = PartialFold()
-    assert reader.apply(record(told.values[0], 0)) == "accepted"
+    assert [reader.apply(record(value, offset)) for offset, value in enumerate(told.values)] == ["accepted"] * 2
     assert reader.workflows == {}
 
 

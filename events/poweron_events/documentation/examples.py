@@ -3,6 +3,14 @@
 from typing import Final
 
 from poweron_events.actor import Actor
+from poweron_events.archive_events import (
+    ContentErased,
+    RequestErasure,
+    RequestExport,
+    RequestRetention,
+    WorkflowExported,
+    WorkflowRetained,
+)
 from poweron_events.event import CriterionProgress, DocumentRef, Event, FailedCalls, ModelCall, UnreadDocument
 from poweron_events.instance_events import InstanceEnded, InstanceStarted, OfferedAction, TokenPrice
 from poweron_events.policy import Group, Policy, Rule
@@ -147,6 +155,15 @@ EXAMPLES: Final[tuple[Event, ...]] = (
     RequestResume(workflow_id=WORKFLOW, round=1, reason="The price list is right.", actor=_ADA),
     RequestPolicy(policy=_POLICY, previous=SHA256, reason="Offers leave with two signatures.", actor=_CARLA),
     RequestRules(workflow_id=WORKFLOW, round=1, reason="Also what is open.", actor=_CARLA),
+    RequestExport(workflow_id=WORKFLOW, format="bundle", reason="The sample of the third quarter.", actor=_CARLA),
+    RequestErasure(
+        workflow_id=WORKFLOW,
+        documents=("r1d1",),
+        reason="The customer asked for it.",
+        legal_basis="GDPR Art. 17",
+        actor=_ADA,
+    ),
+    RequestRetention(workflow_id=WORKFLOW, hold="case-2026-17", reason="The offer is disputed.", actor=_ADA),
     RequestApproval(
         workflow_id=WORKFLOW,
         round=1,
@@ -226,6 +243,27 @@ EXAMPLES: Final[tuple[Event, ...]] = (
         legal_basis="GDPR Art. 17",
         requester=_CLERK,
         request=RequestIdentity(source=SOURCE, id="4715"),
+    ),
+    WorkflowExported(
+        format="bundle",
+        with_content=True,
+        reason="The sample of the third quarter.",
+        actor=_CARLA,
+        request=RequestIdentity(source=SOURCE, id="4716"),
+    ),
+    ContentErased(
+        documents=("r1d1",),
+        contents=(CONTENT,),
+        reason="The customer asked for it.",
+        legal_basis="GDPR Art. 17",
+        actor=_ADA,
+        request=RequestIdentity(source=SOURCE, id="4717"),
+    ),
+    WorkflowRetained(
+        hold="case-2026-17",
+        reason="The offer is disputed.",
+        actor=_ADA,
+        request=RequestIdentity(source=SOURCE, id="4718"),
     ),
     CallReserved(
         round=1, task=0, attempt=0, step=0, reservation=1, input_tokens=4_210, output_tokens=16_000, cost_nano_usd=0

@@ -10,6 +10,7 @@ for example because two releases apply different rules, or events are forged.
 
 from typing import Any, Final, assert_never
 
+from poweron_events.archive_events import ArchiveEvent, ContentErased, WorkflowExported, WorkflowRetained
 from poweron_events.codes import Code
 from poweron_events.envelope import Recorded
 from poweron_events.event import CATALOGUE, RECORDED, StepEvent, TaskEvent
@@ -120,6 +121,9 @@ WITHOUT_TURN: Final = (
     PolicyApplied,
     InstanceStarted,
     InstanceEnded,
+    WorkflowExported,
+    ContentErased,
+    WorkflowRetained,
 )
 """After these events the workflow still waits for the same event, with the same head.
 
@@ -172,7 +176,7 @@ def _judge(workflow: Workflow, recorded: Recorded, event: WorkflowEvent) -> Work
     match event:
         case TaskEvent():  # most events: they are compared with one class instead of several
             return _judge_in_round(workflow, recorded, event)
-        case RequestRefused() | DocumentErased():
+        case RequestRefused() | DocumentErased() | ArchiveEvent():
             return workflow
         case PolicyApplied():
             return policy_applied(workflow, event)

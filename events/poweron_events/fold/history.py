@@ -6,6 +6,7 @@ One pure function from events to messages serves both the prompts and the rows i
 from collections.abc import Iterable
 from typing import assert_never
 
+from poweron_events.archive_events import ArchiveEvent
 from poweron_events.codes import FOR_PEOPLE
 from poweron_events.envelope import Recorded
 from poweron_events.event import FreeText
@@ -89,6 +90,7 @@ def message(before: Workflow, recorded: Recorded, after: Workflow) -> ChatMessag
             | InstanceEnded()
             | RequestRefused()
             | DocumentErased()
+            | ArchiveEvent()
             | CallReserved()
             | TasksPlanned()
             | ActionsPlanned()

@@ -10,6 +10,7 @@ That is only a guess: the log alone decides what is accepted, and when.
 from dataclasses import dataclass
 from typing import Final
 
+from poweron_events.archive_events import ArchiveEvent
 from poweron_events.envelope import Cause, Envelope, Recorded
 from poweron_events.fold.evolve import evolve
 from poweron_events.fold.state import Verdict, Workflow
@@ -76,7 +77,9 @@ class PartialFold:
             if verdict == "accepted":
                 self.workflows[workflow_id] = opened
             return verdict
-        return "accepted" if isinstance(recorded.envelope.event, RequestRefused | DocumentErased) else None
+        return (
+            "accepted" if isinstance(recorded.envelope.event, RequestRefused | DocumentErased | ArchiveEvent) else None
+        )
 
     def forget_ended(self, projected: int) -> bool:
         """Drop ended workflows that lie before `projected`, the projector's next offset; return whether any did."""

@@ -101,6 +101,8 @@ def _service(asked: AskedFor, id_: str) -> str:
             return f"it cancels the round, and `poweron watch {id_}` shows it"
         case "answer" | "pause" | "resumption":
             return f"it judges the {asked}, and `poweron watch {id_}` shows the outcome"
+        case "export" | "erasure" | "retention":
+            return f"it records the {asked}, and `poweron events {id_}` shows it"
         case "policy":
             return "it judges the policy, and `poweron policy log` shows the outcome"
 

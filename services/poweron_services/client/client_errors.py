@@ -25,7 +25,9 @@ from typing import Literal
 from poweron_events.errors import Refused, Unavailable, Unserved
 from poweron_events.fold.state import Place
 
-AskedFor = Literal["request", "cancellation", "answer", "pause", "resumption", "policy"]
+AskedFor = Literal[
+    "request", "cancellation", "answer", "pause", "resumption", "policy", "export", "erasure", "retention"
+]
 """What was sent: a request that opens a round, a request about an open round, or the answer to an approval."""
 
 

@@ -5,6 +5,7 @@ from typing import Final, assert_never, get_args
 
 from pydantic import JsonValue
 
+from poweron_events.archive_events import ArchiveEvent, ContentErased, WorkflowExported, WorkflowRetained
 from poweron_events.client import Heard
 from poweron_events.codec import dumps
 from poweron_events.codes import ForkStopCode
@@ -105,6 +106,8 @@ def _lines(event: WorkflowEvent, workflow: Workflow) -> Iterator[Line]:  # noqa:
             yield _without_workflow(event)
         case DocumentErased():
             yield "erased", f"{counted(len(event.documents), 'document')}: {event.reason}"
+        case ArchiveEvent():
+            yield _of_the_archive(event)
         case CallReserved():
             return  # matters only to budgets
         case TasksPlanned():
@@ -198,6 +201,24 @@ def _without_workflow(event: PolicyApplied | InstanceStarted | InstanceEnded) ->
             return "process", f"{event.instance} ended"
 
 
+def _of_the_archive(event: WorkflowExported | ContentErased | WorkflowRetained) -> Line:
+    match event:
+        case WorkflowExported():
+            contents = "" if event.with_content else " without its contents"
+            return "exported", f"as {event.format}{contents} {_by_actor(event)}"
+        case ContentErased():
+            what = counted(len(event.documents), "document") if event.documents else "all content"
+            return "erased", f"{what} {_by_actor(event)}"
+        case WorkflowRetained():
+            return "retained", f"{_kept(event)} {_by_actor(event)}"
+
+
+def _kept(event: WorkflowRetained) -> str:
+    if event.until is not None:
+        return f"until {event.until}"
+    return f"under hold {event.hold}" if event.hold is not None else f"no longer under hold {event.released}"
+
+
 def _granted(event: BudgetGranted) -> str:
     if event.request is None:
         return event.reason
@@ -223,7 +244,9 @@ def _answer(
             return "changed", f"the parameters {_by_actor(event)}"
 
 
-def _by_actor(event: RoundPaused | RoundResumed | RulesChanged | PolicyApplied | ParametersChanged) -> str:
+def _by_actor(
+    event: RoundPaused | RoundResumed | RulesChanged | PolicyApplied | ParametersChanged | ArchiveEvent,
+) -> str:
     because = f": {event.reason}" if event.reason else ""
     return f"by {event.actor.id if event.actor else 'a user'}{because}"
 

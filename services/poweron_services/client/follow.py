@@ -6,6 +6,15 @@ from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
+from poweron_events.archive_events import (
+    ArchiveRequest,
+    ContentErased,
+    RequestErasure,
+    RequestExport,
+    RequestRetention,
+    WorkflowExported,
+    WorkflowRetained,
+)
 from poweron_events.client import Heard, hear, send
 from poweron_events.codec import Undecodable
 from poweron_events.codes import Code
@@ -53,6 +62,9 @@ HINT_AFTER: Final[Mapping[AskedFor, float]] = {
     "pause": 2.0,
     "resumption": 2.0,
     "policy": 2.0,
+    "export": 2.0,
+    "erasure": 2.0,
+    "retention": 2.0,
 }
 """Seconds until a hint that no process has picked it up; a serving process takes a cancellation or answer at once."""
 TAKEN_WITHIN = 60.0  # seconds in which a process must pick up what was sent
@@ -224,24 +236,24 @@ class RequestWaiter:
         return None
 
 
-Answers = ApprovalGranted | ApprovalDenied | ParametersChanged | BudgetGranted | BudgetDenied
+_TAKEN_BY: Final[Mapping[AskedFor, tuple[type[Event], ...]]] = {
+    "cancellation": (CancellationRequested,),
+    "answer": (ApprovalGranted, ApprovalDenied, ParametersChanged, BudgetGranted, BudgetDenied),
+    "pause": (RoundPaused,),
+    "resumption": (RoundResumed,),
+    "policy": (PolicyApplied, RulesChanged),
+    "export": (WorkflowExported,),
+    "erasure": (ContentErased,),
+    "retention": (WorkflowRetained,),
+}
+"""The events that show that a process has picked up what was sent."""
 
 
 def _takes(asked: AskedFor, record: Heard) -> bool:
     """Return whether a process has picked up what was sent; an open round shows that only for requests."""
-    match asked:
-        case "request":
-            return record.workflow.is_open
-        case "cancellation":
-            return isinstance(record.event, CancellationRequested) and record.verdict == "accepted"
-        case "answer":
-            return isinstance(record.event, Answers) and record.verdict == "accepted"
-        case "pause":
-            return isinstance(record.event, RoundPaused) and record.verdict == "accepted"
-        case "resumption":
-            return isinstance(record.event, RoundResumed) and record.verdict == "accepted"
-        case "policy":
-            return isinstance(record.event, PolicyApplied | RulesChanged) and record.verdict == "accepted"
+    if asked == "request":
+        return record.workflow.is_open
+    return isinstance(record.event, _TAKEN_BY[asked]) and record.verdict == "accepted"
 
 
 def _due_ms(workflow: Workflow) -> int:
@@ -251,6 +263,7 @@ def _due_ms(workflow: Workflow) -> int:
     return workflow.step.approval_due_ms if workflow.phase == "approve" else workflow.current.due_ms
 
 
+RoundRequest = RequestCancellation | RequestApproval | RequestBudget | RequestPause | RequestResume | RequestRules
 _ASKED: Final[Mapping[type[Event], AskedFor]] = {
     RequestCancellation: "cancellation",
     RequestApproval: "answer",
@@ -258,19 +271,22 @@ _ASKED: Final[Mapping[type[Event], AskedFor]] = {
     RequestPause: "pause",
     RequestResume: "resumption",
     RequestRules: "policy",
+    RequestExport: "export",
+    RequestErasure: "erasure",
+    RequestRetention: "retention",
 }
 
 
 async def send_and_wait(
     connections: Connections,
-    request: RequestCancellation | RequestApproval | RequestBudget | RequestPause | RequestResume | RequestRules,
+    request: RoundRequest | ArchiveRequest,
     snapshot: WorkflowSnapshot,
     *,
     identity: RequestIdentity,
     callbacks: Callbacks,
     key: bytes | None = None,
 ) -> Heard:
-    """Send a request about the workflow's last or next round; return the record that answers it, once in the rows.
+    """Send a request about a workflow or a round of it; return the record that answers it, once in the rows.
 
     Raises:
         NotServed: no process picked up the request in time; it remains in the log.
@@ -279,7 +295,7 @@ async def send_and_wait(
         Unavailable: a server cannot be reached.
     """
     asked = _ASKED[type(request)]
-    is_opened = snapshot.stub.is_open or request.round <= snapshot.last_round
+    is_opened = snapshot.stub.is_open or getattr(request, "round", 0) <= snapshot.last_round
     start, before = snapshot.position, snapshot.after_last_round
     if is_opened:
         start, before = snapshot.stub.openings[-1], snapshot.before_last_round

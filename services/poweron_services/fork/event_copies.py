@@ -5,6 +5,7 @@ from typing import Any, Final, TypeVar, assert_never
 
 import orjson
 
+from poweron_events.archive_events import ArchiveEvent
 from poweron_events.codec import dumps
 from poweron_events.content import ContentStore
 from poweron_events.content_references import content_fields
@@ -117,6 +118,7 @@ class Copying:
                 | InstanceEnded()
                 | RequestRefused()
                 | DocumentErased()
+                | ArchiveEvent()
                 | CallReserved()
                 | TasksPlanned()
                 | ActionsPlanned()

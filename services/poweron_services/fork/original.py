@@ -6,6 +6,7 @@ from typing import Literal, NamedTuple, assert_never
 
 from pydantic import JsonValue
 
+from poweron_events.archive_events import ArchiveEvent
 from poweron_events.envelope import Cause, envelop, event_id
 from poweron_events.event import RECORDED
 from poweron_events.fold.evolve import WITHOUT_TURN
@@ -244,6 +245,7 @@ def _results(events: Sequence[AcceptedEvent]) -> list[Result]:
                 | InstanceEnded()
                 | RequestRefused()
                 | DocumentErased()
+                | ArchiveEvent()
                 | CallReserved()
                 | TasksPlanned()
                 | ActionsPlanned()

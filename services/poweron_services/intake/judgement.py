@@ -9,6 +9,7 @@ from typing import Any, Final, get_args
 from pydantic import JsonValue
 
 from poweron_events.actor import Actor
+from poweron_events.archive_events import ContentErased, WorkflowExported, WorkflowRetained
 from poweron_events.catalog import REFERENCES, ActionSpec, meaningless
 from poweron_events.codec import InvalidRequest, ReceivedRequest, is_uuid
 from poweron_events.codes import Code, RefusalCode
@@ -64,6 +65,9 @@ IntakeEvent = (
     | ParametersChanged
     | PolicyApplied
     | RulesChanged
+    | WorkflowExported
+    | ContentErased
+    | WorkflowRetained
     | RequestRefused
 )
 

@@ -9,10 +9,12 @@ import asyncio
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from functools import partial
+from typing import get_args
 
 import structlog
 
 from poweron_events import topics
+from poweron_events.archive_events import ArchiveRequest
 from poweron_events.catalog import CATALOG, ActionSpec
 from poweron_events.codec import InvalidRequest, ReceivedRequest, Undecodable, decode_request, has_seal, is_uuid
 from poweron_events.content import ContentStore
@@ -44,8 +46,16 @@ from poweron_services.models.chat_model import NamedModels
 log = structlog.get_logger()
 
 MAX_OPEN = 1_000  # workflows with an open round; more requests wait in Kafka
-_DECISIONS = (RequestApproval, RequestBudget, RequestPause, RequestResume, RequestPolicy, RequestRules)
-"""The requests in which a person decides about open rounds or all later ones; they are answered at once, in order."""
+_DECISIONS = (
+    RequestApproval,
+    RequestBudget,
+    RequestPause,
+    RequestResume,
+    RequestPolicy,
+    RequestRules,
+    *get_args(ArchiveRequest),
+)
+"""The requests that open no round and need not wait for one; they are answered at once, in order."""
 _DECISION_TYPES = tuple(decision.TYPE.encode() for decision in _DECISIONS)
 _CANCELLATION = RequestCancellation.TYPE.encode()
 

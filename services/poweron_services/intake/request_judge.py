@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from pydantic import TypeAdapter
 
+from poweron_events.archive_events import RequestErasure, RequestExport, RequestRetention
 from poweron_events.catalog import ActionSpec
 from poweron_events.codec import ReceivedRequest, dumps, is_uuid
 from poweron_events.content import ContentStore
@@ -58,6 +59,7 @@ from poweron_services.decider.rules import price_unknown
 from poweron_services.decider.size_limits import fitting, fitting_text
 from poweron_services.decider.web_addresses import known_addresses
 from poweron_services.intake import judgement, policy_judgement
+from poweron_services.intake.archive_judgement import archive_event
 from poweron_services.intake.consistent_reads import ConsistentReads
 from poweron_services.intake.intake_ports import IntakeQueries
 from poweron_services.intake.judgement import IntakeEvent, Refusal
@@ -117,6 +119,8 @@ class RequestJudge:
                 event = await self._change_rules(identity, request)
             case RequestCancellation():
                 event = await self.cancel(identity, request)
+            case RequestExport() | RequestErasure() | RequestRetention():
+                event = archive_event(identity, request, await self._known(request.workflow_id))
         return event
 
     async def cancel(self, identity: RequestIdentity, request: RequestCancellation) -> CancellationRequested:

@@ -455,6 +455,9 @@ _WITHOUT_TURN: Final = frozenset(
     for name in (
         "request.refused",
         "document.erased",
+        "workflow.exported",
+        "content.erased",
+        "workflow.retained",
         "call.reserved",
         "round.paused",
         "round.resumed",
@@ -471,6 +474,9 @@ _JUDGES: Final[Mapping[str, Judge]] = {
     for name, judge in {
         "request.refused": _without_effect,
         "document.erased": _without_effect,
+        "workflow.exported": _without_effect,
+        "content.erased": _without_effect,
+        "workflow.retained": _without_effect,
         "policy.applied": _policy,
         "instance.started": _instance_started,
         "instance.ended": _instance_ended,

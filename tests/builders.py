@@ -197,8 +197,7 @@ def refused(request_id: str = "4", **fields: Any) -> RequestRefused:
 
 
 def exported(request_id: str = "5") -> WorkflowExported:
-    actor, request = person("carla"), identity(request_id)
-    return WorkflowExported(format="bundle", with_content=True, actor=actor, request=request)
+    return WorkflowExported(format="bundle", with_content=True, actor=person("carla"), request=identity(request_id))
 
 
 def planned(tasks: int = 1, round_number: int = 1, **fields: Any) -> TasksPlanned:

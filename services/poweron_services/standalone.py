@@ -7,13 +7,14 @@ import asyncio
 import os
 import secrets
 import socket
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import structlog
 
+from poweron_events import topics
 from poweron_events.client import Heard
 from poweron_events.content import ContentStore
 from poweron_events.errors import Refused, Unavailable
@@ -22,6 +23,8 @@ from poweron_events.log.kafka_settings import KafkaSettings
 from poweron_events.request import RequestIdentity
 from poweron_events.retry import Backoff, Failure, retry
 from poweron_events.task_cancellation import cancel_task
+from poweron_projections import projector
+from poweron_projections.audit import ledger_role
 from poweron_projections.connection import reach as reach_postgres
 from poweron_services import embedded, telemetry
 from poweron_services.client.ask import File, OpeningRequest, ask
@@ -42,6 +45,12 @@ WAITING_FOR_TOOLS = (
     "Waiting for the configured tool servers: they are asked which tools they have. A first start may download what "
     "they need. The request is sent then."
 )
+RECORDING: Final[Mapping[str, tuple[str, str]]] = {
+    "intake": (topics.REQUESTS.name, topics.URGENT_INTAKE_GROUP),
+    "projector": (topics.EVENTS.name, projector.GROUP),
+    "ledger": (topics.LEDGER.name, ledger_role.GROUP),
+}
+"""The roles that record a request beside the work of a workflow and sign it, each with its topic and group."""
 Result = TypeVar("Result")
 RESOLVED_WITHIN = 60.0  # seconds in which the name of a server must resolve while we wait for it
 RETRY_PERIOD = 1.0  # seconds between two tries to reach a server while we wait for it
@@ -156,14 +165,52 @@ async def while_serving(
     connections: Connections, asking: Callable[[], Coroutine[Any, Any, Result]], progress: Callable[[str], None]
 ) -> Result:
     """Return the result of `asking` while this process plays all roles; it is called once the roles have started."""
-    from poweron_services.wiring import ROLES_OF_A_REQUEST, open_model, serve  # noqa: PLC0415 - following needs no roles
+    from poweron_services.wiring import ROLES_OF_A_REQUEST  # noqa: PLC0415 - following needs no roles
 
     if names := connections.settings.provided_models:
         progress(f"Loading {' and '.join(names)}…")  # the clients of providers take seconds to import
-    async with open_model(connections.settings) as model:
+    return await _while_playing(connections, ROLES_OF_A_REQUEST, connections.settings, asking, progress)
+
+
+async def while_recording(
+    connections: Connections,
+    asking: Callable[[], Coroutine[Any, Any, Result]],
+    progress: Callable[[str], None],
+    *,
+    restart: bool = False,
+) -> Result:
+    """Return the result of `asking` while some process records requests beside the work and keeps the ledger.
+
+    This process plays the roles which that takes and no other plays, or all of them to `restart` the ledger.
+    """
+    roles = [role for role, place in RECORDING.items() if restart or not await _is_played(connections, *place)]
+    if not roles:
+        return await asking()
+    without_model = connections.settings.with_model("builtin")
+    return await _while_playing(connections, roles, without_model, asking, progress)
+
+
+async def _is_played(connections: Connections, topic: str, group: str) -> bool:
+    """Return whether a process plays the role of this group, as far as this client may see it."""
+    try:
+        return (await connections.log.group_state(topic, group)).has_members
+    except Refused:
+        return True
+
+
+async def _while_playing(
+    connections: Connections,
+    roles: Collection[str],
+    models: Settings,
+    asking: Callable[[], Coroutine[Any, Any, Result]],
+    progress: Callable[[str], None],
+) -> Result:
+    from poweron_services.wiring import open_model, serve  # noqa: PLC0415 - as above
+
+    async with open_model(models) as model:
         started = asyncio.Event()
         tell_wait = partial(progress, WAITING_FOR_TOOLS) if connections.settings.mcp else lambda: None
-        service = asyncio.create_task(serve(connections, ROLES_OF_A_REQUEST, model, started=started.set))
+        service = asyncio.create_task(serve(connections, roles, model, started=started.set))
         work = asyncio.create_task(_ask_once(started, asking, tell_wait))
         try:
             await asyncio.wait({service, work}, return_when=asyncio.FIRST_COMPLETED)

@@ -3,8 +3,6 @@
 The same ledger and the same content make the same bytes.
 """
 
-import io
-import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -28,7 +26,6 @@ from poweron_projections.audit.verify_script import verify_script
 from poweron_projections.connection import Connection, Found, Pool, snapshot
 from poweron_projections.records import decompress
 
-_NO_TIME: Final = (1980, 1, 1, 0, 0, 0)  # the least that a zip can say
 PROVEN: Final = 100  # newest checkpoints that a bundle proves to be continued; of earlier ones, the last of each day
 
 _RECORDS: Final = """
@@ -62,9 +59,11 @@ class NotSigned(Conflict):
 
 
 async def bundle_of(
-    pool: Pool, content: ContentStore | None, workflow_id: str, vkeys: Sequence[str]
+    pool: Pool, content: ContentStore | None, workflow_id: str, vkeys: Sequence[str], *, with_script: bool = True
 ) -> dict[str, bytes]:
     """Return the files of a workflow's bundle by their path; without `content`, its documents and answers stay out.
+
+    One among others of a larger bundle needs no script of its own.
 
     Raises:
         Refused: there is no such workflow.
@@ -79,20 +78,9 @@ async def bundle_of(
     entries = [orjson.loads(line) for line in files["entries.jsonl"].splitlines()]
     files |= timeline_files(workflow_id, events, entries, files)
     files["keys/ledger.vkeys"] = "".join(f"{vkey}\n" for vkey in vkeys).encode()
-    files["verify.py"] = verify_script().encode()
+    if with_script:
+        files["verify.py"] = verify_script().encode()
     return {MANIFEST: manifest_of(files), **files}
-
-
-def zipped(files: Mapping[str, bytes]) -> bytes:
-    """Return the files as a zip; the same files make the same bytes."""
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name in sorted(files):
-            entry = zipfile.ZipInfo(name, date_time=_NO_TIME)
-            entry.compress_type = zipfile.ZIP_DEFLATED
-            entry.external_attr = 0o644 << 16
-            archive.writestr(entry, files[name])
-    return buffer.getvalue()
 
 
 async def _proven(connection: Connection, workflow_id: str) -> dict[str, bytes]:
@@ -110,13 +98,13 @@ async def _proven(connection: Connection, workflow_id: str) -> dict[str, bytes]:
     last_proof = TlogProof(last, await stored_inclusion_proof(connection, last, size), signed["note"])
     heads_proof = TlogProof(size - 1, await stored_inclusion_proof(connection, size - 1, size), signed["note"])
     return {
-        "events.jsonl": _lines(bodies),
-        "entries.jsonl": _lines(entries),
+        "events.jsonl": file_of(bodies),
+        "entries.jsonl": file_of(entries),
         "head.tlog-proof": str(last_proof).encode(),
         "heads/entry.json": signed["entry"],
         "heads/entry.tlog-proof": str(heads_proof).encode(),
         "heads/place.json": await _place(connection, signed, workflow_id, len(rows) - 1),
-        **await _continued(connection, size),
+        **await continued(connection, size),
     }
 
 
@@ -128,13 +116,18 @@ def _entries(rows: Sequence[Found], bodies: Sequence[bytes]) -> list[bytes]:
         named = NamedRecord(str(row["workflow_id"]), str(row["event_id"]), row["type"])
         entry = event_entry(record, named, verdict=row["verdict"], seq=row["seq"], previous=previous)
         if leaf_hash(entry) != row["leaf"]:
-            raise Conflict(
-                f"Record {row['seq']} of workflow {row['workflow_id']} is not the one that was entered in the ledger. "
-                "`poweron verify` names what was changed."
-            )
+            raise differs(row["workflow_id"], row["seq"])
         entries.append(entry)
         previous = row["leaf"].hex()
     return entries
+
+
+def differs(workflow_id: object, seq: int) -> Conflict:
+    """Return the error of a record that is not the one which the ledger entered."""
+    return Conflict(
+        f"Record {seq} of workflow {workflow_id} is not the one that was entered in the ledger. "
+        "`poweron verify` names what was changed."
+    )
 
 
 async def _place(connection: Connection, signed: Found, workflow_id: str, seq: int) -> bytes:
@@ -150,11 +143,11 @@ async def _place(connection: Connection, signed: Found, workflow_id: str, seq: i
     return dumps({"hashes": [each.hex() for each in proof], "index": places[0], "size": tree.size})
 
 
-async def _continued(connection: Connection, size: int) -> dict[str, bytes]:
+async def continued(connection: Connection, size: int) -> dict[str, bytes]:
     """Return the proofs that the ledger continues its earlier checkpoints."""
     earlier = [row["size"] for row in await connection.fetch(_EARLIER, size, PROVEN)]
     return {
-        f"consistency/{old}": _lines(
+        f"consistency/{old}": file_of(
             each.hex().encode() for each in await stored_consistency_proof(connection, old, size)
         )
         for old in earlier
@@ -181,7 +174,7 @@ async def _contents(content: ContentStore | None, workflow_id: str, events: Sequ
         {"bytes": len(found[f"blobs/{name}"]) if state == "present" else None, "name": name, "status": state}
         for name, state in states.items()
     ]
-    return {**found, "blobs.jsonl": _lines(map(dumps, listed))}
+    return {**found, "blobs.jsonl": file_of(map(dumps, listed))}
 
 
 def _erased_documents(events: Sequence[Mapping[str, Any]]) -> frozenset[str]:
@@ -202,5 +195,6 @@ def _erased_names(value: Any, documents: frozenset[str]) -> Iterator[str]:
             yield from _erased_names(part, documents)
 
 
-def _lines(lines: Iterable[bytes]) -> bytes:
+def file_of(lines: Iterable[bytes]) -> bytes:
+    """Return a file with these lines."""
     return b"".join(line + b"\n" for line in lines)

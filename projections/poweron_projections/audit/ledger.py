@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from poweron_events import topics
+from poweron_events.archive_events import WorkflowExported
 from poweron_events.codec import Undecodable
 from poweron_events.envelope import Recorded
 from poweron_events.errors import Conflict
@@ -57,6 +58,8 @@ class Ledger:
     """The states of workflows that may receive records: the next one is judged by them."""
     released: int = 0
     """The rows must hold this many entries before a workflow that is not held is read from them."""
+    is_export_entered: bool = False
+    """Whether a workflow was exported since the last heads, so that its bundle waits for the next checkpoint."""
     signed: int = 0
     """The size of the tree that was signed last."""
 
@@ -115,6 +118,7 @@ class Ledger:
         previous = "" if head is None else head.leaf
         named = NamedRecord(before.id, envelope.id, envelope.type)
         entry = event_entry(record, named, verdict=verdict, seq=before.seq, previous=previous)
+        self.is_export_entered |= isinstance(envelope.event, WorkflowExported)
         self.held[before.id] = after
         self.changed[before.id] = Head(before.id, before.seq, leaf_hash(entry).hex())
         return entry
@@ -170,6 +174,7 @@ class Ledger:
         """Forget the workflows that are not open; the rows hold them."""
         self.held = {name: workflow for name, workflow in self.held.items() if name in self.open_heads}
         self.changed.clear()
+        self.is_export_entered = False
         self.released = self.tree.size
 
 

@@ -58,7 +58,7 @@ def event_entry(record: Record, named: NamedRecord, *, verdict: Verdict, seq: in
         previous: the leaf hash, in hexadecimal, of the workflow's entry before; empty for the first one.
     """
     value = record.value or b""
-    return _line(
+    return entry_line(
         kind="event",
         body=sha256(value).hexdigest(),
         event=named.event_id,
@@ -78,7 +78,7 @@ def event_entry(record: Record, named: NamedRecord, *, verdict: Verdict, seq: in
 def reject_entry(record: Record, code: str) -> bytes:
     """Return the entry of a record that cannot be decoded: why, as a code, since the reason would quote it."""
     value = record.value or b""
-    return _line(
+    return entry_line(
         kind="reject",
         body=sha256(value).hexdigest(),
         len=len(value),
@@ -92,17 +92,17 @@ def reject_entry(record: Record, code: str) -> bytes:
 
 def epoch_entry(*, code: str, last: int, time_ms: int) -> bytes:
     """Return the entry of a ledger that begins to write: its release, and the size of the last signed tree."""
-    return _line(kind="epoch", code=code, last=last, time=time_ms)
+    return entry_line(kind="epoch", code=code, last=last, time=time_ms)
 
 
 def key_entry(vkeys: Sequence[str], *, time_ms: int) -> bytes:
     """Return the entry that names the keys which sign from now on; earlier ones are retired."""
-    return _line(kind="key", keys=list(vkeys), time=time_ms)
+    return entry_line(kind="key", keys=list(vkeys), time=time_ms)
 
 
 def heads_entry(heads: Sequence[Head], *, open_count: int, size: int, time_ms: int) -> bytes:
     """Return the entry that names the heads of all workflows that changed or are open; `size` is that of the tree."""
-    return _line(kind="heads", open=open_count, root=heads_root(heads).hex(), size=size, time=time_ms)
+    return entry_line(kind="heads", open=open_count, root=heads_root(heads).hex(), size=size, time=time_ms)
 
 
 def heads_root(heads: Iterable[Head]) -> bytes:
@@ -141,5 +141,6 @@ def _are_numbers(*values: object) -> bool:
     return all(type(value) is int and 0 <= value < 2**31 for value in values)
 
 
-def _line(**values: Any) -> bytes:
+def entry_line(**values: Any) -> bytes:
+    """Return an entry with these values as its line."""
     return dumps({**values, "v": VERSION})

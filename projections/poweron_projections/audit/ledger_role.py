@@ -36,9 +36,7 @@ STOP_TIMEOUT: Final = 5.0  # seconds
 ALARM_PERIOD: Final = 60.0  # seconds between two attempts after an alarm
 
 
-async def run(
-    event_log: EventLog, pool: Pool, keys: Sequence[SigningKey], release: str, *, sign_after: float = SIGN_AFTER
-) -> None:
+async def run(event_log: EventLog, pool: Pool, keys: Sequence[SigningKey], release: str) -> None:
     """Keep the ledger whenever this process holds its partition, until cancelled; errors are retried.
 
     Args:
@@ -46,7 +44,6 @@ async def run(
         pool: the rows, which say what was entered before.
         keys: sign the checkpoints; all have the name of the ledger.
         release: of this software, for the record.
-        sign_after: seconds from an entry to the next checkpoint.
     """
     async with event_log.follow(topics.LEDGER.name, GROUP) as follower:
         writing: asyncio.Task[None] | None = None
@@ -54,7 +51,7 @@ async def run(
             while True:
                 held = await _held(follower, was=writing is not None)
                 if held and writing is None:
-                    writing = asyncio.create_task(_keep(partial(_write, event_log, pool, keys, release, sign_after)))
+                    writing = asyncio.create_task(_keep(partial(_write, event_log, pool, keys, release)))
                 elif not held and writing is not None:
                     await cancel_task(writing, STOP_TIMEOUT)
                     writing = None
@@ -93,13 +90,13 @@ async def _keep(write: Callable[[], Awaitable[None]]) -> None:
             await asyncio.sleep(pause)
 
 
-async def _write(event_log: EventLog, pool: Pool, keys: Sequence[SigningKey], release: str, sign_after: float) -> None:
+async def _write(event_log: EventLog, pool: Pool, keys: Sequence[SigningKey], release: str) -> None:
     ledger = await Ledger.load(event_log, pool, keys)
     last = await check_ledger(event_log, pool, ledger)
     if last is None:
         await ledger.append([key_entry([str(key.public) for key in keys], time_ms=_now_ms())])
     await ledger.append([epoch_entry(code=release, last=0 if last is None else last.size, time_ms=_now_ms())])
-    writer = _Writer(ledger, sign_after)
+    writer = _Writer(ledger)
     try:
         async with asyncio.TaskGroup() as group:
             group.create_task(writer.enter_all())
@@ -111,8 +108,8 @@ async def _write(event_log: EventLog, pool: Pool, keys: Sequence[SigningKey], re
 class _Writer:
     """Enters what arrives, and signs in time; only one of both at once."""
 
-    def __init__(self, ledger: Ledger, sign_after: float) -> None:
-        self._ledger, self._sign_after = ledger, sign_after
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
         self._lock = asyncio.Lock()
         self._is_whole = True  # false while the ledger may be ahead of its topic
         self._signed_at = asyncio.get_running_loop().time()
@@ -126,7 +123,7 @@ class _Writer:
                         self._is_whole = False
                         await ledger.enter(records)
                         self._is_whole = True
-                        if ledger.tree.size - ledger.signed >= SIGN_ENTRIES:
+                        if ledger.is_export_entered or ledger.tree.size - ledger.signed >= SIGN_ENTRIES:
                             await self._sign()
         except asyncio.CancelledError:
             if self._is_whole and ledger.has_new_entries:
@@ -136,9 +133,9 @@ class _Writer:
 
     async def sign_in_time(self) -> None:
         while True:
-            await asyncio.sleep(min(LOOK, self._sign_after))
+            await asyncio.sleep(LOOK)
             since = asyncio.get_running_loop().time() - self._signed_at
-            if since >= (self._sign_after if self._ledger.has_new_entries else IDLE_SIGN):
+            if since >= (SIGN_AFTER if self._ledger.has_new_entries else IDLE_SIGN):
                 async with self._lock:
                     await self._sign()
 

@@ -10,7 +10,7 @@ from poweron_projections.audit.ledger_entry import parsed_entry
 from poweron_projections.audit.ledger_tree import STORED, loaded_tree
 from poweron_projections.audit.merkle_tree import GrowingTree, leaf_hash
 from poweron_projections.audit.notes import InvalidNote, SignedNote
-from poweron_projections.connection import Connection
+from poweron_projections.connection import Connection, Pool, acquire
 from poweron_projections.projection import Changes
 from poweron_projections.table_spec import Row, Table, Uuid, text
 
@@ -109,6 +109,13 @@ class LedgerFolding:
 async def ledger_positions(connection: Connection) -> dict[int, int]:
     """Return the next offset of each partition of `poweron.events` that the ledger has entered."""
     return {row["partition"]: row["next_offset"] for row in await connection.fetch(_POSITIONS)}
+
+
+async def entered_count(pool: Pool) -> int:
+    """Return the number of entries that the rows hold."""
+    async with acquire(pool) as connection:
+        count: int = await connection.fetchval("SELECT coalesce(max(place) + 1, 0) FROM ledger_entries")
+    return count
 
 
 def checkpoint_changes(records: Iterable[Record]) -> Changes:

@@ -43,6 +43,12 @@ async def loaded_tree(connection: Connection, size: int) -> GrowingTree:
     return await _computed(connection, lambda read: GrowingTree(size, read), edge(size))
 
 
+async def stored_edge(connection: Connection, size: int) -> list[bytes]:
+    """Return the hashes of the largest complete subtrees that make up the tree of this size, from the left."""
+    places = edge(size)
+    return await _computed(connection, lambda read: [read(level, place) for level, place in places], places)
+
+
 async def stored_root(connection: Connection, size: int) -> bytes:
     """Return the root that the tree had at this size."""
     return await _computed(connection, lambda read: root_of(size, read))

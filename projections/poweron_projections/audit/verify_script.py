@@ -19,6 +19,8 @@ _MODULES: Final = (
     "verifier/bundle_files",
     "verifier/bundle_timeline",
     "verifier/bundle_claims",
+    "verifier/period_rules",
+    "verifier/period_claims",
     "verifier/verify_command",
 )
 """Each needs only those before it; their names differ, so they can share one namespace."""

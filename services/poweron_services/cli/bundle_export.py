@@ -1,58 +1,160 @@
-"""Audit bundles as files: a folder, or a zip."""
+"""Audit bundles as files: of one workflow, of several, or of those that a period of the ledger has."""
 
 import io
+import time
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
-from poweron_projections.audit.bundle import zipped
+from poweron_projections.audit.bundle import NotSigned
 from poweron_projections.audit.checkpoint import Checkpoint
 from poweron_projections.audit.notes import SignedNote
+from poweron_projections.audit.period_proof import EnteredPeriod, Period, entered_period, period_files
 from poweron_projections.audit.tlog_proof import TlogProof
-from poweron_services.cli import files
+from poweron_projections.audit.verify_script import verify_script
+from poweron_projections.connection import snapshot
+from poweron_services.cli.bundle_writer import BundleWriter, bundle_writer, check_output
 from poweron_services.cli.context import USAGE
-from poweron_services.cli.error_messages import stop
+from poweron_services.cli.error_messages import check_reason, load_settings, run_work, stop
+from poweron_services.cli.event_lines import tell_untaken
 from poweron_services.cli.output import counted, print_json, tell
-from poweron_services.cli.query_commands import with_rows
-from poweron_services.client.audit_bundle import audit_bundle
+from poweron_services.cli.query_commands import bring_rows_on
+from poweron_services.client.audit_bundle import ExportOrder, record_exports, signed_bundle, until_signed
+from poweron_services.client.connect import Connections
+from poweron_services.client.follow import Callbacks
+from poweron_services.standalone import local_identity, open_connections, while_recording
+
+_KEYS: Final = "keys/ledger.vkeys"
+_EVENTS: Final = "events.jsonl"
 
 
-def export_bundle(workflow: str, output: Path | None, *, as_json: bool, with_content: bool) -> None:
-    """Write the bundle of a workflow into a folder or a zip."""
-    if output is None:
-        stop("A bundle has several files. Name the folder, or the zip, to write with --output.", USAGE)
-    is_zip = output.suffix == ".zip"
-    if is_zip:
-        files.check_file_writable(output)
-    elif output.exists() and (not output.is_dir() or any(output.iterdir())):
-        stop(f"{str(output)!r} exists. Name a folder that does not exist yet, or is empty.", USAGE)
-    bundle = with_rows(lambda connections: audit_bundle(connections, workflow, with_content=with_content))
-    if is_zip:
-        files.write_file(output, zipped(bundle), lambda earlier: _is_bundle_of(earlier, workflow))
-    else:
-        for name, data in bundle.items():
-            path = output / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(data)
-    told = _told(bundle, workflow, output)
-    tell(f"Written: {output} ({counted(told['events'], 'event')}, {counted(told['blobs'], 'content')}).")
+@dataclass(frozen=True, slots=True)
+class BundleWish:
+    """What a user wants to have exported."""
+
+    workflow_ids: Sequence[str]
+    """The workflows; empty if those of a period are meant."""
+    period: Period | None
+    with_content: bool
+    reason: str
+
+
+def export_bundle(wish: BundleWish, output: Path | None, *, as_json: bool) -> None:
+    """Write a bundle into a folder or a zip, and record that."""
+    check_reason(wish.reason)
+    _check_period(wish.period)
+    output = check_output(output)
+    told = run_work(_export(wish, output))
+    contents = counted(told["blobs"], "content")
+    tell(f"Written: {output} ({counted(told['events'], 'event')}, {contents}).")
     if as_json:
         print_json(told)
 
 
-def _told(bundle: Mapping[str, bytes], workflow: str, output: Path) -> dict[str, Any]:
+def _check_period(period: Period | None) -> None:
+    if period is None:
+        return
+    now_ms, until_ms = time.time_ns() // 1_000_000, period.until_ms
+    if period.since_ms is not None and until_ms is not None and period.since_ms >= until_ms:
+        stop("The period ends before it begins. Exchange --since and --until.", USAGE)
+    if until_ms is not None and until_ms > now_ms:
+        ends = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(until_ms / 1000))
+        stop(f"The period has not ended: it lasts until {ends} UTC. Export it then, or choose another --until.", USAGE)
+    if period.sample is not None and until_ms is None:
+        stop("A sample is drawn from a period that has ended: say with --until when it ends.", USAGE)
+
+
+async def _export(wish: BundleWish, output: Path) -> dict[str, Any]:
+    settings = load_settings()
+    async with open_connections(settings, tell) as connections:
+        await bring_rows_on(connections)
+        restart = wish.period is not None and not await _is_signed(connections, wish.period)
+        order = ExportOrder(
+            settings.acting_through("cli"), local_identity, with_content=wish.with_content, reason=wish.reason
+        )
+        exporting = partial(_write, connections, wish, order, output)
+        return await while_recording(connections, exporting, tell, restart=restart)
+
+
+async def _is_signed(connections: Connections, period: Period) -> bool:
+    """Return whether the ledger has signed the end of the period; an idle one signs once it is started again."""
+    try:
+        await _entered(connections, period)
+    except NotSigned:
+        return False
+    return True
+
+
+async def _entered(connections: Connections, period: Period) -> EnteredPeriod:
+    async with snapshot(connections.pool) as connection:
+        return await entered_period(connection, period)
+
+
+async def _write(connections: Connections, wish: BundleWish, order: ExportOrder, output: Path) -> dict[str, Any]:
+    entered = None
+    ids = wish.workflow_ids
+    if wish.period is not None:
+        entered = await until_signed(connections, partial(_entered, connections, wish.period))
+        ids = entered.chosen
+        tell(f"The period has {counted(len(entered.workflows), 'workflow')}; {counted(len(ids), 'bundle')} to write.")
+    await record_exports(connections, ids, order, Callbacks(untaken=tell_untaken))
+    is_single = entered is None and len(ids) == 1
+    only = ids[0] if is_single else ""
+    with bundle_writer(output, lambda earlier: is_single and _is_bundle_of(earlier, only)) as writer:
+        if is_single:
+            bundle = await signed_bundle(connections, only, with_content=order.with_content)
+            for name in sorted(bundle):
+                writer.write(name, bundle[name])
+            return {**_told(bundle, only), "path": str(output)}
+        return {**await _write_collection(connections, ids, entered, order, writer), "path": str(output)}
+
+
+async def _write_collection(
+    connections: Connections,
+    ids: Sequence[str],
+    entered: EnteredPeriod | None,
+    order: ExportOrder,
+    writer: BundleWriter,
+) -> dict[str, Any]:
+    """Write the bundle of each workflow into a folder of its own, and the proof of the period beside them."""
+    told = list[dict[str, Any]]()
+    for workflow_id in ids:
+        bundle = await signed_bundle(connections, workflow_id, with_content=order.with_content, with_script=False)
+        for name in sorted(bundle):
+            writer.write(f"workflows/{workflow_id}/{name}", bundle[name])
+        told.append(_told(bundle, workflow_id))
+    if entered is not None:
+        for name, data in (await until_signed(connections, partial(_period, connections, entered))).items():
+            writer.write(name, data)
+    writer.write("verify.py", verify_script().encode())
+    writer.write_manifest()
+    return {
+        "events": sum(each["events"] for each in told),
+        "blobs": sum(each["blobs"] for each in told),
+        "population": None if entered is None else len(entered.workflows),
+        "workflows": told,
+    }
+
+
+async def _period(connections: Connections, entered: EnteredPeriod) -> dict[str, bytes]:
+    async with snapshot(connections.pool) as connection:
+        return await period_files(connection, entered)
+
+
+def _told(bundle: Mapping[str, bytes], workflow: str) -> dict[str, Any]:
     proof = TlogProof.parse(bundle["head.tlog-proof"].decode())
     return {
         "workflowId": workflow,
-        "path": str(output),
-        "events": bundle["events.jsonl"].count(b"\n"),
+        "events": bundle[_EVENTS].count(b"\n"),
         "blobs": sum(name.startswith("blobs/") for name in bundle),
         "checkpointSize": Checkpoint.parse(SignedNote.parse(proof.checkpoint).text).size,
         "checkpointTime": orjson.loads(bundle["heads/entry.json"])["time"],
-        "key": bundle["keys/ledger.vkeys"].decode().partition("\n")[0],
+        "key": bundle[_KEYS].decode().partition("\n")[0],
     }
 
 

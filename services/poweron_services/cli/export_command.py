@@ -1,22 +1,27 @@
 """`poweron export`: write a workflow for other tools, to stdout or a file."""
 
 import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Literal, cast
+from typing import Annotated, Final, Literal, cast
 
 import typer
 
+from poweron_projections.audit.period_proof import Period
 from poweron_services.cli import files
-from poweron_services.cli.arguments import AsJson, WorkflowId
-from poweron_services.cli.bundle_export import export_bundle
-from poweron_services.cli.error_messages import check_id, sentences
+from poweron_services.cli.arguments import AsJson
+from poweron_services.cli.bundle_export import BundleWish, export_bundle
+from poweron_services.cli.context import USAGE
+from poweron_services.cli.error_messages import check_id, sentences, stop
 from poweron_services.cli.output import counted, print_json, print_json_text, tell
 from poweron_services.cli.query_commands import with_rows
 from poweron_services.client.connect import Connections
 from poweron_services.client.workflow_snapshot import recorded_history, verified_records
 from poweron_services.trace_export.workflow_trace import exported_trace, is_trace_of
 
+TIMES: Final = ["%Y-%m-%d", "%Y-%m-%dT%H:%M:%SZ"]
 Format = Literal["events", "otel", "openinference"]
 
 
@@ -31,7 +36,10 @@ class ExportFormat(StrEnum):
 
 @sentences()
 def export(
-    workflow: WorkflowId,
+    workflow: Annotated[
+        list[str] | None, typer.Argument(metavar="WORKFLOW", help="The workflow's id; a bundle can have several.")
+    ] = None,
+    *,
     form: Annotated[
         ExportFormat,
         typer.Option("--format", metavar="FORMAT", help="events, otel, openinference or bundle."),
@@ -46,32 +54,90 @@ def export(
     without_content: Annotated[
         bool, typer.Option("--without-content", help="Leave documents, prompts and answers out of a bundle.")
     ] = False,
+    reason: Annotated[
+        str, typer.Option(metavar="WHY", help="Why a bundle is exported, which is recorded in the workflow.")
+    ] = "",
+    from_file: Annotated[
+        Path | None, typer.Option(metavar="IDS", help="A file with the ids of the workflows of a bundle.")
+    ] = None,
+    since: Annotated[
+        datetime | None, typer.Option(formats=TIMES, metavar="TIME", help="A bundle of all workflows since then (UTC).")
+    ] = None,
+    until: Annotated[
+        datetime | None, typer.Option(formats=TIMES, metavar="TIME", help="The end of that period, not included (UTC).")
+    ] = None,
+    sample: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Draw N workflows of the period by lot.")
+    ] = None,
+    seed: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="The auditor's text, from which the sample is drawn.")
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="A bundle of all workflows.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Export a workflow to other tools, or as a bundle for auditors.
+    """Export a workflow to other tools, or workflows as a bundle for auditors.
 
     events: its records as they are in the log, one CloudEvent per line, as JSON. otel: one trace as the JSON of
     OpenTelemetry's protocol, without any text that a person or a model wrote. openinference: the same with prompts
     and answers, for agent viewers. bundle: a folder, or a zip, with the proof that nothing in it was changed, and
-    the script that verifies it.
+    the script that verifies it; a bundle of a period also proves that no workflow is missing.
     """
-    check_id(workflow)
+    ids = _ids(workflow or [], from_file)
+    period = _period(since, until, sample, seed, everything=everything)
     if form is ExportFormat.bundle:
-        export_bundle(workflow, output, as_json=as_json, with_content=not without_content)
+        if bool(ids) == (period is not None):
+            stop("Name workflows, or a period with --since and --until, or --all.", USAGE)
+        export_bundle(BundleWish(ids, period, not without_content, reason), output, as_json=as_json)
         return
+    if len(ids) != 1 or period is not None:
+        stop(f"Name one workflow to export it as {form.value}; several, or a period, make a bundle.", USAGE)
+    (only,) = ids
     kind = cast("Format", form.value)
     if output is not None:
         files.check_file_writable(output)
-    lines = with_rows(lambda connections: _lines(connections, workflow, kind))
+    lines = with_rows(lambda connections: _lines(connections, only, kind))
     if output is not None:
         data = b"".join(line + b"\n" for line in lines)
-        files.write_file(output, data, lambda earlier: _is_earlier(earlier, data, workflow, kind))
+        files.write_file(output, data, lambda earlier: _is_earlier(earlier, data, only, kind))
         tell(f"Written: {output} ({counted(len(lines), 'line')}).")
         if as_json:
             print_json({"path": str(output), "lines": len(lines)})
         return
     for line in lines:
         _print(line)
+
+
+def _ids(workflows: Sequence[str], from_file: Path | None) -> list[str]:
+    """Return the ids that were named or are in the file, each once."""
+    listed = list[str]()
+    if from_file is not None:
+        try:
+            listed = from_file.read_text(errors="replace").split()
+        except OSError as error:
+            stop(f"The file {str(from_file)!r} cannot be read: {error.strerror}. Check the path.", USAGE)
+        if not listed:
+            stop(f"{str(from_file)!r} names no workflow. Write one id on each line.", USAGE)
+    ids = list(dict.fromkeys([*workflows, *listed]))
+    for id_ in ids:
+        check_id(id_)
+    return ids
+
+
+def _period(
+    since: datetime | None, until: datetime | None, sample: int | None, seed: str | None, *, everything: bool
+) -> Period | None:
+    is_limited = since is not None or until is not None
+    if (sample is None) != (seed is None):
+        stop("Use --sample and --seed together: the auditor chooses the text, and can then check the draw.", USAGE)
+    if everything and (is_limited or sample is not None):
+        stop("--all means all workflows: use it without --since, --until and --sample.", USAGE)
+    if not everything and not is_limited and sample is None:
+        return None
+    return Period(_milliseconds(since), _milliseconds(until), sample, seed or "")
+
+
+def _milliseconds(moment: datetime | None) -> int | None:
+    return None if moment is None else int(moment.replace(tzinfo=UTC).timestamp() * 1_000)
 
 
 def _is_earlier(earlier: bytes, data: bytes, workflow: str, form: Format) -> bool:

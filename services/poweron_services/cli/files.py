@@ -107,14 +107,22 @@ def write_file(path: Path, data: bytes, is_earlier: Callable[[bytes], bool]) -> 
         is_earlier: returns whether the bytes of an existing file are an earlier output for the same thing; no other
             file is replaced.
     """
-    with _writing(path, FAILED):
-        if _is_special(path):
+    if _is_special(path):
+        with _writing(path, FAILED):
             path.write_bytes(data)
-            return
+        return
+    with replacing(path, is_earlier) as beside:
+        _write_new(beside, data)
+
+
+@contextmanager
+def replacing(path: Path, is_earlier: Callable[[bytes], bool]) -> Generator[Path, None, None]:
+    """Yield the path of a new file, which is moved into place once it is complete; as `write_file`."""
+    with _writing(path, FAILED):
         target = path.resolve()
         beside = target.with_name(f".{secrets.token_hex(8)}.new")
         try:
-            _write_new(beside, data)
+            yield beside
             if target.exists():
                 _expect_earlier(path, is_earlier)
                 beside.chmod(stat.S_IMODE(target.stat().st_mode))

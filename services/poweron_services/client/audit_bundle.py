@@ -1,54 +1,107 @@
-"""Audit bundles for every door: what the ledger has not entered yet is entered first, if no other process does so."""
+"""Audit bundles for every door: each export is recorded first, and the bundle ends with that record."""
 
 import asyncio
-from importlib.metadata import version
-from typing import Final
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, TypeVar
 
-from poweron_events.errors import Unavailable
-from poweron_events.task_cancellation import cancel_task
-from poweron_projections import projector
-from poweron_projections.audit import ledger_role
+from poweron_events.actor import Actor
+from poweron_events.archive_events import RequestExport
+from poweron_events.errors import Refused, Unavailable
+from poweron_events.request import RequestIdentity, RequestRefused
 from poweron_projections.audit.bundle import NotSigned, bundle_of
+from poweron_projections.audit.ledger_rows import entered_count
 from poweron_services.client.connect import Connections
+from poweron_services.client.follow import Callbacks, send_and_wait
+from poweron_services.client.workflow_snapshot import read_snapshot
 from poweron_services.settings.ledger_keys import ledger_keys
 
-SIGNED_WITHIN: Final = 60.0  # seconds
+FORMAT: Final = "bundle"
+AT_ONCE: Final = 16  # exports that are recorded at a time
+STANDS_STILL: Final = 60.0  # seconds without a new entry in the ledger after which waiting for it ends
 LOOK: Final = 0.1  # seconds between two looks whether the ledger has got there
-SIGN_AFTER: Final = 0.2  # seconds
+
+Result = TypeVar("Result")
 
 
-async def audit_bundle(connections: Connections, workflow_id: str, *, with_content: bool) -> dict[str, bytes]:
-    """Return the files of a workflow's bundle by their path.
+@dataclass(frozen=True, slots=True)
+class ExportOrder:
+    """What is exported of each workflow, on whose behalf, and why."""
+
+    actor: Actor
+    identity: Callable[[], RequestIdentity]
+    """Returns the identity of the request about one workflow."""
+    with_content: bool = True
+    reason: str = ""
+
+
+async def record_exports(
+    connections: Connections, workflow_ids: Sequence[str], order: ExportOrder, callbacks: Callbacks
+) -> None:
+    """Record the export of each workflow, so that the next checkpoint lists it, however old it is.
+
+    Raises:
+        Refused: there is no such workflow; the exports of others may be recorded.
+        Unserved: no process recorded them in time.
+        Unavailable: a server cannot be reached.
+    """
+    places = asyncio.Semaphore(AT_ONCE)
+
+    async def record(workflow_id: str) -> None:
+        async with places:
+            request = RequestExport(
+                workflow_id=workflow_id,
+                format=FORMAT,
+                with_content=order.with_content,
+                reason=order.reason,
+                actor=order.actor,
+            )
+            snapshot = await read_snapshot(connections, workflow_id)
+            heard = await send_and_wait(connections, request, snapshot, identity=order.identity(), callbacks=callbacks)
+            if isinstance(heard.event, RequestRefused):
+                raise Refused(heard.event.detail, code=heard.event.precise_code)
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            for workflow_id in workflow_ids:
+                group.create_task(record(workflow_id))
+    except BaseExceptionGroup as errors:
+        raise errors.exceptions[0] from errors
+
+
+async def signed_bundle(
+    connections: Connections, workflow_id: str, *, with_content: bool, with_script: bool = True
+) -> dict[str, bytes]:
+    """Return the files of a workflow's bundle by their path, once the ledger has signed all its records.
 
     Raises:
         Refused: there is no such workflow, or the key of the ledger cannot be used.
-        Unavailable: a server cannot be reached, or the ledger did not get there in time.
+        Unavailable: a server cannot be reached, or the ledger stands still.
     """
-    keys = ledger_keys(connections.settings)
     content = connections.content if with_content else None
-    vkeys = [str(key.public) for key in keys]
-    try:
-        return await bundle_of(connections.pool, content, workflow_id, vkeys)
-    except NotSigned:
-        pass
-    release = version("poweron-services")
-    ledger = ledger_role.run(connections.log, connections.pool, keys, release, sign_after=SIGN_AFTER)
-    helping = [asyncio.create_task(each) for each in (ledger, projector.run(connections.log, connections.pool))]
-    try:
-        async with asyncio.timeout(SIGNED_WITHIN):
-            while True:
-                await asyncio.sleep(LOOK)
-                try:
-                    return await bundle_of(connections.pool, content, workflow_id, vkeys)
-                except NotSigned as error:
-                    for task in helping:
-                        if task.done():
-                            raise Unavailable(str(error)) from task.exception()
-    except TimeoutError as error:
-        raise Unavailable(
-            f"The ledger did not sign the newest records of workflow {workflow_id} within {SIGNED_WITHIN:g} s. "
-            "See the log of the process that plays the role `ledger`."
-        ) from error
-    finally:
-        for task in helping:
-            await cancel_task(task, ledger_role.STOP_TIMEOUT)
+    vkeys = [str(key.public) for key in ledger_keys(connections.settings)]
+    make = partial(bundle_of, connections.pool, content, workflow_id, vkeys, with_script=with_script)
+    return await until_signed(connections, make)
+
+
+async def until_signed(connections: Connections, make: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
+    """Return what is made of the ledger once it has signed what that needs.
+
+    Raises:
+        Unavailable: the ledger enters nothing any more, and has not signed it.
+    """
+    loop, entered, deadline = asyncio.get_running_loop(), -1, 0.0
+    while True:
+        try:
+            return await make()
+        except NotSigned as error:
+            now = await entered_count(connections.pool)
+            if now != entered:
+                entered, deadline = now, loop.time() + STANDS_STILL
+            elif loop.time() > deadline:
+                raise Unavailable(
+                    f"{error} It has entered nothing for {STANDS_STILL:g} s. See the log of the process that plays "
+                    "the role `ledger`, and `poweron audit status`."
+                ) from error
+        await asyncio.sleep(LOOK)

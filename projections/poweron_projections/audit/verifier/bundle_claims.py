@@ -3,6 +3,7 @@
 import hmac
 import re
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -34,6 +35,8 @@ NAMES: Final = {
     "V11": "Each event names an earlier one as its cause",
     "V12": "The verdicts in the ledger, and the timeline, follow from the events",
     "V14": "The checkpoint is as young as you ask for",
+    "V15": "The list of the period's workflows is complete, and those of the sample are here",
+    "V16": "The sample was drawn with your seed",
 }
 CONTENT_FIELDS: Final = frozenset({"promptRef", "answerRef", "content", "text", "answer", "historyRef", "allCalls"})
 """The fields of events that name content; a test compares them with the models."""
@@ -66,16 +69,83 @@ class Trust:
     checkpoints: Sequence[SignedNote] = ()
     max_age_s: int | None = None
     allow_withheld: bool = False
+    seed: str | None = None
     now_s: Callable[[], float] = time.time
 
 
 @dataclass
-class Verification:
-    """The claims of a bundle, and what it is about."""
+class CheckpointClaims(ABC):
+    """The claims about files and the checkpoint that signs them, which every bundle makes."""
 
     files: Mapping[str, bytes]
     trust: Trust
     claims: list[BundleClaim] = field(default_factory=list)
+
+    @property
+    @abstractmethod
+    def note(self) -> SignedNote:
+        """The checkpoint, with its signatures."""
+
+    @property
+    def are_claims_ok(self) -> bool:
+        """Whether every claim holds that the auditor asked for."""
+        return all(claim.status == "ok" or self._may_lack(claim) for claim in self.claims)
+
+    def _may_lack(self, claim: BundleClaim) -> bool:
+        if claim.status != "not_checked":
+            return False
+        asked = {
+            "V7": False,
+            "V9": bool(self.trust.checkpoints),
+            "V14": self.trust.max_age_s is not None,
+            "V16": False,
+        }
+        return not asked.get(claim.id, claim.id != "V10" or not self.trust.allow_withheld)
+
+    def check(self, name: str, claim: Callable[[], "BundleClaim | str"]) -> None:
+        """Check a claim, which returns what is wrong; it fails, too, if the files are not as they must be."""
+        try:
+            found = claim()
+        except (KeyError, ValueError, TypeError, IndexError, AttributeError, InvalidProof) as error:
+            found = BundleClaim(name, "fail", f"the files are not as they must be: {error}")
+        if not isinstance(found, BundleClaim):
+            found = BundleClaim(name, "fail" if found else "ok", found)
+        self.claims.append(found)
+
+    def wrong_files(self) -> str:
+        """Return which file is not as the manifest says."""
+        return wrong_files(self.files)
+
+    def unsigned(self) -> str:
+        """Return why the checkpoint does not count as signed."""
+        origin, key = Checkpoint.parse(self.note.text).origin, self.trust.key
+        if origin != key.name:
+            return f"the checkpoint is that of {origin}, not of {key.name}"
+        if has_signature(self.note, key):
+            return ""
+        return "no signature of the checkpoint was made with the key that you gave"
+
+    def inconsistent(self) -> BundleClaim | str:
+        """Return which older checkpoint the ledger does not continue."""
+        if not self.trust.checkpoints:
+            return BundleClaim("V9", "not_checked", "you gave no older checkpoint")
+        new = Checkpoint.parse(self.note.text)
+        for note in self.trust.checkpoints:
+            old = Checkpoint.parse(note.text)
+            if old.origin != new.origin or not has_signature(note, self.trust.key):
+                return f"the checkpoint of {old.size} entries is not one of this ledger"
+            if old.size > new.size:
+                return f"the bundle is older than the checkpoint of {old.size} entries"
+            hashes = [bytes.fromhex(line.decode()) for line in lines_of(self.files.get(f"consistency/{old.size}", b""))]
+            if not is_consistent(old.size, old.root, new.size, new.root, hashes):
+                return f"the ledger does not continue the checkpoint of {old.size} entries, or the bundle has no proof"
+        return ""
+
+
+@dataclass
+class Verification(CheckpointClaims):
+    """The claims of a bundle about one workflow, and what it is about."""
+
     bodies: list[bytes] = field(default_factory=list)
     digests: list[str] = field(default_factory=list)
     """The SHA-256 of each body."""
@@ -88,37 +158,25 @@ class Verification:
     @property
     def is_ok(self) -> bool:
         """Whether every claim holds that the auditor asked for."""
-        return all(claim.status == "ok" or self._may_lack(claim) for claim in self.claims)
-
-    def _may_lack(self, claim: BundleClaim) -> bool:
-        if claim.status != "not_checked":
-            return False
-        asked = {"V7": False, "V9": bool(self.trust.checkpoints), "V14": self.trust.max_age_s is not None}
-        return not asked.get(claim.id, claim.id != "V10" or not self.trust.allow_withheld)
+        return self.are_claims_ok
 
     def run(self) -> None:
         """Check every claim; a failed one does not keep the others from being checked."""
-        for name, check in (
-            ("V1", self._files),
+        for name, claim in (
+            ("V1", self.wrong_files),
             ("V2", self._json),
             ("V3", self._entered),
             ("V4", self._chain),
             ("V5", self._included),
-            ("V6", self._signed),
+            ("V6", self.unsigned),
             ("V8", self._complete),
-            ("V9", self._consistent),
+            ("V9", self.inconsistent),
             ("V10", self._contents),
             ("V11", self._causes),
             ("V12", self._verdicts),
             ("V14", self._fresh),
         ):
-            try:
-                found = check()
-            except (KeyError, ValueError, TypeError, IndexError, AttributeError, InvalidProof) as error:
-                found = BundleClaim(name, "fail", f"the files are not as they must be: {error}")
-            if not isinstance(found, BundleClaim):
-                found = BundleClaim(name, "fail" if found else "ok", found)
-            self.claims.append(found)
+            self.check(name, claim)
 
     @cached_property
     def _head(self) -> TlogProof:
@@ -126,15 +184,12 @@ class Verification:
         return TlogProof.parse(self.files["head.tlog-proof"].decode())
 
     @cached_property
-    def _note(self) -> SignedNote:
+    def note(self) -> SignedNote:
         """The checkpoint that the proof leads to, with its signatures."""
         return SignedNote.parse(self._head.checkpoint)
 
-    def _files(self) -> str:
-        return wrong_files(self.files)
-
     def _json(self) -> str:
-        self.bodies = _lines(self.files["events.jsonl"])
+        self.bodies = lines_of(self.files["events.jsonl"])
         self.digests = [sha256(body).hexdigest() for body in self.bodies]
         for number, body in enumerate(self.bodies):
             try:
@@ -144,7 +199,7 @@ class Verification:
         return "" if self.bodies else "there are no events"
 
     def _entered(self) -> str:
-        lines = _lines(self.files["entries.jsonl"])
+        lines = lines_of(self.files["entries.jsonl"])
         self.leaves = [leaf_hash(line) for line in lines]
         self.entries = [parsed(line) for line in lines]
         if len(self.entries) != len(self.bodies):
@@ -175,23 +230,15 @@ class Verification:
 
     def _included(self) -> str:
         proof = self._head
-        checkpoint = self.checkpoint = Checkpoint.parse(self._note.text)
+        checkpoint = self.checkpoint = Checkpoint.parse(self.note.text)
         if is_included(self.leaves[-1], proof.leaf_index, checkpoint.size, proof.hashes, checkpoint.root):
             return ""
         return "the proof does not lead from the last entry to the checkpoint"
 
-    def _signed(self) -> str:
-        origin, key = Checkpoint.parse(self._note.text).origin, self.trust.key
-        if origin != key.name:
-            return f"the checkpoint is that of {origin}, not of {key.name}"
-        if has_signature(self._note, key):
-            return ""
-        return "no signature of the checkpoint was made with the key that you gave"
-
     def _complete(self) -> str:
         proof = TlogProof.parse(self.files["heads/entry.tlog-proof"].decode())
         line = self.files["heads/entry.json"]
-        checkpoint = Checkpoint.parse(self._note.text)
+        checkpoint = Checkpoint.parse(self.note.text)
         entry = parsed(line)
         if (
             proof.checkpoint != self._head.checkpoint
@@ -208,29 +255,11 @@ class Verification:
             return ""
         return "the heads do not list the last entry of the bundle as that of the workflow"
 
-    def _consistent(self) -> BundleClaim | str:
-        if not self.trust.checkpoints:
-            return BundleClaim("V9", "not_checked", "you gave no older checkpoint")
-        new = self.checkpoint
-        if new is None:
-            return "there is no checkpoint to compare"
-        for note in self.trust.checkpoints:
-            old = Checkpoint.parse(note.text)
-            if old.origin != new.origin or not has_signature(note, self.trust.key):
-                return f"the checkpoint of {old.size} entries is not one of this ledger"
-            if old.size > new.size:
-                return f"the bundle is older than the checkpoint of {old.size} entries"
-            name = f"consistency/{old.size}"
-            hashes = [bytes.fromhex(line.decode()) for line in _lines(self.files.get(name, b""))]
-            if not is_consistent(old.size, old.root, new.size, new.root, hashes):
-                return f"the ledger does not continue the checkpoint of {old.size} entries, or the bundle has no proof"
-        return ""
-
     def _contents(self) -> BundleClaim | str:
         named = set[str]()
         for event in self.events:
             named |= set(content_names(event["data"]))
-        listed = [parsed(line) for line in _lines(self.files["blobs.jsonl"])]
+        listed = [parsed(line) for line in lines_of(self.files["blobs.jsonl"])]
         self.blobs = {each["name"]: each["status"] for each in listed}
         if {*self.blobs} != named or len(listed) != len(named) or not {*self.blobs.values()} <= {*STATES}:
             return "the list of contents is not that of the events"
@@ -298,7 +327,7 @@ def content_names(value: Any, field_name: str = "") -> Iterator[str]:
         yield value
 
 
-def _lines(data: bytes) -> list[bytes]:
+def lines_of(data: bytes) -> list[bytes]:
     """Return the lines of a file, each of which ends with a newline."""
     if data and not data.endswith(b"\n"):
         raise ValueError("the last line is cut")

@@ -16,9 +16,10 @@ from typing import Any, Final
 
 from poweron_projections.audit.notes import ED25519, InvalidNote, SignedNote, VerifierKey
 from poweron_projections.audit.verifier.answer_rules import milliseconds_of
-from poweron_projections.audit.verifier.bundle_claims import STATES, BundleClaim, Trust, Verification
+from poweron_projections.audit.verifier.bundle_claims import STATES, BundleClaim, CheckpointClaims, Trust, Verification
 from poweron_projections.audit.verifier.bundle_files import UnreadableBundle, read_bundle
 from poweron_projections.audit.verifier.bundle_timeline import PROOF
+from poweron_projections.audit.verifier.period_claims import PERIOD, WORKFLOWS, CollectionVerification
 from poweron_projections.audit.verifier.strict_json import parsed
 
 OK, FAILED, USAGE = 0, 1, 2
@@ -29,7 +30,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Verify the bundle that the arguments name, write the result, and return the exit code."""
     given = _parser().parse_args(arguments)
     try:
-        trust = trust_of(given.key, given.checkpoint, given.max_age, allow_withheld=given.allow_withheld)
+        trust = trust_of(
+            given.key, given.checkpoint, given.max_age, allow_withheld=given.allow_withheld, seed=given.seed
+        )
     except ValueError as error:
         sys.stderr.write(f"{error}\n")
         return USAGE
@@ -39,18 +42,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return OK if verification.is_ok else FAILED
 
 
-def trust_of(key: str, checkpoints: Sequence[str], max_age: str | None, *, allow_withheld: bool) -> Trust:
+def trust_of(
+    key: str, checkpoints: Sequence[str], max_age: str | None, *, allow_withheld: bool, seed: str | None = None
+) -> Trust:
     """Read what the auditor gives; raise ValueError with a sentence if it cannot be used."""
-    return Trust(_key(key), [_note(path) for path in checkpoints], _age(max_age), allow_withheld)
+    return Trust(_key(key), [_note(path) for path in checkpoints], _age(max_age), allow_withheld, seed)
 
 
-def verified_bundle(path: Path, trust: Trust) -> Verification:
-    """Check every claim of the bundle at this path."""
+def verified_bundle(path: Path, trust: Trust) -> Verification | CollectionVerification:
+    """Check every claim of the bundle at this path, which is about one workflow or several."""
     try:
-        verification = Verification(read_bundle(path), trust)
-        verification.run()
+        files = read_bundle(path)
     except UnreadableBundle as error:
         return Verification({}, trust, claims=[BundleClaim("V1", "fail", str(error))])
+    is_collection = PERIOD in files or any(name.startswith(WORKFLOWS) for name in files)
+    verification = CollectionVerification(files, trust) if is_collection else Verification(files, trust)
+    verification.run()
     return verification
 
 
@@ -62,6 +69,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--checkpoint", metavar="OLD", action="append", default=[], help="a checkpoint that you kept")
     parser.add_argument("--max-age", metavar="AGE", help="how old the checkpoint may be, such as 1h or 7d")
     parser.add_argument("--allow-withheld", action="store_true", help="accept a bundle without contents")
+    parser.add_argument("--seed", metavar="TEXT", help="the text with which you had the sample drawn")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     return parser
 
@@ -91,42 +99,102 @@ def _age(text: str | None) -> int | None:
     return milliseconds_of(text) // 1_000
 
 
-def result_of(verification: Verification) -> dict[str, Any]:
+def result_of(verification: Verification | CollectionVerification) -> dict[str, Any]:
     """Return the result as values for JSON."""
+    if isinstance(verification, CollectionVerification):
+        parts = [result_of(each) for each in verification.workflows.values()]
+        return {
+            "verdict": _verdict(verification),
+            "period": _period(verification),
+            "asOf": min((part["asOf"] for part in parts if part["asOf"]), default=None),
+            "events": sum(part["events"] for part in parts),
+            "claims": _claims(verification),
+            "workflows": parts,
+        }
     blobs = Counter(verification.blobs.values())
     return {
-        "verdict": "ok" if verification.is_ok else "fail",
+        "verdict": _verdict(verification),
         "workflowId": verification.entries[0].get("wf") if verification.entries else None,
         "origin": None if verification.checkpoint is None else verification.checkpoint.origin,
         "asOf": _as_of(verification),
         "events": len(verification.events),
         "blobs": {state: blobs[state] for state in STATES},
-        "claims": [
-            {"id": each.id, "name": each.name, "status": each.status, "detail": each.detail}
-            for each in verification.claims
-        ],
+        "claims": _claims(verification),
     }
 
 
-def report_of(verification: Verification, bundle: str) -> str:
+def _verdict(verification: Verification | CollectionVerification) -> str:
+    return "ok" if verification.is_ok else "fail"
+
+
+def _claims(verification: CheckpointClaims) -> list[dict[str, str]]:
+    return [
+        {"id": each.id, "name": each.name, "status": each.status, "detail": each.detail} for each in verification.claims
+    ]
+
+
+def _period(verification: CollectionVerification) -> dict[str, Any] | None:
+    """Return what was proven about the period; None if the bundle is about no period, or cannot be read."""
+    if PERIOD not in verification.files:
+        return None
+    try:
+        period = verification.period
+        return {
+            "since": _utc_of(period["since"]),
+            "until": _utc_of(period["until"]),
+            "workflows": len(verification.listed),
+            "sample": period["sample"],
+            "seed": period["seed"],
+        }
+    except (KeyError, ValueError, TypeError, IndexError, AttributeError):
+        return None
+
+
+def report_of(verification: Verification | CollectionVerification, bundle: str) -> str:
     """Return the result as text for people."""
-    lines = [PROOF, ""]
-    for claim in verification.claims:
-        detail = f": {claim.detail}" if claim.detail else ""
-        lines.append(f"{claim.id:>3}  {_WORDS[claim.status]:<11}  {claim.name}{detail}.")
-    blobs = Counter(verification.blobs.values())
+    lines = [PROOF, "", *_claim_lines(verification)]
+    if isinstance(verification, CollectionVerification):
+        lines += _lines_of_workflows(verification)
+        blobs, events = verification.blobs_by_state(), sum(len(each.events) for each in verification.workflows.values())
+    else:
+        blobs, events = Counter(verification.blobs.values()), len(verification.events)
     contents = ", ".join(f"{blobs[state]} {state}" for state in STATES if blobs[state]) or "none"
-    what = f"{len(verification.events)} events as of {_as_of(verification)}; contents: {contents}."
+    what = f"{events} events as of {result_of(verification)['asOf']}; contents: {contents}."
     verdict = "is what the ledger holds" if verification.is_ok else "is NOT verified"
     return "\n".join([*lines, "", f"{bundle} {verdict}. {what}"])
 
 
+def _claim_lines(verification: CheckpointClaims) -> list[str]:
+    return [
+        f"{claim.id:>3}  {_WORDS[claim.status]:<11}  {claim.name}{f': {claim.detail}' if claim.detail else ''}."
+        for claim in verification.claims
+    ]
+
+
+def _lines_of_workflows(verification: CollectionVerification) -> list[str]:
+    """Return what was found about each workflow, and which claims of it do not hold; then the period."""
+    lines = [""]
+    for workflow_id, each in verification.workflows.items():
+        lines.append(f"{'ok  ' if each.is_ok else 'FAIL'}  {workflow_id}  {len(each.events)} events")
+        if not each.is_ok:
+            lines += [f"      {line}" for line in _claim_lines(each) if not line[5:].startswith(_WORDS["ok"])]
+    period = _period(verification)
+    if period is not None:
+        ends = f"from {period['since'] or 'the beginning'} to {period['until'] or 'the last checkpoint'}"
+        drawn = "all of them" if period["sample"] is None else f"{len(verification.sampled)} drawn by lot"
+        lines += ["", f"Period {ends}: {period['workflows']} workflows, {drawn}."]
+    return lines
+
+
 def _as_of(verification: Verification) -> str | None:
     try:
-        seconds = parsed(verification.files["heads/entry.json"])["time"] / 1000
-        return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
+        return _utc_of(parsed(verification.files["heads/entry.json"])["time"])
     except (KeyError, ValueError, TypeError, OverflowError, OSError):
         return None
+
+
+def _utc_of(time_ms: int | None) -> str | None:
+    return None if time_ms is None else time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time_ms / 1000))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,163 @@
+"""The proof of which workflows a period of the ledger has: all its entries, and where they are in the tree."""
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+import orjson
+from zstandard import frame_content_size
+
+from poweron_events.codec import dumps
+from poweron_events.errors import Refused
+from poweron_events.topics import EVENTS
+from poweron_projections.audit.bundle import NotSigned, continued, differs, file_of
+from poweron_projections.audit.ledger_entry import MAX_TYPE, entry_line
+from poweron_projections.audit.ledger_tree import stored_consistency_proof, stored_edge
+from poweron_projections.audit.merkle_tree import leaf_hash
+from poweron_projections.audit.verifier.period_rules import (
+    ListedWorkflow,
+    grown_tree,
+    list_lines,
+    listed_workflows,
+    sample_of,
+)
+from poweron_projections.connection import Connection, Found
+
+MAX_ENTRIES: Final = 2_000_000
+
+_FIRST_AFTER: Final = """
+SELECT min(place)
+  FROM ledger_entries
+ WHERE kind = 'heads' AND (convert_from(entry, 'UTF8')::jsonb ->> 'time')::bigint >= $1
+"""
+_LAST_BEFORE: Final = "SELECT max(place) FROM ledger_entries WHERE kind = 'heads' AND place < $1"
+_CHECKPOINT: Final = "SELECT size, note FROM ledger_checkpoints WHERE size >= $1 ORDER BY size DESC LIMIT 1"
+_NEWEST: Final = "SELECT max(size) FROM ledger_checkpoints"
+_ENTRIES: Final = """
+SELECT entered.kind, entered.entry, entered.leaf, before.leaf AS previous,
+       partition, log_offset, records.workflow_id, records.seq, type, verdict, event_id, time_ms, sha256,
+       substring(compressed FROM 1 FOR 18) AS frame
+  FROM ledger_entries entered
+  LEFT JOIN records ON entered.kind = 'event'
+   AND records.workflow_id = entered.workflow_id AND records.seq = entered.seq
+  LEFT JOIN ledger_entries before ON before.workflow_id = entered.workflow_id AND before.seq = entered.seq - 1
+ WHERE entered.place >= $1 AND entered.place < $2
+ ORDER BY entered.place
+"""
+"""The first 18 bytes of a frame may say how long its content is (RFC 8878, 3.1.1.1)."""
+
+
+class Period(NamedTuple):
+    """What an auditor asks about: a period, and how many of its workflows to draw."""
+
+    since_ms: int | None = None
+    """The beginning, in ms since 1970; None for that of the ledger."""
+    until_ms: int | None = None
+    """The end; None for the last heads that were signed."""
+    sample: int | None = None
+    """The size of the sample; None for all workflows."""
+    seed: str = ""
+
+
+class EnteredPeriod(NamedTuple):
+    """What the ledger entered in a period."""
+
+    period: Period
+    begin: int
+    entries: Sequence[bytes]
+    edge: Sequence[bytes]
+    workflows: Sequence[ListedWorkflow]
+    chosen: Sequence[str]
+    """The workflows of the sample, or all."""
+
+    @property
+    def end(self) -> int:
+        """The size of the tree with the last entry."""
+        return self.begin + len(self.entries)
+
+
+async def entered_period(connection: Connection, period: Period) -> EnteredPeriod:
+    """Return what was entered in a period, and draw the sample.
+
+    Raises:
+        NotSigned: nothing was signed after the end of the period.
+        Refused: it has too many entries.
+    """
+    begin, end = await _bounds(connection, period)
+    if end - begin > MAX_ENTRIES:
+        raise Refused(f"The period has {end - begin:,} entries; at most {MAX_ENTRIES:,} fit. Choose a shorter one.")
+    entries = [_entry(row) for row in await connection.fetch(_ENTRIES, begin, end)]
+    edge = await stored_edge(connection, begin)
+    workflows = listed_workflows((line, orjson.loads(line)) for line in entries)
+    chosen = [each.workflow_id for each in workflows]
+    if period.sample is not None:
+        root = grown_tree(begin, edge, entries).root
+        chosen = sample_of(chosen, root=root, seed=period.seed, size=period.sample)
+    return EnteredPeriod(period, begin, entries, edge, workflows, chosen)
+
+
+async def period_files(connection: Connection, entered: EnteredPeriod) -> dict[str, bytes]:
+    """Return the files that prove the list of a period's workflows, by their path; the newest checkpoint signs it."""
+    signed = await connection.fetchrow(_CHECKPOINT, entered.end)
+    if signed is None:
+        raise NotSigned("The ledger has not signed the end of the period yet.")
+    size, period = signed["size"], entered.period
+    told: dict[str, Any] = {
+        "begin": entered.begin,
+        "consistency": [each.hex() for each in await stored_consistency_proof(connection, entered.end, size)],
+        "edge": [each.hex() for each in entered.edge],
+        "sample": period.sample,
+        "seed": period.seed,
+        "since": period.since_ms,
+        "until": period.until_ms,
+        "v": 1,
+    }
+    return {
+        "period/checkpoint": signed["note"].encode(),
+        "period/entries.jsonl": file_of(entered.entries),
+        "period/period.json": dumps(told),
+        "period/workflows.jsonl": file_of(map(dumps, list_lines(entered.workflows, entered.chosen))),
+        **await continued(connection, size),
+    }
+
+
+async def _bounds(connection: Connection, period: Period) -> tuple[int, int]:
+    """Return the place of the first entry of the period, and that after the last one."""
+    begin = 0
+    if period.since_ms is not None:
+        first = await connection.fetchval(_FIRST_AFTER, period.since_ms)
+        if first is None:
+            raise NotSigned("The ledger has signed nothing since the beginning of the period.")
+        begin = await connection.fetchval(_LAST_BEFORE, first) or 0
+    if period.until_ms is None:
+        end = await connection.fetchval(_NEWEST)
+    else:
+        last = await connection.fetchval(_FIRST_AFTER, period.until_ms)
+        end = None if last is None else last + 1
+    if end is None or end <= begin:
+        raise NotSigned("The ledger has not signed the end of the period yet.")
+    return begin, end
+
+
+def _entry(row: Found) -> bytes:
+    """Return the bytes of an entry; those of an event follow from its record and the entry before."""
+    if row["kind"] != "event":
+        entry: bytes = row["entry"]
+        return entry
+    line: bytes = entry_line(
+        kind="event",
+        body=row["sha256"].hex(),
+        event=str(row["event_id"]),
+        len=frame_content_size(row["frame"]),
+        off=row["log_offset"],
+        part=row["partition"],
+        prev="" if row["previous"] is None else row["previous"].hex(),
+        seq=row["seq"],
+        time=row["time_ms"],
+        topic=EVENTS.name,
+        type=row["type"][:MAX_TYPE],
+        verdict=row["verdict"],
+        wf=str(row["workflow_id"]),
+    )
+    if leaf_hash(line) != row["leaf"]:
+        raise differs(row["workflow_id"], row["seq"])
+    return line

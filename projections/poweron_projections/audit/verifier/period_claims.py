@@ -1,0 +1,130 @@
+"""The claims of a bundle of several workflows: those of each workflow, and those of the period that they are from."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any, Final
+
+from poweron_projections.audit.checkpoint import Checkpoint
+from poweron_projections.audit.merkle_tree import is_consistent
+from poweron_projections.audit.notes import SignedNote
+from poweron_projections.audit.verifier.bundle_claims import (
+    BundleClaim,
+    CheckpointClaims,
+    Verification,
+    lines_of,
+)
+from poweron_projections.audit.verifier.period_rules import (
+    ListedWorkflow,
+    grown_tree,
+    list_lines,
+    listed_workflows,
+    sample_of,
+    wrong_bounds,
+)
+from poweron_projections.audit.verifier.strict_json import parsed
+
+WORKFLOWS: Final = "workflows/"
+PERIOD: Final = "period/period.json"
+
+
+class CollectionVerification(CheckpointClaims):
+    """The claims of a bundle of several workflows."""
+
+    @cached_property
+    def workflows(self) -> Mapping[str, Verification]:
+        """The verification of each workflow, by its id."""
+        parts = dict[str, dict[str, bytes]]()
+        for path, data in self.files.items():
+            if path.startswith(WORKFLOWS):
+                workflow_id, _, rest = path[len(WORKFLOWS) :].partition("/")
+                parts.setdefault(workflow_id, {})[rest] = data
+        return {workflow_id: Verification(files, self.trust) for workflow_id, files in sorted(parts.items())}
+
+    @property
+    def is_ok(self) -> bool:
+        """Whether every claim holds that the auditor asked for, of every workflow, too."""
+        return self.are_claims_ok and all(each.is_ok for each in self.workflows.values())
+
+    def run(self) -> None:
+        """Check every claim; a failed one does not keep the others from being checked."""
+        self.check("V1", self.wrong_files)
+        for workflow_id, each in self.workflows.items():
+            each.run()
+            if each.entries and each.entries[0].get("wf") != workflow_id:
+                self.claims.append(BundleClaim("V1", "fail", f"{WORKFLOWS}{workflow_id} is about another workflow"))
+        if PERIOD in self.files:
+            self.check("V6", self.unsigned)
+            self.check("V9", self.inconsistent)
+            self.check("V15", self._incomplete)
+            self.check("V16", self._drawn_otherwise)
+
+    @cached_property
+    def note(self) -> SignedNote:
+        """The checkpoint that signs the period, with its signatures."""
+        return SignedNote.parse(self.files["period/checkpoint"].decode())
+
+    @cached_property
+    def period(self) -> Any:
+        """What the bundle says about the period."""
+        return parsed(self.files[PERIOD])
+
+    @cached_property
+    def _lines(self) -> Sequence[bytes]:
+        return lines_of(self.files["period/entries.jsonl"])
+
+    @cached_property
+    def _entries(self) -> Sequence[Any]:
+        return [parsed(line) for line in self._lines]
+
+    @cached_property
+    def listed(self) -> Sequence[ListedWorkflow]:
+        """The workflows of the period, as its entries say."""
+        return listed_workflows(zip(self._lines, self._entries, strict=True))
+
+    @cached_property
+    def _root(self) -> bytes:
+        """The root of the ledger at the end of the period."""
+        edge = [bytes.fromhex(each) for each in self.period["edge"]]
+        return grown_tree(self.period["begin"], edge, self._lines).root
+
+    @cached_property
+    def sampled(self) -> Sequence[str]:
+        """The workflows that the sample has, or all of the period."""
+        ids = [each.workflow_id for each in self.listed]
+        if self.period["sample"] is None:
+            return ids
+        return sample_of(ids, root=self._root, seed=self.period["seed"], size=self.period["sample"])
+
+    def _incomplete(self) -> str:
+        period, checkpoint = self.period, Checkpoint.parse(self.note.text)
+        begin, end = period["begin"], period["begin"] + len(self._lines)
+        path = [bytes.fromhex(each) for each in period["consistency"]]
+        if not is_consistent(end, self._root, checkpoint.size, checkpoint.root, path):
+            return "the entries are not those of the ledger that was signed"
+        times = [entry["time"] if entry["kind"] == "heads" else None for entry in self._entries]
+        if wrong := wrong_bounds(times, since_ms=period["since"], until_ms=period["until"], begin=begin):
+            return wrong
+        told = [parsed(line) for line in lines_of(self.files["period/workflows.jsonl"])]
+        if told != list(list_lines(self.listed, self.sampled)):
+            return "the list is not that of the entries"
+        if missing := {*self.sampled} - {*self.workflows}:
+            return f"workflow {min(missing)} should be in the bundle, and is not"
+        for each in self.listed:
+            leaves = self.workflows[each.workflow_id].leaves if each.workflow_id in self.workflows else None
+            if leaves is not None and (len(leaves) <= each.last or leaves[each.last].hex() != each.leaf):
+                return f"workflow {each.workflow_id} of the bundle is not that of the period"
+        return ""
+
+    def _drawn_otherwise(self) -> str | BundleClaim:
+        period = self.period
+        if period["sample"] is None:
+            return BundleClaim("V16", "not_checked", "it is no sample: all workflows of the period are here")
+        if self.trust.seed is None:
+            said = f"give your seed with --seed; the bundle says {period['seed']!r}"
+            return BundleClaim("V16", "not_checked", said)
+        return "" if period["seed"] == self.trust.seed else f"it was drawn with the seed {period['seed']!r}"
+
+    def blobs_by_state(self) -> Counter[str]:
+        """Return how many contents of all workflows are present, withheld, erased and missing."""
+        return Counter(state for each in self.workflows.values() for state in each.blobs.values())

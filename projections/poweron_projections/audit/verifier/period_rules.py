@@ -1,0 +1,107 @@
+"""What a period of the ledger is, which workflows are of it, and which of them a sample has.
+
+A period is what the ledger entered between two entries of heads: the last one before the first that was signed at or
+after its beginning, and the first one that was signed at or after its end. So the periods of a ledger leave nothing out
+between them, whatever the clock does.
+"""
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from poweron_projections.audit.merkle_tree import GrowingTree, edge, leaf_hash
+
+BESIDE_WORK: Final = frozenset(
+    f"poweron.{name}.v1" for name in ("request.refused", "policy.applied", "instance.started", "instance.ended")
+)
+"""The types of events that do not make a workflow one of the period: they are no work, and nothing was done with it."""
+
+
+class ListedWorkflow(NamedTuple):
+    """A workflow of a period: the numbers of its first and its last entry there, and the leaf of the last one."""
+
+    workflow_id: str
+    first: int
+    last: int
+    leaf: str
+
+
+def listed_workflows(entries: Iterable[tuple[bytes, Mapping[str, Any]]]) -> list[ListedWorkflow]:
+    """Return the workflows of these entries, each with its line, in the order of their ids."""
+    found, counted = dict[str, ListedWorkflow](), set[str]()
+    for line, entry in entries:
+        if entry["kind"] != "event":
+            continue
+        workflow_id, seq = entry["wf"], entry["seq"]
+        before = found.get(workflow_id)
+        if before is None or seq > before.last:  # a second ledger may have repeated an entry
+            first = seq if before is None else before.first
+            found[workflow_id] = ListedWorkflow(workflow_id, first, seq, leaf_hash(line).hex())
+        if entry["verdict"] == "accepted" and entry["type"] not in BESIDE_WORK:
+            counted.add(workflow_id)
+    return [found[workflow_id] for workflow_id in sorted(counted)]
+
+
+def sample_of(workflow_ids: Iterable[str], *, root: bytes, seed: str, size: int) -> list[str]:
+    """Return the workflows that a sample has, in the order of their ids.
+
+    Each workflow gets the number SHA-256(root || seed || id), with newlines between; those with the smallest are in the
+    sample. The root is that of the ledger at the end of the period, so whoever keeps the ledger could not choose it
+    after the seed was known, nor whoever chooses the seed before.
+    """
+
+    def number(workflow_id: str) -> bytes:
+        return hashlib.sha256(b"\n".join((root.hex().encode(), seed.encode(), workflow_id.encode()))).digest()
+
+    return sorted(sorted(workflow_ids, key=number)[:size])
+
+
+def list_lines(workflows: Iterable[ListedWorkflow], sampled: Iterable[str]) -> Iterator[dict[str, Any]]:
+    """Yield the list of a period's workflows as values for JSON."""
+    chosen = frozenset(sampled)
+    for each in workflows:
+        yield {
+            "first": each.first,
+            "last": each.last,
+            "sampled": each.workflow_id in chosen,
+            "wf": each.workflow_id,
+        }
+
+
+def grown_tree(begin: int, hashes: Sequence[bytes], lines: Iterable[bytes]) -> GrowingTree:
+    """Return the tree of the ledger with these entries, which follow on `begin` others, whose edge the hashes are.
+
+    Raises:
+        ValueError: these are not as many hashes as the edge has.
+    """
+    if len(hashes) != begin.bit_count():
+        raise ValueError(f"the edge of {begin} entries has other hashes")
+    known = dict(zip(edge(begin), hashes, strict=True))
+    tree = GrowingTree(begin, lambda level, place: known[level, place])
+    for line in lines:
+        tree.append(leaf_hash(line))
+    return tree
+
+
+def wrong_bounds(times: Sequence[int | None], *, since_ms: int | None, until_ms: int | None, begin: int) -> str:
+    """Return what is wrong with the ends of a period; nothing if they are as defined.
+
+    Args:
+        times: of each entry of the period, the time of its heads; None for other entries.
+        since_ms: the beginning of the period; None for that of the ledger.
+        until_ms: its end; None for the last heads that were signed.
+        begin: the number of entries before those of the period.
+    """
+    heads = [time for time in times if time is not None]
+    if not times or times[-1] is None:
+        return "it does not end with heads"
+    if since_ms is not None and begin and (times[0] is None or times[0] >= since_ms):
+        return "it does not begin before its beginning"
+    if since_ms is None and begin:
+        return "it does not begin with the ledger"
+    after = heads[1:] if since_ms is not None and begin else heads
+    if since_ms is not None and (not after or after[0] < since_ms):
+        return "it begins earlier than it must"
+    if until_ms is not None and (heads[-1] < until_ms or any(time >= until_ms for time in after[:-1])):
+        return "it does not end with the first heads after its end"
+    return ""

@@ -6,7 +6,7 @@ from functools import cache
 from importlib import resources
 from typing import Final
 
-_MODULES: Final = (
+MODULES: Final = (
     "merkle_tree",
     "checkpoint",
     "notes",
@@ -34,7 +34,7 @@ _DOCSTRING: Final = re.compile(r'\A("""[^"]*""")\n')
 def verify_script() -> str:
     """Return the script; the same release always makes the same one."""
     names, parts, title = defaultdict[str, set[str]](set), list[str](), ""
-    for module in _MODULES:
+    for module in MODULES:
         source = resources.files(__package__).joinpath(f"{module}.py").read_text(encoding="utf-8")
         documented = _DOCSTRING.match(source)
         assert documented is not None

@@ -13,14 +13,14 @@ KEYS = [SigningKey("localhost/poweron/test", kind, bytes(32)) for kind in (ED255
 NOW_MS = 1_790_000_000_000
 
 
-async def enter_all(log: MemoryLog, pool: Pool, *, sign: bool = True) -> Ledger:
+async def enter_all(log: MemoryLog, pool: Pool, *, sign: bool = True, now_ms: int = NOW_MS) -> Ledger:
     """Let a ledger enter and sign what is in the log, as after a restart."""
     await catch_up(log, pool)
     ledger = await Ledger.load(log, pool, KEYS)
     async for records in log.read(topics.EVENTS.name, ledger.positions, await log.ends(topics.EVENTS.name)):
         await ledger.enter(records)
     if sign:
-        await ledger.sign(NOW_MS)
+        await ledger.sign(now_ms)
     await catch_up(log, pool)
     return ledger
 

@@ -1,0 +1,213 @@
+"""A bundle of a period proves which workflows the period has, and that a sample of them was drawn by lot."""
+
+import ast
+from collections import Counter
+from collections.abc import Callable, Mapping
+from importlib import resources
+from itertools import pairwise
+from typing import Any
+
+import orjson
+import pytest
+from forger import Files, with_manifest
+from ledgers import KEYS, NOW_MS, enter_all, write
+from tables import wipe
+
+from builders import Told, planned, refused, requested, two_policies, typical
+from poweron_events.codec import dumps
+from poweron_events.log.memory import MemoryLog
+from poweron_projections import audit
+from poweron_projections.audit.bundle import NotSigned, bundle_of
+from poweron_projections.audit.notes import SignedNote
+from poweron_projections.audit.period_proof import Period, entered_period, period_files
+from poweron_projections.audit.verifier.bundle_claims import Trust
+from poweron_projections.audit.verifier.period_claims import CollectionVerification
+from poweron_projections.audit.verifier.period_rules import sample_of
+from poweron_projections.audit.verify_script import MODULES
+from poweron_projections.connection import Pool, snapshot
+
+VKEY = KEYS[0].public
+HOUR = 3_600_000
+SEED = "dice: 4 2 6"
+PERIOD = Period(since_ms=NOW_MS - 3 * HOUR, until_ms=NOW_MS - HOUR, sample=3, seed=SEED)
+OF_THE_PERIOD = sorted([*(typical(str(number)).id for number in range(7)), Told("open").id])
+
+
+@pytest.fixture
+async def ledger(log: MemoryLog, pool: Pool) -> None:
+    """A ledger that was signed four times; the second and the third time are in the period."""
+    begun = Told("open").tell(requested("open"))
+    write(log, typical("before"), begun, Told("never opened").tell(refused()))
+    await enter_all(log, pool, now_ms=NOW_MS - 4 * HOUR)
+    write(log, *(typical(str(number)) for number in range(4)), two_policies(), Told("refused").tell(refused()))
+    await enter_all(log, pool, now_ms=NOW_MS - 2 * HOUR)
+    told = len(begun.values)
+    begun.tell(planned())
+    for value in begun.values[told:]:
+        log.write("poweron.events", begun.id.encode(), value)
+    write(log, *(typical(str(number)) for number in range(4, 7)))
+    await enter_all(log, pool, now_ms=NOW_MS - HOUR)
+    write(log, typical("after"))
+    await enter_all(log, pool)
+
+
+async def collected(pool: Pool, period: Period) -> Files:
+    """The bundle of a period, as the command writes it."""
+    async with snapshot(pool) as connection:
+        entered = await entered_period(connection, period)
+        files = await period_files(connection, entered)
+    for workflow_id in entered.chosen:
+        bundle = await bundle_of(pool, None, workflow_id, [str(VKEY)], with_script=False)
+        files |= {f"workflows/{workflow_id}/{name}": data for name, data in bundle.items()}
+    return with_manifest(files)
+
+
+def failed(files: Mapping[str, bytes], **trust: Any) -> set[str]:
+    """The claims that do not hold, of the period or of any workflow."""
+    verification = CollectionVerification(files, Trust(VKEY, **{"allow_withheld": True, "seed": SEED, **trust}))
+    verification.run()
+    claims = [*verification.claims, *(claim for each in verification.workflows.values() for claim in each.claims)]
+    found = {claim.id for claim in claims if claim.status == "fail"}
+    assert verification.is_ok == (not found)
+    return found
+
+
+async def test_a_bundle_of_a_period_lists_its_workflows_and_has_those_of_the_sample(ledger: None, pool: Pool) -> None:
+    files = await collected(pool, PERIOD)
+    listed = [orjson.loads(line) for line in files["period/workflows.jsonl"].splitlines()]
+    assert [each["wf"] for each in listed] == OF_THE_PERIOD
+    assert {each["wf"]: each["first"] for each in listed}[Told("open").id] == 1
+    sampled = [each["wf"] for each in listed if each["sampled"]]
+    assert len(sampled) == 3
+    assert {name.split("/")[1] for name in files if name.startswith("workflows/")} == {*sampled}
+    assert failed(files) == set()
+    assert failed(files, seed=None) == set()
+    assert failed(files, seed="another") == {"V16"}
+
+
+async def test_periods_that_follow_each_other_leave_no_workflow_out(ledger: None, pool: Pool) -> None:
+    cuts = [None, *(NOW_MS - hours * HOUR for hours in (4, 3, 2, 1)), None]
+    found = Counter[str]()
+    for since_ms, until_ms in pairwise(cuts):
+        files = await collected(pool, Period(since_ms, until_ms))
+        assert failed(files) == set()
+        found.update(orjson.loads(line)["wf"] for line in files["period/workflows.jsonl"].splitlines())
+    assert {*found} == {typical("before").id, *OF_THE_PERIOD, typical("after").id}
+
+
+def _without(name: str, what: bytes) -> Callable[[Files], Files]:
+    """Leave out the lines of a file that have this in them."""
+
+    def forge(files: Files) -> Files:
+        kept = [line for line in files[name].splitlines(keepends=True) if what not in line]
+        assert len(kept) < files[name].count(b"\n")
+        return {**files, name: b"".join(kept)}
+
+    return forge
+
+
+def _period(**fields: Any) -> Callable[[Files], Files]:
+    return lambda files: {
+        **files,
+        "period/period.json": dumps({**orjson.loads(files["period/period.json"]), **fields}),
+    }
+
+
+def _first_workflow_left_out(files: Files) -> Files:
+    first = min(name for name in files if name.startswith("workflows/")).split("/")[1]
+    return {name: data for name, data in files.items() if first not in name}
+
+
+def _others_sampled(files: Files) -> Files:
+    lines = [orjson.loads(line) for line in files["period/workflows.jsonl"].splitlines()]
+    return {
+        **files,
+        "period/workflows.jsonl": b"".join(dumps({**line, "sampled": not line["sampled"]}) + b"\n" for line in lines),
+    }
+
+
+LEFT_OUT = OF_THE_PERIOD[0].encode()
+FORGERIES = {
+    "a workflow is not listed": _without("period/workflows.jsonl", LEFT_OUT),
+    "its entries are gone": _without("period/entries.jsonl", LEFT_OUT),
+    "both": lambda files: _without("period/workflows.jsonl", LEFT_OUT)(
+        _without("period/entries.jsonl", LEFT_OUT)(files)
+    ),
+    "the period ends earlier": _period(until=NOW_MS - 5 * HOUR // 2),
+    "the period ends later": _period(until=NOW_MS),
+    "the period begins later": _period(since=NOW_MS - 3 * HOUR // 2),
+    "the period begins earlier": _period(since=NOW_MS - 5 * HOUR),
+    "the entries begin later": _period(begin=3),
+    "the sample is larger": _period(sample=4),
+    "another seed": _period(seed="another"),
+    "others are sampled": _others_sampled,
+    "a sampled workflow is missing": _first_workflow_left_out,
+}
+
+
+async def test_each_forgery_of_a_period_is_caught(ledger: None, pool: Pool) -> None:
+    files = await collected(pool, PERIOD)
+    for name, forge in FORGERIES.items():
+        assert "V15" in failed(with_manifest(forge(files))), name
+
+
+async def test_a_sample_drawn_again_with_another_seed_is_not_that_of_the_auditor(ledger: None, pool: Pool) -> None:
+    files = await collected(pool, PERIOD._replace(seed="one that spares a workflow"))
+    assert failed(files) == {"V16"}
+
+
+async def test_a_workflow_of_another_ledger_is_not_that_of_the_period(ledger: None, log: MemoryLog, pool: Pool) -> None:
+    files = await collected(pool, PERIOD)
+    sampled = next(number for number in map(str, range(7)) if f"workflows/{typical(number).id}/events.jsonl" in files)
+    await wipe(pool)
+    other = MemoryLog()
+    write(other, typical(sampled, steps=1))
+    await enter_all(other, pool)
+    bundle = await bundle_of(pool, None, typical(sampled).id, [str(VKEY)], with_script=False)
+    folder = f"workflows/{typical(sampled).id}"
+    others = {name: data for name, data in files.items() if not name.startswith(folder)}
+    forged = {**others, **{f"{folder}/{name}": data for name, data in bundle.items()}}
+    assert failed(with_manifest(forged)) == {"V15"}
+
+
+async def test_a_workflow_deleted_from_everything_is_found_by_an_older_checkpoint(ledger: None, pool: Pool) -> None:
+    kept = SignedNote.parse((await collected(pool, PERIOD))["period/checkpoint"].decode())
+    await wipe(pool)
+    other = MemoryLog()
+    write(other, typical("before"))
+    await enter_all(other, pool, now_ms=NOW_MS - 4 * HOUR)
+    write(other, *(typical(str(number)) for number in range(1, 7)))
+    for now_ms in (NOW_MS - HOUR, NOW_MS):
+        await enter_all(other, pool, now_ms=now_ms)
+    files = await collected(pool, PERIOD)
+    assert failed(files) == set()
+    assert failed(files, checkpoints=[kept]) == {"V9"}
+
+
+async def test_a_period_whose_end_is_not_signed_is_not_exported(ledger: None, pool: Pool) -> None:
+    for since_ms, until_ms in ((None, NOW_MS + 1), (NOW_MS + 1, None)):
+        with pytest.raises(NotSigned):
+            await collected(pool, Period(since_ms, until_ms))
+
+
+def test_a_sample_depends_on_the_root_and_on_the_seed_and_is_as_large_as_asked() -> None:
+    draws = {
+        tuple(sample_of(OF_THE_PERIOD, root=root, seed=seed, size=3))
+        for root in (bytes(32), bytes(31) + b"1")
+        for seed in ("a", "b", "c", "d")
+    }
+    assert len(draws) > 4
+    assert sample_of(OF_THE_PERIOD, root=bytes(32), seed="", size=100) == OF_THE_PERIOD
+
+
+def test_no_two_modules_of_the_script_define_the_same_name() -> None:
+    defined = Counter[str]()
+    for module in MODULES:
+        source = resources.files(audit).joinpath(f"{module}.py").read_text(encoding="utf-8")
+        for node in ast.parse(source).body:
+            targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", node)]
+            defined.update(
+                {name for each in targets if (name := getattr(each, "name", None) or getattr(each, "id", None))}
+            )
+    assert {name for name, count in defined.items() if count > 1} == set()
+    assert defined["leaf_hash"] == 1

@@ -10,7 +10,7 @@ from poweron_projections import projector
 from poweron_projections.audit import ledger_role
 from poweron_projections.audit.bundle import NotSigned, bundle_of
 from poweron_services.client.connect import Connections
-from poweron_services.settings.ledger_keys import ledger_keys
+from poweron_services.settings.ledger_keys import ledger_keys, retired_ledger_keys
 
 SIGNED_WITHIN: Final = 60.0  # seconds
 LOOK: Final = 0.1  # seconds between two looks whether the ledger has got there
@@ -32,7 +32,8 @@ async def audit_bundle(connections: Connections, workflow_id: str, *, with_conte
     except NotSigned:
         pass
     release = version("poweron-services")
-    ledger = ledger_role.run(connections.log, connections.pool, keys, release, sign_after=SIGN_AFTER)
+    retired = retired_ledger_keys(connections.settings)
+    ledger = ledger_role.run(connections.log, connections.pool, keys, release, retired=retired, sign_after=SIGN_AFTER)
     helping = [asyncio.create_task(each) for each in (ledger, projector.run(connections.log, connections.pool))]
     try:
         async with asyncio.timeout(SIGNED_WITHIN):

@@ -2,20 +2,32 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
 
+from poweron_projections.audit.full_verification import FullVerification, verify_everything
 from poweron_projections.audit.ledger_status import LedgerStatus
-from poweron_projections.audit.verifier.verify_command import report_of, result_of, trust_of, verified_bundle
+from poweron_projections.audit.verifier.bundle_claims import Trust
+from poweron_projections.audit.verifier.bundle_timeline import PROOF
+from poweron_projections.audit.verifier.verify_command import (
+    claim_line,
+    report_of,
+    result_of,
+    trust_of,
+    verified_bundle,
+)
 from poweron_projections.audit.verify_script import verify_script
+from poweron_projections.reader import time
 from poweron_services.cli.arguments import AsJson
 from poweron_services.cli.command_group import command_group
 from poweron_services.cli.context import FAILED, USAGE
 from poweron_services.cli.error_messages import load_settings, run_work, sentence, sentences, stop
 from poweron_services.cli.output import counted, print_json, stdout, tell
-from poweron_services.client.audit_status import AuditStatus
+from poweron_services.cli.progress_bar import bar
+from poweron_services.client.audit_status import AuditStatus, note_verified
 from poweron_services.client.audit_status import audit_status as client_status
+from poweron_services.process_memory import tune_memory
 from poweron_services.settings.config import Settings
 from poweron_services.settings.ledger_keys import ledger_keys, rotate_ledger_key
 from poweron_services.standalone import open_connections
@@ -112,7 +124,9 @@ def status_lines(status: LedgerStatus) -> Iterator[str]:
 @audit.command("verify")
 @sentences()
 def audit_verify(
-    bundle: Annotated[Path, typer.Argument(metavar="BUNDLE", help="The folder or the zip.")],
+    bundle: Annotated[
+        Path | None, typer.Argument(metavar="BUNDLE", help="The folder or the zip; without it, everything.")
+    ] = None,
     *,
     key: Annotated[str, typer.Option(metavar="VKEY", help="The key of the ledger, which you got elsewhere.")],
     checkpoint: Annotated[
@@ -124,19 +138,60 @@ def audit_verify(
     allow_withheld: Annotated[bool, typer.Option(help="Accept a bundle without contents.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Verify a bundle, as the script in it does."""
+    """Verify a bundle, as the script in it does; without one, everything in Kafka and Postgres.
+
+    Then each record, entry, verdict and checkpoint is computed again, and all rows are compared with the log.
+    """
     kept = [str(path) for path in checkpoint or []]
     try:
         trust = trust_of(key, kept, max_age, allow_withheld=allow_withheld)
     except ValueError as error:
         stop(str(error), USAGE)
-    verification = verified_bundle(bundle, trust)
-    if as_json:
-        print_json(result_of(verification))
+    if bundle is None:
+        result = run_work(_verify_everything(load_settings(), trust))
+        told, text, is_ok = everything_json(result), everything_text(result), result.is_ok
     else:
-        typer.echo(report_of(verification, str(bundle)))
-    if not verification.is_ok:
+        verification = verified_bundle(bundle, trust)
+        told, text, is_ok = result_of(verification), report_of(verification, str(bundle)), verification.is_ok
+    if as_json:
+        print_json(told)
+    else:
+        typer.echo(text)
+    if not is_ok:
         raise typer.Exit(FAILED)
+
+
+async def _verify_everything(settings: Settings, trust: Trust) -> FullVerification:
+    async with open_connections(settings, tell) as connections:
+        tune_memory()
+        with bar("Verifying", "entries") as on_progress:
+            result = await verify_everything(connections.log.unguarded, connections.pool, trust, on_progress)
+    if result.is_ok:
+        note_verified(settings, size=result.size, now_ms=now_ms())
+    return result
+
+
+def everything_json(result: FullVerification) -> dict[str, Any]:
+    """Return the result as `--json` prints it."""
+    return {
+        "verdict": "ok" if result.is_ok else "fail",
+        "origin": result.origin,
+        "asOf": None if result.signed_ms is None else time(result.signed_ms),
+        "events": result.events,
+        "claims": [
+            {"id": claim.id, "name": claim.name, "status": claim.status, "detail": claim.detail}
+            for claim in result.claims
+        ],
+    }
+
+
+def everything_text(result: FullVerification) -> str:
+    """Return the result as text for people."""
+    as_of = "never signed" if result.signed_ms is None else f"last signed {time(result.signed_ms)}"
+    foreign = f" Entries that no ledger wrote, which readers skip: {result.foreign:,}." if result.foreign else ""
+    verdict = "is what its checkpoints say" if result.is_ok else "is NOT verified"
+    what = f"{result.events:,} events in {result.size:,} entries, {as_of}."
+    return "\n".join([PROOF, "", *map(claim_line, result.claims), "", f"{result.origin} {verdict}. {what}{foreign}"])
 
 
 @audit.command("verifier")

@@ -7,8 +7,12 @@ import orjson
 import pytest
 from typer.testing import CliRunner
 
+from poweron_projections.audit.full_verification import FullVerification
 from poweron_projections.audit.ledger import LedgerAlarm
 from poweron_projections.audit.ledger_status import LedgerStatus
+from poweron_projections.audit.ledger_verification import LedgerClaim
+from poweron_projections.audit.note_signatures import SigningKey
+from poweron_projections.audit.notes import ED25519
 from poweron_services.cli import ledger_commands
 from poweron_services.cli.main import app
 from poweron_services.client.audit_status import AuditStatus, last_verified, note_verified
@@ -73,6 +77,41 @@ def test_an_alarm_or_a_value_beyond_its_limit_ends_with_1(monkeypatch: pytest.Mo
     assert (code, orjson.loads(output)["alarm"]) == (1, "Records were lost.")
     assert "Alarm: Records were lost." in errors
     assert told(monkeypatch, beyond=("lagMs",))[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "verdict"), [("ok", 0, "ok"), ("not_checked", 0, "ok"), ("fail", 1, "fail")]
+)
+def test_everything_is_verified_like_a_bundle(
+    monkeypatch: pytest.MonkeyPatch, status: str, code: int, verdict: str
+) -> None:
+    async def verified(*_: object) -> FullVerification:
+        claim = LedgerClaim("V9", status, "because")
+        return FullVerification([claim], "example.com/poweron", 1_790_000_000_000, events=7, size=9, foreign=1)
+
+    monkeypatch.setattr(ledger_commands, "_verify_everything", verified)
+    key = str(SigningKey("example.com/poweron", ED25519, bytes(32)).public)
+    done = CliRunner().invoke(app, ["audit", "verify", "--key", key, "--json"])
+    assert (done.exit_code, orjson.loads(done.stdout)) == (
+        code,
+        {
+            "verdict": verdict,
+            "origin": "example.com/poweron",
+            "asOf": "2026-09-21T14:13:20.000Z",
+            "events": 7,
+            "claims": [
+                {
+                    "id": "V9",
+                    "name": "The ledger continues the older checkpoints that you hold",
+                    "status": status,
+                    "detail": "because",
+                }
+            ],
+        },
+    )
+    text = CliRunner().invoke(app, ["audit", "verify", "--key", key]).stdout
+    assert "7 events in 9 entries, last signed 2026-09-21T14:13:20.000Z." in text
+    assert CliRunner().invoke(app, ["audit", "verify"]).exit_code == 2
 
 
 def test_a_new_key_comes_before_the_old_one_and_keeps_the_name_of_the_ledger(home: Path) -> None:

@@ -110,15 +110,18 @@ def result_of(verification: Verification) -> dict[str, Any]:
 
 def report_of(verification: Verification, bundle: str) -> str:
     """Return the result as text for people."""
-    lines = [PROOF, ""]
-    for claim in verification.claims:
-        detail = f": {claim.detail}" if claim.detail else ""
-        lines.append(f"{claim.id:>3}  {_WORDS[claim.status]:<11}  {claim.name}{detail}.")
+    lines = [PROOF, "", *map(claim_line, verification.claims)]
     blobs = Counter(verification.blobs.values())
     contents = ", ".join(f"{blobs[state]} {state}" for state in STATES if blobs[state]) or "none"
     what = f"{len(verification.events)} events as of {_as_of(verification)}; contents: {contents}."
     verdict = "is what the ledger holds" if verification.is_ok else "is NOT verified"
     return "\n".join([*lines, "", f"{bundle} {verdict}. {what}"])
+
+
+def claim_line(claim: Any) -> str:
+    """Return the line of a claim: its id, its status, its name and what was found."""
+    detail = f": {claim.detail}" if claim.detail else ""
+    return f"{claim.id:>3}  {_WORDS[claim.status]:<11}  {claim.name}{detail}."
 
 
 def _as_of(verification: Verification) -> str | None:

@@ -1,6 +1,7 @@
 """`poweron audit`: how the ledger is, its keys, and the verification of bundles and of everything."""
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -19,6 +20,7 @@ from poweron_projections.audit.verifier.verify_command import (
 )
 from poweron_projections.audit.verify_script import verify_script
 from poweron_projections.reader import time
+from poweron_projections.verify import first_difference
 from poweron_services.cli.arguments import AsJson
 from poweron_services.cli.command_group import command_group
 from poweron_services.cli.context import FAILED, USAGE
@@ -165,7 +167,8 @@ async def _verify_everything(settings: Settings, trust: Trust) -> FullVerificati
     async with open_connections(settings, tell) as connections:
         tune_memory()
         with bar("Verifying", "entries") as on_progress:
-            result = await verify_everything(connections.log.unguarded, connections.pool, trust, on_progress)
+            log = connections.log.unguarded
+            result = await verify_everything(log, trust, partial(first_difference, log, connections.pool), on_progress)
     if result.is_ok:
         note_verified(settings, size=result.size, now_ms=now_ms())
     return result

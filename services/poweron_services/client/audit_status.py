@@ -1,7 +1,7 @@
 """How the ledger is, and whether that is good enough, for people who watch over it.
 
-When everything was verified last is a file in the data directory: it belongs to whoever verified, not to the rows,
-which an operator of the ledger could change.
+When everything was verified last is a file in the data directory: it belongs to the person who verified, not to the
+rows, which an operator of the ledger could change.
 """
 
 import json

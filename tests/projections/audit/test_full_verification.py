@@ -1,6 +1,7 @@
 """The verification of everything finds what was changed, wherever that was: in the log, the ledger or the rows."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import orjson
@@ -22,7 +23,7 @@ from poweron_projections.audit.note_signatures import SigningKey
 from poweron_projections.audit.notes import SignedNote
 from poweron_projections.audit.verifier.bundle_claims import Trust
 from poweron_projections.connection import Pool, acquire
-from poweron_projections.verify import catch_up
+from poweron_projections.verify import catch_up, first_difference
 
 VKEY = KEYS[0].public
 OTHERS = [SigningKey(key.name, key.algorithm, b"x" * 32) for key in KEYS]
@@ -31,7 +32,8 @@ ROUNDS.tell(follow_up(2, "2"), planned(1, 2))
 
 
 async def verified(log: MemoryLog, pool: Pool, **trust: Any) -> FullVerification:
-    return await verify_everything(log, pool, Trust(**{"key": VKEY, "now_s": lambda: NOW_MS / 1000 + 60, **trust}))
+    given = Trust(**{"key": VKEY, "now_s": lambda: NOW_MS / 1000 + 60, **trust})
+    return await verify_everything(log, given, partial(first_difference, log, pool))
 
 
 async def failed(log: MemoryLog, pool: Pool, **trust: Any) -> set[str]:

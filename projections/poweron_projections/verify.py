@@ -80,6 +80,17 @@ async def verify(log: EventLog, pool: Pool, on_read: OnRead = ignore_progress) -
                 return verified
 
 
+async def first_difference(log: EventLog, pool: Pool) -> str:
+    """Return which row differs from the log; nothing if none does.
+
+    Raises:
+        Unavailable: the log or Postgres cannot be reached.
+    """
+    for difference in (await verify(log, pool)).differences:
+        return f"{difference.table} {difference.key} differs from the log"
+    return ""
+
+
 async def _compare(log: EventLog, connection: Connection, schema: str, seen: Ends, on_read: OnRead) -> Verified:
     transaction = connection.transaction(isolation="repeatable_read")
     await transaction.start()

@@ -51,7 +51,7 @@ from poweron_services.runtime.daily_use import DailyUse
 from poweron_services.runtime.stages import StageFunction
 from poweron_services.runtime.worker import Worker
 from poweron_services.settings.config import Provider, ProviderSettings, Settings
-from poweron_services.settings.ledger_keys import ledger_keys
+from poweron_services.settings.ledger_keys import ledger_keys, retired_ledger_keys
 
 log = structlog.get_logger()
 
@@ -319,8 +319,9 @@ def _services(
         projected = None if process.meter is None else process.meter.events_projected
         services.append(projector.run(process.log, connections.pool, projected))
     if "ledger" in roles:
-        keys = ledger_keys(connections.settings)
-        services.append(ledger_role.run(process.log, connections.pool, keys, version("poweron-services")))
+        keys, retired = ledger_keys(connections.settings), retired_ledger_keys(connections.settings)
+        release = version("poweron-services")
+        services.append(ledger_role.run(process.log, connections.pool, keys, release, retired=retired))
     if "intake" in roles:
         services.append(_intake(process, work).run())
     if roles & FOLDING:

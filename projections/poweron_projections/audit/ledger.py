@@ -15,7 +15,7 @@ from poweron_events import topics
 from poweron_events.archive_events import WorkflowExported
 from poweron_events.codec import Undecodable
 from poweron_events.envelope import Recorded
-from poweron_events.errors import Conflict
+from poweron_events.errors import Conflict, Refused
 from poweron_events.fold.evolve import evolve
 from poweron_events.fold.state import Workflow
 from poweron_events.log import EventLog, Message, Record
@@ -36,6 +36,10 @@ KEY: Final = b"ledger"
 """The key of all entries: they keep the order in which they were appended."""
 TURN: Final = 200  # records entered before other tasks get their turn
 WAIT: Final = 0.02  # seconds between two looks whether the rows have caught up
+
+
+class LedgerAlarm(Refused):
+    """The ledger, its last checkpoint or the log was changed or lost; the role signs nothing until an operator acts."""
 
 
 @dataclass(slots=True)
@@ -68,6 +72,7 @@ class Ledger:
         """Begin where the topic ends, once the rows have caught up with it.
 
         Raises:
+            LedgerAlarm: the topic has fewer entries than the rows.
             Unavailable: the log or Postgres cannot be reached.
         """
         end = (await log.ends(topics.LEDGER.name))[0]
@@ -75,7 +80,7 @@ class Ledger:
             async with snapshot(pool) as connection:
                 taken = (await offsets.read(connection, topics.LEDGER.name)).get(0, 0)
                 if taken > end:
-                    raise Conflict(f"{topics.LEDGER.name} has {end} entries, but the rows were made of {taken}")
+                    raise lost_entries(end, taken)
                 positions = dict.fromkeys(range(topics.PARTITIONS), 0) | await ledger_positions(connection)
                 projected = await offsets.read(connection, topics.EVENTS.name)
                 if taken == end and _is_projected(projected, positions):
@@ -154,8 +159,8 @@ class Ledger:
         for entry in entries:
             self.tree.append(leaf_hash(entry))
 
-    async def sign(self, now_ms: int) -> None:
-        """Append the heads of all workflows that changed or are open, then sign the tree."""
+    async def sign(self, now_ms: int, keys: Sequence[SigningKey] = ()) -> None:
+        """Append the heads of all workflows that changed or are open, then sign the tree, by default with its keys."""
         for name, head in self.changed.items():
             if self.held[name].is_open if name in self.held else name in self.open_heads:
                 self.open_heads[name] = head
@@ -166,7 +171,7 @@ class Ledger:
         await self.append([heads_entry([*heads.values()], open_count=open_count, size=self.tree.size, time_ms=now_ms)])
         self._release()
         text = str(Checkpoint(self.keys[0].name, self.tree.size, self.tree.root))
-        signatures = [key.sign(text, now_ms // 1000) for key in self.keys]
+        signatures = [key.sign(text, now_ms // 1000) for key in keys or self.keys]
         await self.log.append(topics.CHECKPOINTS.name, [Message(KEY, str(SignedNote(text, signatures)).encode())])
         self.signed = self.tree.size
 
@@ -176,6 +181,14 @@ class Ledger:
         self.changed.clear()
         self.is_export_entered = False
         self.released = self.tree.size
+
+
+def lost_entries(end: int, taken: int) -> LedgerAlarm:
+    """Return the alarm about a topic that is shorter than the rows that were made of it."""
+    return LedgerAlarm(
+        f"{topics.LEDGER.name} has {end} entries, but the rows were made of {taken}: entries were removed. Nothing is "
+        "signed until the topic is restored."
+    )
 
 
 def _is_projected(projected: Mapping[int, int], wanted: Mapping[int, int]) -> bool:

@@ -1,20 +1,23 @@
 """What must hold before a ledger signs: it continues the last checkpoint, and the log still has what was entered."""
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
 
 from poweron_events import topics
-from poweron_events.errors import Refused
 from poweron_events.log import EventLog
 from poweron_projections.audit.checkpoint import Checkpoint, InvalidCheckpoint
-from poweron_projections.audit.ledger import Ledger
+from poweron_projections.audit.ledger import LedgerAlarm
 from poweron_projections.audit.ledger_tree import stored_root
 from poweron_projections.audit.note_signatures import verified
-from poweron_projections.audit.notes import InvalidNote, SignedNote
-from poweron_projections.connection import Connection, Pool, acquire
+from poweron_projections.audit.notes import InvalidNote, SignedNote, VerifierKey
+from poweron_projections.connection import Pool, acquire
 from poweron_projections.records import digest
 
-_LAST_CHECKPOINT: Final = "SELECT note FROM ledger_checkpoints WHERE size IS NOT NULL ORDER BY size DESC LIMIT 1"
+_LAST_CHECKPOINTS: Final = """
+(SELECT note FROM ledger_checkpoints WHERE size IS NOT NULL ORDER BY size DESC LIMIT 1)
+UNION ALL
+(SELECT note FROM ledger_checkpoints WHERE size <= $1 ORDER BY size DESC LIMIT 1)
+"""
 _LAST_ENTERED: Final = """
 SELECT given.partition, log_offset, sha256
   FROM unnest($1::integer[], $2::bigint[]) AS given (partition, next)
@@ -22,41 +25,58 @@ SELECT given.partition, log_offset, sha256
 """
 
 
-class LedgerAlarm(Refused):
-    """The ledger, its last checkpoint or the log was changed or lost; the role signs nothing until an operator acts."""
+class LastCheckpoint(NamedTuple):
+    """The checkpoint that was signed last, and who signed it."""
+
+    checkpoint: Checkpoint
+    signers: Sequence[VerifierKey]
 
 
-async def check_ledger(log: EventLog, pool: Pool, ledger: Ledger) -> Checkpoint | None:
+async def check_ledger(
+    log: EventLog, pool: Pool, *, entries: tuple[int, int], positions: Mapping[int, int], keys: Sequence[VerifierKey]
+) -> LastCheckpoint | None:
     """Compare a ledger with the last checkpoint and with the log; return that checkpoint, None if there is none.
+
+    Args:
+        log: the log.
+        pool: the rows.
+        entries: the number of entries that the rows hold, and that the topic of the ledger has.
+        positions: how far those of the rows have entered each partition.
+        keys: one of them must have signed the last checkpoint.
 
     Raises:
         LedgerAlarm: something was changed or lost.
         Unavailable: the log or Postgres cannot be reached.
     """
-    await _check_log(log, pool, ledger.positions)
+    await _check_log(log, pool, positions)
+    held, end = entries
     async with acquire(pool) as connection:
-        note = await connection.fetchval(_LAST_CHECKPOINT)
-        return None if note is None else await _checked(connection, note, ledger)
+        notes = [row["note"] for row in await connection.fetch(_LAST_CHECKPOINTS, held)]
+        found = [checked_note(note, keys) for note in dict.fromkeys(notes)]
+        for checkpoint, _ in found:
+            is_held = checkpoint.size <= held
+            if checkpoint.size > end or (is_held and await stored_root(connection, checkpoint.size) != checkpoint.root):
+                raise LedgerAlarm(
+                    f"The ledger has {end} entries that do not continue the checkpoint of {checkpoint.size}: entries "
+                    "were removed or changed. Nothing is signed until its topic is restored."
+                )
+    return found[0] if found else None
 
 
-async def _checked(connection: Connection, note: str, ledger: Ledger) -> Checkpoint:
+def checked_note(note: str, keys: Sequence[VerifierKey]) -> LastCheckpoint:
+    """Read the last checkpoint; raise LedgerAlarm if none of the keys has signed it."""
     try:
         signed = SignedNote.parse(note)
-        found = verified(signed, [key.public for key in ledger.keys])
-        last = Checkpoint.parse(signed.text)
+        signers = [key for key, _ in verified(signed, keys)]
+        checkpoint = Checkpoint.parse(signed.text)
     except (InvalidNote, InvalidCheckpoint) as error:
         raise LedgerAlarm(f"The last checkpoint of the ledger cannot be trusted: {error}") from error
-    if not found:
+    if not signers:
         raise LedgerAlarm(
             "The last checkpoint of the ledger was signed with another key. Set POWERON_LEDGER_KEY to the key that "
-            "signed it; nothing is signed until then."
+            "signed it, after a new one if there is one; nothing is signed until then."
         )
-    if last.size > ledger.tree.size or await stored_root(connection, last.size) != last.root:
-        raise LedgerAlarm(
-            f"The ledger has {ledger.tree.size} entries that do not continue the checkpoint of {last.size}: entries "
-            "were removed or changed. Nothing is signed until its topic is restored."
-        )
-    return last
+    return LastCheckpoint(checkpoint, signers)
 
 
 async def _check_log(log: EventLog, pool: Pool, positions: Mapping[int, int]) -> None:

@@ -30,13 +30,17 @@ class NamedRecord(NamedTuple):
 
 
 class ParsedEntry(NamedTuple):
-    """What readers need of an entry: its kind and, if it is about a record, which one, and its workflow."""
+    """What readers need of an entry: its kind and, if it is about a record, which one, and its workflow.
+
+    `size` is that of the tree before heads.
+    """
 
     kind: str
     partition: int | None = None
     offset: int = 0
     workflow_id: str | None = None
     seq: int | None = None
+    size: int | None = None
 
 
 class Head(NamedTuple):
@@ -126,7 +130,7 @@ def parsed_entry(value: bytes) -> ParsedEntry | None:
         if kind not in (*OF_RECORDS, *OF_THE_LEDGER):
             return None
         if kind in OF_THE_LEDGER:
-            return ParsedEntry(kind)
+            return ParsedEntry(kind, size=entry["size"] if kind == "heads" else None)
         partition, offset = entry["part"], entry["off"]
         if kind == "reject":
             return ParsedEntry(kind, partition, offset) if _are_numbers(partition, offset >> 32) else None

@@ -36,7 +36,14 @@ STOP_TIMEOUT: Final = 5.0  # seconds
 ALARM_PERIOD: Final = 60.0  # seconds between two attempts after an alarm
 
 
-async def run(event_log: EventLog, pool: Pool, keys: Sequence[SigningKey], release: str) -> None:
+async def run(
+    event_log: EventLog,
+    pool: Pool,
+    keys: Sequence[SigningKey],
+    release: str,
+    *,
+    retired: Sequence[Sequence[SigningKey]] = (),
+) -> None:
     """Keep the ledger whenever this process holds its partition, until cancelled; errors are retried.
 
     Args:
@@ -44,6 +51,7 @@ async def run(event_log: EventLog, pool: Pool, keys: Sequence[SigningKey], relea
         pool: the rows, which say what was entered before.
         keys: sign the checkpoints; all have the name of the ledger.
         release: of this software, for the record.
+        retired: the keys that signed before; if the last checkpoint is theirs, they announce the new ones.
     """
     async with event_log.follow(topics.LEDGER.name, GROUP) as follower:
         writing: asyncio.Task[None] | None = None
@@ -51,7 +59,8 @@ async def run(event_log: EventLog, pool: Pool, keys: Sequence[SigningKey], relea
             while True:
                 held = await _held(follower, was=writing is not None)
                 if held and writing is None:
-                    writing = asyncio.create_task(_keep(partial(_write, event_log, pool, keys, release)))
+                    write = partial(_write, event_log, pool, (keys, *retired), release)
+                    writing = asyncio.create_task(_keep(write))
                 elif not held and writing is not None:
                     await cancel_task(writing, STOP_TIMEOUT)
                     writing = None
@@ -90,12 +99,8 @@ async def _keep(write: Callable[[], Awaitable[None]]) -> None:
             await asyncio.sleep(pause)
 
 
-async def _write(event_log: EventLog, pool: Pool, keys: Sequence[SigningKey], release: str) -> None:
-    ledger = await Ledger.load(event_log, pool, keys)
-    last = await check_ledger(event_log, pool, ledger)
-    if last is None:
-        await ledger.append([key_entry([str(key.public) for key in keys], time_ms=_now_ms())])
-    await ledger.append([epoch_entry(code=release, last=0 if last is None else last.size, time_ms=_now_ms())])
+async def _write(event_log: EventLog, pool: Pool, keys: Sequence[Sequence[SigningKey]], release: str) -> None:
+    ledger = await begun_ledger(event_log, pool, keys, release)
     writer = _Writer(ledger)
     try:
         async with asyncio.TaskGroup() as group:
@@ -103,6 +108,31 @@ async def _write(event_log: EventLog, pool: Pool, keys: Sequence[SigningKey], re
             group.create_task(writer.sign_in_time())
     except BaseExceptionGroup as errors:
         raise errors.exceptions[0] from errors
+
+
+async def begun_ledger(event_log: EventLog, pool: Pool, keys: Sequence[Sequence[SigningKey]], release: str) -> Ledger:
+    """Return a ledger that continues what was signed, and that has entered who writes it from now on.
+
+    The first of these keys sign; one of them must have signed the last checkpoint. If those were others, they sign the
+    entry that announces the new ones: who trusts them learns the new ones from it.
+
+    Raises:
+        LedgerAlarm: something was changed or lost.
+        Conflict: another ledger has written in the meantime.
+        Unavailable: the log or Postgres cannot be reached.
+    """
+    ledger = await Ledger.load(event_log, pool, keys[0])
+    publics = [[key.public for key in pair] for pair in keys]
+    entries, known = (ledger.tree.size, ledger.tree.size), [key for pair in publics for key in pair]
+    last = await check_ledger(event_log, pool, entries=entries, positions=ledger.positions, keys=known)
+    signer = 0 if last is None else next(place for place, pair in enumerate(publics) if {*pair} & {*last.signers})
+    if last is None or signer:
+        await ledger.append([key_entry([str(key) for key in publics[0]], time_ms=_now_ms())])
+    if signer:
+        await ledger.sign(_now_ms(), keys[signer])
+    size = 0 if last is None else last.checkpoint.size
+    await ledger.append([epoch_entry(code=release, last=size, time_ms=_now_ms())])
+    return ledger
 
 
 class _Writer:

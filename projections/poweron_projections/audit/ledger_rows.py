@@ -94,7 +94,7 @@ class LedgerFolding:
 
     def _row(self, place: int, leaf: bytes, value: bytes) -> LedgerEntryRow:
         entry = parsed_entry(value)
-        if entry is None:
+        if entry is None or entry.size not in (None, place):  # heads of a ledger that had lost its turn
             return LedgerEntryRow(place, leaf, FOREIGN, None, None, value)
         if entry.partition is None:
             return LedgerEntryRow(place, leaf, entry.kind, None, None, value)

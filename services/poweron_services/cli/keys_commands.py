@@ -19,13 +19,14 @@ from poweron_projections.access_keys import (
     now_ms,
     revoke_key,
 )
+from poweron_projections.audit.verifier.answer_rules import milliseconds_of
 from poweron_services.cli.arguments import AsJson
 from poweron_services.cli.command_group import command_group
 from poweron_services.cli.context import USAGE
 from poweron_services.cli.error_messages import load_settings, run_work, sentences, stop
 from poweron_services.cli.output import and_joined, one_line, print_beside, print_json, printable, stdout, tell, utc
 from poweron_services.client.connect import Connections
-from poweron_services.settings.config import DURATION, UNITS
+from poweron_services.settings.config import DURATION
 from poweron_services.standalone import open_connections
 
 keys = command_group("Add, list and revoke keys of the door over HTTP.")
@@ -117,7 +118,7 @@ def _scopes(given: str) -> list[AccessScope]:
 def _life_ms(expires: str) -> int:
     if not DURATION.fullmatch(expires):
         stop(f"--expires: {printable(expires)!r} is no duration; write it like 12h or 90d.", USAGE)
-    return int(expires[:-1]) * UNITS[expires[-1]]
+    return milliseconds_of(expires)
 
 
 def _actor(actor: str, kind: ActorKind, roles: list[str]) -> Actor:

@@ -17,6 +17,7 @@ from pydantic_settings import SettingsConfigDict
 from poweron_events.actor import Actor, Door
 from poweron_events.fold.stage_specs import PROMPT_STAGES
 from poweron_events.log.kafka_settings import KafkaSettings
+from poweron_projections.audit.verifier.answer_rules import milliseconds_of
 from poweron_services.settings.action_variables import ActionVariables, SearchVariables, WebVariables
 from poweron_services.settings.secret_settings import SecretSettings, setting_variables
 from poweron_services.settings.setting_types import (
@@ -33,7 +34,6 @@ from poweron_services.settings.setting_types import (
 PREFIX: Final = "POWERON_"
 PROTOCOL: Final = "POWERON_KAFKA_SECURITY_PROTOCOL"
 CLOSE: Final = 0.85  # the similarity, of at most 1, from which a name counts as a misspelled setting
-UNITS: Final = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}  # milliseconds
 LANGUAGE: Final = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{1,8})*")
 PRICE: Final = re.compile(r"([^=,]+)=\s*([0-9]{1,6}(?:\.[0-9]{1,9})?)\s*,\s*([0-9]{1,6}(?:\.[0-9]{1,9})?)\s*(?:,|$)")
 PRICES: Final = re.compile(f"(?:{PRICE.pattern})+")
@@ -135,6 +135,12 @@ class Settings(SecretSettings, ActionVariables, SearchVariables, WebVariables):
     """The secret, 64 hexadecimal digits, that signs the ledger's checkpoints; unset: a file in `home`."""
     ledger_origin: str | None = Field(default=None, pattern=r"^[^\s+]{1,200}$")
     """The name of the ledger, best a domain and a path; unset: one that follows from its key."""
+    audit_max_lag: str = "1m"
+    """How long a record may wait for its entry in the ledger before `audit status` fails: a number of `s` to `d`."""
+    audit_max_checkpoint_age: str = "2h"
+    """The same for the age of the newest checkpoint; an idle ledger signs every hour."""
+    audit_max_witness_age: str = "2h"
+    """The same for the age of the newest cosignature of the witnesses, if there are any."""
     connections: Path | None = None
     """A TOML file with the connections that actions may use, the same for all processes."""
     model: str = "builtin"
@@ -277,7 +283,7 @@ class Settings(SecretSettings, ActionVariables, SearchVariables, WebVariables):
             raise ValueError(f"it is used only with {PROTOCOL}=SSL or SASL_SSL; set that too, or unset this")
         return file
 
-    @field_validator("approval_expires")
+    @field_validator("approval_expires", "audit_max_lag", "audit_max_checkpoint_age", "audit_max_witness_age")
     @classmethod
     def _is_a_duration(cls, expires: str) -> str:
         if not DURATION.fullmatch(expires):
@@ -382,7 +388,7 @@ class Settings(SecretSettings, ActionVariables, SearchVariables, WebVariables):
 
     @property
     def approval_expires_ms(self) -> int:
-        return int(self.approval_expires[:-1]) * UNITS[self.approval_expires[-1]]
+        return milliseconds_of(self.approval_expires)
 
     @property
     def named_kafka(self) -> KafkaSettings | None:

@@ -1,9 +1,13 @@
-"""The keys that sign the ledger's checkpoints: from the settings, or from a file that is made at the first start."""
+"""The keys that sign the ledger's checkpoints: from the settings, or from a file that is made at the first start.
+
+The newest secret signs. The ones before it announce it, and name the ledger if it has no name of its own.
+"""
 
 import hmac
 import os
 import secrets
 import stat
+from collections.abc import Sequence
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
@@ -21,28 +25,68 @@ _OF_ML_DSA: Final = b"poweron ledger ML-DSA-44"
 
 
 def ledger_keys(settings: Settings) -> tuple[SigningKey, SigningKey]:
-    """Return the Ed25519 key and the ML-DSA-44 key of this machine's ledger; both follow from one secret.
+    """Return the Ed25519 key and the ML-DSA-44 key that sign this machine's ledger; both follow from one secret.
 
     Raises:
         Refused: the secret is no key, or others can read its file.
     """
-    seed = _read(settings)
-    public = SigningKey("", ED25519, seed).public.public
-    origin = settings.ledger_origin or f"localhost/poweron/{sha256(public).hexdigest()[:NAMED]}"
-    of_ml_dsa = hmac.digest(seed, _OF_ML_DSA, "sha256")
-    return SigningKey(origin, ED25519, seed), SigningKey(origin, ML_DSA_44_COSIGNATURE, of_ml_dsa)
+    return _pairs(settings, _secrets(settings))[0]
 
 
-def _read(settings: Settings) -> bytes:
+def retired_ledger_keys(settings: Settings) -> list[tuple[SigningKey, SigningKey]]:
+    """Return the keys that signed the ledger before, newest first, as far as their secrets are still here."""
+    return _pairs(settings, _secrets(settings))[1:]
+
+
+def known_ledger_keys(settings: Settings) -> list[SigningKey]:
+    """Return all keys of the ledger that are on this machine, without making any; there may be none."""
+    if settings.ledger_key is None and not (settings.home / KEY_FILE).exists():
+        return []
+    return [key for pair in _pairs(settings, _secrets(settings)) for key in pair]
+
+
+def rotate_ledger_key(settings: Settings) -> tuple[SigningKey, SigningKey]:
+    """Add a new secret to the file and return its keys; a ledger that starts announces them under the old ones.
+
+    Raises:
+        Refused: the secret is in the settings, where we cannot change it, or its file cannot be used.
+    """
     if settings.ledger_key is not None:
-        return _seed(settings.ledger_key.get_secret_value(), "POWERON_LEDGER_KEY")
+        raise Refused(
+            "The key of the ledger is set in POWERON_LEDGER_KEY. Put a new secret before the old one there, separated "
+            "by a space: POWERON_LEDGER_KEY='NEW OLD', where NEW is the output of `openssl rand -hex 32`."
+        )
+    known = _secrets(settings)
+    path = settings.home / KEY_FILE
+    written = _written(path, [secrets.token_bytes(SEED_BYTES), *known])
+    written.replace(path)
+    return ledger_keys(settings)
+
+
+def _pairs(settings: Settings, seeds: Sequence[bytes]) -> list[tuple[SigningKey, SigningKey]]:
+    """Return the keys of each secret; a ledger without a name is named after the oldest one."""
+    public = SigningKey("", ED25519, seeds[-1]).public.public
+    origin = settings.ledger_origin or f"localhost/poweron/{sha256(public).hexdigest()[:NAMED]}"
+    return [
+        (
+            SigningKey(origin, ED25519, seed),
+            SigningKey(origin, ML_DSA_44_COSIGNATURE, hmac.digest(seed, _OF_ML_DSA, "sha256")),
+        )
+        for seed in seeds
+    ]
+
+
+def _secrets(settings: Settings) -> list[bytes]:
+    """Return the secrets, newest first."""
+    if settings.ledger_key is not None:
+        return _seeds(settings.ledger_key.get_secret_value(), "POWERON_LEDGER_KEY")
     path = settings.home / KEY_FILE
     try:
         with suppress(FileExistsError):
             _make(path)
         if path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
             raise Refused(f"Others can read {path}, the key of the ledger. Allow only its owner to: chmod 600 {path}")
-        return _seed(path.read_text(encoding="ascii", errors="replace"), str(path))
+        return _seeds(path.read_text(encoding="ascii", errors="replace"), str(path))
     except OSError as error:
         raise Refused(
             f"The key of the ledger, {path}, cannot be used: {error.strerror}. Let this process's user read and write "
@@ -52,22 +96,33 @@ def _read(settings: Settings) -> bytes:
 
 def _make(path: Path) -> None:
     """Write a new key; a process that comes second finds the first one's, always whole."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    written = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
-    descriptor = os.open(written, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    if path.exists():
+        return
+    written = _written(path, [secrets.token_bytes(SEED_BYTES)])
     try:
-        with os.fdopen(descriptor, "w", encoding="ascii") as file:
-            file.write(f"{secrets.token_hex(SEED_BYTES)}\n")
-            file.flush()
-            os.fsync(file.fileno())
         os.link(written, path)
     finally:
         written.unlink()
 
 
-def _seed(text: str, where: str) -> bytes:
+def _written(path: Path, seeds: Sequence[bytes]) -> Path:
+    """Return a new file beside this one with these secrets, one a line."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    written = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
+    descriptor = os.open(written, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="ascii") as file:
+        file.write("".join(f"{seed.hex()}\n" for seed in seeds))
+        file.flush()
+        os.fsync(file.fileno())
+    return written
+
+
+def _seeds(text: str, where: str) -> list[bytes]:
     with suppress(ValueError):
-        seed = bytes.fromhex(text.strip())
-        if len(seed) == SEED_BYTES:
-            return seed
-    raise Refused(f"{where} holds no key of a ledger: that is 64 hexadecimal digits, such as `openssl rand -hex 32`.")
+        seeds = [bytes.fromhex(part) for part in text.split()]
+        if seeds and {len(seed) for seed in seeds} == {SEED_BYTES}:
+            return seeds
+    raise Refused(
+        f"{where} holds no key of a ledger: that is 64 hexadecimal digits, such as `openssl rand -hex 32`; retired "
+        "ones may follow, separated by spaces."
+    )

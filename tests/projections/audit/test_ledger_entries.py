@@ -22,11 +22,9 @@ from poweron_events.task_cancellation import cancel_task
 from poweron_projections.audit import ledger_role
 from poweron_projections.audit.checkpoint import Checkpoint
 from poweron_projections.audit.ledger import Ledger
-from poweron_projections.audit.ledger_check import LedgerAlarm, check_ledger
 from poweron_projections.audit.ledger_entry import heads_root
 from poweron_projections.audit.ledger_heads import listed_heads
 from poweron_projections.audit.merkle_tree import GrowingTree, leaf_hash
-from poweron_projections.audit.note_signatures import SigningKey
 from poweron_projections.audit.notes import SignedNote
 from poweron_projections.connection import Pool, acquire
 from poweron_projections.verify import catch_up, verify
@@ -114,29 +112,6 @@ async def test_of_two_ledgers_one_gives_up_and_what_they_repeat_counts_once(log:
     third = await Ledger.load(log, pool, KEYS)
     await third.sign(NOW_MS)
     assert (await _checkpoints(log))[-1].root == _root(await _entries(log))
-
-
-async def test_nothing_is_signed_once_the_log_or_the_ledger_was_changed(log: MemoryLog, pool: Pool) -> None:
-    write(log, Told("one").tell(requested()))
-    ledger = await enter_all(log, pool)
-    assert (await check_ledger(log, pool, ledger)) == (await _checkpoints(log))[-1]
-    others = [SigningKey(key.name, key.algorithm, b"x" * 32) for key in KEYS]
-    with pytest.raises(LedgerAlarm, match="another key"):
-        await check_ledger(log, pool, await Ledger.load(log, pool, others))
-    changed = log._topics[topics.EVENTS.name]
-    (partition,) = (number for number, records in enumerate(changed) if records)
-    genuine = changed[partition][:]
-    changed[partition][-1] = genuine[-1]._replace(value=b"{}")
-    with pytest.raises(LedgerAlarm, match="is not the one that was entered"):
-        await check_ledger(log, pool, ledger)
-    del changed[partition][-1]
-    with pytest.raises(LedgerAlarm, match="records were lost"):
-        await check_ledger(log, pool, ledger)
-    changed[partition][:] = genuine
-    async with acquire(pool) as connection:
-        await connection.execute("UPDATE ledger_entries SET leaf = $1 WHERE place = 0", bytes(32))
-    with pytest.raises(LedgerAlarm, match="were removed or changed"):
-        await check_ledger(log, pool, ledger)
 
 
 async def test_the_role_enters_what_arrives_and_signs_when_it_stops(log: MemoryLog, pool: Pool) -> None:

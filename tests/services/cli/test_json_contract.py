@@ -33,6 +33,7 @@ ARGUMENTS = {
     ("recover",): ["--yes"],
     ("replay",): [ID],
     ("audit", "key"): [],
+    ("audit", "rotate"): [],
     ("audit", "verifier"): [],
     ("audit", "verify"): ["bundle", "--key", "KEY"],
     ("policy", "apply"): ["policy.toml"],

@@ -152,7 +152,7 @@ def _period(verification: CollectionVerification) -> dict[str, Any] | None:
 
 def report_of(verification: Verification | CollectionVerification, bundle: str) -> str:
     """Return the result as text for people."""
-    lines = [PROOF, "", *_claim_lines(verification)]
+    lines = [PROOF, "", *map(claim_line, verification.claims)]
     if isinstance(verification, CollectionVerification):
         lines += _lines_of_workflows(verification)
         blobs, events = verification.blobs_by_state(), sum(len(each.events) for each in verification.workflows.values())
@@ -164,26 +164,25 @@ def report_of(verification: Verification | CollectionVerification, bundle: str) 
     return "\n".join([*lines, "", f"{bundle} {verdict}. {what}"])
 
 
-def _claim_lines(verification: CheckpointClaims) -> list[str]:
-    return [
-        f"{claim.id:>3}  {_WORDS[claim.status]:<11}  {claim.name}{f': {claim.detail}' if claim.detail else ''}."
-        for claim in verification.claims
-    ]
-
-
 def _lines_of_workflows(verification: CollectionVerification) -> list[str]:
     """Return what was found about each workflow, and which claims of it do not hold; then the period."""
     lines = [""]
     for workflow_id, each in verification.workflows.items():
         lines.append(f"{'ok  ' if each.is_ok else 'FAIL'}  {workflow_id}  {len(each.events)} events")
         if not each.is_ok:
-            lines += [f"      {line}" for line in _claim_lines(each) if not line[5:].startswith(_WORDS["ok"])]
+            lines += [f"      {claim_line(claim)}" for claim in each.claims if claim.status != "ok"]
     period = _period(verification)
     if period is not None:
         ends = f"from {period['since'] or 'the beginning'} to {period['until'] or 'the last checkpoint'}"
         drawn = "all of them" if period["sample"] is None else f"{len(verification.sampled)} drawn by lot"
         lines += ["", f"Period {ends}: {period['workflows']} workflows, {drawn}."]
     return lines
+
+
+def claim_line(claim: Any) -> str:
+    """Return the line of a claim: its id, its status, its name and what was found."""
+    detail = f": {claim.detail}" if claim.detail else ""
+    return f"{claim.id:>3}  {_WORDS[claim.status]:<11}  {claim.name}{detail}."
 
 
 def _as_of(verification: Verification) -> str | None:

@@ -1,0 +1,183 @@
+"""The verification of everything finds what was changed, wherever that was: in the log, the ledger or the rows."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import orjson
+import pytest
+from forger import edited
+from histories import histories
+from hypothesis import HealthCheck, given, settings
+from ledgers import KEYS, NOW_MS, enter_all, write
+from tables import wipe
+
+from builders import Told, completed, follow_up, planned, requested, reviewed, step, typical
+from poweron_events import topics
+from poweron_events.log import Message, Record
+from poweron_events.log.memory import MemoryLog
+from poweron_projections.audit.full_verification import FullVerification, verify_everything
+from poweron_projections.audit.ledger_entry import key_entry
+from poweron_projections.audit.ledger_role import begun_ledger
+from poweron_projections.audit.note_signatures import SigningKey
+from poweron_projections.audit.notes import SignedNote
+from poweron_projections.audit.verifier.bundle_claims import Trust
+from poweron_projections.connection import Pool, acquire
+from poweron_projections.verify import catch_up, first_difference
+
+VKEY = KEYS[0].public
+OTHERS = [SigningKey(key.name, key.algorithm, b"x" * 32) for key in KEYS]
+ROUNDS = Told("rounds").tell(requested("rounds"), planned(), *step(1), reviewed(), completed())
+ROUNDS.tell(follow_up(2, "2"), planned(1, 2))
+
+
+async def verified(log: MemoryLog, pool: Pool, **trust: Any) -> FullVerification:
+    given = Trust(**{"key": VKEY, "now_s": lambda: NOW_MS / 1000 + 60, **trust})
+    return await verify_everything(log, given, partial(first_difference, log, pool))
+
+
+async def failed(log: MemoryLog, pool: Pool, **trust: Any) -> set[str]:
+    """The claims that do not hold."""
+    verification = await verified(log, pool, **trust)
+    found = {claim.id for claim in verification.claims if claim.status == "fail"}
+    assert verification.is_ok == (not found)
+    return found
+
+
+@pytest.fixture
+async def ledger(log: MemoryLog, pool: Pool) -> MemoryLog:
+    """The log of a ledger that was signed twice."""
+    write(log, typical("1"))
+    await enter_all(log, pool)
+    write(log, ROUNDS, typical("other"))
+    await enter_all(log, pool)
+    return log
+
+
+def partition(log: MemoryLog, topic: str, holding: bytes = b"") -> list[Record]:
+    """The records of the first partition in which one contains these bytes."""
+    return next(records for records in log._topics[topic] if any(holding in (each.value or b"") for each in records))
+
+
+def replaced(records: list[Record], place: int, value: bytes) -> None:
+    records[place] = records[place]._replace(value=value)
+
+
+@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(first=histories(), second=histories())
+async def test_what_a_ledger_writes_holds(pool: Pool, first: list[Message], second: list[Message]) -> None:
+    await wipe(pool)
+    log = MemoryLog()
+    for part in (first, second):
+        for message in part:
+            log.write(topics.EVENTS.name, message.key, message.value)
+        await enter_all(log, pool)
+    verification = await verified(log, pool)
+    assert {claim.id: claim.detail for claim in verification.claims if claim.status == "fail"} == {}
+    assert verification.size == len(partition(log, topics.LEDGER.name))
+
+
+async def test_everything_has_these_claims(ledger: MemoryLog, pool: Pool) -> None:
+    verification = await verified(ledger, pool)
+    assert [(claim.id, claim.status) for claim in verification.claims] == [
+        *((name, "ok") for name in ("V2", "V3", "V4", "V5", "V6", "V8")),
+        ("V9", "not_checked"),
+        *((name, "ok") for name in ("V11", "V12", "V13")),
+        ("V14", "not_checked"),
+    ]
+    assert (verification.events, verification.origin) == (
+        len([*typical("1").values, *ROUNDS.values, *typical("other").values]),
+        VKEY.name,
+    )
+    assert await failed(ledger, pool, max_age_s=60) == set()
+    assert await failed(ledger, pool, max_age_s=59) == {"V14"}
+
+
+async def test_a_changed_record_is_found(ledger: MemoryLog, pool: Pool) -> None:
+    records = partition(ledger, topics.EVENTS.name)
+    replaced(records, 2, edited(records[2].value or b"", source="/poweron/forger/1"))
+    assert "V3" in await failed(ledger, pool)
+
+
+async def test_a_record_that_is_not_entered_is_found(log: MemoryLog, pool: Pool) -> None:
+    write(log, typical("1"))
+    await enter_all(log, pool)
+    entries, (_, genuine) = partition(log, topics.LEDGER.name), partition(log, topics.EVENTS.name)[:2]
+    assert orjson.loads(entries[1].value or b"")["off"] == genuine.offset
+    del entries[1]
+    for place, entry in enumerate(entries):
+        entries[place] = entry._replace(offset=place)
+    assert {"V4", "V5"} <= await failed(log, pool)
+
+
+Change = Callable[[dict[str, Any]], dict[str, Any]]
+
+
+@pytest.mark.parametrize(
+    ("change", "claims"),
+    [
+        (lambda entry: entry | {"verdict": "superseded"}, {"V5", "V12"}),
+        (lambda entry: entry | {"prev": "0" * 64}, {"V4", "V5"}),
+        (lambda entry: entry | {"len": 1}, {"V3", "V5"}),
+        (lambda entry: entry | {"note": "forged"}, {"V3", "V5"}),
+    ],
+)
+async def test_a_changed_entry_is_found(ledger: MemoryLog, pool: Pool, change: Change, claims: set[str]) -> None:
+    entries = partition(ledger, topics.LEDGER.name)
+    place = next(number for number, each in enumerate(entries) if b'"seq":2' in (each.value or b""))
+    replaced(
+        entries, place, orjson.dumps(change(orjson.loads(entries[place].value or b"")), option=orjson.OPT_SORT_KEYS)
+    )
+    assert claims <= await failed(ledger, pool)
+
+
+async def test_a_history_that_was_written_again_is_found_by_an_older_checkpoint(log: MemoryLog, pool: Pool) -> None:
+    write(log, typical("1"), ROUNDS)
+    await enter_all(log, pool)
+    kept = SignedNote.parse((partition(log, topics.CHECKPOINTS.name)[0].value or b"").decode())
+    assert await failed(log, pool, checkpoints=[kept]) == set()
+    await wipe(pool)
+    other = MemoryLog()
+    write(other, typical("1"))
+    await enter_all(other, pool)
+    assert await failed(other, pool) == set()
+    assert await failed(other, pool, checkpoints=[kept]) == {"V9"}
+
+
+async def test_heads_that_leave_a_workflow_out_are_found(ledger: MemoryLog, pool: Pool) -> None:
+    entries = partition(ledger, topics.LEDGER.name)
+    value = orjson.loads(entries[-1].value or b"")
+    replaced(entries, -1, orjson.dumps(value | {"open": value["open"] - 1}, option=orjson.OPT_SORT_KEYS))
+    assert {"V5", "V8"} <= await failed(ledger, pool)
+
+
+async def test_changed_rows_are_found(ledger: MemoryLog, pool: Pool) -> None:
+    async with acquire(pool) as connection:
+        await connection.execute("UPDATE rounds SET prompt = 'Another one.'")
+    assert await failed(ledger, pool) == {"V13"}
+
+
+async def test_only_a_key_counts_that_the_key_of_the_auditor_announced(log: MemoryLog, pool: Pool) -> None:
+    write(log, typical("1"))
+    await catch_up(log, pool)
+    await (await begun_ledger(log, pool, [KEYS], "1.0")).sign(NOW_MS)
+    await catch_up(log, pool)
+    await (await begun_ledger(log, pool, [OTHERS, KEYS], "1.0")).sign(NOW_MS)
+    for key in (KEYS[0], OTHERS[0]):
+        assert await failed(log, pool, key=key.public) == set()
+    stranger = SigningKey(VKEY.name, VKEY.algorithm, b"s" * 32)
+    assert await failed(log, pool, key=stranger.public) == {"V6"}
+    notes = partition(log, topics.CHECKPOINTS.name)
+    text = SignedNote.parse((notes[-1].value or b"").decode()).text
+    replaced(notes, -1, str(SignedNote(text, [stranger.sign(text)])).encode())
+    assert await failed(log, pool) == {"V6", "V13"}
+
+
+async def test_what_others_write_between_is_skipped(ledger: MemoryLog, pool: Pool) -> None:
+    ledger.write(topics.LEDGER.name, b"ledger", b"no entry")
+    ledger.write(topics.LEDGER.name, b"ledger", key_entry(["no key"], time_ms=NOW_MS))
+    stale = edited(partition(ledger, topics.LEDGER.name, b'"heads"')[-3].value or b"", size=1)
+    ledger.write(topics.LEDGER.name, b"ledger", stale)
+    await enter_all(ledger, pool)
+    verification = await verified(ledger, pool)
+    assert (verification.is_ok, verification.foreign) == (True, 2)

@@ -17,10 +17,14 @@ from poweron_events.errors import Conflict, PowerOnError, Refused
 from poweron_events.log import EventLog, Follower
 from poweron_events.retry import Backoff
 from poweron_events.task_cancellation import cancel_task
+from poweron_projections.audit.checkpoint import Checkpoint
 from poweron_projections.audit.ledger import Ledger
-from poweron_projections.audit.ledger_check import check_ledger
+from poweron_projections.audit.ledger_check import LedgerAlarm, check_ledger
 from poweron_projections.audit.ledger_entry import epoch_entry, key_entry
+from poweron_projections.audit.ledger_witnesses import LedgerWitnesses
+from poweron_projections.audit.merkle_tree import EMPTY_ROOT
 from poweron_projections.audit.note_signatures import SigningKey
+from poweron_projections.audit.notes import SignedNote
 from poweron_projections.connection import Pool
 
 log = logging.getLogger(__name__)
@@ -37,7 +41,13 @@ ALARM_PERIOD: Final = 60.0  # seconds between two attempts after an alarm
 
 
 async def run(
-    event_log: EventLog, pool: Pool, keys: Sequence[SigningKey], release: str, *, sign_after: float = SIGN_AFTER
+    event_log: EventLog,
+    pool: Pool,
+    keys: Sequence[SigningKey],
+    release: str,
+    *,
+    sign_after: float = SIGN_AFTER,
+    witnesses: LedgerWitnesses | None = None,
 ) -> None:
     """Keep the ledger whenever this process holds its partition, until cancelled; errors are retried.
 
@@ -47,14 +57,17 @@ async def run(
         keys: sign the checkpoints; all have the name of the ledger.
         release: of this software, for the record.
         sign_after: seconds from an entry to the next checkpoint.
+        witnesses: cosign the checkpoints, if they answer in time.
     """
+    asked = witnesses or LedgerWitnesses()
+    begin = partial(_write, event_log, pool, keys, release, sign_after=sign_after, witnesses=asked)
     async with event_log.follow(topics.LEDGER.name, GROUP) as follower:
         writing: asyncio.Task[None] | None = None
         try:
             while True:
                 held = await _held(follower, was=writing is not None)
                 if held and writing is None:
-                    writing = asyncio.create_task(_keep(partial(_write, event_log, pool, keys, release, sign_after)))
+                    writing = asyncio.create_task(_keep(begin))
                 elif not held and writing is not None:
                     await cancel_task(writing, STOP_TIMEOUT)
                     writing = None
@@ -93,17 +106,29 @@ async def _keep(write: Callable[[], Awaitable[None]]) -> None:
             await asyncio.sleep(pause)
 
 
-async def _write(event_log: EventLog, pool: Pool, keys: Sequence[SigningKey], release: str, sign_after: float) -> None:
+async def _write(
+    event_log: EventLog,
+    pool: Pool,
+    keys: Sequence[SigningKey],
+    release: str,
+    *,
+    sign_after: float,
+    witnesses: LedgerWitnesses,
+) -> None:
     ledger = await Ledger.load(event_log, pool, keys)
     last = await check_ledger(event_log, pool, ledger)
+    if witnesses:
+        known = last or Checkpoint(keys[0].name, 0, EMPTY_ROOT)
+        await witnesses.cosigned(event_log, pool, ledger.note(known, _now_ms()))
     if last is None:
         await ledger.append([key_entry([str(key.public) for key in keys], time_ms=_now_ms())])
     await ledger.append([epoch_entry(code=release, last=0 if last is None else last.size, time_ms=_now_ms())])
-    writer = _Writer(ledger, sign_after)
+    writer = _Writer(ledger, sign_after, witnesses)
     try:
         async with asyncio.TaskGroup() as group:
             group.create_task(writer.enter_all())
             group.create_task(writer.sign_in_time())
+            group.create_task(writer.publish_cosigned())
     except BaseExceptionGroup as errors:
         raise errors.exceptions[0] from errors
 
@@ -111,10 +136,11 @@ async def _write(event_log: EventLog, pool: Pool, keys: Sequence[SigningKey], re
 class _Writer:
     """Enters what arrives, and signs in time; only one of both at once."""
 
-    def __init__(self, ledger: Ledger, sign_after: float) -> None:
-        self._ledger, self._sign_after = ledger, sign_after
+    def __init__(self, ledger: Ledger, sign_after: float, witnesses: LedgerWitnesses) -> None:
+        self._ledger, self._sign_after, self._witnesses = ledger, sign_after, witnesses
+        self._signed: asyncio.Queue[SignedNote] = asyncio.Queue()  # checkpoints that are not published yet
         self._lock = asyncio.Lock()
-        self._is_whole = True  # false while the ledger may be ahead of its topic
+        self._is_whole = True  # false while the ledger may be ahead of its topic, and after an alarm
         self._signed_at = asyncio.get_running_loop().time()
 
     async def enter_all(self) -> None:
@@ -132,6 +158,7 @@ class _Writer:
             if self._is_whole and ledger.has_new_entries:
                 with suppress(PowerOnError):
                     await self._sign()
+                    await self._publish_all()
             raise
 
     async def sign_in_time(self) -> None:
@@ -142,11 +169,41 @@ class _Writer:
                 async with self._lock:
                     await self._sign()
 
+    async def publish_cosigned(self) -> None:
+        """Publish each checkpoint once the witnesses have answered; entries do not wait for that.
+
+        If several wait, witnesses see the newest only, as it proves the others.
+        """
+        while True:
+            note = await self._signed.get()
+            while not self._signed.empty():
+                await self._ledger.publish(note)
+                note = self._signed.get_nowait()
+            try:
+                cosigned = await self._witnesses.cosigned(self._ledger.log, self._ledger.pool, note)
+            except asyncio.CancelledError:
+                with suppress(PowerOnError):
+                    await self._ledger.publish(note)
+                raise
+            except LedgerAlarm:
+                self._is_whole = False  # nothing is signed any more, also not at the end
+                raise
+            await self._ledger.publish(cosigned)
+
     async def _sign(self) -> None:
         self._is_whole = False
-        await self._ledger.sign(_now_ms())
+        note = await self._ledger.signed_tree(_now_ms())
+        if self._witnesses:
+            self._signed.put_nowait(note)
+        else:
+            await self._ledger.publish(note)
         self._is_whole = True
         self._signed_at = asyncio.get_running_loop().time()
+
+    async def _publish_all(self) -> None:
+        """Publish what waits for witnesses, without them: at the end there is no time to wait."""
+        while not self._signed.empty():
+            await self._ledger.publish(self._signed.get_nowait())
 
 
 def _now_ms() -> int:

@@ -1,7 +1,6 @@
 """Audit bundles for every door: what the ledger has not entered yet is entered first, if no other process does so."""
 
 import asyncio
-from importlib.metadata import version
 from typing import Final
 
 from poweron_events.errors import Unavailable
@@ -10,6 +9,7 @@ from poweron_projections import projector
 from poweron_projections.audit import ledger_role
 from poweron_projections.audit.bundle import NotSigned, bundle_of
 from poweron_services.client.connect import Connections
+from poweron_services.client.ledger_process import keep_ledger
 from poweron_services.settings.ledger_keys import ledger_keys
 
 SIGNED_WITHIN: Final = 60.0  # seconds
@@ -31,8 +31,7 @@ async def audit_bundle(connections: Connections, workflow_id: str, *, with_conte
         return await bundle_of(connections.pool, content, workflow_id, vkeys)
     except NotSigned:
         pass
-    release = version("poweron-services")
-    ledger = ledger_role.run(connections.log, connections.pool, keys, release, sign_after=SIGN_AFTER)
+    ledger = keep_ledger(connections, sign_after=SIGN_AFTER)
     helping = [asyncio.create_task(each) for each in (ledger, projector.run(connections.log, connections.pool))]
     try:
         async with asyncio.timeout(SIGNED_WITHIN):

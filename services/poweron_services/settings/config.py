@@ -135,6 +135,8 @@ class Settings(SecretSettings, ActionVariables, SearchVariables, WebVariables):
     """The secret, 64 hexadecimal digits, that signs the ledger's checkpoints; unset: a file in `home`."""
     ledger_origin: str | None = Field(default=None, pattern=r"^[^\s+]{1,200}$")
     """The name of the ledger, best a domain and a path; unset: one that follows from its key."""
+    ledger_policy: Path | None = None
+    """A file with the witnesses of the ledger, in the format C2SP `tlog-policy`; unset: it has none."""
     connections: Path | None = None
     """A TOML file with the connections that actions may use, the same for all processes."""
     model: str = "builtin"

@@ -9,7 +9,6 @@ from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Ite
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from importlib.metadata import version
 from typing import Any, Final, cast, get_args
 
 import structlog
@@ -23,12 +22,12 @@ from poweron_events.log import EventLog
 from poweron_events.retry import Backoff, Failure, retry
 from poweron_events.topics import FOLDING, group_of
 from poweron_projections import projector
-from poweron_projections.audit import ledger_role
 from poweron_projections.log_guard import GuardedLog
 from poweron_services import telemetry
 from poweron_services.action_resources import OpenedActions, opened_actions
 from poweron_services.actions.registry import OpenActions, actions
 from poweron_services.client.connect import Connections
+from poweron_services.client.ledger_process import keep_ledger
 from poweron_services.fork.forks import Forks
 from poweron_services.instance_record import recorded, started_event
 from poweron_services.intake.request_intake import Intake
@@ -51,7 +50,6 @@ from poweron_services.runtime.daily_use import DailyUse
 from poweron_services.runtime.stages import StageFunction
 from poweron_services.runtime.worker import Worker
 from poweron_services.settings.config import Provider, ProviderSettings, Settings
-from poweron_services.settings.ledger_keys import ledger_keys, retired_ledger_keys
 
 log = structlog.get_logger()
 
@@ -319,9 +317,7 @@ def _services(
         projected = None if process.meter is None else process.meter.events_projected
         services.append(projector.run(process.log, connections.pool, projected))
     if "ledger" in roles:
-        keys, retired = ledger_keys(connections.settings), retired_ledger_keys(connections.settings)
-        release = version("poweron-services")
-        services.append(ledger_role.run(process.log, connections.pool, keys, release, retired=retired))
+        services.append(keep_ledger(connections, process.log))
     if "intake" in roles:
         services.append(_intake(process, work).run())
     if roles & FOLDING:

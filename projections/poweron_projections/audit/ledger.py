@@ -160,7 +160,14 @@ class Ledger:
             self.tree.append(leaf_hash(entry))
 
     async def sign(self, now_ms: int, keys: Sequence[SigningKey] = ()) -> None:
-        """Append the heads of all workflows that changed or are open, then sign the tree, by default with its keys."""
+        """Append the heads of all workflows that changed or are open, then sign the tree and publish that."""
+        await self.publish(await self.signed_tree(now_ms, keys))
+
+    async def signed_tree(self, now_ms: int, keys: Sequence[SigningKey] = ()) -> SignedNote:
+        """Append the heads of all workflows that changed or are open; return the tree that ends with them, signed.
+
+        By default, the keys of the ledger sign.
+        """
         for name, head in self.changed.items():
             if self.held[name].is_open if name in self.held else name in self.open_heads:
                 self.open_heads[name] = head
@@ -170,10 +177,17 @@ class Ledger:
         open_count = len(self.open_heads)
         await self.append([heads_entry([*heads.values()], open_count=open_count, size=self.tree.size, time_ms=now_ms)])
         self._release()
-        text = str(Checkpoint(self.keys[0].name, self.tree.size, self.tree.root))
-        signatures = [key.sign(text, now_ms // 1000) for key in keys or self.keys]
-        await self.log.append(topics.CHECKPOINTS.name, [Message(KEY, str(SignedNote(text, signatures)).encode())])
         self.signed = self.tree.size
+        return self.note(Checkpoint(self.keys[0].name, self.tree.size, self.tree.root), now_ms, keys)
+
+    def note(self, checkpoint: Checkpoint, now_ms: int, keys: Sequence[SigningKey] = ()) -> SignedNote:
+        """Return a checkpoint with the signatures of these keys, by default those of the ledger."""
+        text = str(checkpoint)
+        return SignedNote(text, [key.sign(text, now_ms // 1000) for key in keys or self.keys])
+
+    async def publish(self, note: SignedNote) -> None:
+        """Append a checkpoint to its topic."""
+        await self.log.append(topics.CHECKPOINTS.name, [Message(KEY, str(note).encode())])
 
     def _release(self) -> None:
         """Forget the workflows that are not open; the rows hold them."""

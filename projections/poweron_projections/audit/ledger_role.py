@@ -17,10 +17,14 @@ from poweron_events.errors import Conflict, PowerOnError, Refused
 from poweron_events.log import EventLog, Follower
 from poweron_events.retry import Backoff
 from poweron_events.task_cancellation import cancel_task
-from poweron_projections.audit.ledger import Ledger
+from poweron_projections.audit.checkpoint import Checkpoint
+from poweron_projections.audit.ledger import Ledger, LedgerAlarm
 from poweron_projections.audit.ledger_check import check_ledger
 from poweron_projections.audit.ledger_entry import epoch_entry, key_entry
+from poweron_projections.audit.ledger_witnesses import LedgerWitnesses
+from poweron_projections.audit.merkle_tree import EMPTY_ROOT
 from poweron_projections.audit.note_signatures import SigningKey
+from poweron_projections.audit.notes import SignedNote
 from poweron_projections.connection import Pool
 
 log = logging.getLogger(__name__)
@@ -43,6 +47,7 @@ async def run(
     release: str,
     *,
     retired: Sequence[Sequence[SigningKey]] = (),
+    witnesses: LedgerWitnesses | None = None,
 ) -> None:
     """Keep the ledger whenever this process holds its partition, until cancelled; errors are retried.
 
@@ -52,15 +57,17 @@ async def run(
         keys: sign the checkpoints; all have the name of the ledger.
         release: of this software, for the record.
         retired: the keys that signed before; if the last checkpoint is theirs, they announce the new ones.
+        witnesses: cosign the checkpoints, if they answer in time.
     """
+    asked = witnesses or LedgerWitnesses()
+    begin = partial(_write, event_log, pool, (keys, *retired), release, asked)
     async with event_log.follow(topics.LEDGER.name, GROUP) as follower:
         writing: asyncio.Task[None] | None = None
         try:
             while True:
                 held = await _held(follower, was=writing is not None)
                 if held and writing is None:
-                    write = partial(_write, event_log, pool, (keys, *retired), release)
-                    writing = asyncio.create_task(_keep(write))
+                    writing = asyncio.create_task(_keep(begin))
                 elif not held and writing is not None:
                     await cancel_task(writing, STOP_TIMEOUT)
                     writing = None
@@ -99,18 +106,31 @@ async def _keep(write: Callable[[], Awaitable[None]]) -> None:
             await asyncio.sleep(pause)
 
 
-async def _write(event_log: EventLog, pool: Pool, keys: Sequence[Sequence[SigningKey]], release: str) -> None:
-    ledger = await begun_ledger(event_log, pool, keys, release)
-    writer = _Writer(ledger)
+async def _write(
+    event_log: EventLog,
+    pool: Pool,
+    keys: Sequence[Sequence[SigningKey]],
+    release: str,
+    witnesses: LedgerWitnesses,
+) -> None:
+    ledger = await begun_ledger(event_log, pool, keys, release, witnesses)
+    writer = _Writer(ledger, witnesses)
     try:
         async with asyncio.TaskGroup() as group:
             group.create_task(writer.enter_all())
             group.create_task(writer.sign_in_time())
+            group.create_task(writer.publish_cosigned())
     except BaseExceptionGroup as errors:
         raise errors.exceptions[0] from errors
 
 
-async def begun_ledger(event_log: EventLog, pool: Pool, keys: Sequence[Sequence[SigningKey]], release: str) -> Ledger:
+async def begun_ledger(
+    event_log: EventLog,
+    pool: Pool,
+    keys: Sequence[Sequence[SigningKey]],
+    release: str,
+    witnesses: LedgerWitnesses | None = None,
+) -> Ledger:
     """Return a ledger that continues what was signed, and that has entered who writes it from now on.
 
     The first of these keys sign; one of them must have signed the last checkpoint. If those were others, they sign the
@@ -126,6 +146,9 @@ async def begun_ledger(event_log: EventLog, pool: Pool, keys: Sequence[Sequence[
     entries, known = (ledger.tree.size, ledger.tree.size), [key for pair in publics for key in pair]
     last = await check_ledger(event_log, pool, entries=entries, positions=ledger.positions, keys=known)
     signer = 0 if last is None else next(place for place, pair in enumerate(publics) if {*pair} & {*last.signers})
+    if witnesses:
+        seen = Checkpoint(keys[0][0].name, 0, EMPTY_ROOT) if last is None else last.checkpoint
+        await witnesses.cosigned(event_log, pool, ledger.note(seen, _now_ms(), keys[signer]))
     if last is None or signer:
         await ledger.append([key_entry([str(key) for key in publics[0]], time_ms=_now_ms())])
     if signer:
@@ -138,10 +161,11 @@ async def begun_ledger(event_log: EventLog, pool: Pool, keys: Sequence[Sequence[
 class _Writer:
     """Enters what arrives, and signs in time; only one of both at once."""
 
-    def __init__(self, ledger: Ledger) -> None:
-        self._ledger = ledger
+    def __init__(self, ledger: Ledger, witnesses: LedgerWitnesses) -> None:
+        self._ledger, self._witnesses = ledger, witnesses
+        self._signed: asyncio.Queue[SignedNote] = asyncio.Queue()  # checkpoints that are not published yet
         self._lock = asyncio.Lock()
-        self._is_whole = True  # false while the ledger may be ahead of its topic
+        self._is_whole = True  # false while the ledger may be ahead of its topic, and after an alarm
         self._signed_at = asyncio.get_running_loop().time()
 
     async def enter_all(self) -> None:
@@ -159,6 +183,7 @@ class _Writer:
             if self._is_whole and ledger.has_new_entries:
                 with suppress(PowerOnError):
                     await self._sign()
+                    await self._publish_all()
             raise
 
     async def sign_in_time(self) -> None:
@@ -169,11 +194,41 @@ class _Writer:
                 async with self._lock:
                     await self._sign()
 
+    async def publish_cosigned(self) -> None:
+        """Publish each checkpoint once the witnesses have answered; entries do not wait for that.
+
+        If several wait, witnesses see the newest only, as it proves the others.
+        """
+        while True:
+            note = await self._signed.get()
+            while not self._signed.empty():
+                await self._ledger.publish(note)
+                note = self._signed.get_nowait()
+            try:
+                cosigned = await self._witnesses.cosigned(self._ledger.log, self._ledger.pool, note)
+            except asyncio.CancelledError:
+                with suppress(PowerOnError):
+                    await self._ledger.publish(note)
+                raise
+            except LedgerAlarm:
+                self._is_whole = False  # nothing is signed any more, also not at the end
+                raise
+            await self._ledger.publish(cosigned)
+
     async def _sign(self) -> None:
         self._is_whole = False
-        await self._ledger.sign(_now_ms())
+        note = await self._ledger.signed_tree(_now_ms())
+        if self._witnesses:
+            self._signed.put_nowait(note)
+        else:
+            await self._ledger.publish(note)
         self._is_whole = True
         self._signed_at = asyncio.get_running_loop().time()
+
+    async def _publish_all(self) -> None:
+        """Publish what waits for witnesses, without them: at the end there is no time to wait."""
+        while not self._signed.empty():
+            await self._ledger.publish(self._signed.get_nowait())
 
 
 def _now_ms() -> int:

@@ -1,6 +1,7 @@
 """`poweron audit`: how the ledger is, its keys, and the verification of bundles and of everything."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -9,6 +10,7 @@ import typer
 
 from poweron_projections.audit.full_verification import FullVerification, verify_everything
 from poweron_projections.audit.ledger_status import LedgerStatus
+from poweron_projections.audit.note_signatures import is_signed_by
 from poweron_projections.audit.verifier.bundle_claims import Trust
 from poweron_projections.audit.verifier.bundle_timeline import PROOF
 from poweron_projections.audit.verifier.verify_command import (
@@ -17,6 +19,7 @@ from poweron_projections.audit.verifier.verify_command import (
     result_of,
     trust_of,
     verified_bundle,
+    with_witnesses,
 )
 from poweron_projections.audit.verify_script import verify_script
 from poweron_projections.reader import time
@@ -130,7 +133,15 @@ def audit_verify(
         Path | None, typer.Argument(metavar="BUNDLE", help="The folder or the zip; without it, everything.")
     ] = None,
     *,
-    key: Annotated[str, typer.Option(metavar="VKEY", help="The key of the ledger, which you got elsewhere.")],
+    key: Annotated[
+        list[str], typer.Option(metavar="VKEY", help="The key of the ledger, which you got elsewhere; repeatable.")
+    ],
+    witness: Annotated[
+        list[str] | None, typer.Option(metavar="VKEY", help="A witness that must have cosigned; repeatable.")
+    ] = None,
+    policy: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Which witnesses must have cosigned (C2SP tlog-policy).")
+    ] = None,
     checkpoint: Annotated[
         list[Path] | None, typer.Option(metavar="OLD", help="A checkpoint that you kept; repeatable.")
     ] = None,
@@ -138,15 +149,21 @@ def audit_verify(
         str | None, typer.Option(metavar="AGE", help="How old the checkpoint may be, such as 1h or 7d.")
     ] = None,
     allow_withheld: Annotated[bool, typer.Option(help="Accept a bundle without contents.")] = False,
+    seed: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="The text with which you had the sample drawn.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Verify a bundle, as the script in it does; without one, everything in Kafka and Postgres.
 
-    Then each record, entry, verdict and checkpoint is computed again, and all rows are compared with the log.
+    Then each record, entry, verdict and checkpoint is computed again, and all rows are compared with the log. Give both
+    lines of `poweron audit key` with --key to have signatures of ML-DSA-44 checked, too.
     """
     kept = [str(path) for path in checkpoint or []]
     try:
-        trust = trust_of(key, kept, max_age, allow_withheld=allow_withheld)
+        trust = trust_of(key, kept, max_age, allow_withheld=allow_withheld, seed=seed)
+        trust = with_witnesses(trust, witness or [], None if policy is None else str(policy))
+        trust = replace(trust, is_made_with=is_signed_by)
     except ValueError as error:
         stop(str(error), USAGE)
     if bundle is None:

@@ -102,6 +102,6 @@ async def until_signed(connections: Connections, make: Callable[[], Coroutine[An
             elif loop.time() > deadline:
                 raise Unavailable(
                     f"{error} It has entered nothing for {STANDS_STILL:g} s. See the log of the process that plays "
-                    "the role `ledger`, and `poweron audit status`."
+                    "the role `ledger`."
                 ) from error
         await asyncio.sleep(LOOK)

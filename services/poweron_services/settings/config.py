@@ -141,6 +141,8 @@ class Settings(SecretSettings, ActionVariables, SearchVariables, WebVariables):
     """The same for the age of the newest checkpoint; an idle ledger signs every hour."""
     audit_max_witness_age: str = "2h"
     """The same for the age of the newest cosignature of the witnesses, if there are any."""
+    ledger_policy: Path | None = None
+    """A file with the witnesses of the ledger, in the format C2SP `tlog-policy`; unset: it has none."""
     connections: Path | None = None
     """A TOML file with the connections that actions may use, the same for all processes."""
     model: str = "builtin"

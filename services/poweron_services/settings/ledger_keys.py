@@ -4,19 +4,17 @@ The newest secret signs. The ones before it announce it, and name the ledger if 
 """
 
 import hmac
-import os
 import secrets
-import stat
 from collections.abc import Sequence
 from contextlib import suppress
 from hashlib import sha256
-from pathlib import Path
 from typing import Final
 
 from poweron_events.errors import Refused
 from poweron_projections.audit.note_signatures import SigningKey
 from poweron_projections.audit.notes import ED25519, ML_DSA_44_COSIGNATURE
 from poweron_services.settings.config import Settings
+from poweron_services.settings.key_file import key_text, replace_key
 
 KEY_FILE: Final = "ledger.key"
 SEED_BYTES: Final = 32
@@ -58,8 +56,7 @@ def rotate_ledger_key(settings: Settings) -> tuple[SigningKey, SigningKey]:
         )
     known = _secrets(settings)
     path = settings.home / KEY_FILE
-    written = _written(path, [secrets.token_bytes(SEED_BYTES), *known])
-    written.replace(path)
+    replace_key(path, "\n".join(seed.hex() for seed in (secrets.token_bytes(SEED_BYTES), *known)))
     return ledger_keys(settings)
 
 
@@ -82,39 +79,12 @@ def _secrets(settings: Settings) -> list[bytes]:
         return _seeds(settings.ledger_key.get_secret_value(), "POWERON_LEDGER_KEY")
     path = settings.home / KEY_FILE
     try:
-        with suppress(FileExistsError):
-            _make(path)
-        if path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-            raise Refused(f"Others can read {path}, the key of the ledger. Allow only its owner to: chmod 600 {path}")
-        return _seeds(path.read_text(encoding="ascii", errors="replace"), str(path))
+        return _seeds(key_text(path, lambda: secrets.token_hex(SEED_BYTES), "the key of the ledger"), str(path))
     except OSError as error:
         raise Refused(
             f"The key of the ledger, {path}, cannot be used: {error.strerror}. Let this process's user read and write "
             "it, or set POWERON_LEDGER_KEY to 64 hexadecimal digits that only you know."
         ) from error
-
-
-def _make(path: Path) -> None:
-    """Write a new key; a process that comes second finds the first one's, always whole."""
-    if path.exists():
-        return
-    written = _written(path, [secrets.token_bytes(SEED_BYTES)])
-    try:
-        os.link(written, path)
-    finally:
-        written.unlink()
-
-
-def _written(path: Path, seeds: Sequence[bytes]) -> Path:
-    """Return a new file beside this one with these secrets, one a line."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    written = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
-    descriptor = os.open(written, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w", encoding="ascii") as file:
-        file.write("".join(f"{seed.hex()}\n" for seed in seeds))
-        file.flush()
-        os.fsync(file.fileno())
-    return written
 
 
 def _seeds(text: str, where: str) -> list[bytes]:

@@ -67,6 +67,11 @@ LOG_EVENTS: Final[dict[str, LogEvent]] = {
     "http_error": LogEvent("error", "A request over HTTP met an unexpected error.", _REPORT),
     "command_error": LogEvent("error", "A command met an unexpected error.", _REPORT),
     "connection_lost": LogEvent("info", "An idle connection to a server ended; the library connects again.", _NOTHING),
+    "checkpoint_refused": LogEvent(
+        "warning",
+        "This witness refused a checkpoint that does not continue what it has cosigned, and keeps it as evidence.",
+        "Ask the operator of the ledger. The file `.refused` in the folder of the witness has the signed checkpoint.",
+    ),
     "content_store_unavailable": LogEvent(
         "warning", "An action waits for the content store.", "Make sure that the content store is reachable."
     ),
@@ -259,6 +264,17 @@ LOG_EVENTS: Final[dict[str, LogEvent]] = {
         "warning",
         "A topic has several replicas, but a single broker confirms an append: its loss may lose events.",
         "Give the topic three replicas and `min.insync.replicas=2`.",
+    ),
+    "witness_answers": LogEvent("info", "A witness that did not answer cosigns the ledger again.", _NOTHING),
+    "witness_error": LogEvent(
+        "error",
+        "This witness cannot read or write its folder, and cosigns nothing.",
+        "Fix the cause in `error`. Never delete the folder: the witness would forget what it has seen.",
+    ),
+    "witness_silent": LogEvent(
+        "warning",
+        "A witness does not answer, or not with a cosignature; checkpoints are published without it.",
+        "Fix the cause in `error`, with the operator of the witness.",
     ),
     "work_retried": LogEvent("error", "Work on a workflow met an unexpected error; PowerOn tries it again.", _REPORT),
     "workflow_stuck": LogEvent(

@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 import pytest
 from forger import Files, body_edited, chained, changed, edited, entered, lines, with_manifest
-from ledgers import KEYS, NOW_MS, enter_all, write
+from ledgers import KEYS, NOW_MS, WITNESS_KEYS, NearWitness, enter_all, witness_in, write
 from tables import wipe
 
 from builders import Told, completed, document, follow_up, planned, requested, reviewed, step, typical
@@ -21,12 +21,16 @@ from poweron_events.event import Model
 from poweron_events.log.memory import MemoryLog
 from poweron_events.stream import REQUESTS, WORKFLOW_EVENTS
 from poweron_projections.audit.bundle import NotSigned, bundle_of
+from poweron_projections.audit.ledger_check import LedgerAlarm
 from poweron_projections.audit.ledger_tree import stored_inclusion_proof
+from poweron_projections.audit.ledger_witnesses import LedgerWitnesses
 from poweron_projections.audit.merkle_tree import node_hash
-from poweron_projections.audit.note_signatures import SigningKey
+from poweron_projections.audit.note_signatures import SigningKey, is_signed_by
 from poweron_projections.audit.notes import ED25519, SignedNote
+from poweron_projections.audit.tlog_policy import TlogPolicy
 from poweron_projections.audit.tlog_proof import TlogProof
 from poweron_projections.audit.verifier.bundle_claims import CONTENT_FIELDS, Trust, Verification
+from poweron_projections.audit.verifier.cosignatures import is_ed25519_line, lines_of
 from poweron_projections.audit.verify_script import verify_script
 from poweron_projections.connection import Pool, acquire
 
@@ -97,17 +101,63 @@ async def test_a_cut_tail_is_caught_by_the_heads_alone(files: Files, pool: Pool,
     assert failed(changed(cut, **told)) == {"V8"}
 
 
-async def test_a_rewritten_ledger_is_caught_by_an_older_checkpoint(files: Files, log: MemoryLog, pool: Pool) -> None:
+@pytest.mark.parametrize("left_out", [False, True])
+async def test_a_rewritten_ledger_is_caught_by_an_older_checkpoint_and_by_a_witness(
+    log: MemoryLog, pool: Pool, tmp_path: Path, *, left_out: bool
+) -> None:
+    witness, cosigner = witness_in(tmp_path), WITNESS_KEYS[0].public
+    write(log, typical("1"), TWO_ROUNDS, typical("other"))
+    await enter_all(log, pool, witness=witness)
+    files = await bundle_of(pool, None, TWO_ROUNDS.id, [str(VKEY)])
     kept = SignedNote.parse(TlogProof.parse(files["head.tlog-proof"].decode()).checkpoint)
-    assert failed(files, checkpoints=[kept]) == set()
-    for left_out in (False, True):
-        await wipe(pool)
-        other = MemoryLog()
-        write(other, typical("1", steps=3), *([] if left_out else [TWO_ROUNDS]), typical("other"))
-        await enter_all(other, pool)
-        forged = await bundle_of(pool, None, typical("other").id, [str(VKEY)])
-        assert failed(forged) == set()
-        assert failed(forged, checkpoints=[kept]) == {"V9"}
+    assert failed(files, checkpoints=[kept], witnesses=[cosigner], max_age_s=90) == set()
+    await wipe(pool)
+    other = MemoryLog()
+    write(other, typical("1", steps=3), *([] if left_out else [TWO_ROUNDS]), typical("other"))
+    await enter_all(other, pool)
+    forged = await bundle_of(pool, None, typical("other").id, [str(VKEY)])
+    assert failed(forged) == set()
+    assert failed(forged, checkpoints=[kept]) == {"V9"}
+    assert failed(forged, witnesses=[cosigner]) == {"V7"}
+    proof = TlogProof.parse(forged["head.tlog-proof"].decode())
+    note = SignedNote.parse(proof.checkpoint)
+    with pytest.raises(LedgerAlarm, match="has cosigned"):
+        await LedgerWitnesses([NearWitness(witness)]).cosigned(other, pool, note)
+    pasted = str(SignedNote(note.text, [*note.signatures, *lines_of(kept, cosigner)]))
+    for name in ("head.tlog-proof", "heads/entry.tlog-proof"):
+        forged[name] = str(TlogProof.parse(forged[name].decode())._replace(checkpoint=pasted)).encode()
+    assert failed(with_manifest(forged), witnesses=[cosigner]) == {"V7"}
+
+
+async def test_a_quorum_is_what_the_policy_of_the_auditor_says(log: MemoryLog, pool: Pool, tmp_path: Path) -> None:
+    ours, quantum, absent = [*(key.public for key in WITNESS_KEYS), SigningKey("w2", 0x04, b"2" * 32).public]
+    lines = f"witness a {ours}\nwitness b {quantum}\nwitness c {absent}\ngroup any any a c\ngroup two 2 any b\nquorum "
+    write(log, TWO_ROUNDS)
+    await enter_all(log, pool, witness=witness_in(tmp_path))
+    files = await bundle_of(pool, None, TWO_ROUNDS.id, [str(VKEY)])
+    for quorum, status, of_ml_dsa in (
+        ("none", "not_checked", "not_checked"),
+        ("a", "ok", "ok"),
+        ("any", "ok", "ok"),
+        ("b", "not_checked", "ok"),
+        ("two", "not_checked", "ok"),
+        ("c", "fail", "fail"),
+    ):
+        policy = TlogPolicy.parse(f"{lines}{quorum}\n".encode())
+        for check, wanted in ((is_ed25519_line, status), (is_signed_by, of_ml_dsa)):
+            trust = Trust(VKEY, allow_withheld=True, policy=policy, is_made_with=check)
+            verification = Verification(files, trust)
+            verification.run()
+            (claim,) = [claim for claim in verification.claims if claim.id == "V7"]
+            assert (claim.status, verification.is_ok) == (wanted, quorum == "none" or wanted == "ok"), claim
+    assert failed(files, witnesses=[ours, absent]) == {"V7"}
+    assert failed(files, witnesses=[ours], max_age_s=30) == {"V14"}
+    late = {"max_age_s": 600, "now_s": lambda: NOW_MS / 1000 + 300, "witnesses": [ours]}
+    assert failed(files, **late) == set()
+    assert failed(files, further_keys=[KEYS[1].public], is_made_with=is_signed_by) == set()
+    unsigned = SigningKey(VKEY.name, 0x06, b"other" * 6 + b"!!").public
+    assert failed(files, further_keys=[unsigned]) == set()
+    assert failed(files, further_keys=[unsigned], is_made_with=is_signed_by) == {"V6"}
 
 
 async def test_the_key_counts_that_the_auditor_gives(files: Files) -> None:

@@ -58,7 +58,7 @@ COMMANDS = [
         "bench",
         "chaos",
         *("evaluate", "export"),
-        *("audit", "models", "search", "mcp", "documents", "bi"),
+        *("audit", "witness", "models", "search", "mcp", "documents", "bi"),
     ),
 ]
 

@@ -15,7 +15,12 @@ from typer.testing import CliRunner
 
 from poweron_services.cli.main import app
 
-SERVERS = {("serve",), ("door",), ("mcp", "serve")}  # they run until they are stopped, and have lines of their own
+SERVERS = {
+    ("serve",),
+    ("door",),
+    ("mcp", "serve"),
+    ("witness", "serve"),
+}  # they run until they are stopped, and have lines of their own
 OF_THEIR_OWN = {
     ("bench",),
     ("chaos",),
@@ -30,12 +35,15 @@ ARGUMENTS = {
     ("diff",): [ID, ID],
     ("fork",): [ID, "--at", "3"],
     ("evaluate",): ["requests.jsonl"],
+    ("export",): [ID],
     ("recover",): ["--yes"],
     ("replay",): [ID],
     ("audit", "key"): [],
     ("audit", "rotate"): [],
     ("audit", "verifier"): [],
     ("audit", "verify"): ["bundle", "--key", "KEY"],
+    ("witness", "key"): [],
+    ("witness", "sign"): ["bundle", "--key", "KEY"],
     ("policy", "apply"): ["policy.toml"],
     ("policy", "check"): ["policy.toml"],
     ("bi", "export"): ["--output", "bi"],

@@ -4,7 +4,7 @@ import hmac
 import re
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
@@ -12,11 +12,18 @@ from typing import Any, Final, NamedTuple
 
 from poweron_projections.audit.checkpoint import Checkpoint
 from poweron_projections.audit.merkle_tree import is_consistent, is_included, leaf_hash
-from poweron_projections.audit.notes import ED25519, SignedNote, VerifierKey
+from poweron_projections.audit.notes import ML_DSA_44_COSIGNATURE, SignedNote, VerifierKey
+from poweron_projections.audit.tlog_policy import NO_QUORUM, TlogPolicy
 from poweron_projections.audit.tlog_proof import InvalidProof, TlogProof
 from poweron_projections.audit.verifier.bundle_files import wrong_files
 from poweron_projections.audit.verifier.bundle_timeline import timeline_files
-from poweron_projections.audit.verifier.ed25519 import is_signature
+from poweron_projections.audit.verifier.cosignatures import (
+    SignatureCheck,
+    cosignatures_of,
+    has_signature,
+    is_ed25519_line,
+    lines_of,
+)
 from poweron_projections.audit.verifier.second_fold import second_verdict
 from poweron_projections.audit.verifier.strict_json import InvalidJson, encoded, parsed
 from poweron_projections.audit.verifier.workflow_fold import FoldedWorkflow
@@ -71,6 +78,31 @@ class Trust:
     allow_withheld: bool = False
     seed: str | None = None
     now_s: Callable[[], float] = time.time
+    further_keys: Sequence[VerifierKey] = ()
+    """Keys of the ledger that must also have signed, if their signatures can be checked here."""
+    witnesses: Sequence[VerifierKey] = ()
+    """Each of them must have cosigned."""
+    policy: TlogPolicy | None = None
+    """Its quorum must have cosigned."""
+    is_made_with: SignatureCheck = is_ed25519_line
+
+    @property
+    def asks_for_witnesses(self) -> bool:
+        return bool(self.witnesses) or (self.policy is not None and self.policy.quorum != NO_QUORUM)
+
+    @property
+    def witness_keys(self) -> list[VerifierKey]:
+        """The keys of all witnesses that count."""
+        return [*dict.fromkeys((*self.witnesses, *(self.policy.keys if self.policy is not None else ())))]
+
+    def lacks(self, cosigners: Collection[VerifierKey]) -> str:
+        """Return what these witnesses are too few for; nothing if they are enough."""
+        if missing := [key.name for key in self.witnesses if key not in cosigners]:
+            return f"the witness {missing[0]}"
+        return "" if self.policy is None or self.policy.is_met_by(cosigners) else "a quorum of the policy"
+
+    def can_check(self, key: VerifierKey) -> bool:
+        return key.algorithm != ML_DSA_44_COSIGNATURE or self.is_made_with is not is_ed25519_line
 
 
 @dataclass
@@ -94,10 +126,11 @@ class CheckpointClaims(ABC):
     def _may_lack(self, claim: BundleClaim) -> bool:
         if claim.status != "not_checked":
             return False
+        trust = self.trust
         asked = {
-            "V7": False,
-            "V9": bool(self.trust.checkpoints),
-            "V14": self.trust.max_age_s is not None,
+            "V7": trust.asks_for_witnesses,
+            "V9": bool(trust.checkpoints),
+            "V14": trust.max_age_s is not None,
             "V16": False,
         }
         return not asked.get(claim.id, claim.id != "V10" or not self.trust.allow_withheld)
@@ -121,9 +154,22 @@ class CheckpointClaims(ABC):
         origin, key = Checkpoint.parse(self.note.text).origin, self.trust.key
         if origin != key.name:
             return f"the checkpoint is that of {origin}, not of {key.name}"
-        if has_signature(self.note, key):
-            return ""
-        return "no signature of the checkpoint was made with the key that you gave"
+        for each in (key, *filter(self.trust.can_check, self.trust.further_keys)):
+            if not has_signature(self.note, each, self.trust.is_made_with):
+                return f"no signature of the checkpoint was made with the key {each.id.hex()} that you gave"
+        return ""
+
+    def unwitnessed(self) -> BundleClaim | str:
+        """Return which witness has not cosigned the checkpoint."""
+        if not self.trust.asks_for_witnesses:
+            return BundleClaim("V7", "not_checked", "you asked for no witness")
+        keys = self.trust.witness_keys
+        cosigners = {*cosignatures_of(self.note, keys, self.trust.is_made_with)}
+        lacking = self.trust.lacks(cosigners)
+        unread = {key for key in keys if not self.trust.can_check(key) and lines_of(self.note, key)}
+        if lacking and not self.trust.lacks(cosigners | unread):
+            return BundleClaim("V7", "not_checked", "only `poweron audit verify` can check ML-DSA-44 cosignatures")
+        return f"the checkpoint has no cosignature of {lacking}" if lacking else ""
 
     def inconsistent(self) -> BundleClaim | str:
         """Return which older checkpoint the ledger does not continue."""
@@ -132,11 +178,13 @@ class CheckpointClaims(ABC):
         new = Checkpoint.parse(self.note.text)
         for note in self.trust.checkpoints:
             old = Checkpoint.parse(note.text)
-            if old.origin != new.origin or not has_signature(note, self.trust.key):
+            if old.origin != new.origin or not has_signature(note, self.trust.key, self.trust.is_made_with):
                 return f"the checkpoint of {old.size} entries is not one of this ledger"
             if old.size > new.size:
                 return f"the bundle is older than the checkpoint of {old.size} entries"
-            hashes = [bytes.fromhex(line.decode()) for line in lines_of(self.files.get(f"consistency/{old.size}", b""))]
+            hashes = [
+                bytes.fromhex(line.decode()) for line in file_lines(self.files.get(f"consistency/{old.size}", b""))
+            ]
             if not is_consistent(old.size, old.root, new.size, new.root, hashes):
                 return f"the ledger does not continue the checkpoint of {old.size} entries, or the bundle has no proof"
         return ""
@@ -169,6 +217,7 @@ class Verification(CheckpointClaims):
             ("V4", self._chain),
             ("V5", self._included),
             ("V6", self.unsigned),
+            ("V7", self.unwitnessed),
             ("V8", self._complete),
             ("V9", self.inconsistent),
             ("V10", self._contents),
@@ -189,7 +238,7 @@ class Verification(CheckpointClaims):
         return SignedNote.parse(self._head.checkpoint)
 
     def _json(self) -> str:
-        self.bodies = lines_of(self.files["events.jsonl"])
+        self.bodies = file_lines(self.files["events.jsonl"])
         self.digests = [sha256(body).hexdigest() for body in self.bodies]
         for number, body in enumerate(self.bodies):
             try:
@@ -199,7 +248,7 @@ class Verification(CheckpointClaims):
         return "" if self.bodies else "there are no events"
 
     def _entered(self) -> str:
-        lines = lines_of(self.files["entries.jsonl"])
+        lines = file_lines(self.files["entries.jsonl"])
         self.leaves = [leaf_hash(line) for line in lines]
         self.entries = [parsed(line) for line in lines]
         if len(self.entries) != len(self.bodies):
@@ -259,7 +308,7 @@ class Verification(CheckpointClaims):
         named = set[str]()
         for event in self.events:
             named |= set(content_names(event["data"]))
-        listed = [parsed(line) for line in lines_of(self.files["blobs.jsonl"])]
+        listed = [parsed(line) for line in file_lines(self.files["blobs.jsonl"])]
         self.blobs = {each["name"]: each["status"] for each in listed}
         if {*self.blobs} != named or len(listed) != len(named) or not {*self.blobs.values()} <= {*STATES}:
             return "the list of contents is not that of the events"
@@ -302,16 +351,15 @@ class Verification(CheckpointClaims):
     def _fresh(self) -> BundleClaim | str:
         if self.trust.max_age_s is None:
             return BundleClaim("V14", "not_checked", "you set no --max-age")
-        age = int(self.trust.now_s() - parsed(self.files["heads/entry.json"])["time"] / 1000)
-        return "" if age <= self.trust.max_age_s else f"the checkpoint is {age} seconds old"
-
-
-def has_signature(note: SignedNote, key: VerifierKey) -> bool:
-    """Return whether the note has a signature of this Ed25519 key."""
-    return key.algorithm == ED25519 and any(
-        (line.name, line.key_id) == (key.name, key.id) and is_signature(key.public, note.text.encode(), line.signature)
-        for line in note.signatures
-    )
+        now, limit = self.trust.now_s(), self.trust.max_age_s
+        age = int(now - parsed(self.files["heads/entry.json"])["time"] / 1000)
+        if age > limit:
+            return f"the checkpoint is {age} seconds old"
+        if not self.trust.asks_for_witnesses:
+            return ""
+        times = cosignatures_of(self.note, self.trust.witness_keys, self.trust.is_made_with)
+        lacking = self.trust.lacks({key for key, cosigned in times.items() if now - cosigned <= limit})
+        return f"the checkpoint has no cosignature of {lacking} that is as young" if lacking else ""
 
 
 def content_names(value: Any, field_name: str = "") -> Iterator[str]:
@@ -327,7 +375,7 @@ def content_names(value: Any, field_name: str = "") -> Iterator[str]:
         yield value
 
 
-def lines_of(data: bytes) -> list[bytes]:
+def file_lines(data: bytes) -> list[bytes]:
     """Return the lines of a file, each of which ends with a newline."""
     if data and not data.endswith(b"\n"):
         raise ValueError("the last line is cut")

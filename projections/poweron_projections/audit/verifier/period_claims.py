@@ -12,7 +12,7 @@ from poweron_projections.audit.verifier.bundle_claims import (
     BundleClaim,
     CheckpointClaims,
     Verification,
-    lines_of,
+    file_lines,
 )
 from poweron_projections.audit.verifier.period_rules import (
     ListedWorkflow,
@@ -55,6 +55,7 @@ class CollectionVerification(CheckpointClaims):
                 self.claims.append(BundleClaim("V1", "fail", f"{WORKFLOWS}{workflow_id} is about another workflow"))
         if PERIOD in self.files:
             self.check("V6", self.unsigned)
+            self.check("V7", self.unwitnessed)
             self.check("V9", self.inconsistent)
             self.check("V15", self._incomplete)
             self.check("V16", self._drawn_otherwise)
@@ -71,7 +72,7 @@ class CollectionVerification(CheckpointClaims):
 
     @cached_property
     def _lines(self) -> Sequence[bytes]:
-        return lines_of(self.files["period/entries.jsonl"])
+        return file_lines(self.files["period/entries.jsonl"])
 
     @cached_property
     def _entries(self) -> Sequence[Any]:
@@ -105,7 +106,7 @@ class CollectionVerification(CheckpointClaims):
         times = [entry["time"] if entry["kind"] == "heads" else None for entry in self._entries]
         if wrong := wrong_bounds(times, since_ms=period["since"], until_ms=period["until"], begin=begin):
             return wrong
-        told = [parsed(line) for line in lines_of(self.files["period/workflows.jsonl"])]
+        told = [parsed(line) for line in file_lines(self.files["period/workflows.jsonl"])]
         if told != list(list_lines(self.listed, self.sampled)):
             return "the list is not that of the entries"
         if missing := {*self.sampled} - {*self.workflows}:

@@ -10,11 +10,20 @@ import re
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from poweron_projections.audit.notes import ED25519, InvalidNote, SignedNote, VerifierKey
+from poweron_projections.audit.notes import (
+    ED25519,
+    ED25519_COSIGNATURE,
+    ML_DSA_44_COSIGNATURE,
+    InvalidNote,
+    SignedNote,
+    VerifierKey,
+)
+from poweron_projections.audit.tlog_policy import TlogPolicy
 from poweron_projections.audit.verifier.answer_rules import milliseconds_of
 from poweron_projections.audit.verifier.bundle_claims import STATES, BundleClaim, CheckpointClaims, Trust, Verification
 from poweron_projections.audit.verifier.bundle_files import UnreadableBundle, read_bundle
@@ -33,6 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         trust = trust_of(
             given.key, given.checkpoint, given.max_age, allow_withheld=given.allow_withheld, seed=given.seed
         )
+        trust = with_witnesses(trust, given.witness, given.policy)
     except ValueError as error:
         sys.stderr.write(f"{error}\n")
         return USAGE
@@ -43,10 +53,34 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def trust_of(
-    key: str, checkpoints: Sequence[str], max_age: str | None, *, allow_withheld: bool, seed: str | None = None
+    keys: Sequence[str],
+    checkpoints: Sequence[str],
+    max_age: str | None,
+    *,
+    allow_withheld: bool,
+    seed: str | None = None,
 ) -> Trust:
     """Read what the auditor gives; raise ValueError with a sentence if it cannot be used."""
-    return Trust(_key(key), [_note(path) for path in checkpoints], _age(max_age), allow_withheld, seed)
+    of_ledger = [_key("--key", vkey, (ED25519, ML_DSA_44_COSIGNATURE)) for vkey in keys]
+    first, *further = sorted(of_ledger, key=lambda key: key.algorithm)
+    if first.algorithm != ED25519:
+        raise ValueError("--key: give the Ed25519 key of the ledger, which `poweron audit key` prints first.")
+    checked = [_note(path) for path in checkpoints]
+    return Trust(first, checked, _age(max_age), allow_withheld, seed, further_keys=further)
+
+
+def with_witnesses(trust: Trust, vkeys: Sequence[str], policy: str | None) -> Trust:
+    """Add the witnesses that the auditor asks for; raise ValueError with a sentence if they cannot be used."""
+    keys = [_key("--witness", vkey, (ED25519_COSIGNATURE, ML_DSA_44_COSIGNATURE)) for vkey in vkeys]
+    if policy is None:
+        return replace(trust, witnesses=keys)
+    try:
+        read = TlogPolicy.parse(Path(policy).read_bytes())
+    except (OSError, ValueError) as error:
+        raise ValueError(f"--policy {policy}: {error}") from error
+    if read.logs and trust.key not in read.logs:
+        raise ValueError(f"--policy {policy}: it does not list the key that you gave with --key.")
+    return replace(trust, witnesses=keys, policy=read)
 
 
 def verified_bundle(path: Path, trust: Trust) -> Verification | CollectionVerification:
@@ -64,23 +98,26 @@ def verified_bundle(path: Path, trust: Trust) -> Verification | CollectionVerifi
 def _parser() -> argparse.ArgumentParser:
     told = "Verify an audit bundle of PowerOn."
     parser = argparse.ArgumentParser(prog="verify.py", description=told, epilog=PROOF)
-    parser.add_argument("bundle", metavar="BUNDLE", help="the folder or the zip")
-    parser.add_argument("--key", metavar="VKEY", required=True, help="the key of the ledger, which you got elsewhere")
-    parser.add_argument("--checkpoint", metavar="OLD", action="append", default=[], help="a checkpoint that you kept")
-    parser.add_argument("--max-age", metavar="AGE", help="how old the checkpoint may be, such as 1h or 7d")
-    parser.add_argument("--allow-withheld", action="store_true", help="accept a bundle without contents")
-    parser.add_argument("--seed", metavar="TEXT", help="the text with which you had the sample drawn")
-    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    add = parser.add_argument
+    add("bundle", metavar="BUNDLE", help="the folder or the zip")
+    add("--key", metavar="VKEY", required=True, action="append", help="the key of the ledger, which you got elsewhere")
+    add("--witness", metavar="VKEY", action="append", default=[], help="a witness that must have cosigned; repeatable")
+    add("--policy", metavar="FILE", help="which witnesses must have cosigned, in the format C2SP tlog-policy")
+    add("--checkpoint", metavar="OLD", action="append", default=[], help="a checkpoint that you kept")
+    add("--max-age", metavar="AGE", help="how old the checkpoint may be, such as 1h or 7d")
+    add("--allow-withheld", action="store_true", help="accept a bundle without contents")
+    add("--seed", metavar="TEXT", help="the text with which you had the sample drawn")
+    add("--json", action="store_true", help="print the result as JSON")
     return parser
 
 
-def _key(text: str) -> VerifierKey:
+def _key(option: str, text: str, kinds: Collection[int]) -> VerifierKey:
     try:
         key = VerifierKey.parse(text)
     except InvalidNote as error:
-        raise ValueError(f"--key: {error}") from error
-    if key.algorithm != ED25519:
-        raise ValueError("--key: give the Ed25519 key of the ledger; this script cannot check the other one.")
+        raise ValueError(f"{option}: {error}") from error
+    if key.algorithm not in kinds:
+        raise ValueError(f"{option}: the key of {key.name!r} is {'a witness' if option == '--key' else 'a ledger'}'s.")
     return key
 
 

@@ -1,0 +1,134 @@
+"""A witness cosigns what continues the checkpoint that it cosigned before, and answers everything else as C2SP says."""
+
+import threading
+from pathlib import Path
+
+import pytest
+from audit_vectors import VECTORS
+
+from poweron_projections.audit.checkpoint import Checkpoint
+from poweron_projections.audit.merkle_tree import EMPTY_ROOT, GrowingTree, consistency_proof, leaf_hash, root_of
+from poweron_projections.audit.note_signatures import SigningKey, is_signed_by
+from poweron_projections.audit.notes import ED25519, ED25519_COSIGNATURE, ML_DSA_44_COSIGNATURE, SignedNote
+from poweron_projections.audit.verifier.cosignatures import cosignatures_of
+from poweron_projections.audit.witness import Witness, WitnessState
+from poweron_projections.audit.witness_request import WitnessRequest
+
+LOG = SigningKey(VECTORS["origin"], ED25519, bytes.fromhex(VECTORS["seeds"]["log"]))
+FOREIGN = SigningKey(VECTORS["origin"], ED25519, b"f" * 32)
+KEYS = [SigningKey("witness.example/w1", kind, b"w" * 32) for kind in (ED25519_COSIGNATURE, ML_DSA_44_COSIGNATURE)]
+PUBLIC = [key.public for key in KEYS]
+NOW = 1_795_219_204
+
+
+def _tree(size: int, *, other: bool = False) -> dict[tuple[int, int], bytes]:
+    """The hashes of a tree; `other` changes its first leaf."""
+    tree, hashes = GrowingTree(), dict[tuple[int, int], bytes]()
+    for number in range(size):
+        leaf = leaf_hash(b"%d" % (number + (1_000 if other and number == 0 else 0)))
+        hashes |= {(each.level, each.place): each.hash for each in tree.append(leaf)}
+    return hashes
+
+
+def request(old: int, size: int, *, key: SigningKey = LOG, other: bool = False) -> WitnessRequest:
+    """The request of a ledger of this size, which may have rewritten its first entry."""
+    hashes = _tree(size, other=other)
+
+    def read(level: int, place: int) -> bytes:
+        return hashes[level, place]
+
+    text = str(Checkpoint(key.name, size, root_of(size, read) if size else EMPTY_ROOT))
+    proof = consistency_proof(old, size, read) if 0 < old < size else []
+    return WitnessRequest(old, proof, SignedNote(text, [key.sign(text)]))
+
+
+@pytest.fixture
+def witness(tmp_path: Path) -> Witness:
+    return Witness(KEYS, [LOG.public], WitnessState(tmp_path / "state"), lambda: NOW)
+
+
+def _status(witness: Witness, *told: WitnessRequest) -> list[int]:
+    return [witness.add_checkpoint(bytes(each)).status for each in told]
+
+
+def test_what_continues_is_cosigned_with_both_keys(witness: Witness) -> None:
+    for told in (request(0, 0), request(0, 3), request(3, 8), request(8, 8), request(8, 21)):
+        answer = witness.add_checkpoint(bytes(told))
+        assert answer.status == 200
+        note = SignedNote.parse(f"{told.note.text}\n{answer.body.decode()}")
+        assert cosignatures_of(note, PUBLIC, is_signed_by) == dict.fromkeys(PUBLIC, NOW)
+        assert cosignatures_of(note, PUBLIC) == {PUBLIC[0]: NOW}
+    assert witness.known_size(LOG.name) == 21
+
+
+def test_a_witness_answers_the_size_that_it_has_cosigned_to_who_has_another_one(witness: Witness) -> None:
+    assert _status(witness, request(0, 5)) == [200]
+    for told in (request(0, 8), request(3, 8), request(0, 3), request(6, 8)):
+        assert witness.add_checkpoint(bytes(told)) == (409, b"5\n", 5)
+
+
+def test_another_history_is_not_cosigned(witness: Witness) -> None:
+    assert _status(witness, request(0, 5)) == [200]
+    rewritten = request(5, 8, other=True)
+    without_proof, same_size = request(5, 8)._replace(proof=[]), request(5, 5, other=True)
+    assert _status(witness, rewritten, without_proof, same_size) == [422, 422, 422]
+    assert _status(witness, request(5, 5)._replace(proof=[bytes(32)]), request(5, 8)) == [422, 200]
+    text = str(Checkpoint(LOG.name, 0, bytes(32)))
+    fresh = Witness(KEYS, [LOG.public], WitnessState(witness.state.folder / "fresh"))
+    assert _status(fresh, WitnessRequest(0, [], SignedNote(text, [LOG.sign(text)]))) == [422]
+    assert _status(fresh, request(0, 5)._replace(proof=[bytes(32)])) == [422]
+
+
+def test_only_known_keys_of_known_ledgers_count(witness: Witness) -> None:
+    stranger = SigningKey("stranger.example", ED25519, LOG.seed)
+    assert _status(witness, request(0, 5, key=stranger), request(0, 5, key=FOREIGN)) == [404, 403]
+    told = request(0, 5)
+    both = SignedNote(told.note.text, [FOREIGN.sign(told.note.text), *told.note.signatures] * 20)
+    assert _status(witness, told._replace(note=both), request(5, 8)) == [200, 200]
+
+
+@pytest.mark.parametrize(
+    ("part", "instead"),
+    [
+        (b"old 0", b"old 00"),
+        (b"old 0", b"old -1"),
+        (b"old 0", b"old  0"),
+        (b"old 0", b"new 0"),
+        (b"old 0", b"old 6"),
+        (b"old 0", b"old 0\nAAAA"),
+        (b"old 0", b"old 0\n!"),
+        (b"old 0", b"old 0" + b"\nAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=" * 64),
+        (b"\n\n", b"\n"),
+        (b"\n5\n", b"\n05\n"),
+        ("—".encode(), b"-"),
+        (b"old 0", b"\xff"),
+    ],
+)
+def test_what_is_no_request_is_malformed(witness: Witness, part: bytes, instead: bytes) -> None:
+    body = bytes(request(0, 5))
+    assert part in body
+    assert witness.add_checkpoint(body.replace(part, instead, 1)).status == 400
+    assert witness.known_size(LOG.name) == 0
+
+
+def test_a_request_is_read_as_it_is_written() -> None:
+    for told in (request(0, 5), request(3, 8)):
+        assert WitnessRequest.parse(bytes(told)) == told
+
+
+def test_of_two_requests_at_once_one_is_cosigned_and_the_state_survives(witness: Witness) -> None:
+    answers = list[int]()
+    barrier = threading.Barrier(4)
+
+    def ask(size: int) -> None:
+        barrier.wait()
+        answers.extend(_status(witness, request(0, size, other=size % 2 == 0)))
+
+    threads = [threading.Thread(target=ask, args=(size,)) for size in (5, 6, 7, 8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(answers) == [200, 409, 409, 409]
+    again = Witness(KEYS, [LOG.public], WitnessState(witness.state.folder))
+    assert again.known_size(LOG.name) == witness.known_size(LOG.name) in {5, 6, 7, 8}

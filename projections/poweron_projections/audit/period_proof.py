@@ -14,7 +14,7 @@ from poweron_projections.audit.ledger_entry import MAX_TYPE, entry_line
 from poweron_projections.audit.ledger_tree import stored_consistency_proof, stored_edge
 from poweron_projections.audit.merkle_tree import leaf_hash
 from poweron_projections.audit.verifier.period_rules import (
-    ListedWorkflow,
+    PeriodWorkflow,
     grown_tree,
     list_lines,
     listed_workflows,
@@ -65,7 +65,7 @@ class EnteredPeriod(NamedTuple):
     begin: int
     entries: Sequence[bytes]
     edge: Sequence[bytes]
-    workflows: Sequence[ListedWorkflow]
+    workflows: Sequence[PeriodWorkflow]
     chosen: Sequence[str]
     """The workflows of the sample, or all."""
 

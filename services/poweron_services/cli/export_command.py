@@ -34,6 +34,24 @@ class ExportFormat(StrEnum):
     bundle = "bundle"
 
 
+WithoutContent = Annotated[
+    bool, typer.Option("--without-content", help="Leave documents, prompts and answers out of a bundle.")
+]
+ExportReason = Annotated[
+    str, typer.Option(metavar="WHY", help="Why a bundle is exported, which is recorded in the workflow.")
+]
+FromFile = Annotated[Path | None, typer.Option(metavar="IDS", help="A file with the ids of the workflows of a bundle.")]
+Since = Annotated[
+    datetime | None, typer.Option(formats=TIMES, metavar="TIME", help="A bundle of all workflows since then (UTC).")
+]
+Until = Annotated[
+    datetime | None, typer.Option(formats=TIMES, metavar="TIME", help="The end of that period, not included (UTC).")
+]
+Sample = Annotated[int | None, typer.Option(min=1, metavar="N", help="Draw N workflows of the period by lot.")]
+Seed = Annotated[str | None, typer.Option(metavar="TEXT", help="The auditor's text, from which the sample is drawn.")]
+Everything = Annotated[bool, typer.Option("--all", help="A bundle of all workflows.")]
+
+
 @sentences()
 def export(
     workflow: Annotated[
@@ -51,28 +69,14 @@ def export(
             help="The file to write; default stdout. Only an earlier export of the same workflow is replaced.",
         ),
     ] = None,
-    without_content: Annotated[
-        bool, typer.Option("--without-content", help="Leave documents, prompts and answers out of a bundle.")
-    ] = False,
-    reason: Annotated[
-        str, typer.Option(metavar="WHY", help="Why a bundle is exported, which is recorded in the workflow.")
-    ] = "",
-    from_file: Annotated[
-        Path | None, typer.Option(metavar="IDS", help="A file with the ids of the workflows of a bundle.")
-    ] = None,
-    since: Annotated[
-        datetime | None, typer.Option(formats=TIMES, metavar="TIME", help="A bundle of all workflows since then (UTC).")
-    ] = None,
-    until: Annotated[
-        datetime | None, typer.Option(formats=TIMES, metavar="TIME", help="The end of that period, not included (UTC).")
-    ] = None,
-    sample: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Draw N workflows of the period by lot.")
-    ] = None,
-    seed: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="The auditor's text, from which the sample is drawn.")
-    ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="A bundle of all workflows.")] = False,
+    without_content: WithoutContent = False,
+    reason: ExportReason = "",
+    from_file: FromFile = None,
+    since: Since = None,
+    until: Until = None,
+    sample: Sample = None,
+    seed: Seed = None,
+    everything: Everything = False,
     as_json: AsJson = False,
 ) -> None:
     """Export a workflow to other tools, or workflows as a bundle for auditors.

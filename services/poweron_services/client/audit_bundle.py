@@ -77,7 +77,7 @@ async def signed_bundle(
 
     Raises:
         Refused: there is no such workflow, or the key of the ledger cannot be used.
-        Unavailable: a server cannot be reached, or the ledger stands still.
+        Unavailable: a server cannot be reached, or the ledger makes no progress.
     """
     content = connections.content if with_content else None
     vkeys = [str(key.public) for key in ledger_keys(connections.settings)]

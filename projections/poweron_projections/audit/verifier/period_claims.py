@@ -15,7 +15,7 @@ from poweron_projections.audit.verifier.bundle_claims import (
     file_lines,
 )
 from poweron_projections.audit.verifier.period_rules import (
-    ListedWorkflow,
+    PeriodWorkflow,
     grown_tree,
     list_lines,
     listed_workflows,
@@ -79,7 +79,7 @@ class CollectionVerification(CheckpointClaims):
         return [parsed(line) for line in self._lines]
 
     @cached_property
-    def listed(self) -> Sequence[ListedWorkflow]:
+    def listed(self) -> Sequence[PeriodWorkflow]:
         """The workflows of the period, as its entries say."""
         return listed_workflows(zip(self._lines, self._entries, strict=True))
 

@@ -1,8 +1,8 @@
 """What a period of the ledger is, which workflows are of it, and which of them a sample has.
 
 A period is what the ledger entered between two entries of heads: the last one before the first that was signed at or
-after its beginning, and the first one that was signed at or after its end. So the periods of a ledger leave nothing out
-between them, whatever the clock does.
+after its beginning, and the first one that was signed at or after its end. So periods that follow each
+other leave nothing out, even if the clock is set back.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ BESIDE_WORK: Final = frozenset(
 """The types of events that do not make a workflow one of the period: they are no work, and nothing was done with it."""
 
 
-class ListedWorkflow(NamedTuple):
+class PeriodWorkflow(NamedTuple):
     """A workflow of a period: the numbers of its first and its last entry there, and the leaf of the last one."""
 
     workflow_id: str
@@ -26,9 +26,9 @@ class ListedWorkflow(NamedTuple):
     leaf: str
 
 
-def listed_workflows(entries: Iterable[tuple[bytes, Mapping[str, Any]]]) -> list[ListedWorkflow]:
+def listed_workflows(entries: Iterable[tuple[bytes, Mapping[str, Any]]]) -> list[PeriodWorkflow]:
     """Return the workflows of these entries, each with its line, in the order of their ids."""
-    found, counted = dict[str, ListedWorkflow](), set[str]()
+    found, counted = dict[str, PeriodWorkflow](), set[str]()
     for line, entry in entries:
         if entry["kind"] != "event":
             continue
@@ -36,7 +36,7 @@ def listed_workflows(entries: Iterable[tuple[bytes, Mapping[str, Any]]]) -> list
         before = found.get(workflow_id)
         if before is None or seq > before.last:  # a second ledger may have repeated an entry
             first = seq if before is None else before.first
-            found[workflow_id] = ListedWorkflow(workflow_id, first, seq, leaf_hash(line).hex())
+            found[workflow_id] = PeriodWorkflow(workflow_id, first, seq, leaf_hash(line).hex())
         if entry["verdict"] == "accepted" and entry["type"] not in BESIDE_WORK:
             counted.add(workflow_id)
     return [found[workflow_id] for workflow_id in sorted(counted)]
@@ -46,8 +46,8 @@ def sample_of(workflow_ids: Iterable[str], *, root: bytes, seed: str, size: int)
     """Return the workflows that a sample has, in the order of their ids.
 
     Each workflow gets the number SHA-256(root || seed || id), with newlines between; those with the smallest are in the
-    sample. The root is that of the ledger at the end of the period, so whoever keeps the ledger could not choose it
-    after the seed was known, nor whoever chooses the seed before.
+    sample. The root is that of the ledger at the end of the period: the operator cannot change it once the auditor has
+    chosen the seed, and the auditor cannot foresee it.
     """
 
     def number(workflow_id: str) -> bytes:
@@ -56,7 +56,7 @@ def sample_of(workflow_ids: Iterable[str], *, root: bytes, seed: str, size: int)
     return sorted(sorted(workflow_ids, key=number)[:size])
 
 
-def list_lines(workflows: Iterable[ListedWorkflow], sampled: Iterable[str]) -> Iterator[dict[str, Any]]:
+def list_lines(workflows: Iterable[PeriodWorkflow], sampled: Iterable[str]) -> Iterator[dict[str, Any]]:
     """Yield the list of a period's workflows as values for JSON."""
     chosen = frozenset(sampled)
     for each in workflows:

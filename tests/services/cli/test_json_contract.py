@@ -36,6 +36,7 @@ ARGUMENTS = {
     ("audit", "rotate"): [],
     ("audit", "verifier"): [],
     ("audit", "verify"): ["bundle", "--key", "KEY"],
+    ("audit", "identify"): ["requests.jsonl"],
     ("policy", "apply"): ["policy.toml"],
     ("policy", "check"): ["policy.toml"],
     ("bi", "export"): ["--output", "bi"],

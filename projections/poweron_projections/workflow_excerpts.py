@@ -55,6 +55,7 @@ SELECT * FROM documents WHERE workflow_id = $1::uuid ORDER BY seq DESC, position
 _DOCUMENT: Final = """
 SELECT * FROM documents WHERE workflow_id = $1::uuid AND document_id = $2 ORDER BY seq DESC LIMIT 1
 """
+_DOCUMENTS_OF_SIZE: Final = "SELECT * FROM documents WHERE size = $1 ORDER BY workflow_id, seq, position"
 _DOCUMENT_COUNT: Final = "SELECT COUNT(*) AS count FROM documents WHERE workflow_id = $1::uuid"
 _FIRST_OF_STEP: Final = """
 SELECT records.seq, records.compressed FROM records
@@ -125,6 +126,12 @@ async def documents(pool: Pool, workflow_id: str, *, after: int = -1, limit: int
     All documents of an event are on one page, which may have a few more than `limit`.
     """
     return [_entry(DocumentEntry, row) for row in await _fetch(pool, _ALL_DOCUMENTS, workflow_id, after, limit)]
+
+
+async def documents_of_size(pool: Pool, size: int) -> list[tuple[str, DocumentEntry]]:
+    """Return the documents with this many bytes, each with its workflow, those of one workflow next to one another."""
+    rows = await _fetch(pool, _DOCUMENTS_OF_SIZE, size)
+    return [(str(row["workflow_id"]), _entry(DocumentEntry, row)) for row in rows]
 
 
 async def usage(pool: Pool, workflow_id: str, *, after: int = -1, limit: int = ALL) -> list[UsageEntry]:

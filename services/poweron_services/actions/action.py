@@ -22,6 +22,7 @@ from poweron_services.connectors.web_access import no_search
 from poweron_services.models.call import Called
 from poweron_services.models.prompts import Prompt
 from poweron_services.settings.action_connections import Connection
+from poweron_services.text.provenance import Provenance
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +104,16 @@ class Resources:
     """How many characters of documents fit in the prompt of the model that answers from them."""
 
 
+class FindProvenance(Protocol):
+    """Finds the mark of the first file that the step writes; None if its files have no mark."""
+
+    async def __call__(self) -> Provenance | None: ...
+
+
+async def no_provenance() -> None:
+    """Return no mark."""
+
+
 async def _refuse_fetch(_: str) -> FetchedPage:
     raise Refused("The web cannot be reached from here.", code="web_unavailable")
 
@@ -127,6 +138,7 @@ class Order:
     max_pages: int = 50
     """How many pages the step may fetch."""
     tell_progress: TellProgress = no_progress
+    find_provenance: FindProvenance = no_provenance
     requester: str = ""
     """The name of the requester; "" if it is unknown."""
     asked_ms: int = 0

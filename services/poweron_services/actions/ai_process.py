@@ -47,7 +47,12 @@ class AiProcess:
         answer = cited_answer(text, reading.sources, document_answer.output_format, order.language)
         return Done(
             ActionResult(
-                success=True, documents=(as_document(answer.text, document_answer.output_format, order.language),)
+                success=True,
+                documents=(
+                    as_document(
+                        answer.text, document_answer.output_format, order.language, await order.find_provenance()
+                    ),
+                ),
             ),
             (*document_answer.notes, *reading.notes, *answer.notes),
             tuple(reading.unread),

@@ -1,6 +1,6 @@
 """`document.extract`: the text and tables of documents, as markdown with a heading for every page or section."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from poweron_events.catalog import CATALOG, ActionSpec, DocumentExtractParameters
 from poweron_events.step_events import ActionResult, DocumentCoverage
@@ -9,6 +9,7 @@ from poweron_services.actions.document_answer import answer_from, with_sentence
 from poweron_services.actions.process_prompts import DocumentTask, request_beside
 from poweron_services.actions.source_numbers import MARKDOWN, cited_answer
 from poweron_services.actions.texts import read_texts
+from poweron_services.text.provenance import marked_markdown
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,9 @@ class DocumentExtract:
             notes, coverage = [*document_answer.notes, *notes], document_answer.coverage
             text = with_sentence(document_answer.text, reading.shortcomings, "markdown")
             answer = cited_answer(text, reading.sources, "markdown", order.language)
-            documents.append(document("extract.md", answer.text, MARKDOWN))
+            mark = await order.find_provenance()
+            numbered = None if mark is None else replace(mark, number=len(documents) + 1)
+            documents.append(document("extract.md", marked_markdown(answer.text, numbered), MARKDOWN))
             origins.append(Origin(sources=answer.sources, by_model=True))
             notes += answer.notes
         return Done(

@@ -61,6 +61,10 @@ class DocumentGenerateReport:
         formats: tuple[ReportFormat, ...] = parameters.expected_document_formats
         pages = with_short_titles(reading.sources)
         draft = _draft(parameters.title, _parts(reading, order), pages, order)
+        mark = await order.find_provenance()
+        if mark is not None:
+            is_composite = any(part.kind != "written" for part in draft.parts)
+            draft = replace(draft, provenance=replace(mark, is_composite=is_composite))
         report = await self.render(_in_formats(draft, formats))
         if not report.files:
             raise Failed(report.notes[0] if report.notes else "The report could not be written.")

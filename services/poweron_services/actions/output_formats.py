@@ -19,6 +19,7 @@ from poweron_services.models.builtin import process as by_rule
 from poweron_services.models.builtin.brief import as_csv
 from poweron_services.models.json_objects import with_escapes
 from poweron_services.models.prompts import OutputFormat, ProcessPrompt
+from poweron_services.text.provenance import Provenance, marked_markdown, marked_page
 from poweron_services.text.spreadsheet_text import csv_as_text
 
 WITHIN: Final = "output_json"
@@ -203,9 +204,15 @@ def _invalid(reason: str) -> Failed:
     return Failed(reason, code="output_invalid")
 
 
-def as_document(text: str, output_format: OutputFormat, language: str | None) -> ActionDocument:
-    """Return the output as a document: HTML as a page that fetches and runs nothing, CSV without formulas."""
-    data = html_page(text, language) if output_format == "html" else text
+def as_document(
+    text: str, output_format: OutputFormat, language: str | None, provenance: Provenance | None = None
+) -> ActionDocument:
+    """Return the output as a document: HTML as a page that fetches and runs nothing, CSV without formulas.
+
+    Markdown and HTML have a mark of their origin; plain text, JSON and CSV have no place for it.
+    """
+    data = marked_page(html_page(text, language), provenance) if output_format == "html" else text
+    data = marked_markdown(text, provenance) if output_format == "markdown" else data
     data = csv_as_text(data) if output_format == "csv" else data
     return document(f"answer.{ENDINGS[output_format]}", data, MIME_TYPES[output_format])
 

@@ -17,6 +17,7 @@ from poweron_services.connectors.document_reader import ExtractedDocument, Unrea
 from poweron_services.decider.result_files import PARTLY
 from poweron_services.models.prompts import SourceText
 from poweron_services.text.citations import renumbered, with_list
+from poweron_services.text.provenance import without_mark
 
 HELD: Final = 200_000_000  # bytes of text that one step holds in memory
 
@@ -132,7 +133,7 @@ class _Texts:
 
     async def _text(self, source: InputDocument) -> _Read:
         if source.mime_type in self.as_written or source.page is not None:
-            text = (await source.load()).decode("utf-8", errors="replace")
+            text = without_mark((await source.load()).decode("utf-8", errors="replace"))
             body = text if source.page is not None else await asyncio.to_thread(self._without_metadata, text)
             return _Read(SourceText(source.reference, source.name, body))
         if source.unread is not None:

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Final, Literal, cast
 
@@ -19,10 +20,13 @@ from poweron_services.cli.output import counted, print_json, print_json_text, te
 from poweron_services.cli.query_commands import with_rows
 from poweron_services.client.connect import Connections
 from poweron_services.client.workflow_snapshot import recorded_history, verified_records
+from poweron_services.trace_export.ocsf_events import is_ocsf_of, ocsf_events
+from poweron_services.trace_export.prov_document import is_prov_of, prov_document
 from poweron_services.trace_export.workflow_trace import exported_trace, is_trace_of
 
 TIMES: Final = ["%Y-%m-%d", "%Y-%m-%dT%H:%M:%SZ"]
-Format = Literal["events", "otel", "openinference"]
+Format = Literal["events", "otel", "openinference", "ocsf", "prov"]
+OF_SEVERAL: Final = ("bundle", "ocsf", "prov")
 
 
 class ExportFormat(StrEnum):
@@ -31,6 +35,8 @@ class ExportFormat(StrEnum):
     events = "events"
     otel = "otel"
     openinference = "openinference"
+    ocsf = "ocsf"
+    prov = "prov"
     bundle = "bundle"
 
 
@@ -40,7 +46,7 @@ WithoutContent = Annotated[
 ExportReason = Annotated[
     str, typer.Option(metavar="WHY", help="Why a bundle is exported, which is recorded in the workflow.")
 ]
-FromFile = Annotated[Path | None, typer.Option(metavar="IDS", help="A file with the ids of the workflows of a bundle.")]
+FromFile = Annotated[Path | None, typer.Option(metavar="IDS", help="A file with the ids of several workflows.")]
 Since = Annotated[
     datetime | None, typer.Option(formats=TIMES, metavar="TIME", help="A bundle of all workflows since then (UTC).")
 ]
@@ -55,12 +61,13 @@ Everything = Annotated[bool, typer.Option("--all", help="A bundle of all workflo
 @sentences()
 def export(
     workflow: Annotated[
-        list[str] | None, typer.Argument(metavar="WORKFLOW", help="The workflow's id; a bundle can have several.")
+        list[str] | None,
+        typer.Argument(metavar="WORKFLOW", help="The workflow's id; ocsf, prov and bundle take several."),
     ] = None,
     *,
     form: Annotated[
         ExportFormat,
-        typer.Option("--format", metavar="FORMAT", help="events, otel, openinference or bundle."),
+        typer.Option("--format", metavar="FORMAT", help="events, otel, openinference, ocsf, prov or bundle."),
     ] = ExportFormat.events,
     output: Annotated[
         Path | None,
@@ -83,8 +90,11 @@ def export(
 
     events: its records as they are in the log, one CloudEvent per line, as JSON. otel: one trace as the JSON of
     OpenTelemetry's protocol, without any text that a person or a model wrote. openinference: the same with prompts
-    and answers, for agent viewers. bundle: a folder, or a zip, with the proof that nothing in it was changed, and
-    the script that verifies it; a bundle of a period also proves that no workflow is missing.
+    and answers, for agent viewers. ocsf: an event for a SIEM for each request, decision, action, approval and model
+    call, one per line. prov: which people, models and documents led to which answers, as one document of W3C
+    PROV-JSON. Both are without such text and take several workflows. bundle: a folder, or a zip, with the proof that
+    nothing in it was changed, and the script that verifies it; a bundle of a period also proves that no workflow is
+    missing.
     """
     ids = _ids(workflow or [], from_file)
     period = _period(since, until, sample, seed, everything=everything)
@@ -93,16 +103,16 @@ def export(
             stop("Name workflows, or a period with --since and --until, or --all.", USAGE)
         export_bundle(BundleWish(ids, period, not without_content, reason), output, as_json=as_json)
         return
-    if len(ids) != 1 or period is not None:
-        stop(f"Name one workflow to export it as {form.value}; several, or a period, make a bundle.", USAGE)
-    (only,) = ids
+    if period is not None or not ids or (len(ids) > 1 and form.value not in OF_SEVERAL):
+        most = "workflows" if form.value in OF_SEVERAL else "one workflow"
+        stop(f"Name {most} to export as {form.value}; a period makes a bundle.", USAGE)
     kind = cast("Format", form.value)
     if output is not None:
         files.check_file_writable(output)
-    lines = with_rows(lambda connections: _lines(connections, only, kind))
+    lines = with_rows(lambda connections: _lines(connections, ids, kind))
     if output is not None:
         data = b"".join(line + b"\n" for line in lines)
-        files.write_file(output, data, lambda earlier: _is_earlier(earlier, data, only, kind))
+        files.write_file(output, data, lambda earlier: _is_earlier(earlier, data, ids, kind))
         tell(f"Written: {output} ({counted(len(lines), 'line')}).")
         if as_json:
             print_json({"path": str(output), "lines": len(lines)})
@@ -144,14 +154,28 @@ def _milliseconds(moment: datetime | None) -> int | None:
     return None if moment is None else int(moment.replace(tzinfo=UTC).timestamp() * 1_000)
 
 
-def _is_earlier(earlier: bytes, data: bytes, workflow: str, form: Format) -> bool:
+def _is_earlier(earlier: bytes, data: bytes, workflows: Sequence[str], form: Format) -> bool:
     """Return whether a file is an export of the same workflow in the same form; records are only ever appended."""
-    return data.startswith(earlier) if form == "events" else is_trace_of(earlier, workflow, form)
+    match form:
+        case "events":
+            return data.startswith(earlier)
+        case "ocsf":
+            return is_ocsf_of(earlier, workflows)
+        case "prov":
+            return is_prov_of(earlier, workflows)
+        case "otel" | "openinference":
+            return is_trace_of(earlier, workflows[0], form)
 
 
-async def _lines(connections: Connections, workflow: str, form: Format) -> list[bytes]:
+async def _lines(connections: Connections, workflows: Sequence[str], form: Format) -> list[bytes]:
+    workflow = workflows[0]
     if form == "events":
         return [record.value for record in await verified_records(connections, workflow)]
+    release = version("poweron-services")
+    if form == "ocsf":
+        return [line for each in workflows for line in ocsf_events(await recorded_history(connections, each), release)]
+    if form == "prov":
+        return [prov_document([await recorded_history(connections, each) for each in workflows], release)]
     history = await recorded_history(connections, workflow)
     if history[-1].workflow.is_open:
         tell("A round of this workflow is still open: what has not ended yet has no span.", style="yellow")

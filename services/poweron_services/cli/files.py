@@ -43,7 +43,16 @@ def _name(path: Path) -> str:
     return path.name.encode(errors="replace").decode()[-MAX_NAME:]
 
 
-def _bytes(path: Path) -> bytes:
+def read_one(path: Path) -> bytes:
+    """Read a file that is an argument; a path that cannot be read ends the command."""
+    return _bytes(path, "Check the path.", "Name a file in it.")
+
+
+def _bytes(
+    path: Path,
+    if_missing: str = "Check the path after --document.",
+    if_folder: str = "Give its files one by one, each with --document.",
+) -> bytes:
     try:
         _expect_a_file(path)
         if path.stat().st_size > MAX_FILE:
@@ -51,9 +60,9 @@ def _bytes(path: Path) -> bytes:
         with path.open("rb") as file:
             data = file.read(MAX_FILE + 1)
     except FileNotFoundError:
-        stop(f"There is no file {str(path)!r}. Check the path after --document.", USAGE)
+        stop(f"There is no file {str(path)!r}. {if_missing}", USAGE)
     except IsADirectoryError:
-        stop(f"{str(path)!r} is a folder. Give its files one by one, each with --document.", USAGE)
+        stop(f"{str(path)!r} is a folder. {if_folder}", USAGE)
     except OSError as error:
         stop(f"The file {str(path)!r} cannot be read: {error.strerror}.", USAGE)
     if len(data) > MAX_FILE:  # the file has grown, or did not report its size
@@ -69,7 +78,7 @@ def _expect_a_file(path: Path) -> None:
     """End the command if reading could block forever."""
     if not path.is_file() and not path.is_dir() and path.exists():
         kind = "pipe" if path.is_fifo() else "socket" if path.is_socket() else "device"
-        stop(f"{str(path)!r} is a {kind}, not a file. Write its data to a file, and attach that.", USAGE)
+        stop(f"{str(path)!r} is a {kind}, not a file. Write its data to a file, and name that.", USAGE)
 
 
 def check_writable(folder: Path) -> None:

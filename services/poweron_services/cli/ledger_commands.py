@@ -28,6 +28,7 @@ from poweron_services.cli.arguments import AsJson
 from poweron_services.cli.command_group import command_group
 from poweron_services.cli.context import FAILED, USAGE
 from poweron_services.cli.error_messages import load_settings, run_work, sentence, sentences, stop
+from poweron_services.cli.identify_command import audit_identify
 from poweron_services.cli.output import counted, print_json, stdout, tell
 from poweron_services.cli.progress_bar import bar
 from poweron_services.client.audit_status import AuditStatus, note_verified
@@ -38,7 +39,8 @@ from poweron_services.settings.ledger_keys import ledger_keys, rotate_ledger_key
 from poweron_services.standalone import open_connections
 from poweron_services.wiring import now_ms
 
-audit = command_group("Verify audit bundles, and show the keys of the ledger.")
+audit = command_group("Verify audit bundles and files, and show the keys of the ledger.")
+audit.command("identify")(audit_identify)
 
 
 @audit.command("key")

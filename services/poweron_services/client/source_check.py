@@ -22,6 +22,7 @@ from poweron_services.client.workflow_snapshot import verified_records
 from poweron_services.decider.authorship import written_by_model
 from poweron_services.text.citations import places_shown, without_document_sources, without_list
 from poweron_services.text.language_detection import detect
+from poweron_services.text.provenance import without_mark
 from poweron_services.text.statements import Statement, statements
 
 
@@ -264,7 +265,7 @@ class _Check:
             if data is None:
                 self.texts[document.content] = None
             elif document.mime_type == MARKDOWN:
-                text = data.decode("utf-8", errors="replace")
+                text = without_mark(data.decode("utf-8", errors="replace"))
                 self.texts[document.content] = await asyncio.to_thread(DocumentText.of, text)
             else:
                 text = await self.read(data, document.document_name)
@@ -273,7 +274,7 @@ class _Check:
 
     async def _text(self, content: str, name: str) -> str | None:
         data = await self._bytes(content, name)
-        return None if data is None else data.decode("utf-8", errors="replace")
+        return None if data is None else without_mark(data.decode("utf-8", errors="replace"))
 
     async def _bytes(self, content: str, name: str) -> bytes | None:
         try:

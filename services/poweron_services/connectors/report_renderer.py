@@ -6,6 +6,7 @@ If a format cannot be written, a note gives the reason, and the other formats ar
 import asyncio
 import json
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Final
@@ -64,7 +65,7 @@ class ReportRenderer:
         left, in_vain = list(draft.formats), 0
         async with self._turn:
             while left:  # if a child dies or hangs on a format, the next child continues after it
-                outcomes = await self._run_child(replace(draft, formats=tuple(left)))
+                outcomes = await self._run_child(_rest(draft, left, len(files)))
                 in_vain = 0 if outcomes else in_vain + 1
                 for name, (outcome, data) in zip(left, outcomes, strict=False):
                     files += [(name, data)] if data else []
@@ -99,6 +100,13 @@ class ReportRenderer:
                             sending.cancel()
                             break
         return outcomes
+
+
+def _rest(draft: Draft, formats: Sequence[ReportFormat], written: int) -> Draft:
+    """Return the draft for the formats that are left, after this many files."""
+    mark = draft.provenance
+    next_mark = None if mark is None else replace(mark, number=mark.number + written)
+    return replace(draft, formats=tuple(formats), provenance=next_mark)
 
 
 async def _part(stdout: asyncio.StreamReader) -> tuple[_Outcome, bytes]:

@@ -19,6 +19,7 @@ from poweron_services.door.problems import Problem
 from poweron_services.door.query_parameters import WorkflowId
 from poweron_services.door.query_route import QueryRoute
 from poweron_services.door.workflow_queries import find_workflow
+from poweron_services.text.provenance import without_mark
 
 router = APIRouter(route_class=QueryRoute, default_response_class=HTMLResponse)
 
@@ -51,7 +52,7 @@ async def document_page(
         ) from None
     async with door.busy:
         if entry.mime_type == MARKDOWN:
-            markdown = data.decode("utf-8", errors="replace")
+            markdown = without_mark(data.decode("utf-8", errors="replace"))
         else:
             markdown = await text_reader(door.settings.ocr_command)(data, entry.document_name)
         parts = await asyncio.to_thread(lambda: DocumentText.of(markdown).parts)

@@ -39,6 +39,7 @@ from poweron_services.door.stream_follower import OPEN
 from poweron_services.door.timeline import timeline
 from poweron_services.door.workflow_list_page import request_of, sent, state_word
 from poweron_services.door.workflow_queries import find_workflow
+from poweron_services.text.provenance import without_mark
 
 router = APIRouter(route_class=QueryRoute, default_response_class=HTMLResponse)
 
@@ -330,7 +331,7 @@ async def _written(connections: Connections, workflow_id: str, answers: Sequence
         data = None if answer is None else await connections.content.get(workflow_id, answer.content)
     except MissingContent:
         return None
-    return None if data is None else data.decode("utf-8", errors="replace")
+    return None if data is None else without_mark(data.decode("utf-8", errors="replace"))
 
 
 @router.post("/w/{workflow_id}/rounds")

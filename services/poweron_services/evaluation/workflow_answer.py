@@ -13,6 +13,7 @@ from poweron_events.fold.costs import model_calls
 from poweron_events.request import RequestRefused
 from poweron_events.round_events import RoundCancelled, RoundCompleted, RoundFailed, Totals
 from poweron_events.step_events import ActionStarted
+from poweron_services.text.provenance import without_mark
 
 TEXTS: Final = ("text/", "application/json", "application/xml", "application/yaml")
 AnswerStatus = Literal["completed", "failed", "cancelled", "refused", "open"]
@@ -96,7 +97,8 @@ async def _texts(
     for document in documents:
         if document.mime_type.startswith(TEXTS):
             try:
-                texts.append((await content.get(workflow_id, document.content)).decode(errors="replace"))
+                data = await content.get(workflow_id, document.content)
+                texts.append(without_mark(data.decode(errors="replace")))
             except MissingContent:
                 erased.append(document.document_name)
     return texts, erased

@@ -61,8 +61,10 @@ from poweron_services.roles.action_results import (
 from poweron_services.roles.action_secrets import NO_ACTION_SECRETS, ActionSecrets, HeldSecrets
 from poweron_services.roles.address_check import ConfiguredPlaces, PlaceCheck, addresses_known, names_places
 from poweron_services.roles.document_lookup import documents_named
+from poweron_services.roles.file_provenance import FileProvenance
 from poweron_services.roles.observation_builder import observe_build, text_of
 from poweron_services.roles.progress_sender import StepTeller, no_message
+from poweron_services.text.provenance import without_mark
 
 log = structlog.get_logger()
 
@@ -305,6 +307,7 @@ class Execution:
             objective=selection.action_objective,
             request=workflow.current.opening.prompt,
             tell_progress=tell,
+            find_provenance=FileProvenance(workflow, self.content, selection.required_input_documents),
             requester=workflow.current.opening.requester.name,
             asked_ms=workflow.current.opened_ms,
             connection=secrets.connection(_connection(workflow)),
@@ -411,5 +414,5 @@ def _connection(workflow: Workflow) -> str | None:
 
 
 async def _addresses(documents: Iterable[InputDocument]) -> frozenset[str | None]:
-    texts = [(await document.load()).decode("utf-8", errors="replace") for document in documents]
+    texts = [without_mark((await document.load()).decode("utf-8", errors="replace")) for document in documents]
     return frozenset(canonical(address) for text in texts for address in addresses_in(text)) - {None}

@@ -44,6 +44,7 @@ from poweron_services.decider.size_limits import (
     fitting_calls,
     fitting_text,
 )
+from poweron_services.text.provenance import document_id
 
 log = structlog.get_logger()
 
@@ -190,13 +191,18 @@ async def _store_calls(content: ContentStore, workflow: Workflow, calls: Sequenc
     return await retry_content(workflow.id, partial(content.put, workflow.id, listing))
 
 
+def step_name(workflow: Workflow) -> str:
+    """Return how the ids of the documents begin that the current step writes."""
+    return f"r{workflow.current.number}t{workflow.task.number}a{workflow.task.actions}"
+
+
 async def _store(
     content: ContentStore, workflow: Workflow, number: int, document: ActionDocument, origin: Origin = NOWHERE
 ) -> DocumentRef:
-    task, selection = workflow.task, workflow.step.selection
+    selection = workflow.step.selection
     assert selection is not None
     return DocumentRef(
-        document_id=f"r{workflow.current.number}t{task.number}a{task.actions}d{number}",
+        document_id=document_id(step_name(workflow), number),
         document_name=document.document_name,
         mime_type=document.mime_type,
         size=len(document.document_data),

@@ -26,6 +26,7 @@ from poweron_events.step_events import (
 from poweron_services.actions.page_documents import without_head
 from poweron_services.decider.model_reasons import reason_for_models
 from poweron_services.decider.result_files import unread_in_short
+from poweron_services.text.provenance import without_mark
 
 READABLE = ("text/", "application/json", "application/xml")
 LOOKED_AT = 100_000  # characters of a document: splitting a long one into words would take ten times its memory
@@ -35,7 +36,7 @@ NOTHING_OMITTED = Omitted()
 
 def text_of(mime_type: str, data: bytes) -> str:
     """The text that a preview can show of a document; empty if the document is not text."""
-    return data.decode("utf-8", errors="replace") if mime_type.startswith(READABLE) else ""
+    return without_mark(data.decode("utf-8", errors="replace")) if mime_type.startswith(READABLE) else ""
 
 
 def observe_build(

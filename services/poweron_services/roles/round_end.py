@@ -44,6 +44,7 @@ from poweron_services.roles.prompt_context import rejected_in_full
 from poweron_services.text.citations import cited_numbers, source_list
 from poweron_services.text.format_wishes import asked_formats
 from poweron_services.text.language_detection import detect
+from poweron_services.text.provenance import without_mark
 
 TOLD_BUDGET = 4_000  # bytes
 
@@ -324,7 +325,7 @@ async def _result(
 
 async def _text(workflow_id: str, document: DocumentRef, content: ContentStore, numbers: SourceNumbers) -> str:
     try:
-        text = (await content.get(workflow_id, document.content)).decode("utf-8", errors="replace")
+        text = without_mark((await content.get(workflow_id, document.content)).decode("utf-8", errors="replace"))
     except MissingContent:
         return ""
     return numbers.taken_over(text, document.sources, document.mime_type)[:MAX_RESULT]

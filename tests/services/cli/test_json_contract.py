@@ -44,6 +44,7 @@ ARGUMENTS = {
     ("audit", "verify"): ["bundle", "--key", "KEY"],
     ("witness", "key"): [],
     ("witness", "sign"): ["bundle", "--key", "KEY"],
+    ("audit", "identify"): ["requests.jsonl"],
     ("policy", "apply"): ["policy.toml"],
     ("policy", "check"): ["policy.toml"],
     ("bi", "export"): ["--output", "bi"],

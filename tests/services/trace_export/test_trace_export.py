@@ -8,53 +8,24 @@ import orjson
 import pytest
 from cloudevents.core.formats.json import JSONFormat
 from cloudevents.core.v1.event import CloudEvent
+from exported_histories import NOBODY, PROMPT, RECORDED, one_step, recorded, told
 from google.protobuf import json_format
 from openinference.semconv.trace import OpenInferenceMimeTypeValues, OpenInferenceSpanKindValues, SpanAttributes
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as OtlpSpan
 
-from builders import CALL, FAILED_CALLS, At, Told, completed, planned, requested, reviewed, step
+from builders import CALL, FAILED_CALLS, At, Told, planned, requested, step
 from poweron_events.client import Heard
-from poweron_events.codec import read, sha256
+from poweron_events.codec import sha256
 from poweron_events.content import ContentStore
 from poweron_events.event import ModelCall
-from poweron_events.fold.evolve import evolve
-from poweron_events.fold.state import Workflow
 from poweron_events.step_events import ActionStarted
-from poweron_events.topics import PARTITIONS, partition_of
 from poweron_services.telemetry.spans import Span, context_of
 from poweron_services.trace_export import openinference
 from poweron_services.trace_export.workflow_spans import WorkflowSpan, workflow_spans
 from poweron_services.trace_export.workflow_trace import exported_trace, is_trace_of
 
-HISTORIES = sorted((Path(__file__).parents[2] / "histories").glob("v*/*.jsonl"))
-RECORDED = pytest.mark.parametrize("path", HISTORIES, ids=lambda path: f"{path.parent.name}-{path.stem}")
-NOBODY = "00000000-0000-0000-0000-000000000007"
-PROMPT, ANSWER = "What is the grand total?", '{"total": "$1,980.84"}'
-
-
-def folded(values: list[bytes]) -> list[Heard]:
-    """The history of these records, with a second between each two."""
-    first = orjson.loads(values[0])["subject"]
-    workflow, history = Workflow(first), list[Heard]()
-    home = partition_of(first.encode(), PARTITIONS)
-    for offset, value in enumerate(values):
-        record = read(value, key=first.encode(), partition=home, offset=offset, time_ms=offset * 1_000)
-        workflow, verdict = evolve(workflow, record)
-        history.append(Heard(record, verdict, workflow))
-    return history
-
-
-def recorded(path: Path) -> list[Heard]:
-    return folded([orjson.loads(line)["value"].encode() for line in path.read_bytes().splitlines()[:-1]])
-
-
-def told(*events: Any) -> list[Heard]:
-    return folded([message.value for message in Told().tell(*events).messages])
-
-
-def one_step() -> list[Heard]:
-    return told(requested(prompt=PROMPT), planned(), *step(1), reviewed(), completed())
+ANSWER = '{"total": "$1,980.84"}'
 
 
 async def opened(history: list[Heard], form: Any, content: ContentStore | None = None) -> list[OtlpSpan]:

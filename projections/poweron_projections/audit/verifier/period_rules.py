@@ -1,8 +1,8 @@
 """What a period of the ledger is, which workflows are of it, and which of them a sample has.
 
 A period is what the ledger entered between two entries of heads: the last one before the first that was signed at or
-after its beginning, and the first one that was signed at or after its end. So periods that follow each
-other leave nothing out, even if the clock is set back.
+after its beginning, and the first one that was signed at or after its end. So periods that follow each other leave
+nothing out, even if the clock is set back.
 """
 
 import hashlib

@@ -8,12 +8,13 @@ import json
 import os
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any, BinaryIO
 
 from poweron_services.connectors.documents_child.limits import ReadLimits, confine
 from poweron_services.connectors.documents_child.rights import give_up_rights
 from poweron_services.connectors.reports_child.report import Draft, Part, Report
+from poweron_services.text.provenance import Provenance, SourceDigest
 
 LENGTH = 4  # bytes of the number before each part
 NICE = 5  # added niceness, so that the serving process comes first
@@ -35,6 +36,7 @@ def main(limits: ReadLimits, formats: list[str]) -> None:
     for name, write in writers.items():
         outcome, data = _write_file(name, write, report)
         _say(answers, outcome, data)
+        report = _after_file(report) if data else report
     answers.close()
     os._exit(0)  # skip all cleanup: once the answers are sent, nothing here is needed
 
@@ -59,10 +61,24 @@ def _write_file(name: str, write: Write, report: Report) -> tuple[dict[str, Any]
     return {"format": name, "unshown": unshown}, data
 
 
+def _after_file(report: Report) -> Report:
+    """Return the report with the mark of the next file."""
+    mark = report.provenance
+    return report if mark is None else replace(report, provenance=replace(mark, number=mark.number + 1))
+
+
 def _draft(values: dict[str, Any]) -> Draft:
     known = {field.name for field in fields(Draft)}
-    parts = tuple(Part(**part) for part in values.pop("parts"))
-    return Draft(parts=parts, **{name: value for name, value in values.items() if name in known})
+    parts, mark = tuple(Part(**part) for part in values.pop("parts")), values.pop("provenance", None)
+    return Draft(
+        parts=parts,
+        provenance=None if mark is None else _provenance(mark),
+        **{name: value for name, value in values.items() if name in known},
+    )
+
+
+def _provenance(values: dict[str, Any]) -> Provenance:
+    return Provenance(**values | {"sources": tuple(SourceDigest(**source) for source in values["sources"])})
 
 
 def _say(answers: BinaryIO, outcome: dict[str, Any], data: bytes) -> None:

@@ -62,6 +62,7 @@ def composed(draft: Draft) -> Report:
         sources=sources,
         sources_text=draft.sources,
         keywords=_keywords(body),
+        provenance=draft.provenance,
     )
 
 

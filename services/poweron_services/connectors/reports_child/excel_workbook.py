@@ -48,6 +48,8 @@ def workbook(report: Report) -> bytes:
             "created": moment.replace(tzinfo=None),
         }
     )
+    for name, value in report.provenance.unique_properties() if report.provenance else ():
+        book.set_custom_property(name, value, "text")
     formats = _Formats(book)
     names: set[str] = set()
     for number, (name, table) in enumerate(report.tables, start=1):

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from poweron_services.connectors.reports_child import composition
 from poweron_services.connectors.reports_child.report import Draft, Part, Report
+from poweron_services.text.provenance import marked_markdown, marked_page
 
 Write = Callable[[Report], tuple[bytes, str]]
 
@@ -18,13 +19,13 @@ def writers(formats: Sequence[str]) -> Mapping[str, Write]:
 def _markdown() -> Write:
     from poweron_services.connectors.reports_child.markdown_text import markdown  # noqa: PLC0415 - as in all of these
 
-    return lambda report: (markdown(report).encode(), "")
+    return lambda report: (marked_markdown(markdown(report), report.provenance).encode(), "")
 
 
 def _html() -> Write:
     from poweron_services.connectors.reports_child.html_page import html  # noqa: PLC0415
 
-    return lambda report: (html(report).encode(), "")
+    return lambda report: (marked_page(html(report), report.provenance).encode(), "")
 
 
 def _docx() -> Write:

@@ -14,6 +14,7 @@ from typing import Any, Final
 import orjson
 import typst
 
+from poweron_services.connectors.reports_child.pdf_metadata import with_mark
 from poweron_services.connectors.reports_child.report import Block, Figure, Report, ReportTable
 from poweron_services.connectors.reports_child.table_widths import beside, good_widths, least_widths
 
@@ -50,7 +51,8 @@ class Typesetter:
         unknown = self._unknown(content)
         if unknown:
             content = re.sub(f"[{re.escape(unknown)}]", UNSHOWN, content)
-        return self._compile(self._template, {"report": content}, report.day), unknown
+        pdf = self._compile(self._template, {"report": content}, report.day)
+        return pdf if report.provenance is None else with_mark(pdf, report.provenance), unknown
 
     def _draw(self, svg: str) -> str:
         """Return the figure for a PDF, as a picture if it has letters that join, such as Arabic ones."""

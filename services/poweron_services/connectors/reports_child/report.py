@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from poweron_services.text.provenance import Provenance
+
 ReportFormat = Literal["markdown", "html", "docx", "pdf", "xlsx"]
 PartKind = Literal["written", "extracted", "document"]
 Align = Literal["start", "end"]
@@ -37,6 +39,8 @@ class Draft:
     day: str = ""
     """The day on which the round began, such as `2025-03-14`; the clock is not used."""
     formats: tuple[ReportFormat, ...] = ()
+    provenance: Provenance | None = None
+    """The mark of the first file; each further file has the next number. None: the files have no mark."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +136,7 @@ class Report:
     sources_text: str
     """The sources as markdown, unchanged."""
     keywords: tuple[str, ...] = ()
+    provenance: Provenance | None = None
 
     @property
     def right_to_left(self) -> bool:

@@ -7,13 +7,16 @@ import io
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
+from xml.etree.ElementTree import Element, SubElement, tostring
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 from docx import Document
 from docx.enum.style import WD_STYLE_TYPE
 from docx.enum.table import WD_TABLE_DIRECTION
 from docx.enum.text import WD_ALIGN_PARAGRAPH
-from docx.opc.constants import RELATIONSHIP_TYPE
+from docx.opc.constants import CONTENT_TYPE, RELATIONSHIP_TYPE
+from docx.opc.packuri import PackURI
+from docx.opc.part import Part as WordPart
 from docx.oxml import OxmlElement
 from docx.oxml.ns import qn
 from docx.shared import Cm, Pt, RGBColor
@@ -34,11 +37,15 @@ from poweron_services.connectors.reports_child.report import (
     text_of,
 )
 from poweron_services.connectors.reports_child.table_widths import beside, good_widths, least_widths
+from poweron_services.text.provenance import Provenance
 
 ACCENT, SOFT, INK = RGBColor(0x1D, 0x5B, 0x79), RGBColor(0x52, 0x60, 0x6D), RGBColor(0x1F, 0x29, 0x33)
 FONT: Final = "Calibri"
 TEXT_WIDTH: Final = 16.5  # cm of an A4 page between its margins
 BEHIND_BIDI: Final = ("w:adjustRightInd", "w:snapToGrid", "w:spacing", "w:ind", "w:contextualSpacing", "w:jc", "w:rPr")
+_CUSTOM: Final = "http://schemas.openxmlformats.org/officeDocument/2006/custom-properties"
+_TYPES: Final = "http://schemas.openxmlformats.org/officeDocument/2006/docPropsVTypes"
+_FORMAT_ID: Final = "{D5CDD505-2E9C-101B-9397-08002B2CF9AE}"
 NO_TIME: Final = (1980, 1, 1, 0, 0, 0)
 DEEPEST_LIST: Final = 3
 SMALLEST, LARGEST = 6.0, 9.5  # points, of tables
@@ -69,6 +76,7 @@ class WordWriter:
             self._paragraph((Run(" · ".join(report.cover)),), "Subtitle")
         self._contents(report)
         self._blocks((*report.blocks, *report.sources))
+        self._mark(report.provenance)
         buffer = io.BytesIO()
         self._document.save(buffer)
         return _without_clock(buffer)
@@ -120,6 +128,19 @@ class WordWriter:
         _field(self._footer, "NUMPAGES")
         for run in self._footer.runs:
             run.font.size, run.font.color.rgb = Pt(8.5), SOFT
+
+    def _mark(self, provenance: Provenance | None) -> None:
+        """Write the mark as custom properties."""
+        if provenance is None:
+            return
+        root = Element("Properties", {"xmlns": _CUSTOM, "xmlns:vt": _TYPES})
+        for number, (name, value) in enumerate(provenance.unique_properties(), start=2):  # 0 and 1 are reserved
+            entry = SubElement(root, "property", {"fmtid": _FORMAT_ID, "pid": str(number), "name": name})
+            SubElement(entry, "vt:lpwstr").text = value
+        package = self._document.part.package
+        data = tostring(root, encoding="UTF-8", xml_declaration=True)
+        part = WordPart(PackURI("/docProps/custom.xml"), CONTENT_TYPE.OFC_CUSTOM_PROPERTIES, data, package)
+        package.relate_to(part, RELATIONSHIP_TYPE.CUSTOM_PROPERTIES)
 
     def _contents(self, report: Report) -> None:
         if not report.contents:

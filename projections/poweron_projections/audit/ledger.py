@@ -21,8 +21,9 @@ from poweron_events.fold.state import Workflow
 from poweron_events.log import EventLog, Message, Record
 from poweron_projections import offsets
 from poweron_projections.audit.checkpoint import Checkpoint
+from poweron_projections.audit.ledger_clock import LedgerClock
 from poweron_projections.audit.ledger_entry import Head, NamedRecord, event_entry, heads_entry, reject_entry
-from poweron_projections.audit.ledger_heads import listed_heads
+from poweron_projections.audit.ledger_heads import last_complete_ms, listed_heads
 from poweron_projections.audit.ledger_rows import ledger_positions
 from poweron_projections.audit.ledger_tree import loaded_tree
 from poweron_projections.audit.merkle_tree import GrowingTree, leaf_hash
@@ -62,6 +63,7 @@ class Ledger:
     """The states of workflows that may receive records: the next one is judged by them."""
     released: int = 0
     """The rows must hold this many entries before a workflow that is not held is read from them."""
+    clock: LedgerClock = field(default_factory=LedgerClock)
     is_export_entered: bool = False
     """Whether a workflow was exported since the last heads, so that its bundle waits for the next checkpoint."""
     signed: int = 0
@@ -88,7 +90,8 @@ class Ledger:
                     tree = await loaded_tree(connection, end)
                     open_heads = {head.workflow_id: head for head in heads.open}
                     changed = {head.workflow_id: head for head in heads.changed}
-                    return cls(log, pool, keys, tree, positions, open_heads, changed, released=end)
+                    clock = LedgerClock(await last_complete_ms(connection))
+                    return cls(log, pool, keys, tree, positions, open_heads, changed, released=end, clock=clock)
             await asyncio.sleep(WAIT)
 
     @property
@@ -174,8 +177,11 @@ class Ledger:
             else:
                 self.open_heads.pop(name, None)
         heads = {**self.open_heads, **self.changed}
+        as_of_ms = self.clock.as_of_ms(self.positions, await self.log.ends(topics.EVENTS.name), now_ms)
         open_count = len(self.open_heads)
-        await self.append([heads_entry([*heads.values()], open_count=open_count, size=self.tree.size, time_ms=now_ms)])
+        size = self.tree.size
+        entry = heads_entry([*heads.values()], open_count=open_count, size=size, time_ms=now_ms, as_of_ms=as_of_ms)
+        await self.append([entry])
         self._release()
         self.signed = self.tree.size
         return self.note(Checkpoint(self.keys[0].name, self.tree.size, self.tree.root), now_ms, keys)

@@ -104,9 +104,20 @@ def key_entry(vkeys: Sequence[str], *, time_ms: int) -> bytes:
     return entry_line(kind="key", keys=list(vkeys), time=time_ms)
 
 
-def heads_entry(heads: Sequence[Head], *, open_count: int, size: int, time_ms: int) -> bytes:
-    """Return the entry that names the heads of all workflows that changed or are open; `size` is that of the tree."""
-    return entry_line(kind="heads", open=open_count, root=heads_root(heads).hex(), size=size, time=time_ms)
+def heads_entry(
+    heads: Sequence[Head], *, open_count: int, size: int, time_ms: int, as_of_ms: int | None = None
+) -> bytes:
+    """Return the entry that names the heads of all workflows that changed or are open.
+
+    Args:
+        heads: the heads.
+        open_count: how many of them are of open workflows.
+        size: the size of the tree before the entry.
+        time_ms: the time now, in ms since 1970.
+        as_of_ms: the time up to which all records are entered; written only if that is not now.
+    """
+    behind = {} if as_of_ms in (None, time_ms) else {"asOf": as_of_ms}
+    return entry_line(kind="heads", open=open_count, root=heads_root(heads).hex(), size=size, time=time_ms, **behind)
 
 
 def heads_root(heads: Iterable[Head]) -> bytes:

@@ -6,10 +6,14 @@ They follow from the entries and from the rounds, so no row holds them.
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+import orjson
+
 from poweron_projections.audit.ledger_entry import Head
+from poweron_projections.audit.verifier.period_rules import complete_until
 from poweron_projections.connection import Connection, Found
 
 _HEADS_BEFORE: Final = "SELECT max(place) FROM ledger_entries WHERE kind = 'heads' AND place < $1"
+_LAST_HEADS: Final = "SELECT entry FROM ledger_entries WHERE kind = 'heads' ORDER BY place DESC LIMIT 1"
 
 _LISTED: Final = """
 WITH named AS (
@@ -54,6 +58,12 @@ async def listed_heads(connection: Connection, place: int) -> ListedHeads:
     return ListedHeads(
         changed=[_head(row) for row in found if row["is_changed"]], open=[_head(row) for row in found if row["is_open"]]
     )
+
+
+async def last_complete_ms(connection: Connection) -> int:
+    """Return as of when the last heads are complete, in ms since 1970; 0 if there are none."""
+    entry = await connection.fetchval(_LAST_HEADS)
+    return 0 if entry is None else complete_until(orjson.loads(entry))
 
 
 def _head(row: Found) -> Head:

@@ -166,7 +166,7 @@ class _Writer:
         self._signed: asyncio.Queue[SignedNote] = asyncio.Queue()  # checkpoints that are not published yet
         self._lock = asyncio.Lock()
         self._is_whole = True  # false while the ledger may be ahead of its topic, and after an alarm
-        self._signed_at = asyncio.get_running_loop().time()
+        self._signed_at = asyncio.get_running_loop().time() - SIGN_AFTER  # what was entered before is signed soon
 
     async def enter_all(self) -> None:
         ledger = self._ledger

@@ -29,6 +29,12 @@ SELECT min(place)
   FROM ledger_entries
  WHERE kind = 'heads' AND (convert_from(entry, 'UTF8')::jsonb ->> 'time')::bigint >= $1
 """
+_FIRST_COMPLETE: Final = """
+SELECT min(place)
+  FROM ledger_entries, convert_from(entry, 'UTF8') AS line
+ WHERE kind = 'heads' AND place > $2
+   AND coalesce((line::jsonb ->> 'asOf')::bigint, (line::jsonb ->> 'time')::bigint) >= $1
+"""
 _LAST_BEFORE: Final = "SELECT max(place) FROM ledger_entries WHERE kind = 'heads' AND place < $1"
 _CHECKPOINT: Final = "SELECT size, note FROM ledger_checkpoints WHERE size >= $1 ORDER BY size DESC LIMIT 1"
 _NEWEST: Final = "SELECT max(size) FROM ledger_checkpoints"
@@ -131,7 +137,7 @@ async def _bounds(connection: Connection, period: Period) -> tuple[int, int]:
     if period.until_ms is None:
         end = await connection.fetchval(_NEWEST)
     else:
-        last = await connection.fetchval(_FIRST_AFTER, period.until_ms)
+        last = await connection.fetchval(_FIRST_COMPLETE, period.until_ms, begin or -1)
         end = None if last is None else last + 1
     if end is None or end <= begin:
         raise NotSigned("The ledger has not signed the end of the period yet.")

@@ -20,8 +20,8 @@ MODULES: Final = (
     "verifier/second_fold",
     "verifier/bundle_files",
     "verifier/bundle_timeline",
-    "verifier/bundle_claims",
     "verifier/period_rules",
+    "verifier/bundle_claims",
     "verifier/period_claims",
     "verifier/verify_command",
 )

@@ -16,6 +16,7 @@ from poweron_projections.audit.checkpoint import Checkpoint
 from poweron_projections.audit.notes import SignedNote
 from poweron_projections.audit.period_proof import EnteredPeriod, Period, entered_period, period_files
 from poweron_projections.audit.tlog_proof import TlogProof
+from poweron_projections.audit.verifier.period_rules import complete_until
 from poweron_projections.audit.verify_script import verify_script
 from poweron_projections.connection import snapshot
 from poweron_services.cli.bundle_writer import BundleWriter, bundle_writer, check_output
@@ -153,7 +154,7 @@ def _told(bundle: Mapping[str, bytes], workflow: str) -> dict[str, Any]:
         "events": bundle[_EVENTS].count(b"\n"),
         "blobs": sum(name.startswith("blobs/") for name in bundle),
         "checkpointSize": Checkpoint.parse(SignedNote.parse(proof.checkpoint).text).size,
-        "checkpointTime": orjson.loads(bundle["heads/entry.json"])["time"],
+        "checkpointTime": complete_until(orjson.loads(bundle["heads/entry.json"])),
         "key": bundle[_KEYS].decode().partition("\n")[0],
     }
 

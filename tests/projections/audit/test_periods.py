@@ -18,6 +18,7 @@ from poweron_events.codec import dumps
 from poweron_events.log.memory import MemoryLog
 from poweron_projections import audit
 from poweron_projections.audit.bundle import NotSigned, bundle_of
+from poweron_projections.audit.ledger_clock import LedgerClock
 from poweron_projections.audit.notes import SignedNote
 from poweron_projections.audit.period_proof import Period, entered_period, period_files
 from poweron_projections.audit.verifier.bundle_claims import Trust
@@ -204,3 +205,24 @@ def test_no_two_modules_of_the_script_define_the_same_name() -> None:
             )
     assert {name for name, count in defined.items() if count > 1} == set()
     assert defined["leaf_hash"] == 1
+
+
+async def test_a_period_does_not_end_before_the_ledger_has_entered_all_of_it(log: MemoryLog, pool: Pool) -> None:
+    write(log, typical("entered"))
+    ledger = await enter_all(log, pool, sign=False)
+    write(log, typical("waits"))
+    await ledger.sign(NOW_MS - HOUR)
+    await enter_all(log, pool)
+    files = await collected(pool, Period(since_ms=1, until_ms=NOW_MS - 2 * HOUR))
+    listed = {orjson.loads(line)["wf"] for line in files["period/workflows.jsonl"].splitlines()}
+    assert listed == {typical("entered").id, typical("waits").id}
+    assert failed(files) == set()
+
+
+def test_a_ledger_is_complete_as_of_when_it_had_passed_the_ends_of_the_log() -> None:
+    clock = LedgerClock(5)
+    assert clock.as_of_ms({0: 3}, {0: 4, 1: 2}, 10) == 5
+    assert clock.as_of_ms({0: 4, 1: 1}, {0: 9, 1: 2}, 20) == 5
+    assert clock.as_of_ms({0: 4, 1: 2}, {0: 9, 1: 2}, 30) == 10
+    assert clock.as_of_ms({0: 9, 1: 2}, {0: 9, 1: 2}, 40) == 40
+    assert clock.as_of_ms({0: 9, 1: 2}, {0: 9, 1: 2}, 15) == 40

@@ -24,6 +24,7 @@ from poweron_projections.audit.verifier.cosignatures import (
     is_ed25519_line,
     lines_of,
 )
+from poweron_projections.audit.verifier.period_rules import complete_until
 from poweron_projections.audit.verifier.second_fold import second_verdict
 from poweron_projections.audit.verifier.strict_json import InvalidJson, encoded, parsed
 from poweron_projections.audit.verifier.workflow_fold import FoldedWorkflow
@@ -352,7 +353,7 @@ class Verification(CheckpointClaims):
         if self.trust.max_age_s is None:
             return BundleClaim("V14", "not_checked", "you set no --max-age")
         now, limit = self.trust.now_s(), self.trust.max_age_s
-        age = int(now - parsed(self.files["heads/entry.json"])["time"] / 1000)
+        age = int(now - complete_until(parsed(self.files["heads/entry.json"])) / 1000)
         if age > limit:
             return f"the checkpoint is {age} seconds old"
         if not self.trust.asks_for_witnesses:

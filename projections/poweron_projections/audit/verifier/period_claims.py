@@ -103,8 +103,7 @@ class CollectionVerification(CheckpointClaims):
         path = [bytes.fromhex(each) for each in period["consistency"]]
         if not is_consistent(end, self._root, checkpoint.size, checkpoint.root, path):
             return "the entries are not those of the ledger that was signed"
-        times = [entry["time"] if entry["kind"] == "heads" else None for entry in self._entries]
-        if wrong := wrong_bounds(times, since_ms=period["since"], until_ms=period["until"], begin=begin):
+        if wrong := wrong_bounds(self._entries, since_ms=period["since"], until_ms=period["until"], begin=begin):
             return wrong
         told = [parsed(line) for line in file_lines(self.files["period/workflows.jsonl"])]
         if told != list(list_lines(self.listed, self.sampled)):

@@ -1,8 +1,8 @@
 """What a period of the ledger is, which workflows are of it, and which of them a sample has.
 
-A period is what the ledger entered between two entries of heads: the last one before the first that was signed at or
-after its beginning, and the first one that was signed at or after its end. So periods that follow each other leave
-nothing out, even if the clock is set back.
+A period is what the ledger entered between two entries of heads: the last one before the first that was written at or
+after its beginning, and the first one that is complete until its end: all records from before were entered. So periods
+that follow each other leave nothing out, even if the ledger was behind or the clock is set back.
 """
 
 import hashlib
@@ -83,25 +83,38 @@ def grown_tree(begin: int, hashes: Sequence[bytes], lines: Iterable[bytes]) -> G
     return tree
 
 
-def wrong_bounds(times: Sequence[int | None], *, since_ms: int | None, until_ms: int | None, begin: int) -> str:
+def complete_until(heads: Mapping[str, Any]) -> int:
+    """Return the time, in ms since 1970, up to which all records of the log were entered before an entry of heads."""
+    told: int = heads.get("asOf", heads["time"])
+    return told
+
+
+def wrong_bounds(
+    entries: Sequence[Mapping[str, Any]], *, since_ms: int | None, until_ms: int | None, begin: int
+) -> str:
     """Return what is wrong with the ends of a period; nothing if they are as defined.
 
     Args:
-        times: of each entry of the period, the time of its heads; None for other entries.
+        entries: all entries of the period.
         since_ms: the beginning of the period; None for that of the ledger.
         until_ms: its end; None for the last heads that were signed.
         begin: the number of entries before those of the period.
     """
-    heads = [time for time in times if time is not None]
-    if not times or times[-1] is None:
+    heads = [entry for entry in entries if entry["kind"] == "heads"]
+    if not heads or entries[-1] is not heads[-1]:
         return "it does not end with heads"
-    if since_ms is not None and begin and (times[0] is None or times[0] >= since_ms):
-        return "it does not begin before its beginning"
-    if since_ms is None and begin:
-        return "it does not begin with the ledger"
-    after = heads[1:] if since_ms is not None and begin else heads
-    if since_ms is not None and (not after or after[0] < since_ms):
+    if since_ms is None or begin == 0:
+        later = heads
+        if begin:
+            return "it does not begin with the ledger"
+    else:
+        later = heads[1:]
+        if entries[0] is not heads[0] or heads[0]["time"] >= since_ms:
+            return "it does not begin with heads before its beginning"
+    if since_ms is not None and (not later or later[0]["time"] < since_ms):
         return "it begins earlier than it must"
-    if until_ms is not None and (heads[-1] < until_ms or any(time >= until_ms for time in after[:-1])):
-        return "it does not end with the first heads after its end"
+    if until_ms is not None and [complete_until(each) >= until_ms for each in later] != [False] * (len(later) - 1) + [
+        True
+    ]:
+        return "it does not end with the first heads that are complete until its end"
     return ""

@@ -29,6 +29,7 @@ from poweron_projections.audit.verifier.bundle_claims import STATES, BundleClaim
 from poweron_projections.audit.verifier.bundle_files import UnreadableBundle, read_bundle
 from poweron_projections.audit.verifier.bundle_timeline import PROOF
 from poweron_projections.audit.verifier.period_claims import PERIOD, WORKFLOWS, CollectionVerification
+from poweron_projections.audit.verifier.period_rules import complete_until
 from poweron_projections.audit.verifier.strict_json import parsed
 
 OK, FAILED, USAGE = 0, 1, 2
@@ -224,7 +225,7 @@ def claim_line(claim: Any) -> str:
 
 def _as_of(verification: Verification) -> str | None:
     try:
-        return _utc_of(parsed(verification.files["heads/entry.json"])["time"])
+        return _utc_of(complete_until(parsed(verification.files["heads/entry.json"])))
     except (KeyError, ValueError, TypeError, OverflowError, OSError):
         return None
 

@@ -17,6 +17,7 @@ READERS = (
     "services/poweron_services/client/event_words.py",
     "services/poweron_services/fork/event_copies.py",
     "services/poweron_services/fork/original.py",
+    "services/poweron_services/trace_export/event_kinds.py",
 )
 PLANTED = """
 class Planted(RoundEvent):

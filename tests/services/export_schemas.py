@@ -101,7 +101,7 @@ PROV_JSON = closed(
         "agent": _element(),
     },
     wasGeneratedBy=_relation("entity", optional=("activity",)),
-    used=_relation("activity", optional=("entity",)),
+    used=_relation("activity", "entity"),
     wasInformedBy=_relation("informed", "informant"),
     wasDerivedFrom=_relation("generatedEntity", "usedEntity", optional=("activity",)),
     wasAttributedTo=_relation("entity", "agent"),

@@ -99,6 +99,16 @@ async def test_a_workflow_is_exported_for_other_tools_byte_for_byte_and_as_a_tra
         assert (SpanAttributes.INPUT_VALUE in text) == (form == "openinference")
         assert len(orjson.loads(text)["resourceSpans"]) == 1
 
+    other = (await shell("ask", "What is the grand total?", "--document", EXAMPLES / "estimate.pdf", "--json")).lines[0]
+    both, siem = (workflow, other["workflowId"]), shell.folder / "siem.jsonl"
+    for _ in "twice":
+        assert (await shell("export", *both, "--format", "ocsf", "--output", siem)).code == 0
+    events = [*map(orjson.loads, siem.read_bytes().splitlines())]
+    assert list(dict.fromkeys(event["metadata"]["correlation_uid"] for event in events)) == [*both]
+    document = orjson.loads((await shell("export", *both, "--format", "prov")).out)
+    assert {f"poweron:{each}/r1/answer" for each in both} < document["entity"].keys()
+    assert b"grand total" not in siem.read_bytes() + orjson.dumps(document)
+
 
 async def test_what_cannot_be_exported_is_said_in_a_sentence(shell: Shell) -> None:
     unknown = await shell("export", NOBODY)
@@ -108,3 +118,5 @@ async def test_what_cannot_be_exported_is_said_in_a_sentence(shell: Shell) -> No
     assert (folder.code, "is a folder. Name a file in it with --output." in folder.err) == (2, True)
     assert (nowhere.code, "'/proc/run.jsonl' cannot be written: " in nowhere.err) == (2, True)
     assert (await shell("export", NOBODY, "--format", "zipkin")).code == 2
+    several = await shell("export", NOBODY, NOBODY.replace("7", "8"), "--format", "otel")
+    assert (several.code, "Name one workflow to export as otel" in several.err) == (2, True)

@@ -221,7 +221,7 @@ class _Provenance:
 
     def _document_entity(self, document: DocumentRef) -> str:
         origin = {"poweron:byModel": True} if document.by_model else {}
-        page = {"prov:location": document.page.url} if document.page is not None else {}
+        page = {"poweron:pageSha256": document.page.sha256} if document.page is not None else {}
         return self._document.entity(
             f"poweron:{self._id}/document/{quote(document.document_id, safe='')}",
             "Document",

@@ -134,7 +134,7 @@ async def begun_ledger(
     """Return a ledger that continues what was signed, and that has entered who writes it from now on.
 
     The first of these keys sign; one of them must have signed the last checkpoint. If those were others, they sign the
-    entry that announces the new ones: who trusts them learns the new ones from it.
+    entry that announces the new ones: who trusts them learns the new ones from it. No witness may have seen more.
 
     Raises:
         LedgerAlarm: something was changed or lost.

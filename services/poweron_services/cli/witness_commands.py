@@ -8,10 +8,10 @@ from typing import Annotated, Final
 import typer
 
 from poweron_projections.audit.checkpoint import Checkpoint
+from poweron_projections.audit.checkpoint_witness import Witness, WitnessState
 from poweron_projections.audit.notes import ED25519_COSIGNATURE, InvalidNote, SignedNote, VerifierKey
 from poweron_projections.audit.tlog_proof import InvalidProof, TlogProof
 from poweron_projections.audit.verifier.bundle_files import UnreadableBundle, read_bundle
-from poweron_projections.audit.witness import Witness, WitnessState
 from poweron_projections.audit.witness_request import InvalidWitnessRequest, WitnessRequest
 from poweron_services import telemetry
 from poweron_services.cli.arguments import AsJson

@@ -14,7 +14,7 @@ from starlette.routing import Route
 
 from poweron_events.errors import Refused
 from poweron_events.task_cancellation import cancel_task
-from poweron_projections.audit.witness import CONFLICT, Witness
+from poweron_projections.audit.checkpoint_witness import CONFLICT, Witness
 from poweron_projections.audit.witness_request import WitnessAnswer
 from poweron_services.probes.probe_server import QuietServer
 from poweron_services.settings.setting_types import host_and_port

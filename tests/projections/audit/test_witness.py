@@ -7,11 +7,11 @@ import pytest
 from audit_vectors import VECTORS
 
 from poweron_projections.audit.checkpoint import Checkpoint
+from poweron_projections.audit.checkpoint_witness import Witness, WitnessState
 from poweron_projections.audit.merkle_tree import EMPTY_ROOT, GrowingTree, consistency_proof, leaf_hash, root_of
 from poweron_projections.audit.note_signatures import SigningKey, is_signed_by
 from poweron_projections.audit.notes import ED25519, ED25519_COSIGNATURE, ML_DSA_44_COSIGNATURE, SignedNote
 from poweron_projections.audit.verifier.cosignatures import cosignatures_of
-from poweron_projections.audit.witness import Witness, WitnessState
 from poweron_projections.audit.witness_request import WitnessRequest
 
 LOG = SigningKey(VECTORS["origin"], ED25519, bytes.fromhex(VECTORS["seeds"]["log"]))

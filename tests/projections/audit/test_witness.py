@@ -4,47 +4,21 @@ import threading
 from pathlib import Path
 
 import pytest
-from audit_vectors import VECTORS
+from witness_requests import KEYS, LOG, NOW, PUBLIC, request, witness_at
 
 from poweron_projections.audit.checkpoint import Checkpoint
 from poweron_projections.audit.checkpoint_witness import Witness, WitnessState
-from poweron_projections.audit.merkle_tree import EMPTY_ROOT, GrowingTree, consistency_proof, leaf_hash, root_of
 from poweron_projections.audit.note_signatures import SigningKey, is_signed_by
-from poweron_projections.audit.notes import ED25519, ED25519_COSIGNATURE, ML_DSA_44_COSIGNATURE, SignedNote
+from poweron_projections.audit.notes import ED25519, SignedNote
 from poweron_projections.audit.verifier.cosignatures import cosignatures_of
 from poweron_projections.audit.witness_request import WitnessRequest
 
-LOG = SigningKey(VECTORS["origin"], ED25519, bytes.fromhex(VECTORS["seeds"]["log"]))
-FOREIGN = SigningKey(VECTORS["origin"], ED25519, b"f" * 32)
-KEYS = [SigningKey("witness.example/w1", kind, b"w" * 32) for kind in (ED25519_COSIGNATURE, ML_DSA_44_COSIGNATURE)]
-PUBLIC = [key.public for key in KEYS]
-NOW = 1_795_219_204
-
-
-def _tree(size: int, *, other: bool = False) -> dict[tuple[int, int], bytes]:
-    """The hashes of a tree; `other` changes its first leaf."""
-    tree, hashes = GrowingTree(), dict[tuple[int, int], bytes]()
-    for number in range(size):
-        leaf = leaf_hash(b"%d" % (number + (1_000 if other and number == 0 else 0)))
-        hashes |= {(each.level, each.place): each.hash for each in tree.append(leaf)}
-    return hashes
-
-
-def request(old: int, size: int, *, key: SigningKey = LOG, other: bool = False) -> WitnessRequest:
-    """The request of a ledger of this size, which may have rewritten its first entry."""
-    hashes = _tree(size, other=other)
-
-    def read(level: int, place: int) -> bytes:
-        return hashes[level, place]
-
-    text = str(Checkpoint(key.name, size, root_of(size, read) if size else EMPTY_ROOT))
-    proof = consistency_proof(old, size, read) if 0 < old < size else []
-    return WitnessRequest(old, proof, SignedNote(text, [key.sign(text)]))
+FOREIGN = SigningKey(LOG.name, ED25519, b"f" * 32)
 
 
 @pytest.fixture
 def witness(tmp_path: Path) -> Witness:
-    return Witness(KEYS, [LOG.public], WitnessState(tmp_path / "state"), lambda: NOW)
+    return witness_at(tmp_path / "state")
 
 
 def _status(witness: Witness, *told: WitnessRequest) -> list[int]:
@@ -73,6 +47,8 @@ def test_another_history_is_not_cosigned(witness: Witness) -> None:
     without_proof, same_size = request(5, 8)._replace(proof=[]), request(5, 5, other=True)
     assert _status(witness, rewritten, without_proof, same_size) == [422, 422, 422]
     assert _status(witness, request(5, 5)._replace(proof=[bytes(32)]), request(5, 8)) == [422, 200]
+    (refused,) = witness.state.folder.glob("*.refused")
+    assert SignedNote.parse(refused.read_text()).text == request(5, 5).note.text
     text = str(Checkpoint(LOG.name, 0, bytes(32)))
     fresh = Witness(KEYS, [LOG.public], WitnessState(witness.state.folder / "fresh"))
     assert _status(fresh, WitnessRequest(0, [], SignedNote(text, [LOG.sign(text)]))) == [422]

@@ -152,7 +152,8 @@ async def begun_ledger(
     if last is None or signer:
         await ledger.append([key_entry([str(key) for key in publics[0]], time_ms=_now_ms())])
     if signer:
-        await ledger.sign(_now_ms(), keys[signer])
+        note = await ledger.signed_tree(_now_ms(), keys[signer])
+        await ledger.publish(await witnesses.cosigned(event_log, pool, note) if witnesses else note)
     size = 0 if last is None else last.checkpoint.size
     await ledger.append([epoch_entry(code=release, last=size, time_ms=_now_ms())])
     return ledger

@@ -3,13 +3,20 @@
 import threading
 from pathlib import Path
 
+import orjson
 import pytest
 from witness_requests import KEYS, LOG, NOW, PUBLIC, request, witness_at
 
 from poweron_projections.audit.checkpoint import Checkpoint
 from poweron_projections.audit.checkpoint_witness import Witness, WitnessState
 from poweron_projections.audit.note_signatures import SigningKey, is_signed_by
-from poweron_projections.audit.notes import ED25519, SignedNote
+from poweron_projections.audit.notes import (
+    ED25519,
+    ED25519_COSIGNATURE,
+    ML_DSA_44_COSIGNATURE,
+    SignedNote,
+    VerifierKey,
+)
 from poweron_projections.audit.verifier.cosignatures import cosignatures_of
 from poweron_projections.audit.witness_request import WitnessRequest
 
@@ -61,6 +68,30 @@ def test_only_known_keys_of_known_ledgers_count(witness: Witness) -> None:
     told = request(0, 5)
     both = SignedNote(told.note.text, [FOREIGN.sign(told.note.text), *told.note.signatures] * 20)
     assert _status(witness, told._replace(note=both), request(5, 8)) == [200, 200]
+
+
+def test_the_answers_are_those_of_the_witness_of_transparency_dev(witness: Witness) -> None:
+    """Its answers of July 2026 to the same requests are in the file; its cosignatures hold for us."""
+    recorded = orjson.loads(Path(__file__).with_name("go_witness.json").read_bytes())
+    keys = [VerifierKey.parse(vkey) for vkey in recorded["vkeys"]]
+    assert [key.algorithm for key in keys] == [ED25519_COSIGNATURE, ML_DSA_44_COSIGNATURE]
+    for theirs in recorded["answers"]:
+        told = _asked(*theirs["asked"].split())
+        ours = witness.add_checkpoint(bytes(told))
+        assert ours.status == theirs["status"], theirs["asked"]
+        if ours.status == 409:
+            assert ours.body.decode() == theirs["body"]
+        elif theirs["body"]:
+            note = SignedNote.parse(f"{told.note.text}\n{theirs['body']}")
+            assert {*cosignatures_of(note, keys, is_signed_by)} == {*keys}
+
+
+def _asked(old: str, size: str, kind: str = "") -> WitnessRequest:
+    stranger = SigningKey("stranger.example", ED25519, LOG.seed)
+    told = request(
+        min(int(old), int(size)), int(size), other=kind == "rewritten", key=stranger if kind == "stranger" else LOG
+    )
+    return told._replace(old_size=int(old), proof=[] if kind == "unproven" else told.proof)
 
 
 @pytest.mark.parametrize(

@@ -109,4 +109,4 @@ def test_a_witness_is_a_small_process_of_its_own(home: Path) -> None:
         assert started.stderr
         assert f"listens at http://{place}" in started.stderr.readline()
         started.terminate()
-        assert started.wait(30) == 143
+        assert started.wait(30) in (0, 143)

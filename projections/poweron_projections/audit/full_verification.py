@@ -15,6 +15,7 @@ from poweron_projections.audit.ledger_verification import CLAIMS, LedgerClaim, L
 from poweron_projections.audit.notes import InvalidNote, SignedNote
 from poweron_projections.audit.verifier.bundle_claims import Trust
 
+NOT_SIGNED: Final = ("not_checked", "there is no checkpoint")
 TURN: Final = 200  # entries checked before other tasks get their turn
 
 
@@ -62,6 +63,8 @@ async def verify_everything(
         except BaseExceptionGroup as errors:
             raise errors.exceptions[0] from errors
         claims = verification.claims(ends, trust.max_age_s, trust.now_s())
+        note = verification.note
+        claims.append(LedgerClaim("V7", *(trust.unwitnessed(note) if note is not None else NOT_SIGNED)))
         claims.append(LedgerClaim("V13", "fail" if rows.result() else "ok", rows.result()))
         return FullVerification(
             claims=sorted(claims, key=lambda claim: [*CLAIMS].index(claim.id)),

@@ -162,9 +162,9 @@ class Ledger:
         for entry in entries:
             self.tree.append(leaf_hash(entry))
 
-    async def sign(self, now_ms: int, keys: Sequence[SigningKey] = ()) -> None:
+    async def sign(self, now_ms: int) -> None:
         """Append the heads of all workflows that changed or are open, then sign the tree and publish that."""
-        await self.publish(await self.signed_tree(now_ms, keys))
+        await self.publish(await self.signed_tree(now_ms))
 
     async def signed_tree(self, now_ms: int, keys: Sequence[SigningKey] = ()) -> SignedNote:
         """Append the heads of all workflows that changed or are open; return the tree that ends with them, signed.

@@ -134,7 +134,7 @@ async def begun_ledger(
     """Return a ledger that continues what was signed, and that has entered who writes it from now on.
 
     The first of these keys sign; one of them must have signed the last checkpoint. If those were others, they sign the
-    entry that announces the new ones: who trusts them learns the new ones from it.
+    entry that announces the new ones: who trusts them learns the new ones from it. No witness may have seen more.
 
     Raises:
         LedgerAlarm: something was changed or lost.
@@ -152,7 +152,8 @@ async def begun_ledger(
     if last is None or signer:
         await ledger.append([key_entry([str(key) for key in publics[0]], time_ms=_now_ms())])
     if signer:
-        await ledger.sign(_now_ms(), keys[signer])
+        note = await ledger.signed_tree(_now_ms(), keys[signer])
+        await ledger.publish(await witnesses.cosigned(event_log, pool, note) if witnesses else note)
     size = 0 if last is None else last.checkpoint.size
     await ledger.append([epoch_entry(code=release, last=size, time_ms=_now_ms())])
     return ledger

@@ -18,15 +18,24 @@ from poweron_projections.audit.ledger import LedgerAlarm, lost_entries
 from poweron_projections.audit.ledger_check import check_ledger
 from poweron_projections.audit.ledger_entry import parsed_entry
 from poweron_projections.audit.ledger_rows import REPEATED, ledger_positions
-from poweron_projections.audit.notes import InvalidNote, VerifierKey
+from poweron_projections.audit.note_signatures import is_signed_by
+from poweron_projections.audit.notes import InvalidNote, SignedNote, VerifierKey
+from poweron_projections.audit.tlog_policy import NO_QUORUM, TlogPolicy
+from poweron_projections.audit.verifier.cosignatures import cosignatures_of
 from poweron_projections.connection import Connection, Pool, snapshot
 
 _KINDS: Final = "SELECT kind, count(*) AS entries FROM ledger_entries WHERE kind <> 'event' GROUP BY kind"
 _ERASED: Final = "SELECT count(*) FROM records WHERE type = ANY($1) AND verdict = 'accepted'"
 ERASURES: Final = (DocumentErased.TYPE, "poweron.content.erased.v1")
 _NEWEST: Final = "SELECT size, time_ms, note FROM ledger_checkpoints WHERE size IS NOT NULL ORDER BY size DESC LIMIT 1"
+_NOTES: Final = (
+    "SELECT note FROM ledger_checkpoints WHERE size IS NOT NULL ORDER BY size DESC, log_offset DESC LIMIT $1"
+)
 _KEYS: Final = "SELECT entry FROM ledger_entries WHERE kind = 'key' ORDER BY place"
 _HAS_ROWS: Final = "SELECT to_regclass('ledger_checkpoints') IS NOT NULL"
+
+
+WITNESSED: Final = 1_000  # newest checkpoints among which one must have cosignatures
 
 
 class LedgerStatus(Model):
@@ -40,7 +49,9 @@ class LedgerStatus(Model):
     checkpoint_size: int | None
     checkpoint_age_seconds: int | None
     witness_age_seconds: int | None
+    """The age of the newest cosignature; None if there is none, or no policy."""
     quorum_met: bool | None
+    """Whether the newest checkpoint with cosignatures has those that the policy asks for; None without a policy."""
     rejects: int
     """Records that could not be decoded."""
     repeated: int
@@ -72,8 +83,17 @@ class _Rows(NamedTuple):
     announced: Sequence[VerifierKey]
 
 
-async def ledger_status(log: EventLog, pool: Pool, now_ms: int, last_verified: str | None = None) -> LedgerStatus:
+async def ledger_status(
+    log: EventLog, pool: Pool, now_ms: int, last_verified: str | None = None, policy: TlogPolicy | None = None
+) -> LedgerStatus:
     """Return how the ledger is.
+
+    Args:
+        log: the log.
+        pool: the rows, as they are.
+        now_ms: the time.
+        last_verified: when everything was verified last.
+        policy: says which witnesses count.
 
     Raises:
         Unavailable: the log or Postgres cannot be reached.
@@ -81,6 +101,7 @@ async def ledger_status(log: EventLog, pool: Pool, now_ms: int, last_verified: s
     ends, end = await log.ends(topics.EVENTS.name), (await log.ends(topics.LEDGER.name))[0]
     async with snapshot(pool) as connection:
         rows = await _read(connection)
+        cosigned_s, is_met = await _witnessed(connection, policy)
     positions = dict(rows.positions)
     async for records in log.read(topics.LEDGER.name, {0: rows.taken}, {0: end}):
         for record in records:
@@ -94,8 +115,8 @@ async def ledger_status(log: EventLog, pool: Pool, now_ms: int, last_verified: s
         lag_ms=await _waiting_ms(log, ends, positions, now_ms),
         checkpoint_size=size,
         checkpoint_age_seconds=None if signed_ms is None else max(0, now_ms - signed_ms) // 1000,
-        witness_age_seconds=None,
-        quorum_met=None,
+        witness_age_seconds=None if cosigned_s is None else max(0, now_ms // 1000 - cosigned_s),
+        quorum_met=is_met,
         rejects=rows.kinds.get("reject", 0),
         repeated=rows.kinds.get(REPEATED, 0),
         erased=rows.erased,
@@ -160,6 +181,16 @@ async def _read(connection: Connection) -> _Rows:
         checkpoint=None if newest is None else (newest["size"], newest["time_ms"]),
         announced=[key for row in keys for key in announced_keys(row["entry"])],
     )
+
+
+async def _witnessed(connection: Connection, policy: TlogPolicy | None) -> tuple[int | None, bool | None]:
+    """Return when the newest checkpoint with cosignatures was cosigned, and whether that meets the policy."""
+    if policy is None or policy.quorum == NO_QUORUM:
+        return None, None
+    for row in await connection.fetch(_NOTES, WITNESSED):
+        if times := cosignatures_of(SignedNote.parse(row["note"]), policy.keys, is_signed_by):
+            return max(times.values()), policy.is_met_by(times)
+    return None, False
 
 
 def announced_keys(entry: bytes) -> list[VerifierKey]:

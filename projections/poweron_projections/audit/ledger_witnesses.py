@@ -14,12 +14,12 @@ from poweron_events.errors import PowerOnError, Unavailable
 from poweron_events.log import EventLog
 from poweron_projections import offsets
 from poweron_projections.audit.checkpoint import Checkpoint
+from poweron_projections.audit.checkpoint_witness import CONFLICT, INCONSISTENT, OK
 from poweron_projections.audit.ledger import LedgerAlarm
 from poweron_projections.audit.ledger_tree import stored_consistency_proof
 from poweron_projections.audit.note_signatures import is_signed_by
 from poweron_projections.audit.notes import NoteSignature, SignedNote, VerifierKey
 from poweron_projections.audit.verifier.cosignatures import lines_of
-from poweron_projections.audit.witness import CONFLICT, INCONSISTENT, OK
 from poweron_projections.audit.witness_request import WitnessAnswer, WitnessRequest
 from poweron_projections.connection import Pool, snapshot
 

@@ -101,7 +101,7 @@ BEYOND: Final = {
     "lagMs": "A record waits for its entry for longer than POWERON_AUDIT_MAX_LAG. Is a process playing `ledger`?",
     "checkpointAgeSeconds": "The newest checkpoint is older than POWERON_AUDIT_MAX_CHECKPOINT_AGE, or there is none.",
     "witnessAgeSeconds": "The newest cosignature of the witnesses is older than POWERON_AUDIT_MAX_WITNESS_AGE.",
-    "quorumMet": "Fewer witnesses than the policy asks for have cosigned the newest checkpoint.",
+    "quorumMet": "Fewer witnesses than the policy asks for have cosigned the ledger.",
 }
 
 

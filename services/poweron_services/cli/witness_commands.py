@@ -8,10 +8,10 @@ from typing import Annotated, Final
 import typer
 
 from poweron_projections.audit.checkpoint import Checkpoint
+from poweron_projections.audit.checkpoint_witness import Witness, WitnessState
 from poweron_projections.audit.notes import ED25519_COSIGNATURE, InvalidNote, SignedNote, VerifierKey
 from poweron_projections.audit.tlog_proof import InvalidProof, TlogProof
 from poweron_projections.audit.verifier.bundle_files import UnreadableBundle, read_bundle
-from poweron_projections.audit.witness import Witness, WitnessState
 from poweron_projections.audit.witness_request import InvalidWitnessRequest, WitnessRequest
 from poweron_services import telemetry
 from poweron_services.cli.arguments import AsJson
@@ -20,6 +20,7 @@ from poweron_services.cli.context import USAGE
 from poweron_services.cli.error_messages import load_settings, run_work, sentences, stop
 from poweron_services.cli.output import print_json, tell
 from poweron_services.settings.config import Settings
+from poweron_services.settings.setting_types import host_and_port
 from poweron_services.witness.witness_keys import witness_keys
 
 witness = command_group("Cosign checkpoints of ledgers, as a witness of them.")
@@ -67,10 +68,14 @@ def witness_serve(
     """
     from poweron_services.witness.witness_server import listening_at, serve_witness  # noqa: PLC0415 - slow to import
 
+    try:
+        host, port = host_and_port(listen)
+    except ValueError as error:
+        stop(f"--listen: {error}.", USAGE)
     settings = Settings()
     telemetry.configure(settings.log_level, lasting=True)
     running = _witness(_folder(settings, state), name, key)
-    sock = listening_at(listen)
+    sock = listening_at(host, port)
     tell(f"The witness {running.keys[0].name} listens at http://{listen}.")
     with suppress(KeyboardInterrupt):
         run_work(serve_witness(running, sock))

@@ -16,6 +16,7 @@ from poweron_projections.reader import time
 from poweron_services.client.connect import Connections
 from poweron_services.settings.config import Settings
 from poweron_services.settings.ledger_keys import known_ledger_keys
+from poweron_services.settings.ledger_policy import ledger_policy
 
 VERIFIED_FILE: Final = "ledger.verified"
 
@@ -32,11 +33,11 @@ async def audit_status(connections: Connections, now_ms: int) -> AuditStatus:
     """Return how the ledger is.
 
     Raises:
-        Refused: the key of the ledger is here, but cannot be used.
+        Refused: the key of the ledger is here, or its policy, but cannot be used.
         Unavailable: Kafka or Postgres cannot be reached.
     """
     settings, log = connections.settings, connections.log.unguarded  # a log that lost events shows that here
-    status = await ledger_status(log, connections.pool, now_ms, last_verified(settings))
+    status = await ledger_status(log, connections.pool, now_ms, last_verified(settings), ledger_policy(settings))
     alarm = await ledger_alarm(log, connections.pool, [key.public for key in known_ledger_keys(settings)])
     limits = StatusLimits(
         lag_ms=milliseconds_of(settings.audit_max_lag),

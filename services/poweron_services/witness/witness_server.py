@@ -14,10 +14,9 @@ from starlette.routing import Route
 
 from poweron_events.errors import Refused
 from poweron_events.task_cancellation import cancel_task
-from poweron_projections.audit.witness import CONFLICT, Witness
+from poweron_projections.audit.checkpoint_witness import CONFLICT, Witness
 from poweron_projections.audit.witness_request import WitnessAnswer
 from poweron_services.probes.probe_server import QuietServer
-from poweron_services.settings.setting_types import host_and_port
 
 MAX_BODY: Final = 300_000  # bytes: 63 hashes and 64 signatures
 READ_WITHIN: Final = 10.0  # seconds for a client to send its request
@@ -34,17 +33,19 @@ def witness_application(witness: Witness) -> Starlette:
     return Starlette(routes=[Route("/add-checkpoint", partial(_add_checkpoint, witness), methods=["POST"])])
 
 
-def listening_at(place: str) -> socket.socket:
-    """Return a socket that listens at HOST:PORT.
+def listening_at(host: str, port: int) -> socket.socket:
+    """Return a socket that listens at the address.
 
     Raises:
         Refused: the address cannot be used.
     """
     try:
-        host, port = host_and_port(place)
         return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
-    except (OSError, ValueError) as error:
-        raise Refused(f"The witness cannot listen at {place}: {error}. Name another address with --listen.") from error
+    except OSError as error:
+        raise Refused(
+            f"The witness cannot listen at {host}:{port}: {error.strerror or error}. "
+            "Name another address with --listen HOST:PORT."
+        ) from error
 
 
 async def serve_witness(witness: Witness, sock: socket.socket) -> None:

@@ -7,11 +7,11 @@ from pathlib import Path
 from builders import Told
 from poweron_events import topics
 from poweron_events.log.memory import MemoryLog
+from poweron_projections.audit.checkpoint_witness import Witness, WitnessState
 from poweron_projections.audit.ledger import Ledger
 from poweron_projections.audit.ledger_witnesses import LedgerWitnesses
 from poweron_projections.audit.note_signatures import SigningKey
 from poweron_projections.audit.notes import ED25519, ED25519_COSIGNATURE, ML_DSA_44_COSIGNATURE, VerifierKey
-from poweron_projections.audit.witness import Witness, WitnessState
 from poweron_projections.audit.witness_request import WitnessAnswer
 from poweron_projections.connection import Pool
 from poweron_projections.verify import catch_up

@@ -1,7 +1,9 @@
 """What a ledger checks before it signs is what `audit status` shows, and a new key needs the word of the old one."""
 
+from pathlib import Path
+
 import pytest
-from ledgers import KEYS, NOW_MS, enter_all, write
+from ledgers import KEYS, NOW_MS, WITNESS_KEYS, enter_all, witness_in, write
 
 from builders import Told, requested, typical
 from poweron_events import topics
@@ -18,7 +20,8 @@ from poweron_projections.audit.ledger_status import (
     newest_checkpoint,
 )
 from poweron_projections.audit.note_signatures import SigningKey, verified
-from poweron_projections.audit.notes import SignedNote, VerifierKey
+from poweron_projections.audit.notes import ED25519_COSIGNATURE, SignedNote, VerifierKey
+from poweron_projections.audit.tlog_policy import TlogPolicy
 from poweron_projections.connection import Pool, acquire
 from poweron_projections.verify import catch_up
 
@@ -92,6 +95,25 @@ def test_values_beyond_their_limits_are_named() -> None:
     assert beyond(fine.model_copy(update={"checkpoint_size": None}), LIMITS) == ["checkpointAgeSeconds"]
     assert beyond(fine.model_copy(update={"witness_age_seconds": 7_201}), LIMITS) == ["witnessAgeSeconds"]
     assert beyond(fine.model_copy(update={"quorum_met": False}), LIMITS) == ["quorumMet"]
+
+
+async def test_the_status_says_when_witnesses_cosigned_last_and_whether_they_are_enough(
+    log: MemoryLog, pool: Pool, tmp_path: Path
+) -> None:
+    witness = witness_in(tmp_path)
+    stranger = SigningKey("w2", ED25519_COSIGNATURE, b"2" * 32)
+    lines = f"witness a {WITNESS_KEYS[0].public}\nwitness b {stranger.public}\ngroup both all a b\nquorum "
+
+    async def told(quorum: str) -> tuple[int | None, bool | None]:
+        policy = TlogPolicy.parse(f"{lines}{quorum}\n".encode())
+        status = await ledger_status(log, pool, NOW_MS + 5_000, policy=policy)
+        return status.witness_age_seconds, status.quorum_met
+
+    await enter_all(log, pool)
+    assert (await told("a"), await told("none")) == ((None, False), (None, None))
+    await enter_all(log, pool, witness=witness)
+    await enter_all(log, pool)
+    assert (await told("a"), await told("both")) == ((5, True), (5, False))
 
 
 async def test_once_the_log_or_the_ledger_was_changed_nothing_is_signed_and_the_status_alarms(

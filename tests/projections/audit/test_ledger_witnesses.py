@@ -16,11 +16,11 @@ from poweron_events.log.memory import MemoryLog
 from poweron_events.task_cancellation import cancel_task
 from poweron_projections.audit import ledger_role
 from poweron_projections.audit.checkpoint import Checkpoint
+from poweron_projections.audit.checkpoint_witness import CONFLICT, INCONSISTENT, Witness, WitnessState
 from poweron_projections.audit.ledger_witnesses import LedgerWitnesses
 from poweron_projections.audit.note_signatures import SigningKey, is_signed_by
 from poweron_projections.audit.notes import ED25519_COSIGNATURE, SignedNote
 from poweron_projections.audit.verifier.cosignatures import cosignatures_of
-from poweron_projections.audit.witness import CONFLICT, INCONSISTENT, Witness, WitnessState
 from poweron_projections.audit.witness_request import WitnessAnswer, WitnessRequest
 from poweron_projections.connection import Pool
 

@@ -3,48 +3,29 @@
 import threading
 from pathlib import Path
 
+import orjson
 import pytest
-from audit_vectors import VECTORS
+from witness_requests import KEYS, LOG, NOW, PUBLIC, request, witness_at
 
 from poweron_projections.audit.checkpoint import Checkpoint
-from poweron_projections.audit.merkle_tree import EMPTY_ROOT, GrowingTree, consistency_proof, leaf_hash, root_of
+from poweron_projections.audit.checkpoint_witness import Witness, WitnessState
 from poweron_projections.audit.note_signatures import SigningKey, is_signed_by
-from poweron_projections.audit.notes import ED25519, ED25519_COSIGNATURE, ML_DSA_44_COSIGNATURE, SignedNote
+from poweron_projections.audit.notes import (
+    ED25519,
+    ED25519_COSIGNATURE,
+    ML_DSA_44_COSIGNATURE,
+    SignedNote,
+    VerifierKey,
+)
 from poweron_projections.audit.verifier.cosignatures import cosignatures_of
-from poweron_projections.audit.witness import Witness, WitnessState
 from poweron_projections.audit.witness_request import WitnessRequest
 
-LOG = SigningKey(VECTORS["origin"], ED25519, bytes.fromhex(VECTORS["seeds"]["log"]))
-FOREIGN = SigningKey(VECTORS["origin"], ED25519, b"f" * 32)
-KEYS = [SigningKey("witness.example/w1", kind, b"w" * 32) for kind in (ED25519_COSIGNATURE, ML_DSA_44_COSIGNATURE)]
-PUBLIC = [key.public for key in KEYS]
-NOW = 1_795_219_204
-
-
-def _tree(size: int, *, other: bool = False) -> dict[tuple[int, int], bytes]:
-    """The hashes of a tree; `other` changes its first leaf."""
-    tree, hashes = GrowingTree(), dict[tuple[int, int], bytes]()
-    for number in range(size):
-        leaf = leaf_hash(b"%d" % (number + (1_000 if other and number == 0 else 0)))
-        hashes |= {(each.level, each.place): each.hash for each in tree.append(leaf)}
-    return hashes
-
-
-def request(old: int, size: int, *, key: SigningKey = LOG, other: bool = False) -> WitnessRequest:
-    """The request of a ledger of this size, which may have rewritten its first entry."""
-    hashes = _tree(size, other=other)
-
-    def read(level: int, place: int) -> bytes:
-        return hashes[level, place]
-
-    text = str(Checkpoint(key.name, size, root_of(size, read) if size else EMPTY_ROOT))
-    proof = consistency_proof(old, size, read) if 0 < old < size else []
-    return WitnessRequest(old, proof, SignedNote(text, [key.sign(text)]))
+FOREIGN = SigningKey(LOG.name, ED25519, b"f" * 32)
 
 
 @pytest.fixture
 def witness(tmp_path: Path) -> Witness:
-    return Witness(KEYS, [LOG.public], WitnessState(tmp_path / "state"), lambda: NOW)
+    return witness_at(tmp_path / "state")
 
 
 def _status(witness: Witness, *told: WitnessRequest) -> list[int]:
@@ -73,6 +54,8 @@ def test_another_history_is_not_cosigned(witness: Witness) -> None:
     without_proof, same_size = request(5, 8)._replace(proof=[]), request(5, 5, other=True)
     assert _status(witness, rewritten, without_proof, same_size) == [422, 422, 422]
     assert _status(witness, request(5, 5)._replace(proof=[bytes(32)]), request(5, 8)) == [422, 200]
+    (refused,) = witness.state.folder.glob("*.refused")
+    assert SignedNote.parse(refused.read_text()).text == request(5, 5).note.text
     text = str(Checkpoint(LOG.name, 0, bytes(32)))
     fresh = Witness(KEYS, [LOG.public], WitnessState(witness.state.folder / "fresh"))
     assert _status(fresh, WitnessRequest(0, [], SignedNote(text, [LOG.sign(text)]))) == [422]
@@ -85,6 +68,30 @@ def test_only_known_keys_of_known_ledgers_count(witness: Witness) -> None:
     told = request(0, 5)
     both = SignedNote(told.note.text, [FOREIGN.sign(told.note.text), *told.note.signatures] * 20)
     assert _status(witness, told._replace(note=both), request(5, 8)) == [200, 200]
+
+
+def test_the_answers_are_those_of_the_witness_of_transparency_dev(witness: Witness) -> None:
+    """Its answers of July 2026 to the same requests are in the file; its cosignatures hold for us."""
+    recorded = orjson.loads(Path(__file__).with_name("go_witness.json").read_bytes())
+    keys = [VerifierKey.parse(vkey) for vkey in recorded["vkeys"]]
+    assert [key.algorithm for key in keys] == [ED25519_COSIGNATURE, ML_DSA_44_COSIGNATURE]
+    for theirs in recorded["answers"]:
+        told = _asked(*theirs["asked"].split())
+        ours = witness.add_checkpoint(bytes(told))
+        assert ours.status == theirs["status"], theirs["asked"]
+        if ours.status == 409:
+            assert ours.body.decode() == theirs["body"]
+        elif theirs["body"]:
+            note = SignedNote.parse(f"{told.note.text}\n{theirs['body']}")
+            assert {*cosignatures_of(note, keys, is_signed_by)} == {*keys}
+
+
+def _asked(old: str, size: str, kind: str = "") -> WitnessRequest:
+    stranger = SigningKey("stranger.example", ED25519, LOG.seed)
+    told = request(
+        min(int(old), int(size)), int(size), other=kind == "rewritten", key=stranger if kind == "stranger" else LOG
+    )
+    return told._replace(old_size=int(old), proof=[] if kind == "unproven" else told.proof)
 
 
 @pytest.mark.parametrize(

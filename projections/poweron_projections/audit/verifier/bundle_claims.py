@@ -102,6 +102,17 @@ class Trust:
             return f"the witness {missing[0]}"
         return "" if self.policy is None or self.policy.is_met_by(cosigners) else "a quorum of the policy"
 
+    def unwitnessed(self, note: SignedNote) -> tuple[str, str]:
+        """Return whether enough witnesses have cosigned a checkpoint, as a status, and what is lacking."""
+        if not self.asks_for_witnesses:
+            return "not_checked", "you asked for no witness"
+        cosigners = {*cosignatures_of(note, self.witness_keys, self.is_made_with)}
+        lacking = self.lacks(cosigners)
+        unread = {key for key in self.witness_keys if not self.can_check(key) and lines_of(note, key)}
+        if lacking and not self.lacks(cosigners | unread):
+            return "not_checked", "only `poweron audit verify` can check ML-DSA-44 cosignatures"
+        return ("fail", f"the checkpoint has no cosignature of {lacking}") if lacking else ("ok", "")
+
     def can_check(self, key: VerifierKey) -> bool:
         return key.algorithm != ML_DSA_44_COSIGNATURE or self.is_made_with is not is_ed25519_line
 
@@ -160,17 +171,9 @@ class CheckpointClaims(ABC):
                 return f"no signature of the checkpoint was made with the key {each.id.hex()} that you gave"
         return ""
 
-    def unwitnessed(self) -> BundleClaim | str:
-        """Return which witness has not cosigned the checkpoint."""
-        if not self.trust.asks_for_witnesses:
-            return BundleClaim("V7", "not_checked", "you asked for no witness")
-        keys = self.trust.witness_keys
-        cosigners = {*cosignatures_of(self.note, keys, self.trust.is_made_with)}
-        lacking = self.trust.lacks(cosigners)
-        unread = {key for key in keys if not self.trust.can_check(key) and lines_of(self.note, key)}
-        if lacking and not self.trust.lacks(cosigners | unread):
-            return BundleClaim("V7", "not_checked", "only `poweron audit verify` can check ML-DSA-44 cosignatures")
-        return f"the checkpoint has no cosignature of {lacking}" if lacking else ""
+    def unwitnessed(self) -> BundleClaim:
+        """Return whether enough witnesses have cosigned the checkpoint."""
+        return BundleClaim("V7", *self.trust.unwitnessed(self.note))
 
     def inconsistent(self) -> BundleClaim | str:
         """Return which older checkpoint the ledger does not continue."""

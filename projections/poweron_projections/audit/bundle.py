@@ -19,10 +19,10 @@ from poweron_projections.audit.ledger_heads import listed_heads
 from poweron_projections.audit.ledger_tree import stored_consistency_proof, stored_inclusion_proof
 from poweron_projections.audit.merkle_tree import GrowingTree, inclusion_proof, leaf_hash
 from poweron_projections.audit.tlog_proof import TlogProof
-from poweron_projections.audit.verifier.announced_keys import ANNOUNCED
 from poweron_projections.audit.verifier.bundle_claims import content_names
 from poweron_projections.audit.verifier.bundle_files import MANIFEST, manifest_of
 from poweron_projections.audit.verifier.bundle_timeline import timeline_files
+from poweron_projections.audit.verifier.key_announcements import ANNOUNCED
 from poweron_projections.audit.verify_script import verify_script
 from poweron_projections.connection import Connection, Found, Pool, snapshot
 from poweron_projections.records import decompress

@@ -14,6 +14,7 @@ from poweron_projections.audit.ledger_entry import ParsedEntry, parsed_entry
 from poweron_projections.audit.ledger_verification import CLAIMS, LedgerClaim, LedgerVerification
 from poweron_projections.audit.notes import InvalidNote, SignedNote
 from poweron_projections.audit.verifier.bundle_claims import Trust
+from poweron_projections.audit.verifier.cosignatures import cosignatures_of
 
 TURN: Final = 200  # entries checked before other tasks get their turn
 
@@ -62,6 +63,7 @@ async def verify_everything(
         except BaseExceptionGroup as errors:
             raise errors.exceptions[0] from errors
         claims = verification.claims(ends, trust.max_age_s, trust.now_s())
+        claims.append(_witnessed(verification.newest, trust))
         claims.append(LedgerClaim("V13", "fail" if rows.result() else "ok", rows.result()))
         return FullVerification(
             claims=sorted(claims, key=lambda claim: [*CLAIMS].index(claim.id)),
@@ -71,6 +73,14 @@ async def verify_everything(
             size=verification.tree.size,
             foreign=verification.foreign,
         )
+
+
+def _witnessed(newest: SignedNote | None, trust: Trust) -> LedgerClaim:
+    if not trust.asks_for_witnesses:
+        return LedgerClaim("V7", "not_checked", "you asked for no witness")
+    cosigners = {} if newest is None else cosignatures_of(newest, trust.witness_keys, trust.is_made_with)
+    lacking = trust.lacks({*cosigners})
+    return LedgerClaim("V7", "fail" if lacking else "ok", f"it has no cosignature of {lacking}" if lacking else "")
 
 
 async def _compared(compare_rows: Callable[[], Awaitable[str]]) -> str:

@@ -18,13 +18,18 @@ from poweron_projections.audit.ledger import LedgerAlarm, lost_entries
 from poweron_projections.audit.ledger_check import check_ledger
 from poweron_projections.audit.ledger_entry import parsed_entry
 from poweron_projections.audit.ledger_rows import REPEATED, ledger_positions
-from poweron_projections.audit.notes import InvalidNote, VerifierKey
+from poweron_projections.audit.note_signatures import is_signed_by
+from poweron_projections.audit.notes import InvalidNote, SignedNote, VerifierKey
+from poweron_projections.audit.tlog_policy import TlogPolicy
+from poweron_projections.audit.verifier.cosignatures import cosignatures_of
 from poweron_projections.connection import Connection, Pool, snapshot
 
 _KINDS: Final = "SELECT kind, count(*) AS entries FROM ledger_entries WHERE kind <> 'event' GROUP BY kind"
 _ERASED: Final = "SELECT count(*) FROM records WHERE type = ANY($1) AND verdict = 'accepted'"
 ERASURES: Final = (DocumentErased.TYPE, "poweron.content.erased.v1")
-_NEWEST: Final = "SELECT size, time_ms, note FROM ledger_checkpoints WHERE size IS NOT NULL ORDER BY size DESC LIMIT 1"
+_NEWEST: Final = """
+SELECT size, time_ms, note FROM ledger_checkpoints WHERE size IS NOT NULL ORDER BY size DESC, log_offset DESC LIMIT 1
+"""
 _KEYS: Final = "SELECT entry FROM ledger_entries WHERE kind = 'key' ORDER BY place"
 _HAS_ROWS: Final = "SELECT to_regclass('ledger_checkpoints') IS NOT NULL"
 
@@ -67,13 +72,15 @@ class _Rows(NamedTuple):
     projected: Mapping[int, int]
     kinds: Mapping[str, int]
     erased: int
-    checkpoint: tuple[int, int] | None
-    """Its size and its time."""
+    checkpoint: tuple[int, int, str] | None
+    """Its size, its time and its note."""
     announced: Sequence[VerifierKey]
 
 
-async def ledger_status(log: EventLog, pool: Pool, now_ms: int, last_verified: str | None = None) -> LedgerStatus:
-    """Return how the ledger is.
+async def ledger_status(
+    log: EventLog, pool: Pool, now_ms: int, *, policy: TlogPolicy | None = None, last_verified: str | None = None
+) -> LedgerStatus:
+    """Return how the ledger is; `policy` has its witnesses.
 
     Raises:
         Unavailable: the log or Postgres cannot be reached.
@@ -87,15 +94,16 @@ async def ledger_status(log: EventLog, pool: Pool, now_ms: int, last_verified: s
             entry = parsed_entry(record.value or b"")
             if entry is not None and entry.partition is not None:
                 positions[entry.partition] = max(positions.get(entry.partition, 0), entry.offset + 1)
-    size, signed_ms = rows.checkpoint or (None, None)
+    size, signed_ms, note = rows.checkpoint or (None, None, None)
+    cosigned = _cosigned(note, policy)
     return LedgerStatus(
         entries=end,
         lag_records=_behind(ends, positions),
         lag_ms=await _waiting_ms(log, ends, positions, now_ms),
         checkpoint_size=size,
         checkpoint_age_seconds=None if signed_ms is None else max(0, now_ms - signed_ms) // 1000,
-        witness_age_seconds=None,
-        quorum_met=None,
+        witness_age_seconds=now_ms // 1000 - max(cosigned.values()) if cosigned else None,
+        quorum_met=policy.is_met_by(cosigned or {}) if policy is not None and policy.witnesses else None,
         rejects=rows.kinds.get("reject", 0),
         repeated=rows.kinds.get(REPEATED, 0),
         erased=rows.erased,
@@ -157,7 +165,7 @@ async def _read(connection: Connection) -> _Rows:
         projected=await offsets.read(connection, topics.EVENTS.name),
         kinds=kinds,
         erased=await connection.fetchval(_ERASED, ERASURES),
-        checkpoint=None if newest is None else (newest["size"], newest["time_ms"]),
+        checkpoint=None if newest is None else (newest["size"], newest["time_ms"], newest["note"]),
         announced=[key for row in keys for key in announced_keys(row["entry"])],
     )
 
@@ -168,6 +176,13 @@ def announced_keys(entry: bytes) -> list[VerifierKey]:
         return [VerifierKey.parse(key) for key in orjson.loads(entry)["keys"]]
     except (InvalidNote, ValueError, KeyError, TypeError, AttributeError):
         return []
+
+
+def _cosigned(note: str | None, policy: TlogPolicy | None) -> Mapping[VerifierKey, int]:
+    """Return which witnesses of the policy have cosigned, and when."""
+    if note is None or policy is None:
+        return {}
+    return cosignatures_of(SignedNote.parse(note), policy.keys, is_signed_by)
 
 
 def _behind(ends: Mapping[int, int], positions: Mapping[int, int]) -> int:

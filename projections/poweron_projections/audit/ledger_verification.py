@@ -36,6 +36,7 @@ CLAIMS: Final = {
     "V4": "No record is left out, and each entry names the one before of its workflow",
     "V5": "Each checkpoint has the root of the entries before it",
     "V6": "Each checkpoint is signed with the key that you gave, or with one that it announced",
+    "V7": "The witnesses that you ask for have cosigned the newest checkpoint",
     "V8": "The heads list every workflow that changed or is open",
     "V9": "The ledger continues the older checkpoints that you hold",
     "V11": "Each event names an earlier one as its cause",
@@ -128,6 +129,7 @@ class LedgerVerification:
         self.tree = GrowingTree()
         self.next_offsets: dict[int, int] = {}
         self.signed: Checkpoint | None = None
+        self.newest: SignedNote | None = None
         self.signed_ms: int | None = None
         """The time of the heads in the newest checkpoint."""
         self._wrong: dict[str, str] = {}
@@ -265,12 +267,12 @@ class LedgerVerification:
         root, time_ms = self._roots.get(checkpoint.size, (None, None))
         if root != checkpoint.root or checkpoint.origin != self._signers.trusted.name:
             self.fail("V5", f"checkpoint {offset} is not that of the first {checkpoint.size} entries and their heads")
-        self.signed, self.signed_ms = checkpoint, time_ms
+        self.newest, self.signed, self.signed_ms = signed, checkpoint, time_ms
 
     # --- the result -----------------------------------------------------------------------------------
 
     def claims(self, ends: Mapping[int, int], max_age_s: int | None, now_s: float) -> list[LedgerClaim]:
-        """Return all claims but V13; `ends` are those of the events when the last entry was read."""
+        """Return all claims but V7 and V13; `ends` are those of the events when the last entry was read."""
         if not self._signers.has_signed:
             self.fail("V6", "no checkpoint is signed with the key that you gave")
         age = None if self.signed_ms is None else int(now_s - self.signed_ms / 1000)
@@ -293,7 +295,7 @@ class LedgerVerification:
             if claim in self._wrong
             else LedgerClaim(claim, "not_checked" if claim in unasked else "ok", details.get(claim, ""))
             for claim in CLAIMS
-            if claim != "V13"
+            if claim not in ("V7", "V13")
         ]
 
 

@@ -16,6 +16,7 @@ from poweron_projections.reader import time
 from poweron_services.client.connect import Connections
 from poweron_services.settings.config import Settings
 from poweron_services.settings.ledger_keys import known_ledger_keys
+from poweron_services.settings.ledger_policy import ledger_policy
 
 VERIFIED_FILE: Final = "ledger.verified"
 
@@ -36,7 +37,8 @@ async def audit_status(connections: Connections, now_ms: int) -> AuditStatus:
         Unavailable: Kafka or Postgres cannot be reached.
     """
     settings, log = connections.settings, connections.log.unguarded  # a log that lost events shows that here
-    status = await ledger_status(log, connections.pool, now_ms, last_verified(settings))
+    verified, policy = last_verified(settings), ledger_policy(settings)
+    status = await ledger_status(log, connections.pool, now_ms, policy=policy, last_verified=verified)
     alarm = await ledger_alarm(log, connections.pool, [key.public for key in known_ledger_keys(settings)])
     limits = StatusLimits(
         lag_ms=milliseconds_of(settings.audit_max_lag),

@@ -18,7 +18,8 @@ from poweron_projections.audit.ledger_status import (
     newest_checkpoint,
 )
 from poweron_projections.audit.note_signatures import SigningKey, verified
-from poweron_projections.audit.notes import SignedNote, VerifierKey
+from poweron_projections.audit.notes import ED25519_COSIGNATURE, SignedNote, VerifierKey
+from poweron_projections.audit.tlog_policy import TlogPolicy
 from poweron_projections.connection import Pool, acquire
 from poweron_projections.verify import catch_up
 
@@ -69,6 +70,21 @@ async def test_the_status_says_how_far_the_ledger_is_beyond_the_rows_too(log: Me
         "projection_lag": 1,
         "last_verified": None,
     }
+
+
+async def test_the_status_says_when_witnesses_have_cosigned(log: MemoryLog, pool: Pool) -> None:
+    write(log, typical("1"))
+    await enter_all(log, pool)
+    witness = SigningKey("witness.example/w", ED25519_COSIGNATURE, b"w" * 32)
+    policy = TlogPolicy.parse(f"witness one {witness.public}\nquorum one\n".encode())
+    status = await ledger_status(log, pool, NOW_MS, policy=policy)
+    assert (status.witness_age_seconds, status.quorum_met) == (None, False)
+    note = await last_note(pool)
+    cosigned = note._replace(signatures=[*note.signatures, witness.sign(note.text, NOW_MS // 1000)])
+    log.write(topics.CHECKPOINTS.name, b"ledger", str(cosigned).encode())
+    await catch_up(log, pool)
+    status = await ledger_status(log, pool, NOW_MS + 9_000, policy=policy)
+    assert (status.witness_age_seconds, status.quorum_met) == (9, True)
 
 
 def test_values_beyond_their_limits_are_named() -> None:

@@ -15,7 +15,6 @@ from poweron_projections.audit.merkle_tree import is_consistent, is_included, le
 from poweron_projections.audit.notes import ML_DSA_44_COSIGNATURE, SignedNote, VerifierKey
 from poweron_projections.audit.tlog_policy import NO_QUORUM, TlogPolicy
 from poweron_projections.audit.tlog_proof import InvalidProof, TlogProof
-from poweron_projections.audit.verifier.announced_keys import followed_keys
 from poweron_projections.audit.verifier.bundle_files import wrong_files
 from poweron_projections.audit.verifier.bundle_timeline import timeline_files
 from poweron_projections.audit.verifier.cosignatures import (
@@ -25,6 +24,7 @@ from poweron_projections.audit.verifier.cosignatures import (
     is_ed25519_line,
     lines_of,
 )
+from poweron_projections.audit.verifier.key_announcements import followed_keys
 from poweron_projections.audit.verifier.second_fold import second_verdict
 from poweron_projections.audit.verifier.strict_json import InvalidJson, encoded, parsed
 from poweron_projections.audit.verifier.workflow_fold import FoldedWorkflow

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 from poweron_events import topics
 from poweron_projections import offsets
+from poweron_projections.audit.ledger_rows import ledger_positions
 from poweron_projections.connection import Pool, snapshot
 
 MOST: Final = 100_000
@@ -45,6 +46,7 @@ SELECT COUNT(*) AS pending,
 _DEAD_LETTERS: Final = """
 SELECT topic, COUNT(*) AS number FROM (SELECT topic FROM dead_letters LIMIT $1) AS letters GROUP BY topic
 """
+_SIGNED: Final = "SELECT time_ms FROM ledger_checkpoints ORDER BY log_offset DESC LIMIT 1"
 
 
 class Turns(NamedTuple):
@@ -72,6 +74,10 @@ class Workload(NamedTuple):
     """By topic."""
     positions: Mapping[int, int] = {}
     """The projector's next offset in each partition of `poweron.events`."""
+    entered: Mapping[int, int] = {}
+    """The same of the ledger."""
+    signed_ms: int | None = None
+    """When the ledger last signed; None if it never did."""
 
 
 async def read_workload(pool: Pool, now_ms: int) -> Workload:
@@ -87,6 +93,8 @@ async def read_workload(pool: Pool, now_ms: int) -> Workload:
         asked = await connection.fetchrow(_APPROVALS, MOST, now_ms)
         letters = await connection.fetch(_DEAD_LETTERS, MOST)
         positions = await offsets.read(connection, topics.EVENTS.name)
+        entered = await ledger_positions(connection)
+        signed_ms = await connection.fetchval(_SIGNED)
     assert asked is not None  # an aggregate has one row
     return Workload(
         turns=tuple(Turns(row["phase"], row["has_turn"], row["workflows"], row["since_ms"]) for row in open_),
@@ -96,4 +104,6 @@ async def read_workload(pool: Pool, now_ms: int) -> Workload:
         questions=sum(row["questions"] for row in open_),
         dead_letters={row["topic"]: row["number"] for row in letters},
         positions=positions,
+        entered=entered,
+        signed_ms=signed_ms,
     )

@@ -22,6 +22,7 @@ LITTLE = BenchmarkPlan(
     asks=1, pages=3, events=80, page_rows=200, page_workflows=2,
     scaled_processes=(1, 2), scaled_at_once=1, scaled_steps=1, open_workflows=5,
     followers=10, followers_that_do_not_read=1, followed_seconds=2, listed_workflows=100, long_workflow_events=200,
+    ledger_rows=2_000, bundle_events=1_000,
 )  # fmt: skip
 PEER = {"peer": "slow", "iter_p50_ms": 8.1, "iter_per_s": 305, "cpu_s_per_1000_iter": 5.4}
 

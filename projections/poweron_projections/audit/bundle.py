@@ -22,6 +22,7 @@ from poweron_projections.audit.tlog_proof import TlogProof
 from poweron_projections.audit.verifier.bundle_claims import content_names
 from poweron_projections.audit.verifier.bundle_files import MANIFEST, manifest_of
 from poweron_projections.audit.verifier.bundle_timeline import timeline_files
+from poweron_projections.audit.verifier.key_announcements import ANNOUNCED
 from poweron_projections.audit.verify_script import verify_script
 from poweron_projections.connection import Connection, Found, Pool, snapshot
 from poweron_projections.records import decompress
@@ -51,6 +52,15 @@ SELECT size FROM (
  WHERE number <= $2 OR of_day = 1
  ORDER BY size
 """
+_ANNOUNCED: Final = """
+SELECT place, entry, size, note
+  FROM ledger_entries
+ CROSS JOIN LATERAL (SELECT size, note FROM ledger_checkpoints WHERE size > place ORDER BY size LIMIT 1) signed
+ WHERE kind = 'key' AND place < $1
+ ORDER BY place
+OFFSET 1
+"""
+"""The first entry of a key announces the key that signs it."""
 _IS_OPEN: Final = "SELECT is_open FROM workflows WHERE workflow_id = $1::uuid"
 
 
@@ -105,6 +115,7 @@ async def _proven(connection: Connection, workflow_id: str) -> dict[str, bytes]:
         "heads/entry.tlog-proof": str(heads_proof).encode(),
         "heads/place.json": await _place(connection, signed, workflow_id, len(rows) - 1),
         **await continued(connection, size),
+        **await announced(connection, size),
     }
 
 
@@ -152,6 +163,16 @@ async def continued(connection: Connection, size: int) -> dict[str, bytes]:
         )
         for old in earlier
     }
+
+
+async def announced(connection: Connection, size: int) -> dict[str, bytes]:
+    """Return the entries that announced new keys, each with its proof under the first checkpoint that covers it."""
+    files = dict[str, bytes]()
+    for row in await connection.fetch(_ANNOUNCED, size):
+        proof = await stored_inclusion_proof(connection, row["place"], row["size"])
+        files[f"{ANNOUNCED}/{row['place']}.json"] = row["entry"]
+        files[f"{ANNOUNCED}/{row['place']}.tlog-proof"] = str(TlogProof(row["place"], proof, row["note"])).encode()
+    return files
 
 
 async def _contents(content: ContentStore | None, workflow_id: str, events: Sequence[Any]) -> dict[str, bytes]:

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 import orjson
 
 from poweron_events import topics
+from poweron_events.archive_events import ContentErased
 from poweron_events.event import Model
 from poweron_events.log import EventLog
 from poweron_events.request import DocumentErased
@@ -26,8 +27,10 @@ from poweron_projections.connection import Connection, Pool, snapshot
 
 _KINDS: Final = "SELECT kind, count(*) AS entries FROM ledger_entries WHERE kind <> 'event' GROUP BY kind"
 _ERASED: Final = "SELECT count(*) FROM records WHERE type = ANY($1) AND verdict = 'accepted'"
-ERASURES: Final = (DocumentErased.TYPE, "poweron.content.erased.v1")
-_NEWEST: Final = "SELECT size, time_ms, note FROM ledger_checkpoints WHERE size IS NOT NULL ORDER BY size DESC LIMIT 1"
+ERASURES: Final = (DocumentErased.TYPE, ContentErased.TYPE)
+_NEWEST: Final = """
+SELECT size, time_ms, note FROM ledger_checkpoints WHERE size IS NOT NULL ORDER BY size DESC, log_offset DESC LIMIT 1
+"""
 _NOTES: Final = (
     "SELECT note FROM ledger_checkpoints WHERE size IS NOT NULL ORDER BY size DESC, log_offset DESC LIMIT $1"
 )
@@ -79,7 +82,7 @@ class _Rows(NamedTuple):
     kinds: Mapping[str, int]
     erased: int
     checkpoint: tuple[int, int] | None
-    """Its size and its time."""
+    """Its size, its time and its note."""
     announced: Sequence[VerifierKey]
 
 

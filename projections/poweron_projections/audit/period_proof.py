@@ -9,7 +9,7 @@ from zstandard import frame_content_size
 from poweron_events.codec import dumps
 from poweron_events.errors import Refused
 from poweron_events.topics import EVENTS
-from poweron_projections.audit.bundle import NotSigned, continued, differs, file_of
+from poweron_projections.audit.bundle import NotSigned, announced, continued, differs, file_of
 from poweron_projections.audit.ledger_entry import MAX_TYPE, entry_line
 from poweron_projections.audit.ledger_tree import stored_consistency_proof, stored_edge
 from poweron_projections.audit.merkle_tree import leaf_hash
@@ -123,6 +123,7 @@ async def period_files(connection: Connection, entered: EnteredPeriod) -> dict[s
         "period/period.json": dumps(told),
         "period/workflows.jsonl": file_of(map(dumps, list_lines(entered.workflows, entered.chosen))),
         **await continued(connection, size),
+        **await announced(connection, size),
     }
 
 

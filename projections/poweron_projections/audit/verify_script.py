@@ -18,6 +18,7 @@ MODULES: Final = (
     "verifier/answer_rules",
     "verifier/workflow_fold",
     "verifier/second_fold",
+    "verifier/key_announcements",
     "verifier/bundle_files",
     "verifier/bundle_timeline",
     "verifier/period_rules",

@@ -43,6 +43,7 @@ class Measured(StrEnum):
     rebuild = "rebuild"
     door = "door"
     scale = "scale"
+    ledger = "ledger"
 
 
 Parts = Annotated[
@@ -178,6 +179,8 @@ def legend(figures: BenchFigures, *, fsync: bool) -> Iterator[str]:
         yield "Processes, open workflows: with a model that takes a second for each call, or does not answer at all."
     if figures.door_followers is not None:
         yield "Followers: of one workflow at ten records a second; one in twenty does not read. Lists: without HTTP."
+    if figures.ledger_cpu_ratio is not None:
+        yield "Ledger: with its rows, in turn with runs without it. The bundle: in a log of a million events."
     if figures.ask_cold_ms is not None:
         yield "First step: of `poweron ask`, with servers that must start first (cold) and with running ones (warm)."
     if figures.mixed_pages_per_second is not None:

@@ -5,6 +5,7 @@ import base64
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query, Request, Response
+from fastapi.responses import PlainTextResponse
 from pydantic import Field, JsonValue
 
 from poweron_events.errors import MissingContent
@@ -12,6 +13,8 @@ from poweron_events.event import Model
 from poweron_events.fold.state import ChatMessage
 from poweron_events.fold.state_json import as_json
 from poweron_projections import reader, record_queries, workflow_excerpts
+from poweron_projections.audit.ledger_status import newest_checkpoint
+from poweron_projections.connection import acquire
 from poweron_projections.entries import DocumentEntry, StepEntry, TaskEntry, UsageEntry
 from poweron_projections.reader import StoredRecord
 from poweron_services.client.client_errors import UnknownSeq
@@ -242,6 +245,22 @@ async def replay_workflow(
     async with door.busy, known_actions(door.settings) as actions:
         results = [result async for result in replay(workflow_id, records, connections.content, actions)]
     return json_response(request, {"items": [result._asdict() for result in results], **Counted.of(results)._asdict()})
+
+
+# --- the ledger ---------------------------------------------------------------------------------------
+
+
+@router.get("/ledger/checkpoint", response_class=PlainTextResponse)
+async def read_checkpoint(*, request: Request, connections: Opened, _: Reader) -> Response:
+    """Return the newest signed checkpoint of the audit ledger, as C2SP `tlog-checkpoint` has it.
+
+    Keep it: the verification compares the ledger with every older checkpoint that you hold.
+    """
+    async with acquire(connections.pool) as connection:
+        note = await newest_checkpoint(connection)
+    if note is None:
+        raise Problem("not_found", "The ledger has not signed a checkpoint yet.")
+    return cacheable_response(request, note.encode(), "text/plain; charset=utf-8")
 
 
 # --- records as bytes ---------------------------------------------------------------------------------

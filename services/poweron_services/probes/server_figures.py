@@ -104,8 +104,8 @@ class ServerFigures:
         if workload is not None:
             figures += _of_workload(workload, wiring.now_ms())
         if lags is not None and workload is not None:
-            lag = sum(max(0, end - workload.positions.get(number, 0)) for number, end in lags.ends.items())
-            figures.append(GaugeValue("poweron_projector_lag_records", lag))
+            figures.append(GaugeValue("poweron_projector_lag_records", _behind(lags.ends, workload.positions)))
+            figures.append(GaugeValue("poweron_ledger_lag_records", _behind(lags.ends, workload.entered)))
         return figures
 
     async def unavailable(self) -> list[str]:
@@ -144,6 +144,10 @@ def _groups(roles: frozenset[str]) -> Iterator[tuple[str, str]]:
         yield topics.EVENTS.name, wiring.group_of(folding)
 
 
+def _behind(ends: Mapping[int, int], positions: Mapping[int, int]) -> int:
+    return sum(max(0, end - positions.get(number, 0)) for number, end in ends.items())
+
+
 def _of_workload(workload: Workload, now_ms: int) -> Iterator[GaugeValue]:
     phases, waiting = dict.fromkeys(sorted(PHASES), 0), dict.fromkeys(ROLES_OF_TURNS, 0)
     oldest = dict.fromkeys(ROLES_OF_TURNS, now_ms)
@@ -161,6 +165,8 @@ def _of_workload(workload: Workload, now_ms: int) -> Iterator[GaugeValue]:
     yield GaugeValue("poweron_pending_approvals", workload.approvals)
     yield GaugeValue("poweron_overdue_approvals", workload.overdue)
     yield GaugeValue("poweron_pending_budget_questions", workload.questions)
+    if workload.signed_ms is not None:
+        yield GaugeValue("poweron_ledger_checkpoint_age_seconds", max(0, now_ms - workload.signed_ms) / 1000)
     letters = dict.fromkeys(sorted(TOPICS), 0)
     for topic, count in workload.dead_letters.items():
         known = topic if topic in TOPICS else OTHER

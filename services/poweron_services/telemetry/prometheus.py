@@ -90,6 +90,12 @@ METRICS: Final[Mapping[str, MetricSpec]] = {
         "gauge", "Records that a consumer group of this process has not passed yet.", ("group",)
     ),
     "poweron_projector_lag_records": MetricSpec("gauge", "Records of poweron.events that the rows lack."),
+    "poweron_ledger_lag_records": MetricSpec(
+        "gauge", "Records of poweron.events that the ledger has not entered yet, as the rows show it."
+    ),
+    "poweron_ledger_checkpoint_age_seconds": MetricSpec(
+        "gauge", "Seconds since the ledger last signed; an idle one signs every hour, one with an alarm never."
+    ),
 }
 
 

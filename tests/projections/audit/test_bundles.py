@@ -15,6 +15,7 @@ from ledgers import KEYS, NOW_MS, WITNESS_KEYS, NearWitness, enter_all, witness_
 from tables import wipe
 
 from builders import Told, completed, document, follow_up, planned, requested, reviewed, step, typical
+from poweron_events import topics
 from poweron_events.content import ContentStore
 from poweron_events.content_references import content_fields
 from poweron_events.event import Model
@@ -22,6 +23,7 @@ from poweron_events.log.memory import MemoryLog
 from poweron_events.stream import REQUESTS, WORKFLOW_EVENTS
 from poweron_projections.audit.bundle import NotSigned, bundle_of
 from poweron_projections.audit.ledger_check import LedgerAlarm
+from poweron_projections.audit.ledger_role import begun_ledger
 from poweron_projections.audit.ledger_tree import stored_inclusion_proof
 from poweron_projections.audit.ledger_witnesses import LedgerWitnesses
 from poweron_projections.audit.merkle_tree import node_hash
@@ -33,6 +35,7 @@ from poweron_projections.audit.verifier.bundle_claims import CONTENT_FIELDS, Tru
 from poweron_projections.audit.verifier.cosignatures import is_ed25519_line, lines_of
 from poweron_projections.audit.verify_script import verify_script
 from poweron_projections.connection import Pool, acquire
+from poweron_projections.verify import catch_up
 
 VKEY = KEYS[0].public
 TWO_ROUNDS = Told("two rounds").tell(requested("two rounds"), planned(), *step(1), reviewed(), completed())
@@ -43,7 +46,7 @@ TWO_ROUNDS.tell(follow_up(2, "3"), planned(1, 2))
 def failed(files: Mapping[str, bytes], **trust: Any) -> set[str]:
     """The claims that do not hold."""
     verification = Verification(
-        files, Trust(VKEY, allow_withheld=True, **{"now_s": lambda: NOW_MS / 1000 + 60, **trust})
+        files, Trust(**{"key": VKEY, "allow_withheld": True, "now_s": lambda: NOW_MS / 1000 + 60, **trust})
     )
     verification.run()
     found = {claim.id for claim in verification.claims if claim.status == "fail"}
@@ -169,6 +172,32 @@ async def test_the_key_counts_that_the_auditor_gives(files: Files) -> None:
     for name in ("head.tlog-proof", "heads/entry.tlog-proof"):
         forged[name] = str(TlogProof.parse(files[name].decode())._replace(checkpoint=note)).encode()
     assert failed(with_manifest(forged)) == {"V6"}
+
+
+async def test_a_key_counts_that_the_key_of_the_auditor_has_announced(log: MemoryLog, pool: Pool) -> None:
+    new = [SigningKey(key.name, key.algorithm, b"n" * 32) for key in KEYS]
+    write(log, typical("1"))
+    await catch_up(log, pool)
+    await (await begun_ledger(log, pool, [KEYS], "1.0")).sign(NOW_MS)
+    await catch_up(log, pool)
+    await begun_ledger(log, pool, [new, KEYS], "1.0")
+    write(log, TWO_ROUNDS)
+    await catch_up(log, pool)
+    ledger = await begun_ledger(log, pool, [new, KEYS], "1.0")
+    await catch_up(log, pool)
+    async for records in log.read(topics.EVENTS.name, ledger.positions, await log.ends(topics.EVENTS.name)):
+        await ledger.enter(records)
+    await ledger.sign(NOW_MS)
+    await catch_up(log, pool)
+    files = await bundle_of(pool, None, TWO_ROUNDS.id, [])
+    kept = SignedNote.parse(TlogProof.parse(files["head.tlog-proof"].decode()).checkpoint)
+    assert failed(files) == failed(files, key=new[0].public, checkpoints=[kept]) == set()
+    announced = [name for name in files if name.startswith("keys/announced/")]
+    assert len(announced) >= 2
+    silent = with_manifest({name: data for name, data in files.items() if name not in announced})
+    assert failed(silent) == {"V6"}
+    stranger = SigningKey(VKEY.name, ED25519, b"s" * 32).public
+    assert failed(files, key=stranger) == {"V6"}
 
 
 async def test_the_timeline_is_what_the_events_say(files: Files) -> None:

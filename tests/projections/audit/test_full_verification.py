@@ -20,14 +20,15 @@ from poweron_events.log.memory import MemoryLog
 from poweron_projections.audit.full_verification import FullVerification, verify_everything
 from poweron_projections.audit.ledger_entry import key_entry
 from poweron_projections.audit.ledger_role import begun_ledger
-from poweron_projections.audit.note_signatures import SigningKey
-from poweron_projections.audit.notes import SignedNote
+from poweron_projections.audit.note_signatures import SigningKey, is_signed_by
+from poweron_projections.audit.notes import ED25519_COSIGNATURE, SignedNote
 from poweron_projections.audit.verifier.bundle_claims import Trust
 from poweron_projections.connection import Pool, acquire
 from poweron_projections.verify import catch_up, first_difference
 
 VKEY = KEYS[0].public
 OTHERS = [SigningKey(key.name, key.algorithm, b"x" * 32) for key in KEYS]
+WITNESS = SigningKey("witness.example/w", ED25519_COSIGNATURE, b"w" * 32)
 ROUNDS = Told("rounds").tell(requested("rounds"), planned(), *step(1), reviewed(), completed())
 ROUNDS.tell(follow_up(2, "2"), planned(1, 2))
 
@@ -94,6 +95,12 @@ async def test_everything_has_these_claims(ledger: MemoryLog, pool: Pool) -> Non
     )
     assert await failed(ledger, pool, max_age_s=60) == set()
     assert await failed(ledger, pool, max_age_s=59) == {"V14"}
+    assert await failed(ledger, pool, witnesses=[WITNESS.public], is_made_with=is_signed_by) == {"V7"}
+    notes = partition(ledger, topics.CHECKPOINTS.name)
+    signed = SignedNote.parse((notes[-1].value or b"").decode())
+    cosigned = signed._replace(signatures=[*signed.signatures, WITNESS.sign(signed.text, NOW_MS // 1000)])
+    replaced(notes, -1, str(cosigned).encode())
+    assert "V7" not in await failed(ledger, pool, witnesses=[WITNESS.public], is_made_with=is_signed_by)
 
 
 async def test_a_changed_record_is_found(ledger: MemoryLog, pool: Pool) -> None:

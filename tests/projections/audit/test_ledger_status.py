@@ -74,6 +74,21 @@ async def test_the_status_says_how_far_the_ledger_is_beyond_the_rows_too(log: Me
     }
 
 
+async def test_the_status_says_when_witnesses_have_cosigned(log: MemoryLog, pool: Pool) -> None:
+    write(log, typical("1"))
+    await enter_all(log, pool)
+    witness = SigningKey("witness.example/w", ED25519_COSIGNATURE, b"w" * 32)
+    policy = TlogPolicy.parse(f"witness one {witness.public}\nquorum one\n".encode())
+    status = await ledger_status(log, pool, NOW_MS, policy=policy)
+    assert (status.witness_age_seconds, status.quorum_met) == (None, False)
+    note = await last_note(pool)
+    cosigned = note._replace(signatures=[*note.signatures, witness.sign(note.text, NOW_MS // 1000)])
+    log.write(topics.CHECKPOINTS.name, b"ledger", str(cosigned).encode())
+    await catch_up(log, pool)
+    status = await ledger_status(log, pool, NOW_MS + 9_000, policy=policy)
+    assert (status.witness_age_seconds, status.quorum_met) == (9, True)
+
+
 def test_values_beyond_their_limits_are_named() -> None:
     fine = LedgerStatus(
         entries=5,

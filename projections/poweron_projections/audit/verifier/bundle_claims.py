@@ -24,6 +24,7 @@ from poweron_projections.audit.verifier.cosignatures import (
     is_ed25519_line,
     lines_of,
 )
+from poweron_projections.audit.verifier.key_announcements import followed_keys
 from poweron_projections.audit.verifier.period_rules import complete_until
 from poweron_projections.audit.verifier.second_fold import second_verdict
 from poweron_projections.audit.verifier.strict_json import InvalidJson, encoded, parsed
@@ -35,7 +36,7 @@ NAMES: Final = {
     "V3": "Each event is the one that was entered in the ledger",
     "V4": "The entries are complete, from the first to the last of the bundle, and each names the one before",
     "V5": "The last entry is in the ledger that was signed",
-    "V6": "The checkpoint is signed with the key that you gave",
+    "V6": "The checkpoint is signed with the key that you gave, or with one that it announced",
     "V7": "As many witnesses as you ask for have seen the checkpoint",
     "V8": "The workflow has no later entry in the ledger that was signed",
     "V9": "The ledger continues the older checkpoints that you hold",
@@ -130,6 +131,11 @@ class CheckpointClaims(ABC):
     def note(self) -> SignedNote:
         """The checkpoint, with its signatures."""
 
+    @cached_property
+    def _keys(self) -> Sequence[VerifierKey]:
+        """The keys whose signatures count."""
+        return followed_keys(self.files, self.trust.key, self.trust.is_made_with)
+
     @property
     def are_claims_ok(self) -> bool:
         """Whether every claim holds that the auditor asked for."""
@@ -166,6 +172,8 @@ class CheckpointClaims(ABC):
         origin, key = Checkpoint.parse(self.note.text).origin, self.trust.key
         if origin != key.name:
             return f"the checkpoint is that of {origin}, not of {key.name}"
+        if any(has_signature(self.note, each, self.trust.is_made_with) for each in self._keys[1:]):
+            return ""  # the further keys of the auditor belong to the key before
         for each in (key, *filter(self.trust.can_check, self.trust.further_keys)):
             if not has_signature(self.note, each, self.trust.is_made_with):
                 return f"no signature of the checkpoint was made with the key {each.id.hex()} that you gave"
@@ -182,7 +190,8 @@ class CheckpointClaims(ABC):
         new = Checkpoint.parse(self.note.text)
         for note in self.trust.checkpoints:
             old = Checkpoint.parse(note.text)
-            if old.origin != new.origin or not has_signature(note, self.trust.key, self.trust.is_made_with):
+            is_ours = any(has_signature(note, key, self.trust.is_made_with) for key in self._keys)
+            if old.origin != new.origin or not is_ours:
                 return f"the checkpoint of {old.size} entries is not one of this ledger"
             if old.size > new.size:
                 return f"the bundle is older than the checkpoint of {old.size} entries"

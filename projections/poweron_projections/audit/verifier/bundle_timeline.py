@@ -5,6 +5,7 @@ It follows from the files of a bundle alone, so the script of auditors makes it 
 
 import html
 import json
+import re
 import time
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,10 +23,13 @@ _STYLE: Final = (
 )
 _SHOWN: Final = 4_000  # characters of a text; the file named beside it has the rest
 _NANO: Final = 1_000_000_000
+_NOT_PLAIN: Final = re.compile(r"[^\n -~]")
+_HIDDEN: Final = frozenset(("Cc", "Cf", "Co", "Cs", "Zl", "Zp"))
+_BACKTICKS: Final = re.compile("`+")
 
 
 class TimelineItem(NamedTuple):
-    """One event in words: its heading, facts by name, and longer texts by name."""
+    """One event in words: its heading, facts by name, and longer texts by name, all as people see them."""
 
     heading: str
     facts: Sequence[tuple[str, str]]
@@ -46,7 +50,11 @@ def timeline_items(
         facts += list(_facts(data))
         texts = [(name.capitalize(), data[key]) for key, name in _TEXTS.items() if _is_text(data.get(key))]
         texts += list(_told(data, contents))
-        yield TimelineItem(heading, facts, texts)
+        yield TimelineItem(
+            _visible(heading),
+            [(name, _visible(value)) for name, value in facts],
+            [(_visible(name), _cut(value)) for name, value in texts],
+        )
 
 
 _TEXTS: Final = {
@@ -125,12 +133,11 @@ def timeline_markdown(workflow_id: str, items: Iterable[TimelineItem]) -> str:
     """Return the timeline as Markdown."""
     lines = [f"*{PROOF}*", "", f"# {TITLE} {workflow_id}", ""]
     for item in items:
-        lines += [f"## {_one_line(item.heading)}", ""]
+        lines += [f"## {_joined(item.heading)}", ""]
         lines += [f"- {name}: {_code(value)}" for name, value in item.facts]
-        for name, value in item.texts:
-            shown = _cut(value)
-            fence = "`" * max(3, _longest_run(shown) + 1)
-            lines += ["", f"{_one_line(name)}:", "", fence, shown, fence]
+        for name, text in item.texts:
+            fence = "`" * max(3, _longest_run(text) + 1)
+            lines += ["", f"{_joined(name)}:", "", fence, text, fence]
         lines.append("")
     return "\n".join(lines)
 
@@ -145,19 +152,15 @@ def timeline_html(workflow_id: str, items: Iterable[TimelineItem]) -> str:
         f"<p><em>{html.escape(PROOF)}</em></p><h1>{TITLE} <code>{html.escape(workflow_id)}</code></h1>",
     ]
     for item in items:
-        facts = "".join(
-            f"<dt>{html.escape(name)}</dt><dd>{html.escape(_visible(value))}</dd>" for name, value in item.facts
-        )
-        texts = "".join(
-            f"<h3>{html.escape(_visible(name))}</h3><pre>{html.escape(_cut(value))}</pre>" for name, value in item.texts
-        )
-        parts.append(f"<section><h2>{html.escape(_visible(item.heading))}</h2><dl>{facts}</dl>{texts}</section>")
+        facts = "".join(f"<dt>{name}</dt><dd>{html.escape(value)}</dd>" for name, value in item.facts)
+        texts = "".join(f"<h3>{html.escape(name)}</h3><pre>{html.escape(text)}</pre>" for name, text in item.texts)
+        parts.append(f"<section><h2>{html.escape(item.heading)}</h2><dl>{facts}</dl>{texts}</section>")
     return "\n".join([*parts, "</html>", ""])
 
 
 def _words(kind: str) -> str:
     """Return the type of an event in words: `poweron.action.selected.v1` is `action selected`."""
-    return _one_line(" ".join(part for part in kind.split(".")[1:-1]))
+    return _joined(_visible(" ".join(kind.split(".")[1:-1])))
 
 
 def _source(source: str) -> str:
@@ -195,23 +198,27 @@ def _cut(text: str) -> str:
 
 def _visible(text: str) -> str:
     """Return the text with control, format and private characters as their code points; line breaks stay."""
-    return "".join(
-        character
-        if character == "\n" or unicodedata.category(character) not in ("Cc", "Cf", "Co", "Cs", "Zl", "Zp")
-        else f"[U+{ord(character):04X}]"
-        for character in text
-    )
+    if text.replace("\n", "").isprintable():
+        return text
+    return _NOT_PLAIN.sub(_visible_character, text)
 
 
-def _one_line(text: str) -> str:
-    return " ".join(_visible(text).split())
+def _visible_character(match: re.Match[str]) -> str:
+    character = match[0]
+    return f"[U+{ord(character):04X}]" if unicodedata.category(character) in _HIDDEN else character
+
+
+def _joined(text: str) -> str:
+    return " ".join(text.split())
 
 
 def _code(text: str) -> str:
-    shown = _one_line(text)
+    shown = _joined(text)
+    if "`" not in shown:
+        return f"`{shown}`"
     fence = "`" * (_longest_run(shown) + 1)
-    return f"{fence} {shown} {fence}" if "`" in shown else f"`{shown}`"
+    return f"{fence} {shown} {fence}"
 
 
 def _longest_run(text: str) -> int:
-    return max((len(run) for run in "".join(c if c == "`" else " " for c in text).split()), default=0)
+    return max(map(len, _BACKTICKS.findall(text))) if "`" in text else 0

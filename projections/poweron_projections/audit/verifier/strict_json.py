@@ -17,22 +17,16 @@ class InvalidJson(ValueError):
 def parsed(data: bytes) -> Any:
     """Read a value; raise InvalidJson unless these are the only bytes in which it can be written."""
     try:
-        value = json.loads(
-            data.decode(),
-            object_pairs_hook=_object,
-            parse_int=_integer,
-            parse_float=_number,
-            parse_constant=_constant,
-        )
-        written = encoded(value)
+        value = _DECODER.decode(data.decode())
+        is_canonical = _ENCODER.encode(value).encode() == data or encoded(value) == data
     except UnicodeError as error:
         raise InvalidJson("it is not UTF-8") from error
     except RecursionError as error:
         raise InvalidJson("it is nested too deeply") from error
     except json.JSONDecodeError as error:
         raise InvalidJson("it is not JSON") from error
-    if written != data:
-        raise InvalidJson("it is not in canonical form: sorted keys, no spaces")
+    if not is_canonical:
+        raise InvalidJson("it is not in canonical form: sorted keys that occur once, no spaces")
     return value
 
 
@@ -76,13 +70,6 @@ def shortest(value: float) -> str:
     return f"{sign}{digits[0]}{'.' if length > 1 else ''}{digits[1:]}e{point - 1:+d}"
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise InvalidJson("a key occurs twice in an object")
-    return found
-
-
 def _integer(text: str) -> int:
     if len(text) > _DIGITS or not _LEAST <= int(text) <= _MOST:
         raise InvalidJson("a number has too many digits")
@@ -93,8 +80,15 @@ def _number(text: str) -> float:
     number = float(text)
     if not math.isfinite(number):
         raise InvalidJson("a number is too large")
+    if shortest(number) != text:
+        raise InvalidJson("a number is not written with the fewest digits")
     return number
 
 
 def _constant(text: str) -> float:
     raise InvalidJson(f"{text} is not JSON")
+
+
+_DECODER: Final = json.JSONDecoder(parse_int=_integer, parse_float=_number, parse_constant=_constant)
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+"""Writes what `encoded` writes, apart from some numbers with a point, and much faster."""

@@ -27,7 +27,7 @@ from poweron_projections.reader import stored_records
 from poweron_services import embedded
 from poweron_services.client.follow import step_words
 from poweron_services.embedded.folders import explained, prepare
-from poweron_services.experiments.bench import document_speed, yardsticks
+from poweron_services.experiments.bench import document_speed, ledger_speed, yardsticks
 from poweron_services.experiments.bench.door_speed import door_of, follower_figures, list_figures, page_figures
 from poweron_services.experiments.bench.figures import (
     BenchFigures,
@@ -37,6 +37,7 @@ from poweron_services.experiments.bench.figures import (
     speed_told,
     why_void,
 )
+from poweron_services.experiments.bench.ledger_speed import ROUNDS
 from poweron_services.experiments.bench.loop_speed import (
     BENCH_SOURCE,
     Throughput,
@@ -52,7 +53,7 @@ from poweron_services.experiments.bench.loop_speed import (
     warm_up,
 )
 from poweron_services.experiments.bench.processes import CpuMeter, running, until_ready
-from poweron_services.experiments.bench.scale import ScaledRun, open_memory_mb, role_processes, scaled
+from poweron_services.experiments.bench.scale import ROLES_OF_ONE, ScaledRun, open_memory_mb, role_processes, scaled
 from poweron_services.experiments.sandbox.child_process import clean_environment, stop
 from poweron_services.experiments.sandbox.servers import Sandbox, make, open_sandbox, remove
 
@@ -81,7 +82,7 @@ LETTER: Final = "Dear Ada,\n\nthe exhibition opens on September 12, 2025, at six
 FIRST_STEP: Final = step_words(1, 1).encode()
 DEADLINE: Final = 120.0  # seconds
 POWERON: Final = (sys.executable, "-c", "from poweron_services.cli.entry import main; main()")
-PARTS: Final = ("ask", "documents", "latency", "throughput", "growth", "history", "rebuild", "door", "scale")
+PARTS: Final = ("ask", "documents", "latency", "throughput", "growth", "history", "rebuild", "door", "scale", "ledger")
 """The parts that can be measured separately, in this order."""
 
 DIGITS: Final = 3  # decimal places of a figure
@@ -116,6 +117,8 @@ class BenchmarkPlan:
     followed_seconds: int = 30
     listed_workflows: int = 100_000
     long_workflow_events: int = 10_000
+    ledger_rows: int = 1_000_000
+    bundle_events: int = 1_000
 
     def iterations(self, parts: Collection[str], *, times: int | None = None) -> int:
         """Return the number of loop iterations that these parts make, including the warm-up."""
@@ -123,8 +126,11 @@ class BenchmarkPlan:
         latency = self.alone * self.alone_steps * ("latency" in parts)
         scale = self.scaled_at_once * (1 + 2 * self.scaled_steps) * sum(self.scaled_processes) * ("scale" in parts)
         many = self.workflows * self.steps
-        repeated = latency + many * ("throughput" in parts) + 2 * many * ("door" in parts)
-        return warm + scale + ("door" in parts) + (times or self.times) * repeated
+        repeated = (
+            latency + many * ("throughput" in parts) + 2 * many * ("door" in parts) + 2 * many * ("ledger" in parts)
+        )
+        warm_ledger = (warm + sum(ROUNDS)) * ("ledger" in parts)
+        return warm + warm_ledger + scale + ("door" in parts) + (times or self.times) * repeated
 
 
 @dataclass(slots=True)
@@ -166,10 +172,12 @@ class Benchmark:
     async def measure(self, parts: Collection[str]) -> None:
         self._planned = self.plan.iterations(parts)
         await self._check()
-        if set(parts) - {"scale"}:
+        if set(parts) - {"scale", "ledger"}:
             await self._measure_loop(parts)
         if "scale" in parts:
             await self._scale()
+        if "ledger" in parts:
+            await self._ledger()
 
     async def _measure_loop(self, parts: Collection[str]) -> None:
         events: Sequence[Envelope] = ()
@@ -331,6 +339,24 @@ class Benchmark:
             self.found |= await page_figures(door, runner, events=plan.long_workflow_events)
             self.progress(f"A list of {plan.listed_workflows:,} workflows…")
             self.found |= await list_figures(door, runner, workflows=plan.listed_workflows)
+
+    async def _ledger(self) -> None:
+        plan, alone = self.plan, tuple(role for role in ROLES_OF_ONE if role != "ledger")
+        async with role_processes(self.sandbox, plan.processes, counted=self._count, roles=alone) as (runner, meter):
+            await warm_up(runner, workflows=plan.at_once, steps=plan.steps, at_once=plan.at_once)
+            self.progress("The roles without a ledger, and beside one…")
+            many = {"workflows": plan.workflows, "steps": plan.steps, "at_once": plan.at_once}
+            self.found |= await ledger_speed.cost_figures(self.sandbox, runner, meter, times=plan.times, **many)
+            self.progress(f"A workflow of {plan.bundle_events:,} events…")
+            workflow = await ledger_speed.long_workflow(runner, plan.bundle_events)
+            events = await events_of_workflow(runner)
+        self.progress(f"Entering {plan.events:,} events…")
+        async with (
+            long_log(self.sandbox, events, plan.events - len(workflow)) as long,
+            ledger_speed.entered_log(self.sandbox, long, workflow) as entered,
+        ):
+            figures = ledger_speed.entered_figures(entered, times=plan.times, rows=plan.ledger_rows, tell=self.progress)
+            self.found |= await figures
 
     async def _scale(self) -> None:
         plan, runs = self.plan, list[ScaledRun]()

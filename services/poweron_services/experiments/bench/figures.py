@@ -71,6 +71,20 @@ class BenchFigures(Model):
     columns_pages_per_second: float | None = None
     tables_pages_per_second: float | None = None
     mixed_pages_per_second: float | None = None
+    ledger_cpu_ratio: float | None = None
+    """The CPU time for the ledger and its rows, divided by that of the projector without a ledger."""
+    ledger_iterations_ratio: float | None = None
+    """The rate of the roles beside a ledger, divided by their rate without one."""
+    ledger_lag_p99_ms: float | None = None
+    """From when the broker got a record until it got its entry."""
+    ledger_bytes_per_iteration: float | None = None
+    ledger_rebuild_entries_per_second: float | None = None
+    bundle_events_per_second: float | None = None
+    """Events that an auditor's script verifies, its start included."""
+    export_ms: float | None = None
+    """The bundle of a workflow with 1,000 events among a million."""
+    audit_verify_ms: float | None = None
+    """The verification of everything, with 100,000 events."""
     peer_iterations_per_second: float | None = None
     """The peer's figure, measured in turn with ours; so are the next two fields."""
     peer_iteration_p50_ms: float | None = None
@@ -176,6 +190,14 @@ FIGURE_LINES: tuple[FigureLine, ...] = (
         yardstick="doorless_iterations_per_second",
         share=Bound("at least", 0.95),
     ),
+    FigureLine("ledger, CPU / projector", "ledger_cpu_ratio", "", bound=Bound("at most", 0.6)),
+    FigureLine("iterations beside a ledger", "ledger_iterations_ratio", "", bound=Bound("at least", 0.85)),
+    FigureLine("record to entry, p99", "ledger_lag_p99_ms", "ms", bound=Bound("at most", 1_000)),
+    FigureLine("ledger, one iteration", "ledger_bytes_per_iteration", "B", bound=Bound("at most", 3_000)),
+    FigureLine("rows of the ledger", "ledger_rebuild_entries_per_second", "/s", bound=Bound("at least", 40_000)),
+    FigureLine("bundle verified, events", "bundle_events_per_second", "/s", bound=Bound("at least", 5_000)),
+    FigureLine("bundle of 1,000 events", "export_ms", "ms", bound=Bound("at most", 2_000)),
+    FigureLine("100,000 events verified", "audit_verify_ms", "ms", bound=Bound("at most", 10_000)),
     FigureLine("first step, cold", "ask_cold_ms", "ms"),
     FigureLine("first step, warm", "ask_warm_ms", "ms"),
     FigureLine("PDF of prose, pages", "prose_pages_per_second", "/s", bound=LEAST_PAGES),

@@ -6,7 +6,7 @@ cores are busy.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
@@ -96,17 +96,19 @@ async def role_processes(
     count: int,
     answer_time: float = 0.0,
     counted: Callable[[int], None] = lambda _: None,
+    *,
     environment: Mapping[str, str] | None = None,
+    roles: Sequence[str] = ROLES_OF_ONE,
 ) -> AsyncGenerator[tuple[WorkflowRunner, CpuMeter], None]:
-    """Run the projector, and all roles in each of `count` processes whose model calls take `answer_time` seconds."""
+    """Run the projector, and these roles in each of `count` processes whose model calls take `answer_time` seconds."""
     names = ["roles"] if count == 1 else [f"roles {number}" for number in range(1, count + 1)]
-    played = {"projector": ("projector",), **dict.fromkeys(names, ROLES_OF_ONE)}
+    played = {"projector": ("projector",), **dict.fromkeys(names, roles)}
     async with AsyncExitStack() as stack:
         started = {
             name: await stack.enter_async_context(
-                running(sandbox, name, "serve", str(answer_time), *roles, environment=environment or {})
+                running(sandbox, name, "serve", str(answer_time), *named, environment=environment or {})
             )
-            for name, roles in played.items()
+            for name, named in played.items()
         }
         runner = await stack.enter_async_context(workflow_runner(sandbox.connections, counted))
         yield runner, CpuMeter.of(sandbox, **{name: process.pid for name, process in started.items()})

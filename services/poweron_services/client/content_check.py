@@ -56,7 +56,7 @@ SELECT workflow_id, name, 'missing' FROM referenced LEFT JOIN stored USING (work
 _OF_OTHER_SIZE: Final = """
 INSERT INTO faults
 SELECT workflow_id, name, 'damaged' FROM referenced JOIN stored USING (workflow_id, name)
- WHERE referenced.size <> stored.size
+ WHERE stored.size - referenced.size NOT IN (0, {overhead})
 """
 _TO_READ: Final = """
 SELECT workflow_id, name, stored.size FROM referenced JOIN stored USING (workflow_id, name)
@@ -211,7 +211,7 @@ class ContentCheck:
                 self.file.executemany("INSERT OR IGNORE INTO stored VALUES (?, ?, ?)", rows)
                 self.file.execute("COMMIT")
         self.file.execute(_MISSING)
-        self.file.execute(_OF_OTHER_SIZE)
+        self.file.execute(_OF_OTHER_SIZE.format(overhead=self.content.overhead))
 
     async def read(self, on_progress: OnProgress) -> None:
         """Read every stored content that events refer to, and compare it with its name."""

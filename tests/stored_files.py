@@ -20,4 +20,6 @@ def stored_files(folder: Path) -> dict[str, bytes]:
 
 def everything_in(folder: Path) -> bytes:
     """All bytes below a folder, and all contents of packs as they were before they were compressed."""
-    return b"".join([*(path.read_bytes() for path in folder.rglob("*") if path.is_file()), *stored_files(folder).values()])
+    return b"".join(
+        [*(path.read_bytes() for path in folder.rglob("*") if path.is_file()), *stored_files(folder).values()]
+    )

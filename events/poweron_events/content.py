@@ -78,7 +78,7 @@ class ContentStore:
         content = _opened(place, _CONTENT_ADVICE)
         if keys is None:
             return cls(content)
-        from poweron_events.encrypted_place import EncryptedPlace  # noqa: PLC0415 - needs `cryptography`, others do not
+        from poweron_events.content_encryption import EncryptedPlace  # noqa: PLC0415 - needs `cryptography`, others do not
 
         return cls(EncryptedPlace(content, _opened(keys, _KEYS_ADVICE)))
 

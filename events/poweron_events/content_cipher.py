@@ -2,9 +2,8 @@
 
 AES-256-GCM with a key of HKDF-SHA256 (RFC 5869), and the content's name as associated data. An encrypted content is
 `MAGIC`, a nonce, the encrypted bytes and a tag of 16 bytes. The nonce is an HMAC of the name, which itself is an HMAC
-of the bytes: so a nonce occurs with one content only, and whoever does not know the workflow's key can make no bytes
-that begin like the encrypted content of a name. So plain content of earlier days is told from encrypted content
-without a doubt.
+of the bytes, so a nonce occurs with one content only. Without the workflow's key no bytes can be made that begin like
+the encrypted content of a name, so plain content, from before the keys had a store, cannot be confused with it.
 """
 
 import errno
@@ -93,7 +92,7 @@ class ContentCipher:
         return MAGIC + nonce + AESGCM(self._encryption).encrypt(nonce, content, path.encode())
 
     def decrypt_answer(self, path: str, stored: bytes) -> bytes:
-        """Return a remembered answer; one that is not encrypted, or that nobody can decrypt, is returned as it is."""
+        """Return a remembered answer; one that is not encrypted with this key is returned as it is."""
         nonce = stored[len(MAGIC) : len(MAGIC) + NONCE]
         if not stored.startswith(MAGIC) or len(nonce) < NONCE:
             return stored

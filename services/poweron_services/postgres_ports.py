@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from poweron_events.errors import Conflict, Refused, Unavailable
 from poweron_events.fold.day_use import DayUse, RequestKey, RoundKey
 from poweron_events.fold.partial import Stub
+from poweron_events.fold.retention import RETENTION_EVENTS, Retention, retention
 from poweron_events.fold.state import ChatMessage, Opening
 from poweron_events.policy import AppliedPolicy
 from poweron_events.request import Spent
@@ -68,6 +69,11 @@ class PostgresPorts:
     async def answered(self, source: str, request_id: str) -> bool:
         async with _within(QUERY_TIMEOUT):
             return await request_answers.answer(self.pool, source, request_id) is not None
+
+    async def retention(self, workflow_id: str) -> Retention:
+        types = [event.TYPE for event in RETENTION_EVENTS]
+        async with _within(QUERY_TIMEOUT):
+            return retention(await record_queries.accepted_of_types(self.pool, workflow_id, types))
 
     async def accepted_hash(self, workflow_id: str, seq: int) -> str | None:
         async with _within(QUERY_TIMEOUT):

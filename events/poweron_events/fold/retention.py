@@ -43,19 +43,22 @@ def retention(events: Iterable[Event]) -> Retention:
 
 
 def _after(state: Retention, event: Event) -> Retention:
+    result = state
     match event:
         case WorkflowRequested() | RoundRequested():
-            return replace(state, is_erased=False)
+            result = replace(state, is_erased=False)
         case ContentErased(documents=()):
-            return replace(state, is_erased=True)
+            result = replace(state, is_erased=True)
         case ContentErased(contents=contents):
-            return replace(state, erased=state.erased | {*contents})
+            result = replace(state, erased=state.erased | {*contents})
         case WorkflowRetained(until=str(until)):
-            return replace(state, until=until)
+            result = replace(state, until=until)
         case WorkflowRetained(hold=str(hold)):
-            return replace(state, holds=(*(each for each in state.holds if each != hold), hold))
+            result = replace(state, holds=(*_without(state.holds, hold), hold))
         case WorkflowRetained(released=str(released)):
-            return replace(state, holds=tuple(each for each in state.holds if each != released))
-        case _:
-            return state
+            result = replace(state, holds=_without(state.holds, released))
+    return result
 
+
+def _without(holds: tuple[HoldName, ...], name: HoldName) -> tuple[HoldName, ...]:
+    return tuple(hold for hold in holds if hold != name)

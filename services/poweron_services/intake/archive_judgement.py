@@ -50,7 +50,7 @@ def check_erasure(stub: Stub, retention: Retention, now_ms: int) -> None:
         names = ", ".join(map(repr, retention.holds))
         raise Refusal("on_hold", f"The content is on legal hold: {names}. It can be erased once that is released.")
     if not retention.is_over(now_ms):
-        raise Refusal("retention_not_over", f"The content is to be kept until {retention.until}.")
+        raise Refusal("retention_not_over", f"The content must be kept until {retention.until}.")
     if retention.is_erased:
         raise Refusal("nothing_to_erase", "All content of the workflow was erased already.")
 
@@ -90,7 +90,9 @@ def with_contents(
     return erased.model_copy(update={"documents": documents, "contents": tuple(sorted(contents))})
 
 
-def _twins(own: Mapping[str, Collection[Commitment]], contents: Collection[Commitment], documents: Collection[str]) -> list[str]:
+def _twins(
+    own: Mapping[str, Collection[Commitment]], contents: Collection[Commitment], documents: Collection[str]
+) -> list[str]:
     """Return the other documents whose bytes are among these contents."""
     return [
         document_id

@@ -57,7 +57,9 @@ class EncryptedPlace:
         created = await self._keys.create(path, content)
         if created and not self._knows_conditions:
             if await self._keys.create(path, content):
-                raise Refused(f"The store of the keys cannot be used. {NO_CONDITIONS}", code="content_store_unavailable")
+                raise Refused(
+                    f"The store of the keys cannot be used. {NO_CONDITIONS}", code="content_store_unavailable"
+                )
             self._knows_conditions = True
         await self._content.create(path, ELSEWHERE)
         return created

@@ -229,6 +229,38 @@ async def test_contents_are_those_that_the_events_name(log: MemoryLog, pool: Poo
     assert failed(hidden) == {"V10"}
 
 
+@pytest.mark.parametrize(("documents", "still_there"), [((), 0), (("r1d1",), 1)])
+async def test_erased_content_is_erased_only_where_an_event_says_so(
+    log: MemoryLog, pool: Pool, tmp_path: Path, documents: tuple[str, ...], still_there: int
+) -> None:
+    content, told = ContentStore.at("memory:///"), Told("erased")
+    names = await content.put_all(told.id, [b"The museum opens at nine.", b"It closes at five."])
+    given = [document(content=name, document_id=f"r1d{number}") for number, name in enumerate(names, start=1)]
+    told.tell(requested("erased", documents=tuple(given)), cancellation(), RoundCancelled(round=1, reason=""))
+    erased = ContentErased(
+        documents=documents, contents=tuple(names[: len(documents)]), actor=Actor(id="ada"), request=identity("erase")
+    )
+    write(log, told.tell(erased))
+    await content.erase(told.id, erased.contents or None)
+    await enter_all(log, pool)
+    files = await bundle_of(pool, content, told.id, [str(VKEY)])
+    assert failed(files) == set()
+    states = [orjson.loads(line) for line in lines(files, "blobs")]
+    assert sorted(each["status"] for each in states) == ["erased", "erased", "present"][: 2 + still_there][-2:]
+    (tmp_path / "bundle.zip").write_bytes(zipped(files))
+    verified = subprocess.run(  # noqa: S603 - our own script
+        [sys.executable, "-I", "-", "--key", str(VKEY), str(tmp_path / "bundle.zip")],
+        input=verify_script().encode(),
+        check=False,
+        capture_output=True,
+    )
+    assert verified.returncode == 0, verified.stdout
+    hidden = {path: data for path, data in files.items() if not path.startswith("blobs/")}
+    claimed = [orjson.dumps(each | {"status": "erased", "bytes": None}) for each in states]
+    forged = changed(hidden, blobs=claimed)
+    assert failed(forged) == ({"V10"} if still_there else set())
+
+
 async def test_any_changed_byte_is_caught(files: Files) -> None:
     chance = random.Random(31)
     names = sorted(name for name, data in files.items() if data)

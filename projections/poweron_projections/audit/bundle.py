@@ -3,7 +3,7 @@
 The same ledger and the same content make the same bytes.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final
 
 import orjson

@@ -319,10 +319,9 @@ class Verification(CheckpointClaims):
         if {*self.blobs} != named or len(listed) != len(named) or not {*self.blobs.values()} <= {*STATES}:
             return "the list of contents is not that of the events"
         erased = erased_contents(self.events, self.entries)
-        if unsaid := [name for name, status in self.blobs.items() if status == "erased" and name not in erased]:
-            return f"the content {unsaid[0]} is listed as erased, but no event says so"
-        if missing := [name for name, status in self.blobs.items() if status == "missing"]:
-            return f"the content {missing[0]} was missing when the bundle was made"
+        for name, status in self.blobs.items():
+            if status == "missing" or (status == "erased" and name not in erased):
+                return f"the content {name} was missing when the bundle was made, and no event says that it was erased"
         present = [name for name, status in self.blobs.items() if status == "present"]
         if {f"blobs/{name}" for name in present} != {name for name in self.files if name.startswith("blobs/")}:
             return "the contents are not those of the list"

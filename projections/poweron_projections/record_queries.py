@@ -1,12 +1,9 @@
 """Queries for single records of a workflow: those of one step, those of one type, and the names of its contents."""
 
-from collections.abc import Collection
 from typing import Any, Final, NamedTuple
 
 import orjson
 
-from poweron_events.codec import decode
-from poweron_events.event import Event
 from poweron_events.fold.state import Place
 from poweron_projections.connection import Found, Pool, acquire
 from poweron_projections.entries import EventEntry
@@ -25,10 +22,6 @@ SELECT * FROM records WHERE workflow_id = $1::uuid AND type = $2 AND verdict = '
 """
 _COUNT_OF_TYPE: Final = """
 SELECT COUNT(*) FROM records WHERE workflow_id = $1::uuid AND type = $2 AND verdict = 'accepted'
-"""
-_OF_TYPES: Final = """
-SELECT compressed FROM records
- WHERE workflow_id = $1::uuid AND type = ANY($2::text[]) AND verdict = 'accepted' ORDER BY seq
 """
 _HASH: Final = """
 SELECT sha256 FROM records WHERE workflow_id = $1::uuid AND seq = $2 AND verdict = 'accepted'
@@ -68,13 +61,6 @@ async def events_of_type(pool: Pool, workflow_id: str, type_: str) -> list[Event
     """Return the accepted events of one type, oldest first; raise Unavailable without Postgres."""
     async with acquire(pool) as connection:
         return [event_entry(row) for row in await connection.fetch(_OF_TYPE, workflow_id, type_)]
-
-
-async def accepted_of_types(pool: Pool, workflow_id: str, types: Collection[str]) -> list[Event]:
-    """Return the accepted events of these types, oldest first; raise Unavailable without Postgres."""
-    async with acquire(pool) as connection:
-        rows = await connection.fetch(_OF_TYPES, workflow_id, [*types])
-    return [event for row in rows if (event := decode(decompress(row["compressed"])).event) is not None]
 
 
 async def count_of_type(pool: Pool, workflow_id: str, type_: str) -> int:

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from poweron_events.errors import Conflict, Refused, Unavailable
 from poweron_events.fold.day_use import DayUse, RequestKey, RoundKey
 from poweron_events.fold.partial import Stub
-from poweron_events.fold.retention import RETENTION_EVENTS, Retention, retention
+from poweron_events.fold.retention import Retention
 from poweron_events.fold.state import ChatMessage, Opening
 from poweron_events.policy import AppliedPolicy
 from poweron_events.request import Spent
-from poweron_projections import access_keys, bootstrap, reader, record_queries, request_answers
+from poweron_projections import access_keys, bootstrap, reader, record_queries, request_answers, workflow_lifetimes
 from poweron_projections.connection import Pool
 from poweron_projections.day_totals import read_day_use
 from poweron_services.fork.original import AcceptedEvent, accepted
@@ -71,9 +71,8 @@ class PostgresPorts:
             return await request_answers.answer(self.pool, source, request_id) is not None
 
     async def retention(self, workflow_id: str) -> Retention:
-        types = [event.TYPE for event in RETENTION_EVENTS]
         async with _within(QUERY_TIMEOUT):
-            return retention(await record_queries.accepted_of_types(self.pool, workflow_id, types))
+            return await workflow_lifetimes.workflow_retention(self.pool, workflow_id)
 
     async def accepted_hash(self, workflow_id: str, seq: int) -> str | None:
         async with _within(QUERY_TIMEOUT):

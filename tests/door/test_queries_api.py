@@ -17,6 +17,8 @@ from wandering_workflows import wandering
 
 from builders import At, Told, planned, requested
 from poweron_events import topics
+from poweron_events.actor import Actor
+from poweron_events.archive_events import ContentErased
 from poweron_events.codec import encode
 from poweron_events.content import ContentStore
 from poweron_events.envelope import envelop
@@ -342,6 +344,22 @@ async def test_a_web_page_is_a_source_with_its_bytes_and_an_erased_one_says_so(
         gone = (await door.http.get(f"/api/v1/workflows/{ID}/content/{rules}")).json()
         assert gone["reason"] == "The customer asked for it."
         assert "was erased at " in gone["detail"]
+        all_erased = ContentErased(
+            reason="It is over.",
+            legal_basis="§ 1",
+            actor=Actor(id="ada"),
+            request=RequestIdentity(source="/t", id="all"),
+        )
+        envelope = envelop(all_erased, workflow_id=ID, source="/poweron/test/1", time="2026-11-26T00:00:00.000Z")
+        await connections.log.append(topics.EVENTS.name, [Message(ID.encode(), encode(envelope))])
+        await catch_up(connections.log, connections.pool)
+        gone = (await door.http.get(f"/api/v1/workflows/{ID}/content/{page.content}")).json()
+        assert (gone["reason"], gone["legalBasis"], "It is over. (§ 1)" in gone["detail"]) == (
+            "It is over.",
+            "§ 1",
+            True,
+        )
+        assert "All content was erased at " in (await door.http.get(f"/w/{ID}")).text
 
 
 async def test_workflows_are_chosen_by_status_action_actor_words_and_time(door: Door) -> None:

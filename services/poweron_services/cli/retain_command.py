@@ -1,9 +1,11 @@
 """`poweron retain`: keep the content of workflows until a date, or on legal hold."""
 
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
+from pydantic import TypeAdapter, ValidationError
 
+from poweron_events.archive_events import HoldName
 from poweron_events.envelope import parse_time_ms, rfc3339_of
 from poweron_services.cli.arguments import AsJson
 from poweron_services.cli.context import FAILED, USAGE
@@ -42,6 +44,7 @@ def retain(  # noqa: PLR0917 - typer reads them
         change = {name: value for name, value in given.items() if value is not None}
         if len(change) != 1:
             stop("Give exactly one of --until, --hold and --release.", USAGE)
+        _check_name(hold or release)
         ids = named(workflows or [])
         actor = settings.acting_through("cli")
         instruction = Instruction("retain", reason, actor, lambda _: local_identity(), change)
@@ -49,7 +52,15 @@ def retain(  # noqa: PLR0917 - typer reads them
     raise typer.Exit(FAILED if failed else 0)
 
 
-INTERRUPTED = "Stopped waiting. What was sent remains in the log and is carried out."
+_NAME: Final = TypeAdapter(HoldName | None)
+INTERRUPTED: Final = "Stopped waiting. What was sent remains in the log and is carried out."
+
+
+def _check_name(hold: str | None) -> None:
+    try:
+        _NAME.validate_python(hold)
+    except ValidationError:
+        stop("The name of a hold has at most 100 letters, digits and . _ / -, without spaces.", USAGE)
 
 
 def _time(until: str) -> str:

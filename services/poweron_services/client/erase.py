@@ -14,7 +14,7 @@ from poweron_projections import workflow_lifetimes
 from poweron_services.client.connect import Connections
 from poweron_services.client.content_inventory import InventoryEntry
 from poweron_services.client.follow import Callbacks, send_and_wait
-from poweron_services.client.remaining_text import RemainingText, remaining_text
+from poweron_services.client.text_remains import RemainingText, remaining_text
 from poweron_services.client.workflow_snapshot import read_snapshot
 
 GONE_WITHIN: Final = 60.0  # seconds from the event until the content must be gone

@@ -16,3 +16,10 @@ def stored_files(folder: Path) -> dict[str, bytes]:
         elif path.is_file():
             found[str(path)] = path.read_bytes()
     return found
+
+
+def everything_in(folder: Path) -> bytes:
+    """All bytes below a folder, and all contents of packs as they were before they were compressed."""
+    return b"".join(
+        [*(path.read_bytes() for path in folder.rglob("*") if path.is_file()), *stored_files(folder).values()]
+    )

@@ -16,10 +16,11 @@ import hmac
 import re
 import secrets
 import time
-from collections.abc import AsyncGenerator, Generator, Sequence
+from collections.abc import AsyncGenerator, Collection, Generator, Sequence
 from contextlib import aclosing, asynccontextmanager, contextmanager
 from functools import lru_cache
 from pathlib import Path
+from typing import Final
 
 from obstore.exceptions import BaseError, NotFoundError
 
@@ -66,21 +67,25 @@ class ContentStore:
         self._knows_conditions = False  # a remote store must first prove that it honours conditional writes
 
     @classmethod
-    def at(cls, place: str) -> "ContentStore":
+    def at(cls, place: str, keys: str | None = None) -> "ContentStore":
         """Open the store at a folder's path or a URL (`s3://bucket/prefix`, `memory:///`).
 
+        With `keys`, a second such place, the keys of new workflows are kept there, and their content is encrypted.
+
         Raises:
-            Refused: the place cannot be used as a store.
+            Refused: a place cannot be used as a store.
         """
-        try:
-            opened = open_store(place)
-        except (BaseError, OSError, ValueError) as error:
-            why = redacted(getattr(error, "strerror", None) or str(error).splitlines()[0])
-            raise Refused(
-                f"{redacted(place)!r} cannot be used: {why}. Documents and answers are kept there: set POWERON_HOME "
-                "to a folder that can be written to, or POWERON_CONTENT to a folder or a URL such as s3://bucket/prefix."
-            ) from error
-        return cls(ContentFolder(opened) if isinstance(opened, Path) else ContentBucket(opened))
+        content = _opened(place, _CONTENT_ADVICE)
+        if keys is None:
+            return cls(content)
+        from poweron_events.content_encryption import EncryptedPlace  # noqa: PLC0415 - needs `cryptography`, others do not
+
+        return cls(EncryptedPlace(content, _opened(keys, _KEYS_ADVICE)))
+
+    @property
+    def overhead(self) -> int:
+        """The number of bytes that encryption adds to a content."""
+        return self._place.overhead
 
     async def put(self, workflow_id: str, content: bytes) -> str:
         """Store bytes and return their commitment; storing the same bytes again changes only their time.
@@ -181,6 +186,17 @@ class ContentStore:
         with _translated("Nothing is there to be removed"):
             await self._place.remove(paths)
 
+    async def erase(self, workflow_id: str, names: Collection[str] | None = None) -> None:
+        """Remove all content of a workflow, its key first, or contents by their names and every remembered answer.
+
+        No round of the workflow may be open. What was removed already is ignored.
+
+        Raises:
+            Unavailable: the store cannot be reached, or did not remove everything: repeat it.
+        """
+        with _translated("Nothing is there to be erased"):
+            await self._place.erase(workflow_id, names)
+
     async def put_back_key(self, workflow_id: str, key: bytes) -> None:
         """Restore a workflow's removed key, unless there is another one by now."""
         await self._create(f"{workflow_id}/key", key)
@@ -253,6 +269,8 @@ class ContentStore:
         key = secrets.token_bytes(KEY_BYTES)
         if not await self._create_once(path, key):
             key = await self._place.read(path)
+            if len(key) != KEY_BYTES:
+                raise UnusableStore(f"{UNUSABLE} {_KEYS_ELSEWHERE}")
         if len(self._keys) > MAX_KEYS:
             self._keys.clear()
         self._keys[workflow_id] = key
@@ -295,6 +313,27 @@ def _unavailable(error: Exception) -> Unavailable:
     sentence = f"The content store did not answer: {what_happened(error)}"
     full = isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT}
     return (DiskFull if full else Unavailable)(sentence, code="content_store_unavailable")
+
+
+_CONTENT_ADVICE: Final = (
+    "Documents and answers are kept there: set POWERON_HOME to a folder that can be written to, or POWERON_CONTENT to "
+    "a folder or a URL such as s3://bucket/prefix."
+)
+_KEYS_ADVICE: Final = (
+    "The keys of workflows are kept there: set POWERON_CONTENT_KEYS to a folder or a URL such as s3://bucket/prefix."
+)
+
+
+_KEYS_ELSEWHERE: Final = "The keys of its workflows are in another store: set POWERON_CONTENT_KEYS to that one."
+
+
+def _opened(place: str, advice: str) -> ContentPlace:
+    try:
+        opened = open_store(place)
+    except (BaseError, OSError, ValueError) as error:
+        why = redacted(getattr(error, "strerror", None) or str(error).splitlines()[0])
+        raise Refused(f"{redacted(place)!r} cannot be used: {why}. {advice}") from error
+    return ContentFolder(opened) if isinstance(opened, Path) else ContentBucket(opened)
 
 
 def _check_size(content: bytes) -> None:

@@ -175,7 +175,13 @@ class ContentPacks:
             with suppress(FileNotFoundError):  # removed in the meantime
                 self._rewrite(f"{self._folder}/{workflow_id}", pack, names)
 
-    def _rewrite(self, folder: str, pack: str, names: Collection[str]) -> None:
+    def erase(self, workflow_id: str, names: Collection[str]) -> None:
+        """Remove contents, and what a damaged pack has behind the damage: it may be one of them."""
+        for pack in self._packs(workflow_id):
+            with suppress(FileNotFoundError):
+                self._rewrite(f"{self._folder}/{workflow_id}", pack, names, also_damaged=True)
+
+    def _rewrite(self, folder: str, pack: str, names: Collection[str], *, also_damaged: bool = False) -> None:
         """Copy the remaining records to a new pack. A process that dies here leaves copies, which do no harm.
 
         A writer that has the pack open checks after each write that the pack still has its name; if not, it writes
@@ -183,7 +189,9 @@ class ContentPacks:
         """
         with open(f"{folder}/{pack}", "rb") as file:
             records = read_records(file, pack, 0)
-            if records.is_damaged or not (records.is_torn or any(each.name in names for each in records.contents)):
+            if records.is_damaged and not also_damaged:
+                return
+            if not (records.is_damaged or records.is_torn or any(each.name in names for each in records.contents)):
                 return
             renamed = _new_pack()
             os.rename(f"{folder}/{pack}", f"{folder}/{renamed}")

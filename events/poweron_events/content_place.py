@@ -8,6 +8,7 @@ import errno
 import math
 import os
 import re
+import shutil
 from collections.abc import AsyncGenerator, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from io import BytesIO
@@ -18,6 +19,7 @@ from obstore.exceptions import AlreadyExistsError, NotFoundError, PreconditionEr
 from obstore.store import MemoryStore, ObjectStore
 
 from poweron_events.content_packs import (
+    LEFTOVER,
     SMALL,
     SUFFIX,
     ContentPacks,
@@ -38,6 +40,8 @@ _NOT_FOUND: Final = (NotFoundError, FileNotFoundError)  # obstore raises either
 MAX_PACKED: Final = 3  # contents of a pack in a bucket, whose name has at most 255 characters
 SKEW: Final = 60.0  # seconds
 TRIES: Final = 5
+KEY: Final = "key"
+"""The name of a workflow's key beside its content."""
 CLEARING: Final = "clearing"
 """The name of the marker beside a workflow's content while unreferenced content is removed."""
 _CONTENT: Final = re.compile(r"[^/]+/[0-9a-f]{64}")
@@ -58,6 +62,11 @@ class ContentPlace(Protocol):
     @property
     def is_remote(self) -> bool:
         """Whether it is on another machine."""
+        ...
+
+    @property
+    def overhead(self) -> int:
+        """The number of bytes that encryption adds to a content."""
         ...
 
     @property
@@ -97,6 +106,13 @@ class ContentPlace(Protocol):
         """Remove what is stored under the paths; missing ones are ignored."""
         ...
 
+    async def erase(self, workflow_id: str, names: Collection[str] | None = None) -> None:
+        """Remove all of a workflow, its key first, or contents by their names and every remembered answer.
+
+        Removes it for certain, also what damaged packs hold; no round of the workflow may be open. May be repeated.
+        """
+        ...
+
     async def look(self) -> None:
         """Check that the place can be used."""
         ...
@@ -111,6 +127,7 @@ class ContentFolder:
 
     is_remote = False
     look_time = None
+    overhead = 0
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -182,6 +199,35 @@ class ContentFolder:
             self._packs.remove(workflow_id, names[workflow_id])
         remove_files(self._folder, paths)
 
+    async def erase(self, workflow_id: str, names: Collection[str] | None = None) -> None:
+        if names is None:
+            await asyncio.to_thread(self._erase_all, workflow_id)
+        else:
+            await asyncio.to_thread(self._erase, workflow_id, frozenset(names))
+
+    def _erase_all(self, workflow_id: str) -> None:
+        with suppress(FileNotFoundError):
+            (self._folder / workflow_id / KEY).unlink()
+        for _ in range(TRIES):  # a writer may create a file meanwhile
+            try:
+                shutil.rmtree(self._folder / workflow_id)
+            except FileNotFoundError:
+                return
+            except OSError as error:
+                if error.errno != errno.ENOTEMPTY:
+                    raise
+        raise OSError(errno.EBUSY, f"the content of workflow {workflow_id} is still being written")
+
+    def _erase(self, workflow_id: str, names: Collection[str]) -> None:
+        for _ in range(TRIES):  # a clean-up may move contents meanwhile
+            self._packs.erase(workflow_id, names)
+            listed = [each.path for each in self._files(workflow_id)]
+            packed = [f"{workflow_id}/{each.name}" for each in self._packs.contents(workflow_id)]
+            remove_files(self._folder, [path for path in listed if _is_to_be_erased(path, names)])
+            if not any(_is_to_be_erased(path, names) for path in packed):
+                return
+        raise OSError(errno.EBUSY, f"the content of workflow {workflow_id} is being cleaned up")
+
     async def stored(self, workflow_id: str | None) -> AsyncGenerator[Sequence[StoredObject], None]:
         pages = self._pages(workflow_id)
         while page := await asyncio.to_thread(next, pages, ()):
@@ -218,6 +264,7 @@ class ContentBucket:
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
+        self.overhead = 0
         self.is_remote = not isinstance(store, MemoryStore)
         self.look_time = look_time(store)
 
@@ -303,19 +350,49 @@ class ContentBucket:
         if removed:
             await self._call("delete", sorted(removed))
 
-    async def _repacked(self, workflow_id: str, pack: str, removed: Collection[str]) -> bool:
-        """Store the remaining contents of a pack elsewhere; return False if all remain, or if the pack is damaged."""
+    async def _repacked(
+        self, workflow_id: str, pack: str, removed: Collection[str], *, also_damaged: bool = False
+    ) -> bool:
+        """Store the remaining contents of a pack elsewhere; return False if all remain, or if the pack is damaged.
+
+        With `also_damaged`, those that cannot be read do not remain.
+        """
         names = _packed(pack)
         staying = [name for name in names if f"{workflow_id}/{name}" not in removed]
         if len(staying) == len(names):
             return False
-        stored = await self._object(pack)
-        try:
-            contents = {name: _content_of(stored, pack, f"{workflow_id}/{name}") for name in staying}
-        except OSError:
-            return False
+        stored, contents = await self._object(pack), dict[str, bytes]()
+        for name in staying:
+            try:
+                contents[name] = _content_of(stored, pack, f"{workflow_id}/{name}")
+            except OSError:
+                if not also_damaged:
+                    return False
         await self.put(workflow_id, contents)
         return True
+
+    async def erase(self, workflow_id: str, names: Collection[str] | None = None) -> None:
+        for _ in range(TRIES):  # a clean-up may move contents meanwhile
+            if not (going := [path async for path in self._going(workflow_id, names)]):
+                return
+            if (key := f"{workflow_id}/{KEY}") in going:
+                await self._call("delete", [key])
+                going.remove(key)
+            removed = [f"{workflow_id}/{name}" for name in names or ()]
+            for path in going:
+                if removed and _packed(path):
+                    with suppress(*_NOT_FOUND):
+                        await self._repacked(workflow_id, path, removed, also_damaged=True)
+            if going:
+                await self._call("delete", sorted(going))
+        raise OSError(errno.EBUSY, f"the content of workflow {workflow_id} is still being written")
+
+    async def _going(self, workflow_id: str, names: Collection[str] | None) -> AsyncGenerator[str, None]:
+        """Yield the paths of the objects to erase."""
+        async for each in self._objects(workflow_id):
+            packed = _packed(each.path)
+            if names is None or _is_to_be_erased(each.path, names) or not packed.keys().isdisjoint(names):
+                yield each.path
 
     async def _places_before_clearing(self, workflow_id: str) -> list[str]:
         """Return the paths of a workflow's objects; during a clean-up, only of those stored before it began.
@@ -385,6 +462,12 @@ def _packed(path: str) -> dict[str, int]:
         return {}
     sized = (each.split(".") for each in _split(path)[1].removesuffix(SUFFIX).split("-"))
     return {name: int(size) for name, size in sized}
+
+
+def _is_to_be_erased(path: str, names: Collection[str]) -> bool:
+    """Return whether a path is that of one of these contents, of a remembered answer, or of an incomplete file."""
+    _, name = _split(path)
+    return name in names or ("/" in name) or LEFTOVER.fullmatch(name) is not None
 
 
 def is_content(path: str) -> bool:

@@ -33,3 +33,14 @@ def content_references(model: Model) -> Iterator[ContentReference]:
         for part in value if isinstance(value, tuple) else (value,):
             if isinstance(part, Model):
                 yield from content_references(part)
+
+
+def document_references(model: Model) -> Iterator[DocumentRef]:
+    """Yield all documents that an event, or a part of one, refers to."""
+    for field in type(model).model_fields:
+        value = getattr(model, field)
+        for part in value if isinstance(value, tuple) else (value,):
+            if isinstance(part, DocumentRef):
+                yield part
+            elif isinstance(part, Model):
+                yield from document_references(part)

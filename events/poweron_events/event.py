@@ -32,7 +32,9 @@ PREFIX = "poweron."
 CATALOGUE = 4
 """The number of this release's set of event types; it grows with every type or field that is added."""
 
-FreeText = Annotated[str, Field(json_schema_extra={"freeText": True})]
+FREE_TEXT: Final = {"freeText": True}
+"""The mark in the schema of fields that may hold such text."""
+FreeText = Annotated[str, Field(json_schema_extra=FREE_TEXT)]
 """Text that a person or a model wrote; the mark lets a tool find it, for example to erase it."""
 
 ActionName = Annotated[str, Field(pattern=r"^[a-z][A-Za-z0-9_-]*\.[A-Za-z][A-Za-z0-9_-]*$", max_length=100)]
@@ -53,7 +55,7 @@ def matches(action: str, patterns: Collection[str]) -> bool:
 
 TaskType = Literal["lookup", "analysis", "report", "transform"]
 
-Url = Annotated[str, Field(pattern=r"^https?://[!-~]+$", max_length=2_048)]
+Url = Annotated[str, Field(pattern=r"^https?://[!-~]+$", max_length=2_048, json_schema_extra=FREE_TEXT)]
 """A web address in ASCII, as a browser would write it."""
 
 UtcTime = Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")]
@@ -111,7 +113,7 @@ def _inside(value: JsonValue) -> Iterable[JsonValue]:
     return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
 
 
-JsonValues = Annotated[dict[str, JsonValue], AfterValidator(_shallow)]
+JsonValues = Annotated[dict[str, JsonValue], AfterValidator(_shallow), Field(json_schema_extra=FREE_TEXT)]
 """Any JSON values by name, nested at most `MAX_DEPTH` deep, which every JSON reader can follow."""
 
 
@@ -311,7 +313,7 @@ class DocumentRef(Model):
 
     document_id: DocumentId
     document_name: FreeText = Field(min_length=1, max_length=255)
-    mime_type: str = Field(max_length=255)
+    mime_type: FreeText = Field(max_length=255)
     size: Count
     content: Commitment
     page: WebPage | None = Field(default=None, exclude_if=is_empty)

@@ -160,7 +160,7 @@ class InlineDocument(Model):
     """A document inside the request, at most 700 kB."""
 
     document_name: FreeText = Field(min_length=1, max_length=255)
-    mime_type: str = Field(default="application/octet-stream", max_length=255)
+    mime_type: FreeText = Field(default="application/octet-stream", max_length=255)
     data: Base64
 
     @field_validator("data")
@@ -180,7 +180,7 @@ class StoredDocument(Model):
     """A document that the sender has already put into the content store of the workflow."""
 
     document_name: FreeText = Field(min_length=1, max_length=255)
-    mime_type: str = Field(default="application/octet-stream", max_length=255)
+    mime_type: FreeText = Field(default="application/octet-stream", max_length=255)
     content: Commitment
 
 

@@ -41,7 +41,7 @@ class TaskPlan(Model):
     objective: FreeText = Field(min_length=1, max_length=2_000)
     success_criteria: tuple[FreeText, ...] = Field(min_length=1, max_length=MAX_CRITERIA)
     task_type: TaskType
-    expected_formats: tuple[str, ...] = ()
+    expected_formats: tuple[FreeText, ...] = ()
     max_steps: Number | None = None
     """The most steps for this task, if fewer than the round allows (1 for the formatting task)."""
 

@@ -114,7 +114,7 @@ class ParametersSet(StepEvent):
     parameters: JsonValues
     """As the action gets them, after defaults."""
     defaulted: tuple[str, ...] = ()
-    dropped: tuple[str, ...] = ()
+    dropped: tuple[FreeText, ...] = ()
     decided_by: DecidedBy = "model"
     model_call: ModelCall | None = None
     failed_calls: FailedCallsByCode = ()
@@ -152,7 +152,7 @@ class ActionDocument(Model):
 
     document_name: FreeText = Field(min_length=1, max_length=255)
     document_data: bytes
-    mime_type: str = Field(max_length=255)
+    mime_type: FreeText = Field(max_length=255)
 
 
 class ActionResult(Model):
@@ -299,9 +299,9 @@ class Preview(Model):
     """The beginning of one document, with findings about it."""
 
     name: FreeText = Field(max_length=255)
-    mime: str = Field(max_length=255)
+    mime: FreeText = Field(max_length=255)
     snippet: FreeText = Field(max_length=MAX_SNIPPET)
-    url: str | None = None
+    url: FreeText | None = None
     relevance_score: int | None = Field(default=None, ge=0, le=1000)
     key_points: tuple[FreeText, ...] = ()
     entities: tuple[FreeText, ...] = ()
@@ -327,7 +327,7 @@ class Observation(Model):
     unread: tuple[UnreadDocument, ...] = Field(default=(), max_length=MAX_NOTES)
     """At most 8, together with the notes."""
     notes: tuple[Annotated[FreeText, Field(max_length=MAX_NOTE)], ...] = Field(default=(), max_length=MAX_NOTES)
-    links: tuple[str, ...] = Field(default=(), max_length=MAX_LINKS)
+    links: tuple[FreeText, ...] = Field(default=(), max_length=MAX_LINKS)
     truncated: bool = False
     omitted: Omitted | None = None
 

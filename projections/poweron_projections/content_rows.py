@@ -15,7 +15,11 @@ SELECT workflow_id::text, seq, compressed FROM records
 _HAS_ROWS: Final = "SELECT to_regclass('workflows') IS NOT NULL"
 _RECENT: Final = """
 SELECT recent.workflow_id::text, found.name
-  FROM (SELECT workflow_id FROM workflows WHERE round > 0 ORDER BY opened_ms DESC NULLS LAST LIMIT 20) AS recent
+  FROM (SELECT workflow_id FROM workflows
+         WHERE round > 0 AND NOT EXISTS (SELECT FROM records
+                                          WHERE records.workflow_id = workflows.workflow_id AND verdict = 'accepted'
+                                            AND type IN ('poweron.content.erased.v1', 'poweron.document.erased.v1'))
+         ORDER BY opened_ms DESC NULLS LAST LIMIT 20) AS recent
  CROSS JOIN LATERAL (
            (SELECT content AS name FROM documents WHERE documents.workflow_id = recent.workflow_id LIMIT 1)
            UNION ALL

@@ -1,5 +1,6 @@
 """Queries for single records of a workflow: those of one step, those of one type, and the names of its contents."""
 
+from collections.abc import Collection
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -17,11 +18,8 @@ SELECT * FROM records
                     WHERE workflow_id = $1::uuid AND (round, task, attempt, step) = ($2, $3, $4, $5))
  ORDER BY seq
 """
-_OF_TYPE: Final = """
-SELECT * FROM records WHERE workflow_id = $1::uuid AND type = $2 AND verdict = 'accepted' ORDER BY seq
-"""
-_COUNT_OF_TYPE: Final = """
-SELECT COUNT(*) FROM records WHERE workflow_id = $1::uuid AND type = $2 AND verdict = 'accepted'
+_COUNT_OF_TYPES: Final = """
+SELECT COUNT(*) FROM records WHERE workflow_id = $1::uuid AND type = ANY($2::text[]) AND verdict = 'accepted'
 """
 _HASH: Final = """
 SELECT sha256 FROM records WHERE workflow_id = $1::uuid AND seq = $2 AND verdict = 'accepted'
@@ -57,16 +55,10 @@ async def step_events(pool: Pool, workflow_id: str, place: Place) -> list[EventE
     return [event_entry(row) for row in rows if place_of_record(row) == place]
 
 
-async def events_of_type(pool: Pool, workflow_id: str, type_: str) -> list[EventEntry]:
-    """Return the accepted events of one type, oldest first; raise Unavailable without Postgres."""
+async def count_of_types(pool: Pool, workflow_id: str, types: Collection[str]) -> int:
+    """Return the number of accepted events of these types in a workflow; raise Unavailable without Postgres."""
     async with acquire(pool) as connection:
-        return [event_entry(row) for row in await connection.fetch(_OF_TYPE, workflow_id, type_)]
-
-
-async def count_of_type(pool: Pool, workflow_id: str, type_: str) -> int:
-    """Return the number of accepted events of this type in a workflow; raise Unavailable without Postgres."""
-    async with acquire(pool) as connection:
-        return int(await connection.fetchval(_COUNT_OF_TYPE, workflow_id, type_))
+        return int(await connection.fetchval(_COUNT_OF_TYPES, workflow_id, [*types]))
 
 
 async def accepted_hash(pool: Pool, workflow_id: str, seq: int) -> str | None:

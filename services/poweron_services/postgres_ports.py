@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from poweron_events.errors import Conflict, Refused, Unavailable
 from poweron_events.fold.day_use import DayUse, RequestKey, RoundKey
 from poweron_events.fold.partial import Stub
+from poweron_events.fold.retention import Retention
 from poweron_events.fold.state import ChatMessage, Opening
 from poweron_events.policy import AppliedPolicy
 from poweron_events.request import Spent
-from poweron_projections import access_keys, bootstrap, reader, record_queries, request_answers
+from poweron_projections import access_keys, bootstrap, reader, record_queries, request_answers, workflow_lifetimes
 from poweron_projections.connection import Pool
 from poweron_projections.day_totals import read_day_use
 from poweron_services.fork.original import AcceptedEvent, accepted
@@ -68,6 +69,10 @@ class PostgresPorts:
     async def answered(self, source: str, request_id: str) -> bool:
         async with _within(QUERY_TIMEOUT):
             return await request_answers.answer(self.pool, source, request_id) is not None
+
+    async def retention(self, workflow_id: str) -> Retention:
+        async with _within(QUERY_TIMEOUT):
+            return await workflow_lifetimes.workflow_retention(self.pool, workflow_id)
 
     async def accepted_hash(self, workflow_id: str, seq: int) -> str | None:
         async with _within(QUERY_TIMEOUT):

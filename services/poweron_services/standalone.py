@@ -158,7 +158,7 @@ async def check_content(settings: Settings) -> None:
         Refused: something must be set first; the message says what.
         Unavailable: it does not answer now.
     """
-    await ContentStore.at(settings.content_place).check()
+    await ContentStore.at(*settings.content_places).check()
 
 
 async def while_serving(

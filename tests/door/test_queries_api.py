@@ -17,6 +17,8 @@ from wandering_workflows import wandering
 
 from builders import At, Told, planned, requested
 from poweron_events import topics
+from poweron_events.actor import Actor
+from poweron_events.archive_events import ContentErased
 from poweron_events.codec import encode
 from poweron_events.content import ContentStore
 from poweron_events.envelope import envelop
@@ -333,15 +335,22 @@ async def test_a_web_page_is_a_source_with_its_bytes_and_an_erased_one_says_so(
         lost = await door.http.get(f"/api/v1/workflows/{ID}/content/{rules}")
         assert (lost.status_code, lost.json()["code"]) == (410, "document_missing")
         assert "no longer holds" in lost.json()["detail"]
-        erased = DocumentErased(
-            documents=("d2",), reason="The customer asked for it.", request=RequestIdentity(source="/test", id="erase")
-        )
-        envelope = envelop(erased, workflow_id=ID, source="/poweron/test/1", time="2026-11-26T00:00:00.000Z")
-        await connections.log.append(topics.EVENTS.name, [Message(ID.encode(), encode(envelope))])
-        await catch_up(connections.log, connections.pool)
+        asked_for = {"reason": "The customer asked for it.", "request": RequestIdentity(source="/test", id="erase")}
+        await append(connections, DocumentErased(documents=("d2",), **asked_for))
         gone = (await door.http.get(f"/api/v1/workflows/{ID}/content/{rules}")).json()
         assert gone["reason"] == "The customer asked for it."
         assert "was erased at " in gone["detail"]
+        await append(connections, ContentErased(legal_basis="§ 1", actor=Actor(id="ada"), **asked_for))
+        gone = (await door.http.get(f"/api/v1/workflows/{ID}/content/{page.content}")).json()
+        assert (gone["legalBasis"], "asked for it. (§ 1)" in gone["detail"]) == ("§ 1", True)
+        assert "All content was erased at " in (await door.http.get(f"/w/{ID}")).text
+
+
+async def append(connections: Connections, event: DocumentErased | ContentErased) -> None:
+    """Write an event of the workflow, and project it."""
+    envelope = envelop(event, workflow_id=ID, source="/poweron/test/1", time="2026-11-26T00:00:00.000Z")
+    await connections.log.append(topics.EVENTS.name, [Message(ID.encode(), encode(envelope))])
+    await catch_up(connections.log, connections.pool)
 
 
 async def test_workflows_are_chosen_by_status_action_actor_words_and_time(door: Door) -> None:

@@ -20,6 +20,7 @@ from poweron_events.envelope import envelop
 from poweron_events.errors import Unavailable
 from poweron_events.fold.day_use import DayUse, RequestKey, Use
 from poweron_events.fold.partial import Stub
+from poweron_events.fold.retention import Retention, retention
 from poweron_events.fold.state import ChatMessage, Opening
 from poweron_events.log import Message, Record
 from poweron_events.log.memory import MemoryLog
@@ -28,6 +29,7 @@ from poweron_events.request import CancellationRequested, PolicyApplied, Spent, 
 from poweron_events.step_events import ApprovalGranted
 from poweron_projections.request_answers import OpenRound, StepApproval
 from poweron_services.decider.approval import EVERYTHING, ActionLists
+from poweron_services.fork.original import AcceptedEvent
 from poweron_services.intake.request_intake import Intake
 from poweron_services.models.chat_model import NamedModels
 
@@ -75,7 +77,8 @@ class Rows:
         if request_id in self.failing:
             raise KeyError(request_id)
         self.asked_for.append(request_id)
-        return not self.blind and any(event.request.id == request_id for event in await accepted(self._log))
+        answers = [event.request.id for event in await accepted(self._log) if hasattr(event, "request")]
+        return not self.blind and request_id in answers
 
     async def look_up(self, partition: int, workflow_ids: Sequence[str]) -> tuple[int, Mapping[str, Stub]]:
         if self.replaced:
@@ -114,6 +117,14 @@ class Rows:
     async def accepted_hash(self, workflow_id: str, seq: int) -> str | None:
         return self.hashes.get((workflow_id, seq))
 
+    async def retention(self, workflow_id: str) -> Retention:
+        return retention(each.event for each in await self.accepted_events(workflow_id))
+
+    async def accepted_events(self, workflow_id: str) -> Sequence[AcceptedEvent]:
+        written = [_decoded(value) for value in await values(self._log, topics.EVENTS.name)]
+        of_workflow = [each.event for each in written if each.workflow_id == workflow_id and each.event is not None]
+        return [AcceptedEvent(seq, "", event) for seq, event in enumerate(of_workflow)]
+
     async def open_round(self, workflow_id: str) -> OpenRound:
         closing = any(isinstance(event, CancellationRequested) for event in await events(self._log))
         return OpenRound(closing, paused=False, paused_by=None)
@@ -145,12 +156,13 @@ async def running(
     lists: ActionLists = EVERYTHING,
     connections: Collection[str] = (),
     now_ms: Callable[[], int] = lambda: 0,
+    content: ContentStore | None = None,
 ) -> AsyncGenerator[list[Any], None]:
     """Intake at work, and what it logs."""
     intake = Intake(
         event_log=log,
         queries=rows,
-        content=ContentStore.at("memory:///"),
+        content=content or ContentStore.at("memory:///"),
         instance="1",
         now_ms=now_ms,
         actions=CATALOG,

@@ -3,7 +3,7 @@
 The same ledger and the same content make the same bytes.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final
 
 import orjson
@@ -12,14 +12,13 @@ from poweron_events.codec import dumps
 from poweron_events.content import ContentStore
 from poweron_events.errors import Conflict, MissingContent, Refused
 from poweron_events.log import Record
-from poweron_events.request import DocumentErased
 from poweron_events.topics import EVENTS
 from poweron_projections.audit.ledger_entry import NamedRecord, event_entry, head_line
 from poweron_projections.audit.ledger_heads import listed_heads
 from poweron_projections.audit.ledger_tree import stored_consistency_proof, stored_inclusion_proof
 from poweron_projections.audit.merkle_tree import GrowingTree, inclusion_proof, leaf_hash
 from poweron_projections.audit.tlog_proof import TlogProof
-from poweron_projections.audit.verifier.bundle_claims import content_names
+from poweron_projections.audit.verifier.bundle_claims import content_names, erased_contents
 from poweron_projections.audit.verifier.bundle_files import MANIFEST, manifest_of
 from poweron_projections.audit.verifier.bundle_timeline import timeline_files
 from poweron_projections.audit.verifier.key_announcements import ANNOUNCED
@@ -84,8 +83,8 @@ async def bundle_of(
     async with snapshot(pool) as connection:
         files = await _proven(connection, workflow_id)
     events = [orjson.loads(line) for line in files["events.jsonl"].splitlines()]
-    files |= await _contents(content, workflow_id, events)
     entries = [orjson.loads(line) for line in files["entries.jsonl"].splitlines()]
+    files |= await _contents(content, workflow_id, events, erased_contents(events, entries))
     files |= timeline_files(workflow_id, events, entries, files)
     files["keys/ledger.vkeys"] = "".join(f"{vkey}\n" for vkey in vkeys).encode()
     if with_script:
@@ -175,11 +174,11 @@ async def announced(connection: Connection, size: int) -> dict[str, bytes]:
     return files
 
 
-async def _contents(content: ContentStore | None, workflow_id: str, events: Sequence[Any]) -> dict[str, bytes]:
+async def _contents(
+    content: ContentStore | None, workflow_id: str, events: Sequence[Any], erased: Collection[str]
+) -> dict[str, bytes]:
     """Return the contents that the events name, and the list of them."""
     names = sorted({name for event in events for name in content_names(event["data"])})
-    documents = _erased_documents(events)
-    erased = {name for event in events for name in _erased_names(event["data"], documents)}
     found, states = dict[str, bytes](), dict[str, str]()
     for name in names:
         states[name] = "withheld"
@@ -196,24 +195,6 @@ async def _contents(content: ContentStore | None, workflow_id: str, events: Sequ
         for name, state in states.items()
     ]
     return {**found, "blobs.jsonl": file_of(map(dumps, listed))}
-
-
-def _erased_documents(events: Sequence[Mapping[str, Any]]) -> frozenset[str]:
-    """Return the ids of the documents that were erased."""
-    erasures = (event["data"]["documents"] for event in events if event["type"] == DocumentErased.TYPE)
-    return frozenset(document for documents in erasures for document in documents)
-
-
-def _erased_names(value: Any, documents: frozenset[str]) -> Iterator[str]:
-    """Yield the contents of these documents that the data of an event names."""
-    if isinstance(value, dict):
-        if value.get("id") in documents:
-            yield from content_names(value)
-        for part in value.values():
-            yield from _erased_names(part, documents)
-    elif isinstance(value, list):
-        for part in value:
-            yield from _erased_names(part, documents)
 
 
 def file_of(lines: Iterable[bytes]) -> bytes:

@@ -30,6 +30,8 @@ CREATE TABLE records (
     UNIQUE (workflow_id, seq)
 );
 
+CREATE INDEX records_retained ON records (workflow_id) WHERE type = 'poweron.workflow.retained.v1';
+
 CREATE TABLE workflows (
     workflow_id uuid    NOT NULL PRIMARY KEY,
     partition   integer NOT NULL,

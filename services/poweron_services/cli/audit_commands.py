@@ -175,8 +175,8 @@ async def _all(settings: Settings, *, as_json: bool) -> None:
         await expect_content(connections.pool, connections.content)
         workflows = await reader.count_workflow_ids(connections.pool)
         with bar("Replaying", "workflows") as on_progress:
-            place = settings.content_place
-            async for result in replay_all(connections.pool, workflows, connections.content, place, known):
+            places = settings.content_places
+            async for result in replay_all(connections.pool, workflows, connections.content, places, known):
                 done, newer = done + 1, newer + bool(result.newer)
                 total = total + Counted.of(result.replayed)
                 _print_workflow(result, as_json=as_json)

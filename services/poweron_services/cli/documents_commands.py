@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from poweron_projections import workflow_excerpts
+from poweron_projections import workflow_excerpts, workflow_lifetimes
 from poweron_services.cli import files
 from poweron_services.cli.arguments import AsJson, Output, WorkflowId
 from poweron_services.cli.command_group import CommandGroup
@@ -27,6 +27,7 @@ from poweron_services.cli.query_commands import with_rows
 from poweron_services.client.connect import Connections
 from poweron_services.client.content_cleanup import Cleanup, NotItsLog, clearing_up
 from poweron_services.client.content_inventory import InventoryEntry
+from poweron_services.client.erasures import lifetime, newest_erasure
 from poweron_services.client.event_words import size
 from poweron_services.client.workflow_snapshot import verified_records
 from poweron_services.settings.config import Settings
@@ -69,9 +70,16 @@ def documents_list(workflow: WorkflowId, output: Output = None, as_json: AsJson 
             files.check_writable(output)
         await verified_records(connections, workflow)
         entries = await workflow_excerpts.documents(connections.pool, workflow)
+        if words := await lifetime(connections.pool, workflow):
+            tell(printable(words))
         if output is not None:
             return await files.write(connections, workflow, entries, output)
-        return [files.shown_document(entry) | {"label": entry.label} for entry in entries]
+        events = await workflow_lifetimes.lifetime_events(connections.pool, workflow)
+        erasures = [newest_erasure(events, entry.content, entry.document_id) for entry in entries]
+        return [
+            files.shown_document(entry) | {"label": entry.label} | ({"erased": erasure.time} if erasure else {})
+            for entry, erasure in zip(entries, erasures, strict=True)
+        ]
 
     listing = with_rows(collect)
     for document in listing:
@@ -79,6 +87,8 @@ def documents_list(workflow: WorkflowId, output: Output = None, as_json: AsJson 
             print_json(document)
         else:
             place = document["path"] if output is not None else document["label"]
+            if document.get("erased"):
+                place = f"{place}, erased"
             name = one_line(document["documentName"])
             margin = Text(f"{one_line(document['documentId']):<12}{size(document['size']):>9}  ", style="dim")
             print_beside(stdout, margin, f"{name} ({printable(place or 'not written')})")

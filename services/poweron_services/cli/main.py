@@ -30,6 +30,8 @@ COMMANDS: Final = {
     "approve": _Command("approval_commands", "Approve the pending action, or grant a larger budget."),
     "deny": _Command("approval_commands", "Deny the pending action, or a larger budget."),
     "approvals": _Command("approval_commands", "Show pending approvals."),
+    "erase": _Command("erase_command", "Erase content of workflows from the content store."),
+    "retain": _Command("retain_command", "Keep the content of workflows until a date, or on legal hold."),
     "policy": _Command("policy_commands", "Show, check and apply the policy: what is allowed, and by whom."),
     "permissions": _Command("permissions_command", "Show what was allowed when, and which processes could do it."),
     "workflows": _Command("query_commands", "List workflows, newest first."),

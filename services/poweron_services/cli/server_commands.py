@@ -85,7 +85,7 @@ def status(as_json: AsJson = False) -> None:
     settings, problems = load_settings(), _Problems()
     servers, silent = _own_servers(settings, problems)
     kafka, postgres, log = run_work(_look_up(settings, servers, silent, problems))
-    content = run_work(_content_state(settings.content_place, postgres, problems)) if postgres else "unknown"
+    content = run_work(_content_state(settings, postgres, problems)) if postgres else "unknown"
     places = _places(kafka, postgres, settings.home) | {"log": log, "content": content}
     _print(places, servers if kafka and not settings.kafka else None, problems, as_json=as_json)
     if log != "complete" or content != "reachable":
@@ -166,12 +166,12 @@ async def _log_state(kafka: KafkaSettings, postgres: str, problems: _Problems) -
     return "complete"
 
 
-async def _content_state(place: str, postgres: str, problems: _Problems) -> ContentState:
-    """Return the state of the content store at this place, and report any state but `reachable`."""
+async def _content_state(settings: Settings, postgres: str, problems: _Problems) -> ContentState:
+    """Return the state of the content store, and report any state but `reachable`."""
     try:
         async with asyncio.timeout(CONTENT_TIMEOUT):
             async with connect_postgres(postgres, connections=1, statement_cache_size=0) as pool:
-                await expect_content(pool, ContentStore.at(place))
+                await expect_content(pool, ContentStore.at(*settings.content_places))
     except ContentLost as error:
         problems.report(f"{sentence(error)} {advice_for(error.code)}", error.code, style="bold red")
         return "lost"

@@ -216,6 +216,7 @@ def _content_json(result: CheckedContent) -> dict[str, Any]:
         "referenced": result.referenced,
         "stored": result.stored,
         "unreferenced": result.unreferenced,
+        "erased": result.erased,
         "read": result.read,
         "faults": [
             {

@@ -61,7 +61,7 @@ async def unopened(
     ):
         progress = KafkaProgress(kafka)
         try:
-            content = ContentStore.at(settings.content_place)
+            content = ContentStore.at(*settings.content_places)
             yield Connections(settings, GuardedLog(log, pool), pool, content, progress), log
         finally:
             await progress.close()

@@ -14,6 +14,7 @@ from typing import Final, Literal, NamedTuple
 import orjson
 from pydantic import ValidationError
 
+from poweron_events.archive_events import ContentErased
 from poweron_events.codec import Undecodable, decode
 from poweron_events.content import ContentStore, commitment
 from poweron_events.content_references import ContentReference, content_references
@@ -38,12 +39,20 @@ CREATE TABLE referenced (
     PRIMARY KEY (workflow_id, name)
 ) WITHOUT ROWID;
 CREATE TABLE erased (workflow_id TEXT, document_id TEXT, PRIMARY KEY (workflow_id, document_id)) WITHOUT ROWID;
+CREATE TABLE erasures (workflow_id TEXT, seq INTEGER, name TEXT);
+CREATE INDEX erasures_workflows ON erasures (workflow_id);
 CREATE TABLE faults (workflow_id TEXT, name TEXT, fault TEXT, PRIMARY KEY (workflow_id, name)) WITHOUT ROWID;
 """
 _WITHOUT_ERASED: Final = """
 DELETE FROM referenced
  WHERE EXISTS (SELECT 1 FROM erased
                 WHERE erased.workflow_id = referenced.workflow_id AND erased.document_id = referenced.document_id)
+"""
+_WITHOUT_ERASURES: Final = """
+DELETE FROM referenced
+ WHERE EXISTS (SELECT 1 FROM erasures
+                WHERE erasures.workflow_id = referenced.workflow_id AND erasures.seq > referenced.seq
+                  AND (erasures.name IS NULL OR erasures.name = referenced.name))
 """
 _KEYS: Final = """
 INSERT OR IGNORE INTO referenced (workflow_id, name, seq, field)
@@ -56,7 +65,7 @@ SELECT workflow_id, name, 'missing' FROM referenced LEFT JOIN stored USING (work
 _OF_OTHER_SIZE: Final = """
 INSERT INTO faults
 SELECT workflow_id, name, 'damaged' FROM referenced JOIN stored USING (workflow_id, name)
- WHERE referenced.size <> stored.size
+ WHERE stored.size - referenced.size NOT IN (0, {overhead})
 """
 _TO_READ: Final = """
 SELECT workflow_id, name, stored.size FROM referenced JOIN stored USING (workflow_id, name)
@@ -105,6 +114,8 @@ class CheckedContent:
     """How many contents events refer to, including the key of each of their workflows."""
     stored: int = 0
     unreferenced: int = 0
+    erased: int = 0
+    """How many contents were erased, as events say."""
     read: int = 0
     """How many contents were compared with their names."""
     faults: Sequence[ContentFault] = ()
@@ -155,6 +166,7 @@ class ContentCheck:
     file: sqlite3.Connection
     _keys: dict[str, bytes | None] = field(default_factory=dict)
     _read: int = 0
+    _erased: int = 0
 
     def __post_init__(self) -> None:
         self.file.executescript(_TABLES)
@@ -166,7 +178,7 @@ class ContentCheck:
             for workflow_id, seq, value in page:
                 await self._take(workflow_id, seq, value)
             self.file.execute("COMMIT")
-        self.file.execute(_WITHOUT_ERASED)
+        self._erased = sum(self.file.execute(query).rowcount for query in (_WITHOUT_ERASED, _WITHOUT_ERASURES))
         self.file.execute(_KEYS)
 
     async def _take(self, workflow_id: str, seq: int, value: bytes) -> None:
@@ -179,6 +191,9 @@ class ContentCheck:
         if isinstance(event, DocumentErased):
             rows = ((workflow_id, document_id) for document_id in event.documents)
             self.file.executemany("INSERT OR IGNORE INTO erased VALUES (?, ?)", rows)
+        if isinstance(event, ContentErased):
+            names = event.contents if event.documents else (None,)
+            self.file.executemany("INSERT INTO erasures VALUES (?, ?, ?)", [(workflow_id, seq, name) for name in names])
         self._refer(workflow_id, seq, content_references(event))
         if isinstance(event, ActionCompleted):
             for name, kind in _lists(event):
@@ -211,7 +226,7 @@ class ContentCheck:
                 self.file.executemany("INSERT OR IGNORE INTO stored VALUES (?, ?, ?)", rows)
                 self.file.execute("COMMIT")
         self.file.execute(_MISSING)
-        self.file.execute(_OF_OTHER_SIZE)
+        self.file.execute(_OF_OTHER_SIZE.format(overhead=self.content.overhead))
 
     async def read(self, on_progress: OnProgress) -> None:
         """Read every stored content that events refer to, and compare it with its name."""
@@ -251,6 +266,7 @@ class ContentCheck:
             self._count("SELECT count(*) FROM referenced"),
             self._count("SELECT count(*) FROM stored"),
             self._count(_UNREFERENCED),
+            self._erased,
             self._read,
             [ContentFault(*row) for row in self.file.execute(_FAULTS)],
         )

@@ -3,11 +3,12 @@
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, Literal
 
 from poweron_events.actor import Actor
+from poweron_events.archive_events import RequestRetention
 from poweron_events.client import Sent, hear, send
 from poweron_events.codes import Code
 from poweron_events.errors import MissingContent, PowerOnError
@@ -33,8 +34,10 @@ from poweron_services.client.connect import Connections
 from poweron_services.client.follow import TAKEN_WITHIN, Callbacks, send_and_wait
 from poweron_services.client.workflow_snapshot import read_snapshot, verified_records
 
-Verb = Literal["pause", "resume", "restart", "cancel", "apply policy"]
-Status = Literal["paused", "resumed", "restarted", "cancelled", "applied", "ended", "refused", "failed", "pending"]
+Verb = Literal["pause", "resume", "restart", "cancel", "apply policy", "retain"]
+Status = Literal[
+    "paused", "resumed", "restarted", "cancelled", "applied", "retained", "ended", "refused", "failed", "pending"
+]
 """The outcome for a workflow: `ended` if its round ended otherwise before it could be cancelled, `refused` if intake
 refused the request, `failed` if nothing could be requested or no answer came, `pending` if the time was over."""
 
@@ -44,6 +47,7 @@ DONE: Final[Mapping[Verb, Status]] = {
     "restart": "restarted",
     "cancel": "cancelled",
     "apply policy": "applied",
+    "retain": "retained",
 }
 AMONG: Final[Mapping[Verb, Among]] = {"pause": "open", "resume": "paused", "restart": "all", "cancel": "open"}
 """The workflows that a filter chooses from: those that the verb can be about."""
@@ -62,6 +66,8 @@ class Instruction:
     actor: Actor
     identity: Callable[[str], RequestIdentity]
     """Returns the identity of the request about a workflow."""
+    change: Mapping[str, str] = field(default_factory=dict)
+    """What `retain` changes: `until`, `hold` or `released`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +159,19 @@ async def _switch(
     return VerbResult(id_, DONE[instruction.verb])
 
 
+async def _retain(
+    connections: Connections, instruction: Instruction, id_: str, callbacks: Callbacks, *, identity: RequestIdentity
+) -> VerbResult:
+    snapshot = await read_snapshot(connections, id_)
+    asked = RequestRetention(
+        workflow_id=id_, reason=instruction.reason, actor=instruction.actor, **dict(instruction.change)
+    )
+    record = await send_and_wait(connections, asked, snapshot, identity=identity, callbacks=callbacks)
+    if isinstance(record.event, RequestRefused):
+        return VerbResult(id_, "refused", record.event.precise_code, record.event.detail)
+    return VerbResult(id_, DONE[instruction.verb])
+
+
 async def _cancel(
     connections: Connections, instruction: Instruction, id_: str, callbacks: Callbacks, *, identity: RequestIdentity
 ) -> VerbResult:
@@ -232,4 +251,5 @@ _CARRIED_OUT: Final[Mapping[Verb, Callable[..., Awaitable[VerbResult]]]] = {
     "restart": _restart,
     "cancel": _cancel,
     "apply policy": partial(_switch, request=RequestRules),
+    "retain": _retain,
 }

@@ -8,10 +8,11 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
 from poweron_events.errors import MissingContent
-from poweron_events.request import DocumentErased
 from poweron_projections import record_queries
+from poweron_projections.entries import EventEntry
 from poweron_projections.record_queries import NamedContent
 from poweron_services.client.connect import Connections
+from poweron_services.client.erasures import erased_words, erasure_of
 from poweron_services.door.access import ContentReader
 from poweron_services.door.door_state import Opened
 from poweron_services.door.json_responses import cache_headers, is_held
@@ -60,7 +61,7 @@ async def download_content(
     try:
         size = await connections.content.size(workflow_id, name)
     except MissingContent:
-        raise await _gone(connections, workflow_id, named) from None
+        raise await _gone(connections, workflow_id, named, name) from None
     media_type = named.media_type if _MEDIA_TYPE.fullmatch(named.media_type) else BYTES
     headers = cache_headers(name) | {
         "Content-Length": str(size),
@@ -81,13 +82,17 @@ def _attachment(name: str) -> str:
     return f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(safe, safe='')}"
 
 
-async def _gone(connections: Connections, workflow_id: str, content: NamedContent) -> Problem:
+async def _gone(connections: Connections, workflow_id: str, content: NamedContent, name: str) -> Problem:
     """Say that a content is gone, and why if an event says it."""
-    sentence = f"The content store no longer holds {content.name!r}: it was erased, or lost. Its events remain."
-    facts: dict[str, Any] = {}
-    for event in await record_queries.events_of_type(connections.pool, workflow_id, DocumentErased.TYPE):
-        erased = DocumentErased.model_validate(event.data, extra="ignore")
-        if content.document_id in erased.documents:
-            sentence = f"{content.name!r} was erased at {event.time}: {erased.reason}"
-            facts = {"erased": event.time, "reason": erased.reason, "legalBasis": erased.legal_basis}
-    return Problem("document_missing", sentence, status=410, **facts)
+    erasure = await erasure_of(connections.pool, workflow_id, name, content.document_id)
+    return gone(content.name, erasure)
+
+
+def gone(name: str, erasure: EventEntry | None) -> Problem:
+    """Say that a content is gone, and when and why it was erased if an event says so."""
+    if erasure is None or not isinstance(erasure.data, dict):
+        sentence = f"The content store no longer holds {name!r}: it was erased, or lost. Its events remain."
+        return Problem("document_missing", sentence, status=410)
+    facts: dict[str, Any] = {name: erasure.data.get(name, "") for name in ("reason", "legalBasis")}
+    sentence = f"{name!r} {erased_words(erasure)}"
+    return Problem("document_missing", sentence, status=410, erased=erasure.time, **facts)

@@ -9,10 +9,12 @@ from starlette.responses import HTMLResponse
 from poweron_events.errors import MissingContent
 from poweron_projections import workflow_excerpts
 from poweron_services.client.document_text import DocumentText
+from poweron_services.client.erasures import erasure_of
 from poweron_services.client.source_check import MARKDOWN
 from poweron_services.connectors.document_reader import text_reader
 from poweron_services.door.access import ContentReader
 from poweron_services.door.answer_html import marked_html
+from poweron_services.door.content_downloads import gone
 from poweron_services.door.door_state import DoorOf, Opened
 from poweron_services.door.page_rendering import rendered
 from poweron_services.door.problems import Problem
@@ -47,9 +49,8 @@ async def document_page(
     try:
         data = await connections.content.get(workflow_id, entry.content)
     except MissingContent:
-        raise Problem(
-            "document_missing", f"The content store no longer holds {entry.document_name!r}.", status=410
-        ) from None
+        erasure = await erasure_of(connections.pool, workflow_id, entry.content, entry.document_id)
+        raise gone(entry.document_name, erasure) from None
     async with door.busy:
         if entry.mime_type == MARKDOWN:
             markdown = without_mark(data.decode("utf-8", errors="replace"))

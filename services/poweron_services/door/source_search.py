@@ -36,7 +36,7 @@ class SearchFailed(Unavailable):
 class _Task:
     """What a process searches, and where."""
 
-    place: str
+    places: tuple[str, str | None]
     workflow_id: str
     answers: Sequence[DocumentRef]
     documents: Sequence[DocumentRef]
@@ -70,7 +70,7 @@ async def search_sources(
         SearchFailed: the documents are too large to be searched.
         Unavailable: a server cannot be reached.
     """
-    task = _Task(door.settings.content_place, workflow_id, answers, documents, door.settings.ocr_command)
+    task = _Task(door.settings.content_places, workflow_id, answers, documents, door.settings.ocr_command)
     if sum(document.size for document in documents) < LARGE:
         async with door.busy:
             return await task.run(door.opened.content)
@@ -105,6 +105,6 @@ def _search(sender: Connection, task: _Task) -> None:
     os.nice(_YIELDING)
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     try:
-        sender.send(asyncio.run(task.run(ContentStore.at(task.place))))
+        sender.send(asyncio.run(task.run(ContentStore.at(*task.places))))
     except PowerOnError as error:
         sender.send(_Failure(str(error), error.code))

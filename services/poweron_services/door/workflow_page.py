@@ -15,13 +15,15 @@ from poweron_events.errors import MissingContent
 from poweron_events.event import DocumentRef
 from poweron_events.fold.stage_specs import STAGES
 from poweron_events.fold.state import Place, Used
-from poweron_events.request import Budgets, DocumentErased
+from poweron_events.request import Budgets
 from poweron_projections import budget_rows, open_questions, reader, record_queries, workflow_excerpts
 from poweron_projections.connection import Pool
 from poweron_projections.entries import ApprovalEntry, DocumentEntry, RoundSummary, WorkflowSummary
+from poweron_projections.workflow_lifetimes import ERASURES
 from poweron_services.client.ask import follow_up
 from poweron_services.client.client_errors import UnknownWorkflow
 from poweron_services.client.connect import Connections
+from poweron_services.client.erasures import lifetime
 from poweron_services.client.source_check import MARKDOWN
 from poweron_services.decider.authorship import written_by_model
 from poweron_services.decider.result_files import MAX_TOLD, PARTLY
@@ -116,6 +118,7 @@ async def _page(
         status=200 if refusal is None else refusal.status,
         refusal=refusal,
         workflow=workflow,
+        lifetime=await lifetime(pool, workflow_id),
         state=state_word(workflow),
         rounds=rounds,
         **answer,
@@ -305,7 +308,7 @@ async def _checked(
 
     contents = [(document.document_id, document.content) for document in answers]
     if workflow.status in OPEN:  # most events of an open workflow change nothing of an answer
-        version = await record_queries.count_of_type(pool, workflow_id, DocumentErased.TYPE)
+        version = await record_queries.count_of_types(pool, workflow_id, ERASURES)
     else:
         version = workflow.seq
     document_count, documents = newest

@@ -9,9 +9,11 @@ from poweron_events.actor import Actor
 from poweron_events.codes import Code
 from poweron_events.fold.day_use import DayUse, RequestKey
 from poweron_events.fold.partial import Stub
+from poweron_events.fold.retention import Retention
 from poweron_events.fold.state import ChatMessage, Opening
 from poweron_events.policy import AnswerTerms, AppliedPolicy
 from poweron_events.request import Spent
+from poweron_events.stream import WorkflowEvent
 
 
 class OpenQuestion(Protocol):
@@ -100,6 +102,12 @@ class IntakeQueries(Protocol):
 
     async def spent(self, workflow_id: str, rounds: int) -> Spent:
         """The total usage of this many rounds, all that have ended. Raises Unavailable while any is missing."""
+
+    async def retention(self, workflow_id: str) -> Retention:
+        """How long the content of the workflow is kept, and what was erased."""
+
+    async def accepted_events(self, workflow_id: str) -> Sequence[tuple[int, str, WorkflowEvent]]:
+        """All accepted events of the workflow, oldest first: its `seq`, the hash of its record, and the event."""
 
     async def accepted_hash(self, workflow_id: str, seq: int) -> str | None:
         """The SHA-256 of a workflow's record, or None if no such record was accepted."""

@@ -14,7 +14,7 @@ from typing import get_args
 import structlog
 
 from poweron_events import topics
-from poweron_events.archive_events import ArchiveRequest
+from poweron_events.archive_events import ArchiveRequest, RequestErasure
 from poweron_events.catalog import CATALOG, ActionSpec
 from poweron_events.codec import InvalidRequest, ReceivedRequest, Undecodable, decode_request, has_seal, is_uuid
 from poweron_events.content import ContentStore
@@ -35,6 +35,7 @@ from poweron_events.stream import Request
 from poweron_services import telemetry
 from poweron_services.decider.approval import EVERYTHING, ActionLists
 from poweron_services.intake.consistent_reads import ConsistentReads
+from poweron_services.intake.content_erasure import ContentErasure
 from poweron_services.intake.intake_ports import IntakeQueries
 from poweron_services.intake.judgement import IntakeEvent, Refusal, target, target_of_invalid
 from poweron_services.intake.request_judge import RequestJudge
@@ -101,6 +102,7 @@ class Intake:
             connections=connections,
             specs=specs,
         )
+        self._erasure = ContentErasure(queries, reads, content)
         self._settlement = Settlement(event_log, queries, reads, instance=instance, now_ms=now_ms, spans=spans)
 
     async def run(self) -> None:
@@ -158,6 +160,8 @@ class Intake:
         telemetry.bind_request(record.time_ms, received)
         judge = partial(self._judge.judge, target(received), received)
         await self._settlement.settle(target(received), received.identity, judge)
+        if isinstance(received.request, RequestErasure):
+            await self._erasure.carry_out(target(received), received.identity)
 
     async def _cancel_at_once(self, record: Record) -> None:
         """Accept a cancellation out of turn if that is possible now: the openings before it may wait for a long time.

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from pydantic import TypeAdapter
 
-from poweron_events.archive_events import RequestErasure, RequestExport, RequestRetention
+from poweron_events.archive_events import ArchiveRequest, ContentErased, RequestErasure, RequestExport, RequestRetention
 from poweron_events.catalog import ActionSpec
 from poweron_events.codec import ReceivedRequest, dumps, is_uuid
 from poweron_events.content import ContentStore
@@ -59,8 +59,9 @@ from poweron_services.decider.rules import price_unknown
 from poweron_services.decider.size_limits import fitting, fitting_text
 from poweron_services.decider.web_addresses import known_addresses
 from poweron_services.intake import judgement, policy_judgement
-from poweron_services.intake.archive_judgement import archive_event
+from poweron_services.intake.archive_judgement import archive_event, check_erasure, check_not_erased, with_contents
 from poweron_services.intake.consistent_reads import ConsistentReads
+from poweron_services.intake.content_erasure import is_stored, listed_documents
 from poweron_services.intake.intake_ports import IntakeQueries
 from poweron_services.intake.judgement import IntakeEvent, Refusal
 from poweron_services.intake.round_limits import AT_ONCE, OpenLimit, QuotaLimit, Waiting
@@ -120,7 +121,7 @@ class RequestJudge:
             case RequestCancellation():
                 event = await self.cancel(identity, request)
             case RequestExport() | RequestErasure() | RequestRetention():
-                event = archive_event(identity, request, await self._known(request.workflow_id))
+                event = await self._archive(identity, request)
         return event
 
     async def cancel(self, identity: RequestIdentity, request: RequestCancellation) -> CancellationRequested:
@@ -158,6 +159,7 @@ class RequestJudge:
     ) -> RoundRequested:
         stub = await self._known(workflow)
         judgement.check_round(request, stub)
+        check_not_erased(workflow, await self.reads.checked(self.queries.retention(workflow)))
         last = len(stub.openings)
         await self._check_fork(request)
         policy = await self._admit(request, identity, waiting)
@@ -213,6 +215,7 @@ class RequestJudge:
             return
         known = is_uuid(fork.workflow)
         judgement.check_fork(fork, await self.queries.accepted_hash(fork.workflow, fork.seq) if known else None)
+        check_not_erased(fork.workflow, await self.queries.retention(fork.workflow))
         if fork.model is not None:
             await self._check_model(fork.model)
 
@@ -237,6 +240,20 @@ class RequestJudge:
             return judgement.approval_answer(identity, request)
         parameters = judgement.checked_change(request, approval, self.specs)
         return judgement.changed_parameters(identity, request, parameters)
+
+    async def _archive(self, identity: RequestIdentity, request: ArchiveRequest) -> IntakeEvent:
+        workflow = request.workflow_id
+        stub = await self._known(workflow)
+        retention = await self.reads.checked(self.queries.retention(workflow))
+        if isinstance(request, RequestErasure):
+            check_erasure(stub, retention, self.now_ms())
+        event = archive_event(identity, request, retention)
+        if not isinstance(event, ContentErased) or not event.documents:
+            return event
+        events = [event for *_, event in await self.reads.checked(self.queries.accepted_events(workflow))]
+        listed = [document async for document in listed_documents(self.content, workflow, events)]
+        gone = [name for name in retention.erased if not await is_stored(self.content, workflow, name)]
+        return with_contents(event, events, listed, gone)
 
     async def _apply_policy(self, identity: RequestIdentity, request: RequestPolicy) -> PolicyApplied:
         current = await self.reads.policy()

@@ -54,7 +54,7 @@ Share = Sequence[tuple[str, Sequence[StoredRecord]]]
 class _Context:
     """The data that a replaying process works with."""
 
-    place: str
+    places: tuple[str, str | None]
     known: KnownActions
 
 
@@ -62,11 +62,11 @@ _context: _Context | None = None
 
 
 async def replay_all(
-    pool: Pool, workflows: int, content: ContentStore, place: str, known: KnownActions
+    pool: Pool, workflows: int, content: ContentStore, places: tuple[str, str | None], known: KnownActions
 ) -> AsyncGenerator[ReplayedWorkflow, None]:
     """Replay all workflows that have records and yield each result when it is ready; share many among processes.
 
-    `place` is where other processes find the contents. Only a small part of a long log is in memory at a time.
+    `places` are where other processes find the contents. Only a small part of a long log is in memory at a time.
     """
     count = min(MAX_PROCESSES, _cores(), workflows // WORKFLOWS_PER_PROCESS)
     if count < 2:
@@ -74,7 +74,7 @@ async def replay_all(
             for id_ in ids:
                 yield await _replay_one(id_, await reader.stored_records(pool, id_), content, known)
         return
-    async with _processes(count, _Context(place, known)) as executor:
+    async with _processes(count, _Context(places, known)) as executor:
         async for done in _side_by_side(pool, _shares(pool), executor, count):
             yield done
 
@@ -125,7 +125,7 @@ def _replay_share(share: Share) -> list[ReplayedWorkflow]:
 
 
 async def _replay_each(share: Share, context: _Context) -> list[ReplayedWorkflow]:
-    content = ContentStore.at(context.place)
+    content = ContentStore.at(*context.places)
     return [await _replay_one(id_, records, content, context.known) for id_, records in share]
 
 

@@ -131,6 +131,8 @@ class Settings(SecretSettings, ActionVariables, SearchVariables, WebVariables):
     """A Postgres role that may read the views of `bi` and nothing else; unset: only their owner may."""
     content: str | None = None
     """Folder or URL of the content store; unset: a folder in `home`."""
+    content_keys: str | None = None
+    """Folder or URL of a second store, for the keys of workflows, whose content is then encrypted; unset: not."""
     ledger_key: SecretStr | None = None
     """The secret, 64 hexadecimal digits, that signs the ledger's checkpoints; unset: a file in `home`."""
     ledger_origin: str | None = Field(default=None, pattern=r"^[^\s+]{1,200}$")
@@ -375,6 +377,11 @@ class Settings(SecretSettings, ActionVariables, SearchVariables, WebVariables):
     @property
     def content_place(self) -> str:
         return self.content or str(self.home / "content")
+
+    @property
+    def content_places(self) -> tuple[str, str | None]:
+        """Where content is, and where the keys of encrypted content are."""
+        return self.content_place, self.content_keys
 
     def acting_through(self, door: Door) -> Actor:
         """Return who acts through a door with these settings: a claim, since nothing proves it."""

@@ -64,6 +64,9 @@ LOG_EVENTS: Final[dict[str, LogEvent]] = {
     "cancellation_postponed": LogEvent(
         "warning", "PowerOn could not answer a cancellation ahead of its turn, and answers it in its turn.", _NOTHING
     ),
+    "content_erased": LogEvent(
+        "info", "Intake removed content of a workflow from the content store, as an event says.", _NOTHING
+    ),
     "http_error": LogEvent("error", "A request over HTTP met an unexpected error.", _REPORT),
     "command_error": LogEvent("error", "A command met an unexpected error.", _REPORT),
     "connection_lost": LogEvent("info", "An idle connection to a server ended; the library connects again.", _NOTHING),

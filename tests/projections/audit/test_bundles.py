@@ -14,12 +14,27 @@ from forger import Files, body_edited, chained, changed, edited, entered, lines,
 from ledgers import KEYS, NOW_MS, WITNESS_KEYS, NearWitness, enter_all, witness_in, write
 from tables import wipe
 
-from builders import Told, completed, document, follow_up, planned, requested, reviewed, step, typical
+from builders import (
+    Told,
+    cancellation,
+    completed,
+    document,
+    follow_up,
+    identity,
+    planned,
+    requested,
+    reviewed,
+    step,
+    typical,
+)
 from poweron_events import topics
+from poweron_events.actor import Actor
+from poweron_events.archive_events import ContentErased
 from poweron_events.content import ContentStore
 from poweron_events.content_references import content_fields
 from poweron_events.event import Model
 from poweron_events.log.memory import MemoryLog
+from poweron_events.round_events import RoundCancelled, Totals
 from poweron_events.stream import REQUESTS, WORKFLOW_EVENTS
 from poweron_projections.audit.bundle import NotSigned, bundle_of
 from poweron_projections.audit.ledger_check import LedgerAlarm
@@ -256,6 +271,38 @@ async def test_contents_are_those_that_the_events_name(log: MemoryLog, pool: Poo
     assert failed(exchanged) == {"V10"}
     hidden = with_manifest({path: data for path, data in files.items() if not path.startswith("blobs/")})
     assert failed(hidden) == {"V10"}
+
+
+@pytest.mark.parametrize(("documents", "still_there"), [((), 0), (("r1d1",), 1)])
+async def test_erased_content_is_erased_only_where_an_event_says_so(
+    log: MemoryLog, pool: Pool, tmp_path: Path, documents: tuple[str, ...], still_there: int
+) -> None:
+    content, told = ContentStore.at("memory:///"), Told("erased")
+    names = await content.put_all(told.id, [b"The museum opens at nine.", b"It closes at five."])
+    given = [document(content=name, document_id=f"r1d{number}") for number, name in enumerate(names, start=1)]
+    told.tell(requested("erased", documents=tuple(given)), cancellation())
+    told.tell(RoundCancelled(round=1, message="", totals=Totals()))
+    erased = ContentErased(
+        documents=documents, contents=tuple(names[: len(documents)]), actor=Actor(id="ada"), request=identity("erase")
+    )
+    write(log, told.tell(erased))
+    await content.erase(told.id, erased.contents or None)
+    await enter_all(log, pool)
+    files = await bundle_of(pool, content, told.id, [str(VKEY)])
+    assert failed(files) == set()
+    states = [orjson.loads(line) for line in lines(files, "blobs")]
+    assert sum(each["status"] == "present" for each in states) == still_there
+    assert sum(each["status"] == "erased" for each in states) == len(states) - still_there
+    with zipfile.ZipFile(tmp_path / "bundle.zip", "w") as archive:
+        for name, data in files.items():
+            archive.writestr(name, data)
+    (tmp_path / "verify.py").write_bytes(files["verify.py"])
+    verified = _run(str(tmp_path / "verify.py"), "--key", str(VKEY), str(tmp_path / "bundle.zip"))
+    assert verified.returncode == 0, verified.stdout
+    hidden = {path: data for path, data in files.items() if not path.startswith("blobs/")}
+    claimed = [orjson.dumps(each | {"status": "erased", "bytes": None}) for each in states]
+    forged = changed(hidden, blobs=claimed)
+    assert failed(forged) == ({"V10"} if still_there else set())
 
 
 async def test_any_changed_byte_is_caught(files: Files) -> None:

@@ -38,6 +38,7 @@ COMMANDS = [
         "approve",
         "deny",
         "approvals",
+        *("erase", "retain"),
         *("policy", "permissions"),
         "workflows",
         "history",

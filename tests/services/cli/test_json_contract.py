@@ -34,6 +34,7 @@ ARGUMENTS = {
     ("deny",): [ID, "--reason", "No."],
     ("diff",): [ID, ID],
     ("fork",): [ID, "--at", "3"],
+    ("erase",): [ID, "--reason", "They asked for it."],
     ("evaluate",): ["requests.jsonl"],
     ("export",): [ID],
     ("recover",): ["--yes"],

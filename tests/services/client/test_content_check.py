@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from builders import CALL, At, Told, document, identity, requested
+from poweron_events.actor import Actor
+from poweron_events.archive_events import ContentErased
 from poweron_events.codec import dumps
 from poweron_events.content import ContentStore
 from poweron_events.event import CitedSource, WebPage
@@ -60,6 +62,12 @@ async def test_what_was_erased_is_not_missing_and_what_was_lost_is_named(store: 
     told = Told().tell(requested(documents=(*gone, document("c", content=key, size=4))), erased)
     found = await checked(store, told)
     assert found.faults == [ContentFault(ID, "bb" * 32, "missing", 0, "content", "b", "b")]
+    by = {"actor": Actor(id="ada"), "request": identity("9")}
+    of_documents = ContentErased(documents=("b",), contents=("bb" * 32,), **by)
+    assert (await checked(store, told.tell(of_documents))).faults == []
+    await store.erase(ID)
+    found = await checked(store, told.tell(ContentErased(**by)))
+    assert (found.faults, found.erased, found.referenced) == ([], 3, 0)
 
 
 async def test_a_file_that_cannot_be_read_is_named_and_the_others_are_checked(

@@ -51,6 +51,8 @@ CONTENT_FIELDS: Final = frozenset({"promptRef", "answerRef", "content", "text", 
 """The fields of events that name content; a test compares them with the models."""
 OPAQUE: Final = frozenset({"parameters"})
 """The fields with values of any form, in which nothing names content."""
+ALL_ERASED: Final = "poweron.content.erased.v1"
+DOCUMENTS_ERASED: Final = "poweron.document.erased.v1"
 STATES: Final = ("present", "withheld", "erased", "missing")
 _COMMITMENT: Final = re.compile(r"[0-9a-f]{64}")
 _ENTRY: Final = frozenset(
@@ -325,8 +327,10 @@ class Verification(CheckpointClaims):
         self.blobs = {each["name"]: each["status"] for each in listed}
         if {*self.blobs} != named or len(listed) != len(named) or not {*self.blobs.values()} <= {*STATES}:
             return "the list of contents is not that of the events"
-        if missing := [name for name, status in self.blobs.items() if status == "missing"]:
-            return f"the content {missing[0]} was missing when the bundle was made"
+        erased = erased_contents(self.events, self.entries)
+        for name, status in self.blobs.items():
+            if status == "missing" or (status == "erased" and name not in erased):
+                return f"the content {name} was missing when the bundle was made, and no event says that it was erased"
         present = [name for name, status in self.blobs.items() if status == "present"]
         if {f"blobs/{name}" for name in present} != {name for name in self.files if name.startswith("blobs/")}:
             return "the contents are not those of the list"
@@ -386,6 +390,31 @@ def content_names(value: Any, field_name: str = "") -> Iterator[str]:
             yield from content_names(part)
     elif field_name in CONTENT_FIELDS and isinstance(value, str) and _COMMITMENT.fullmatch(value):
         yield value
+
+
+def erased_contents(events: Sequence[Any], entries: Sequence[Mapping[str, Any]]) -> set[str]:
+    """Return the names of the contents whose erasure is accepted: an event can erase only what was named before it."""
+    named, of_documents, erased = set[str](), dict[str, set[str]](), set[str]()
+    for event, entry in zip(events, entries, strict=False):
+        data, is_accepted = event["data"], entry["verdict"] == "accepted"
+        if is_accepted and event["type"] == ALL_ERASED:
+            erased |= named & {*data.get("contents", ())} if data.get("documents") else named
+        elif is_accepted and event["type"] == DOCUMENTS_ERASED:
+            erased |= {name for document in data["documents"] for name in of_documents.get(document, ())}
+        named |= set(content_names(data))
+        for document in _documents(data):
+            of_documents.setdefault(document["documentId"], set()).update(content_names(document))
+    return erased
+
+
+def _documents(value: Any) -> Iterator[dict[str, Any]]:
+    """Yield all documents that the data of an event refers to."""
+    if isinstance(value, dict) and isinstance(value.get("documentId"), str):
+        yield value
+    if isinstance(value, dict):
+        value = [part for name, part in value.items() if name not in OPAQUE]
+    for part in value if isinstance(value, list) else ():
+        yield from _documents(part)
 
 
 def file_lines(data: bytes) -> list[bytes]:

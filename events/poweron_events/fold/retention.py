@@ -1,0 +1,64 @@
+"""How long the content of a workflow is kept, and what of it was erased: a fold over its accepted events."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from poweron_events.archive_events import ContentErased, HoldName, WorkflowRetained
+from poweron_events.envelope import parse_time_ms
+from poweron_events.event import Commitment, Event, UtcTime
+from poweron_events.request import RoundRequested, WorkflowRequested
+
+RETENTION_EVENTS = (WorkflowRequested, RoundRequested, ContentErased, WorkflowRetained)
+"""The events that the fold needs; others change nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """Until when and why content is kept, and what was erased."""
+
+    until: UtcTime | None = None
+    """The content may not be erased before; None if nothing says so."""
+    holds: tuple[HoldName, ...] = ()
+    """The legal holds that are not released, oldest first."""
+    is_erased: bool = False
+    """Whether all content was erased, and no round was opened since."""
+    erased: frozenset[Commitment] = frozenset()
+    """The names of contents that were erased with their documents."""
+
+    def is_over(self, now_ms: int) -> bool:
+        """Return whether the time is over until which the content is kept."""
+        return self.until is None or now_ms >= parse_time_ms(self.until)
+
+    def is_expired(self, now_ms: int) -> bool:
+        """Return whether the content was kept until a time that is over, and can be erased now."""
+        return self.until is not None and self.is_over(now_ms) and not self.holds and not self.is_erased
+
+
+def retention(events: Iterable[Event]) -> Retention:
+    """Fold the accepted events of a workflow, oldest first."""
+    state = Retention()
+    for event in events:
+        state = _after(state, event)
+    return state
+
+
+def _after(state: Retention, event: Event) -> Retention:
+    result = state
+    match event:
+        case WorkflowRequested() | RoundRequested():
+            result = replace(state, is_erased=False)
+        case ContentErased(documents=()):
+            result = replace(state, is_erased=True)
+        case ContentErased(contents=contents):
+            result = replace(state, erased=state.erased | {*contents})
+        case WorkflowRetained(until=str(until)):
+            result = replace(state, until=until)
+        case WorkflowRetained(hold=str(hold)):
+            result = replace(state, holds=(*_without(state.holds, hold), hold))
+        case WorkflowRetained(released=str(released)):
+            result = replace(state, holds=_without(state.holds, released))
+    return result
+
+
+def _without(holds: tuple[HoldName, ...], name: HoldName) -> tuple[HoldName, ...]:
+    return tuple(hold for hold in holds if hold != name)

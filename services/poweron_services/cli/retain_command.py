@@ -1,0 +1,71 @@
+"""`poweron retain`: keep the content of workflows until a date, or on legal hold."""
+
+from typing import Annotated, Final
+
+import typer
+from pydantic import TypeAdapter, ValidationError
+
+from poweron_events.archive_events import HoldName
+from poweron_events.envelope import parse_time_ms, rfc3339_of
+from poweron_services.cli.arguments import AsJson
+from poweron_services.cli.context import FAILED, USAGE
+from poweron_services.cli.error_messages import check_reason, load_settings, run_work, sentences, stop
+from poweron_services.cli.verb_commands import Reason, Workflows, named, print_results
+from poweron_services.client.verbs import Instruction
+from poweron_services.standalone import local_identity
+
+Hold = Annotated[str | None, typer.Option(metavar="NAME", help="Begin the legal hold of this name.")]
+
+
+def retain(  # noqa: PLR0917 - typer reads them
+    workflows: Workflows = None,
+    until: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DATE", help="Keep the content until this date or time (UTC); it may be erased from then on."
+        ),
+    ] = None,
+    hold: Hold = None,
+    release: Annotated[str | None, typer.Option(metavar="NAME", help="End the legal hold of this name.")] = None,
+    reason: Reason = "",
+    as_json: AsJson = False,
+) -> None:
+    """Keep the content of workflows until a date, or on legal hold.
+
+    Nothing of it is erased meanwhile. A workflow may be on several holds; the newest date counts.
+    Requires a process that serves: `poweron serve`.
+
+    Exit 0 all are retained, 1 at least one is not, 2 wrong usage, 130 stopped by Ctrl-C, 143 by SIGTERM.
+    """
+    with sentences():
+        check_reason(reason)
+        settings = load_settings()
+        given = {"until": None if until is None else _time(until), "hold": hold, "released": release}
+        change = {name: value for name, value in given.items() if value is not None}
+        if len(change) != 1:
+            stop("Give exactly one of --until, --hold and --release.", USAGE)
+        _check_name(hold or release)
+        ids = named(workflows or [])
+        actor = settings.acting_through("cli")
+        instruction = Instruction("retain", reason, actor, lambda _: local_identity(), change)
+        failed = run_work(print_results(settings, instruction, ids, as_json=as_json), lambda: INTERRUPTED)
+    raise typer.Exit(FAILED if failed else 0)
+
+
+_NAME: Final = TypeAdapter(HoldName | None)
+INTERRUPTED: Final = "Stopped waiting. What was sent remains in the log and is carried out."
+
+
+def _check_name(hold: str | None) -> None:
+    try:
+        _NAME.validate_python(hold)
+    except ValidationError:
+        stop("The name of a hold has at most 100 letters, digits and . _ / -, without spaces.", USAGE)
+
+
+def _time(until: str) -> str:
+    """Return a date or time as events write it."""
+    try:
+        return f"{rfc3339_of(parse_time_ms(until))[:19]}Z"
+    except (ValueError, OverflowError):
+        stop(f"{until!r} is neither a date such as 2033-12-31 nor a time such as 2033-12-31T12:00:00Z.", USAGE)

@@ -1,0 +1,67 @@
+"""Which contents of a workflow were erased, when and why, and how long the others are kept, in words."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from poweron_events.archive_events import ContentErased
+from poweron_events.request import DocumentErased
+from poweron_projections import workflow_lifetimes
+from poweron_projections.connection import Pool
+from poweron_projections.entries import EventEntry
+
+
+async def erasure_of(pool: Pool, workflow_id: str, content: str, document_id: str | None) -> EventEntry | None:
+    """Return the newest event that says that a content was erased; None if none does.
+
+    Raises:
+        Unavailable: Postgres cannot be reached.
+    """
+    events = await workflow_lifetimes.lifetime_events(pool, workflow_id)
+    return newest_erasure(events, content, document_id)
+
+
+def newest_erasure(events: Sequence[EventEntry], content: str, document_id: str | None) -> EventEntry | None:
+    """Return the newest of these events that erases a content; None if none does."""
+    erasing = [event for event in events if _erases(event, content, document_id)]
+    return erasing[-1] if erasing else None
+
+
+def _erases(event: EventEntry, content: str, document_id: str | None) -> bool:
+    data = _data(event)
+    documents = data.get("documents") or ()
+    if event.type == ContentErased.TYPE:
+        return not documents or content in data.get("contents", ())
+    return event.type == DocumentErased.TYPE and document_id in documents
+
+
+def erased_words(event: EventEntry) -> str:
+    """Return when and why content was erased, as the end of a sentence."""
+    data = _data(event)
+    basis = f" ({data['legalBasis']})" if data.get("legalBasis") else ""
+    return f"was erased at {event.time}: {data.get('reason', '')}{basis}"
+
+
+async def lifetime(pool: Pool, workflow_id: str) -> str:
+    """Return in one line what was erased of a workflow, and how long its content is kept; empty if nothing says so.
+
+    Raises:
+        Unavailable: Postgres cannot be reached.
+    """
+    events = await workflow_lifetimes.lifetime_events(pool, workflow_id)
+    if not events:
+        return ""
+    state = await workflow_lifetimes.workflow_retention(pool, workflow_id)
+    erasures = [event for event in events if event.type in workflow_lifetimes.ERASURES]
+    parts = [f"On legal hold: {', '.join(state.holds)}."] if state.holds else []
+    parts += [f"Content is kept until {state.until}."] if state.until else []
+    parts += [f"{_erased_what(event)} {erased_words(event)}" for event in erasures]
+    return " ".join(parts)
+
+
+def _erased_what(event: EventEntry) -> str:
+    documents = _data(event).get("documents") or ()
+    return f"Content of {', '.join(documents)}" if documents else "All content"
+
+
+def _data(event: EventEntry) -> dict[str, Any]:
+    return event.data if isinstance(event.data, dict) else {}

@@ -1,0 +1,35 @@
+"""What `poweron erase` and `poweron retain` refuse before they ask any server."""
+
+import pytest
+from typer.testing import CliRunner
+
+from builders import Told
+from poweron_services.cli.main import app
+
+WRONG = {
+    "nothing to erase": (["erase"], "Name a workflow, or use --expired, not both."),
+    "no reason to erase": (["erase", Told().id], "Say with --reason why the content is erased"),
+    "documents of expired ones": (
+        ["erase", "--expired", "--document", "r1d1", "--reason", "Over."],
+        "--expired erases all content; it takes no --document.",
+    ),
+    "no document to erase": (["erase", Told().id, "--document", "../x", "--reason", "Over."], "An id of --document"),
+    "an erasure without a question": (
+        ["erase", Told().id, "--reason", "Over."],
+        "Nothing was done: add --yes to erase without a question.",
+    ),
+    "nothing to retain": (["retain", Told().id], "Give exactly one of --until, --hold and --release."),
+    "no date": (["retain", Told().id, "--until", "soon"], "'soon' is neither a date such as 2033-12-31"),
+    "no hold": (["retain", Told().id, "--hold", "two words"], "The name of a hold"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "said"), WRONG.values(), ids=WRONG.keys())
+def test_a_command_that_cannot_be_carried_out_says_why(
+    arguments: list[str], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
+    monkeypatch.setenv("POWERON_KAFKA", "127.0.0.1:1")
+    monkeypatch.setenv("POWERON_POSTGRES", "postgresql://nobody@127.0.0.1:1/nothing")
+    ended = CliRunner().invoke(app, arguments)
+    assert (ended.exit_code, said in " ".join(ended.stderr.split())) == (2, True), ended.stderr

@@ -1,0 +1,145 @@
+"""Canaries on the real servers: after an erasure none is left in the content store, and each that remains is listed."""
+
+import base64
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from beside import beside
+from commands import Shell
+from processes import CRITERION, MET, script
+from stored_files import everything_in
+
+from poweron_events import RequestWorkflow, topics
+from poweron_events.client import ask
+from poweron_events.log import Record
+from poweron_events.log.kafka_settings import KafkaSettings
+from poweron_events.request import InlineDocument, Requester
+from poweron_services.client.connect import Connections, connect
+from poweron_services.settings.config import Settings
+from poweron_services.wiring import ROLES, build_model, serve
+
+pytestmark = [pytest.mark.system]
+
+IN_EVENTS = {
+    name: f"canary-{name}"
+    for name in ("prompt", "person", "objective", "context", "parameter", "decision", "review", "message", "reason")
+}
+FILE = "canary-file.txt"
+IN_CONTENT = ("canary-document", "canary-answer")
+LINES: dict[str, list[Any]] = {
+    "PlanningPrompt": [
+        {"tasks": [{"objective": IN_EVENTS["objective"], "successCriteria": [CRITERION], "taskType": "transform"}]}
+    ],
+    "SelectionPrompt": [
+        {"action": "ai.process", "actionObjective": "Write it.", "parametersContext": IN_EVENTS["context"]}
+    ],
+    "ParametersPrompt": [{"schema": "parameters_v1", "parameters": {"aiPrompt": IN_EVENTS["parameter"]}}],
+    "ProcessPrompt": [f"{IN_CONTENT[1]} {'is written. ' * 200}"],
+    "RefinementPrompt": [
+        {"decision": "stop", "reason": IN_EVENTS["decision"], "classification": "success", "criteriaProgress": MET}
+    ],
+    "ReviewPrompt": [{"status": "success", "reason": IN_EVENTS["review"], "criteriaProgress": MET}],
+    "MessagePrompt": [IN_EVENTS["message"]],
+}
+
+
+@pytest.fixture(params=["beside", "elsewhere"])
+async def connections(
+    request: pytest.FixtureRequest, kafka: KafkaSettings, dsn: str, tmp_path: Path, shell: Shell
+) -> AsyncGenerator[Connections, None]:
+    """A service whose keys are beside the content, or elsewhere."""
+    if request.param == "elsewhere":
+        shell.environment["POWERON_CONTENT_KEYS"] = str(tmp_path / "keys")
+    settings = Settings(
+        home=tmp_path / "home",
+        model=script(tmp_path, LINES),
+        content_keys=shell.environment.get("POWERON_CONTENT_KEYS"),
+    )
+    async with (
+        connect(settings, kafka=kafka, postgres=dsn) as connections,
+        AsyncExitStack() as stack,
+        beside(serve(connections, ROLES, build_model(settings, stack))),
+    ):
+        yield connections
+
+
+async def test_no_canary_is_left_in_the_store_and_each_that_remains_is_listed(
+    shell: Shell, connections: Connections, tmp_path: Path
+) -> None:
+    asked = RequestWorkflow(
+        prompt=IN_EVENTS["prompt"],
+        requester=Requester(name=IN_EVENTS["person"]),
+        documents=(InlineDocument.of(FILE, IN_CONTENT[0].encode(), "text/plain"),),
+    )
+    *_, answered = [heard async for heard in ask(connections.log, asked, source="/tests", request_id="1")]
+    workflow = answered.workflow.id
+    await connections.content.put(workflow, b"canary-unreferenced")
+    assert answered.workflow.current.ending == "completed"
+
+    held = await shell("retain", workflow, "--hold", "case-1", "--json")
+    assert (held.code, held.lines[0]["status"]) == (0, "retained")
+    refused = await shell("erase", workflow, "--reason", "No.", "--yes", "--json")
+    assert (refused.code, refused.lines[0]["code"]) == (1, "on_hold")
+    await shell("retain", workflow, "--release", "case-1")
+    await shell("retain", workflow, "--until", "2020-01-01")
+    expired = await shell("erase", "--expired", "--dry-run", "--json")
+    assert [each["workflowId"] for each in expired.lines] == [workflow]
+    erased = await shell("erase", "--expired", "--reason", IN_EVENTS["reason"], "--yes", "--json")
+    assert erased.code == 0, erased.err
+    (found,) = erased.lines
+    assert (found["status"], found["contents"] > 5, found["bytes"] > 500) == ("erased", True, True)
+
+    left = everything_in(Path(shell.environment["POWERON_HOME"]) / "content")
+    assert [each for each in (*IN_EVENTS.values(), *IN_CONTENT, FILE, "canary") if each.encode() in left] == []
+    listed = [(each["topic"], each["partition"], each["offset"], each["field"]) for each in found["remains"]]
+    remaining = set()
+    for topic in (*topics.ALL, topics.PROGRESS):
+        for record in await _records(connections, topic.name):
+            for path, canary in _canaries(record):
+                remaining.add(canary)
+                place = (topic.name, record.partition, record.offset)
+                assert any(place == each[:3] and path.startswith(each[3]) for each in listed), (place, path, canary)
+    assert {*IN_EVENTS.values(), FILE, IN_CONTENT[0]} <= remaining
+
+    assert (await shell("erase", "--expired", "--dry-run", "--json")).lines == []
+    verified = await shell("verify", "--content", "--json")
+    assert (verified.code, verified.lines[0]["content"]["faults"]) == (0, [])
+    bundle = await shell("export", workflow, "--format", "bundle", "--output", "bundle.zip", "--json")
+    key = (await shell("audit", "key")).out.splitlines()[0]
+    assert (bundle.code, (await shell("audit", "verify", "--key", key, "bundle.zip")).code) == (0, 0)
+
+
+async def _records(connections: Connections, topic: str) -> list[Record]:
+    log = connections.log
+    try:
+        return [record async for batch in log.read(topic, {}, await log.ends(topic)) for record in batch]
+    except KeyError:
+        return []
+
+
+def _canaries(record: Record) -> Iterator[tuple[str, str]]:
+    """Yield each place in the data of a record that holds a canary, and which."""
+    try:
+        event = orjson.loads(record.value or b"")
+    except ValueError:
+        return
+    for path, text in _texts(event.get("data", event)):
+        for canary in (*IN_EVENTS.values(), *IN_CONTENT, FILE):
+            if canary in text or base64.b64encode(canary.encode()).decode() in text:
+                yield path, canary
+
+
+def _texts(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    if isinstance(value, str):
+        yield path, value
+    elif isinstance(value, dict):
+        for name, part in value.items():
+            yield path, name
+            yield from _texts(part, f"{path}.{name}".removeprefix("."))
+    elif isinstance(value, list):
+        for number, part in enumerate(value):
+            yield from _texts(part, f"{path}[{number}]")

@@ -284,7 +284,7 @@ class LedgerVerification:
         waiting = sum(max(0, end - self.next_offsets.get(number, 0)) for number, end in ends.items())
         unsigned = self.tree.size - (0 if self.signed is None else self.signed.size)
         details = {
-            "V4": f"{waiting} records are not entered yet" if waiting else "",
+            "V4": f"{waiting} {'record is' if waiting == 1 else 'records are'} not entered yet" if waiting else "",
             "V5": f"{unsigned} entries are not signed yet" if unsigned else "",
             "V6": self._signers.told,
             "V9": "" if self._older.notes else "you gave no older checkpoint",

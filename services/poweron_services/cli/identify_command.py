@@ -84,9 +84,9 @@ def _sentence(identity: Identity, file: Path) -> str:
     if identity.verdict == "whole":
         workflows = dict.fromkeys(match.workflow_id for match in identity.matches)
         first = next(iter(workflows))
-        where = f"workflow {first}" if len(workflows) == 1 else counted(len(workflows), "workflow")
+        where = f"workflow {first} has" if len(workflows) == 1 else f"{counted(len(workflows), 'workflow')} have"
         return (
-            f"{name} is whole: {where} has exactly these bytes. "
+            f"{name} is whole: {where} exactly these bytes. "
             f"`poweron export {first} --format bundle --output DIR` proves it to others."
         )
     return _changed(identity, name) if identity.verdict == "changed" else _unknown(identity, name)

@@ -83,7 +83,7 @@ def _in_archive(data: bytes) -> ReadMark:
         return ReadMark()
     except (zipfile.BadZipFile, zlib.error, RuntimeError, NotImplementedError, EOFError, OSError, ValueError):
         return ReadMark(obstacle="broken_archive")
-    pattern = rb"<(?:\w+:)?property\b[^>]*\bname=[\"']%s[\"'][^>]*>\s*<(?:\w+:)?lpwstr>(%s)</"
+    pattern = rb"<(?:\w+:)?property\b[^>]*\bname=[\"']%s[\"'][^>]*>\s*<(?:\w+:)?lpwstr\b[^>]*>(%s)</"
     return _mark({name: _last(pattern % (name.encode(), _VALUE), properties) for name in (WORKFLOW, DOCUMENT, KIND)})
 
 

@@ -20,7 +20,7 @@ from poweron_services.roles.document_lookup import documents_named
 from poweron_services.text.provenance import Provenance, SourceDigest
 
 MAX_SOURCES: Final = 100
-MAX_UNREAD: Final = 200_000_000  # bytes of documents that are hashed although the step does not read them
+MAX_UNREAD: Final = 50_000_000  # bytes of documents that are hashed although the step does not read them
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,8 @@ SAVED = archive(PROPERTIES)
         (b"%%PDF-1.7\n<x PowerOn:WorkflowId='%s' PowerOn:DocumentId='r1d2'/>" % ID.encode(),
          ReadMark(FileMark(ID, "r1d2", ""))),
         (SAVED, ReadMark(FileMark(ID, "r1t1a1d1", ""))),
+        (archive(PROPERTIES.replace("<vt:lpwstr>", '<lpwstr xmlns="x">').replace("</vt:", "</")),
+         ReadMark(FileMark(ID, "r1t1a1d1", ""))),
         (SAVED[:60], ReadMark(obstacle="broken_archive")),
         (SAVED[:70] + b"\xff" * 20 + SAVED[90:], ReadMark(obstacle="broken_archive")),
         (archive("<x/>"), NOTHING),
@@ -44,7 +46,7 @@ SAVED = archive(PROPERTIES)
         (b'<meta name="PowerOnWorkflowId" content="../../etc">', NOTHING),
         (b'<META name="PowerOnWorkflowId" content="%s">' % ID.upper().encode(), NOTHING),
     ],
-    ids=range(14),
+    ids=range(15),
 )  # fmt: skip
 def test_a_mark_is_read_or_a_code_says_why_not(data: bytes, read: ReadMark) -> None:
     assert read_mark(data) == read

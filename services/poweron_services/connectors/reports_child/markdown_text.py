@@ -26,7 +26,7 @@ def markdown(report: Report) -> str:
     """Write the whole report."""
     pieces = [f"# {_escape(report.title)}"]
     if report.cover:
-        pieces.append("\\\n".join(map(_escape, report.cover)))
+        pieces.append("\\\n".join(_BEGINS_BLOCK.sub(r"\1\\", _escape(line)) for line in report.cover))
     if report.contents:
         entries = (
             f"{'  ' * (heading.level - 1)}- {_text(_bare(heading.runs), one_line=True)}" for heading in report.headings

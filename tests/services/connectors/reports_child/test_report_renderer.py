@@ -186,6 +186,11 @@ def test_what_was_written_for_the_user_comes_first_then_tables_then_other_docume
     assert "Dear Ada,\\\nthank you." in text
 
 
+def test_a_day_on_the_cover_is_no_numbered_list() -> None:
+    text = markdown(composed(draft("Text", title="Bericht", language="de", day="2025-03-14")))
+    assert text.startswith("# Bericht\n\n14\\. März 2025\\\n")
+
+
 @pytest.mark.req("C-06")
 def test_a_table_that_can_be_seen_has_its_figure_with_a_description_and_one_of_mixed_units_has_none() -> None:
     mixed = "| Part | Hours | Cost |\n| --- | --- | --- |\n| a | 2.5 | $10.00 |\n| b | 3 | $20.00 |\n"

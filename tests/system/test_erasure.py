@@ -15,7 +15,7 @@ from stored_files import everything_in
 
 from poweron_events import RequestWorkflow, topics
 from poweron_events.client import ask
-from poweron_events.log import Record
+from poweron_events.log import Message, Record
 from poweron_events.log.kafka_settings import KafkaSettings
 from poweron_events.request import InlineDocument, Requester
 from poweron_services.client.connect import Connections, connect
@@ -79,6 +79,8 @@ async def test_no_canary_is_left_in_the_store_and_each_that_remains_is_listed(
     workflow = answered.workflow.id
     await connections.content.put(workflow, b"canary-unreferenced")
     assert answered.workflow.current.ending == "completed"
+    unreadable = f'{{"workflowId": "{workflow}", "prompt": "canary-unreadable"'.encode()
+    await connections.log.append(topics.REQUESTS.name, [Message(workflow.encode(), unreadable)])
 
     held = await shell("retain", workflow, "--hold", "case-1", "--json")
     assert (held.code, held.lines[0]["status"]) == (0, "retained")
@@ -103,7 +105,10 @@ async def test_no_canary_is_left_in_the_store_and_each_that_remains_is_listed(
                 remaining.add(canary)
                 place = (topic.name, record.partition, record.offset)
                 assert any(place == each[:3] and path.startswith(each[3]) for each in listed), (place, path, canary)
+            if b"canary-unreadable" in (record.value or b""):
+                assert (topic.name, record.partition, record.offset, "raw") in listed
     assert {*IN_EVENTS.values(), FILE, IN_CONTENT[0]} <= remaining
+    assert (topics.DEAD_LETTERS.name, "raw") in {(each[0], each[3]) for each in listed}
 
     assert (await shell("erase", "--expired", "--dry-run", "--json")).lines == []
     verified = await shell("verify", "--content", "--json")

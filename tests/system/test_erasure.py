@@ -2,15 +2,13 @@
 
 import base64
 from collections.abc import AsyncGenerator, Iterator
-from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
-from beside import beside
 from commands import Shell
-from processes import CRITERION, MET, script
+from processes import CRITERION, MET, script, serving
 from stored_files import everything_in
 
 from poweron_events import RequestWorkflow, topics
@@ -20,7 +18,6 @@ from poweron_events.log.kafka_settings import KafkaSettings
 from poweron_events.request import InlineDocument, Requester
 from poweron_services.client.connect import Connections, connect
 from poweron_services.settings.config import Settings
-from poweron_services.wiring import ROLES, build_model, serve
 
 pytestmark = [pytest.mark.system]
 
@@ -47,24 +44,25 @@ LINES: dict[str, list[Any]] = {
 }
 
 
-@pytest.fixture(params=["beside", "elsewhere"])
+@pytest.fixture(params=["beside", pytest.param("elsewhere", marks=pytest.mark.soak)])
 async def connections(
-    request: pytest.FixtureRequest, kafka: KafkaSettings, dsn: str, tmp_path: Path, shell: Shell
+    request: pytest.FixtureRequest,
+    kafka: KafkaSettings,
+    dsn: str,
+    tmp_path: Path,
+    *,
+    shell: Shell,
+    environment: dict[str, str],
 ) -> AsyncGenerator[Connections, None]:
-    """A service whose keys are beside the content, or elsewhere."""
-    if request.param == "elsewhere":
-        shell.environment["POWERON_CONTENT_KEYS"] = str(tmp_path / "keys")
-    settings = Settings(
-        home=tmp_path / "home",
-        model=script(tmp_path, LINES),
-        content_keys=shell.environment.get("POWERON_CONTENT_KEYS"),
-    )
-    async with (
-        connect(settings, kafka=kafka, postgres=dsn) as connections,
-        AsyncExitStack() as stack,
-        beside(serve(connections, ROLES, build_model(settings, stack))),
-    ):
-        yield connections
+    """A process that serves and whose keys are beside the content, or elsewhere, and connections to its servers."""
+    keys = str(tmp_path / "keys") if request.param == "elsewhere" else None
+    for variables in (shell.environment, environment):
+        variables.update({"POWERON_CONTENT_KEYS": keys} if keys else {})
+    environment["POWERON_MODEL"] = script(tmp_path, LINES)
+    settings = Settings(home=tmp_path / "home", content_keys=keys)
+    async with connect(settings, kafka=kafka, postgres=dsn) as connections:
+        with serving(environment, tmp_path, ["all"]):
+            yield connections
 
 
 async def test_no_canary_is_left_in_the_store_and_each_that_remains_is_listed(

@@ -2,25 +2,22 @@
 
 import base64
 from collections.abc import AsyncGenerator, Iterator
-from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
-from beside import beside
 from commands import Shell
-from processes import CRITERION, MET, script
+from processes import CRITERION, MET, script, serving
 from stored_files import everything_in
 
 from poweron_events import RequestWorkflow, topics
 from poweron_events.client import ask
-from poweron_events.log import Record
+from poweron_events.log import Message, Record
 from poweron_events.log.kafka_settings import KafkaSettings
 from poweron_events.request import InlineDocument, Requester
 from poweron_services.client.connect import Connections, connect
 from poweron_services.settings.config import Settings
-from poweron_services.wiring import ROLES, build_model, serve
 
 pytestmark = [pytest.mark.system]
 
@@ -47,24 +44,25 @@ LINES: dict[str, list[Any]] = {
 }
 
 
-@pytest.fixture(params=["beside", "elsewhere"])
+@pytest.fixture(params=["beside", pytest.param("elsewhere", marks=pytest.mark.soak)])
 async def connections(
-    request: pytest.FixtureRequest, kafka: KafkaSettings, dsn: str, tmp_path: Path, shell: Shell
+    request: pytest.FixtureRequest,
+    kafka: KafkaSettings,
+    dsn: str,
+    tmp_path: Path,
+    *,
+    shell: Shell,
+    environment: dict[str, str],
 ) -> AsyncGenerator[Connections, None]:
-    """A service whose keys are beside the content, or elsewhere."""
-    if request.param == "elsewhere":
-        shell.environment["POWERON_CONTENT_KEYS"] = str(tmp_path / "keys")
-    settings = Settings(
-        home=tmp_path / "home",
-        model=script(tmp_path, LINES),
-        content_keys=shell.environment.get("POWERON_CONTENT_KEYS"),
-    )
-    async with (
-        connect(settings, kafka=kafka, postgres=dsn) as connections,
-        AsyncExitStack() as stack,
-        beside(serve(connections, ROLES, build_model(settings, stack))),
-    ):
-        yield connections
+    """A process that serves and whose keys are beside the content, or elsewhere, and connections to its servers."""
+    keys = str(tmp_path / "keys") if request.param == "elsewhere" else None
+    for variables in (shell.environment, environment):
+        variables.update({"POWERON_CONTENT_KEYS": keys} if keys else {})
+    environment["POWERON_MODEL"] = script(tmp_path, LINES)
+    settings = Settings(home=tmp_path / "home", content_keys=keys)
+    async with connect(settings, kafka=kafka, postgres=dsn) as connections:
+        with serving(environment, tmp_path, ["all"]):
+            yield connections
 
 
 async def test_no_canary_is_left_in_the_store_and_each_that_remains_is_listed(
@@ -79,6 +77,8 @@ async def test_no_canary_is_left_in_the_store_and_each_that_remains_is_listed(
     workflow = answered.workflow.id
     await connections.content.put(workflow, b"canary-unreferenced")
     assert answered.workflow.current.ending == "completed"
+    unreadable = f'{{"workflowId": "{workflow}", "prompt": "canary-unreadable"'.encode()
+    await connections.log.append(topics.REQUESTS.name, [Message(workflow.encode(), unreadable)])
 
     held = await shell("retain", workflow, "--hold", "case-1", "--json")
     assert (held.code, held.lines[0]["status"]) == (0, "retained")
@@ -103,7 +103,10 @@ async def test_no_canary_is_left_in_the_store_and_each_that_remains_is_listed(
                 remaining.add(canary)
                 place = (topic.name, record.partition, record.offset)
                 assert any(place == each[:3] and path.startswith(each[3]) for each in listed), (place, path, canary)
+            if b"canary-unreadable" in (record.value or b""):
+                assert (topic.name, record.partition, record.offset, "raw") in listed
     assert {*IN_EVENTS.values(), FILE, IN_CONTENT[0]} <= remaining
+    assert (topics.DEAD_LETTERS.name, "raw") in {(each[0], each[3]) for each in listed}
 
     assert (await shell("erase", "--expired", "--dry-run", "--json")).lines == []
     verified = await shell("verify", "--content", "--json")

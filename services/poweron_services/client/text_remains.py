@@ -102,7 +102,10 @@ async def _in_dead_letters(
         for record in records:
             with suppress(Undecodable):
                 letter = read_dead_letter(record.value)
+                original = RemainingText(letter.topic, letter.partition, letter.offset, None, "", "raw", letter.size)
                 for id_ in _workflows_of(letter, workflow_ids):
+                    if letter.topic == topics.REQUESTS.name:  # the rows name what is in the events
+                        yield id_, original
                     place = RemainingText(
                         topic, record.partition, record.offset, None, "", "raw", len(letter.raw or b"")
                     )

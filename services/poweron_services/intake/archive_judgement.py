@@ -41,8 +41,8 @@ def archive_event(
             return WorkflowRetained(until=request.until, hold=request.hold, released=request.released, **common)
 
 
-def check_erasure(stub: Stub, retention: Retention, now_ms: int) -> None:
-    """Refuse to erase what is in use, must be kept, or was erased already."""
+def check_erasure(stub: Stub, retention: Retention, now_ms: int, *, is_stored: bool) -> None:
+    """Refuse to erase what is in use, must be kept, or was erased already, unless a backup has brought it back."""
     if stub.is_open:
         last = len(stub.openings)
         raise Refusal("round_open", f"Round {last} is still running; wait for its end or cancel it.")
@@ -51,7 +51,7 @@ def check_erasure(stub: Stub, retention: Retention, now_ms: int) -> None:
         raise Refusal("on_hold", f"The content is on legal hold: {names}. It can be erased once that is released.")
     if not retention.is_over(now_ms):
         raise Refusal("retention_not_over", f"The content must be kept until {retention.until}.")
-    if retention.is_erased:
+    if retention.is_erased and not is_stored:
         raise Refusal("nothing_to_erase", "All content of the workflow was erased already.")
 
 

@@ -5,6 +5,7 @@ the request to another one, which finds the event and removes the content again.
 """
 
 from collections.abc import AsyncGenerator, Iterable, Iterator
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Final
 
@@ -57,6 +58,12 @@ def _new_contents(event: Event) -> Iterator[str]:
     """Yield the contents that an event refers to first: a further round also lists the documents of earlier ones."""
     for part in event.documents if isinstance(event, RoundRequested) else (event,):
         yield from (reference.name for reference in content_references(part))
+
+
+async def has_content(content: ContentStore, workflow: str) -> bool:
+    """Return whether the store has anything of a workflow; raise Unavailable if it does not answer."""
+    async with aclosing(content.stored(workflow)) as pages:
+        return any([page async for page in pages])
 
 
 async def is_stored(content: ContentStore, workflow: str, name: str) -> bool:

@@ -61,7 +61,7 @@ from poweron_services.decider.web_addresses import known_addresses
 from poweron_services.intake import judgement, policy_judgement
 from poweron_services.intake.archive_judgement import archive_event, check_erasure, check_not_erased, with_contents
 from poweron_services.intake.consistent_reads import ConsistentReads
-from poweron_services.intake.content_erasure import is_stored, listed_documents
+from poweron_services.intake.content_erasure import has_content, is_stored, listed_documents
 from poweron_services.intake.intake_ports import IntakeQueries
 from poweron_services.intake.judgement import IntakeEvent, Refusal
 from poweron_services.intake.round_limits import AT_ONCE, OpenLimit, QuotaLimit, Waiting
@@ -246,7 +246,7 @@ class RequestJudge:
         stub = await self._known(workflow)
         retention = await self.reads.checked(self.queries.retention(workflow))
         if isinstance(request, RequestErasure):
-            check_erasure(stub, retention, self.now_ms())
+            check_erasure(stub, retention, self.now_ms(), is_stored=await has_content(self.content, workflow))
         event = archive_event(identity, request, retention)
         if not isinstance(event, ContentErased) or not event.documents:
             return event

@@ -96,6 +96,10 @@ async def test_all_content_of_a_workflow_is_erased_after_the_event(
         assert (erased.documents, erased.contents, erased.legal_basis) == ((), (), "GDPR Art. 17")
         await send(log, "again", reason="Once more.")
         assert (await refused(log, 1)).code == "nothing_to_erase"
+        await ContentStore.at(str(tmp_path / "content")).put(WORKFLOW, b"canary from a backup")
+        await send(log, "restored", reason="It came back.")
+        await settled(log, 3)
+        assert everything_in(tmp_path) == b""
         await send(log, "follow-up", prompt="And then?", after_round=1)
         refusal = await refused(log, 2)
         assert (refusal.reason, refusal.code) == ("invalid", "content_erased")

@@ -53,7 +53,7 @@ def model() -> BuiltinModel:
 
 
 async def test_each_question_of_an_auditor_is_answered_by_its_command(shell: Shell, service: Connections) -> None:
-    shell.environment["POWERON_ACTOR"] = "ada"
+    shell.environment |= {"POWERON_ACTOR": "ada", "COLUMNS": "200"}
     (shell.folder / "invoice.txt").write_text("Invoice 7\nTotal: 120.50 EUR\n")
     (shell.folder / "policy.toml").write_text(POLICY)
     (shell.folder / "verify.py").write_text(verify_script())

@@ -3,6 +3,7 @@
 import sys
 import time
 from collections.abc import Collection, Sequence
+from functools import partial
 from typing import Annotated, Final
 
 import typer
@@ -16,12 +17,13 @@ from poweron_services.cli.error_messages import check_id, check_reason, load_set
 from poweron_services.cli.event_lines import tell_untaken
 from poweron_services.cli.output import counted, print_json, printable, stdout, tell
 from poweron_services.cli.query_commands import bring_rows_on
+from poweron_services.client.connect import Connections
 from poweron_services.client.erase import Erasure, stored_content, with_remains
 from poweron_services.client.erase import erase as erase_content
 from poweron_services.client.event_words import size
 from poweron_services.client.follow import Callbacks
 from poweron_services.settings.config import Settings
-from poweron_services.standalone import local_identity, open_connections
+from poweron_services.standalone import local_identity, open_connections, while_recording
 
 SHOWN: Final = 30  # fields that remain; `--json` lists all
 PROMISE: Final = (
@@ -48,7 +50,7 @@ def erase(  # noqa: PLR0917 - typer reads them
 
     Documents, prompts, answers and full results are removed, with the key of the workflow, and the erasure is recorded.
     What events contain stays; the command lists it. Nothing can be restored, except from a backup.
-    Requires a process that serves: `poweron serve`.
+    If no process serves, this one records and erases.
 
     Exit 0 erased, 1 refused, 2 wrong usage, 130 stopped by Ctrl-C, 143 by SIGTERM.
     """
@@ -143,13 +145,17 @@ async def _amount(settings: Settings, ids: Sequence[str]) -> tuple[int, int]:
 
 
 async def _erase(settings: Settings, requests: Sequence[RequestErasure]) -> list[Erasure]:
-    callbacks = Callbacks(untaken=tell_untaken)
     async with open_connections(settings, tell) as connections:
-        erasures = [
-            await erase_content(connections, request, identity=local_identity(), callbacks=callbacks)
-            for request in requests
-        ]
-        return await with_remains(connections, erasures)
+        return await while_recording(connections, partial(_erase_all, connections, requests), tell)
+
+
+async def _erase_all(connections: Connections, requests: Sequence[RequestErasure]) -> list[Erasure]:
+    callbacks = Callbacks(untaken=tell_untaken)
+    erasures = [
+        await erase_content(connections, request, identity=local_identity(), callbacks=callbacks)
+        for request in requests
+    ]
+    return await with_remains(connections, erasures)
 
 
 def _print(erasure: Erasure, *, as_json: bool) -> None:

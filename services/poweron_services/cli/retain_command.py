@@ -33,7 +33,7 @@ def retain(  # noqa: PLR0917 - typer reads them
     """Keep the content of workflows until a date, or on legal hold.
 
     Nothing of it is erased meanwhile. A workflow may be on several holds; the newest date counts.
-    Requires a process that serves: `poweron serve`.
+    If no process serves, this one records it.
 
     Exit 0 all are retained, 1 at least one is not, 2 wrong usage, 130 stopped by Ctrl-C, 143 by SIGTERM.
     """

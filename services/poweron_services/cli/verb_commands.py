@@ -2,8 +2,9 @@
 
 import sys
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import Sequence
 from contextlib import aclosing
+from functools import partial
 from typing import Annotated, Final, NoReturn
 
 import typer
@@ -26,10 +27,11 @@ from poweron_services.cli.event_lines import tell_untaken
 from poweron_services.cli.output import counted, print_beside, print_json, printable, stdout, tell
 from poweron_services.cli.query_commands import bring_rows_on
 from poweron_services.client.client_errors import ClientError
+from poweron_services.client.connect import Connections
 from poweron_services.client.follow import Callbacks
 from poweron_services.client.verbs import AMONG, DONE, MAX_WORKFLOWS, Instruction, Verb, VerbResult, carry_out
 from poweron_services.settings.config import Settings
-from poweron_services.standalone import local_identity, open_connections
+from poweron_services.standalone import local_identity, open_connections, while_recording
 
 SHOWN: Final = 10  # workflows that a question lists
 STDIN: Final = "-"
@@ -161,21 +163,23 @@ async def _match(settings: Settings, conditions: Sequence[Condition], among: Amo
 
 async def print_results(settings: Settings, instruction: Instruction, ids: Sequence[str], *, as_json: bool) -> bool:
     """Print what becomes of each workflow; return whether any failed."""
+    async with open_connections(settings, tell) as connections:
+        printing = partial(_print_results, connections, instruction, ids, as_json=as_json)
+        if instruction.verb == "retain":  # nothing of the work has to be running for that
+            return await while_recording(connections, printing, tell)
+        return await printing()
+
+
+async def _print_results(
+    connections: Connections, instruction: Instruction, ids: Sequence[str], *, as_json: bool
+) -> bool:
     failed = False
-    async with aclosing(_results(settings, instruction, ids)) as results:
+    callbacks = Callbacks(untaken=tell_untaken if len(ids) == 1 else lambda _: None)
+    async with aclosing(carry_out(connections, instruction, ids, callbacks)) as results:
         async for result in results:
             _print(result, as_json=as_json)
             failed = failed or result.status != DONE[instruction.verb]
     return failed
-
-
-async def _results(
-    settings: Settings, instruction: Instruction, ids: Sequence[str]
-) -> AsyncGenerator[VerbResult, None]:
-    async with open_connections(settings, tell) as connections:
-        callbacks = Callbacks(untaken=tell_untaken if len(ids) == 1 else lambda _: None)
-        async for result in carry_out(connections, instruction, ids, callbacks):
-            yield result
 
 
 def _print(result: VerbResult, *, as_json: bool) -> None:

@@ -76,6 +76,10 @@ _PLAIN: Final = {
     "code": "Code",
     "decidedBy": "Decided by",
     "legalBasis": "Legal basis",
+    "format": "Format",
+    "until": "Kept until",
+    "hold": "Legal hold",
+    "released": "Legal hold released",
 }
 
 

@@ -1,11 +1,11 @@
 """Checkpoints (C2SP `tlog-checkpoint`): the size and the root of a log, as the text of a note."""
 
 import base64
-import binascii
 import re
 from typing import Final, NamedTuple
 
 ROOT_SIZE: Final = 32  # bytes
+MAX_SIZE: Final = 2**63 - 1  # entries
 _SIZE: Final = re.compile(r"0|[1-9][0-9]{0,18}")
 
 
@@ -26,9 +26,10 @@ class Checkpoint(NamedTuple):
         origin, size, root, *_ = (*text.split("\n"), "", "", "")
         try:
             decoded = base64.b64decode(root, validate=True)
-        except binascii.Error:
+        except ValueError:
             decoded = b""
-        if not (origin and _SIZE.fullmatch(size) and len(decoded) == ROOT_SIZE and text.endswith("\n")):
+        is_size = _SIZE.fullmatch(size) is not None and int(size) <= MAX_SIZE
+        if not (origin and is_size and len(decoded) == ROOT_SIZE and text.endswith("\n")):
             raise InvalidCheckpoint("This is no checkpoint: it has no origin, size and root.")
         return cls(origin, int(size), decoded)
 

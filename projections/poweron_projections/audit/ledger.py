@@ -26,7 +26,7 @@ from poweron_projections.audit.ledger_entry import Head, NamedRecord, event_entr
 from poweron_projections.audit.ledger_heads import last_complete_ms, listed_heads
 from poweron_projections.audit.ledger_rows import ledger_positions
 from poweron_projections.audit.ledger_tree import loaded_tree
-from poweron_projections.audit.merkle_tree import GrowingTree, leaf_hash
+from poweron_projections.audit.merkle_tree import EMPTY_ROOT, GrowingTree, leaf_hash
 from poweron_projections.audit.note_signatures import SigningKey
 from poweron_projections.audit.notes import SignedNote
 from poweron_projections.audit.past_workflows import PastWorkflow, past_workflows
@@ -184,12 +184,8 @@ class Ledger:
         await self.append([entry])
         self._release()
         self.signed = self.tree.size
-        return self.note(Checkpoint(self.keys[0].name, self.tree.size, self.tree.root), now_ms, keys)
-
-    def note(self, checkpoint: Checkpoint, now_ms: int, keys: Sequence[SigningKey] = ()) -> SignedNote:
-        """Return a checkpoint with the signatures of these keys, by default those of the ledger."""
-        text = str(checkpoint)
-        return SignedNote(text, [key.sign(text, now_ms // 1000) for key in keys or self.keys])
+        checkpoint = Checkpoint(self.keys[0].name, self.tree.size, self.tree.root)
+        return signed_checkpoint(checkpoint, keys or self.keys, now_ms)
 
     async def publish(self, note: SignedNote) -> None:
         """Append a checkpoint to its topic."""
@@ -201,6 +197,12 @@ class Ledger:
         self.changed.clear()
         self.is_export_entered = False
         self.released = self.tree.size
+
+
+def signed_checkpoint(checkpoint: Checkpoint | None, keys: Sequence[SigningKey], now_ms: int) -> SignedNote:
+    """Return a checkpoint, by default that of an empty tree, with the signatures of these keys."""
+    text = str(checkpoint or Checkpoint(keys[0].name, 0, EMPTY_ROOT))
+    return SignedNote(text, [key.sign(text, now_ms // 1000) for key in keys])
 
 
 def lost_entries(end: int, taken: int) -> LedgerAlarm:

@@ -17,12 +17,10 @@ from poweron_events.errors import Conflict, PowerOnError, Refused
 from poweron_events.log import EventLog, Follower
 from poweron_events.retry import Backoff
 from poweron_events.task_cancellation import cancel_task
-from poweron_projections.audit.checkpoint import Checkpoint
-from poweron_projections.audit.ledger import Ledger, LedgerAlarm
+from poweron_projections.audit.ledger import Ledger, LedgerAlarm, signed_checkpoint
 from poweron_projections.audit.ledger_check import check_ledger
 from poweron_projections.audit.ledger_entry import epoch_entry, key_entry
 from poweron_projections.audit.ledger_witnesses import LedgerWitnesses
-from poweron_projections.audit.merkle_tree import EMPTY_ROOT
 from poweron_projections.audit.note_signatures import SigningKey
 from poweron_projections.audit.notes import SignedNote
 from poweron_projections.connection import Pool
@@ -147,8 +145,8 @@ async def begun_ledger(
     last = await check_ledger(event_log, pool, entries=entries, positions=ledger.positions, keys=known)
     signer = 0 if last is None else next(place for place, pair in enumerate(publics) if {*pair} & {*last.signers})
     if witnesses:
-        seen = Checkpoint(keys[0][0].name, 0, EMPTY_ROOT) if last is None else last.checkpoint
-        await witnesses.cosigned(event_log, pool, ledger.note(seen, _now_ms(), keys[signer]))
+        seen = None if last is None else last.checkpoint
+        await witnesses.cosigned(event_log, pool, signed_checkpoint(seen, keys[signer], _now_ms()))
     if last is None or signer:
         await ledger.append([key_entry([str(key) for key in publics[0]], time_ms=_now_ms())])
     if signer:

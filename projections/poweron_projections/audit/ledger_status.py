@@ -15,11 +15,12 @@ from poweron_events.event import Model
 from poweron_events.log import EventLog
 from poweron_events.request import DocumentErased
 from poweron_projections import offsets
-from poweron_projections.audit.ledger import LedgerAlarm, lost_entries
+from poweron_projections.audit.ledger import LedgerAlarm, lost_entries, signed_checkpoint
 from poweron_projections.audit.ledger_check import check_ledger
 from poweron_projections.audit.ledger_entry import parsed_entry
 from poweron_projections.audit.ledger_rows import REPEATED, ledger_positions
-from poweron_projections.audit.note_signatures import is_signed_by
+from poweron_projections.audit.ledger_witnesses import LedgerWitnesses
+from poweron_projections.audit.note_signatures import SigningKey, is_signed_by
 from poweron_projections.audit.notes import InvalidNote, SignedNote, VerifierKey
 from poweron_projections.audit.tlog_policy import NO_QUORUM, TlogPolicy
 from poweron_projections.audit.verifier.cosignatures import cosignatures_of
@@ -147,6 +148,33 @@ async def ledger_alarm(log: EventLog, pool: Pool, keys: Sequence[VerifierKey] = 
     try:
         known = keys or rows.announced
         await check_ledger(log, pool, entries=(rows.taken, end), positions=rows.positions, keys=known)
+    except LedgerAlarm as alarm:
+        return alarm
+    return None
+
+
+async def witness_alarm(
+    log: EventLog, pool: Pool, witnesses: LedgerWitnesses, keys: Sequence[SigningKey], now_ms: int
+) -> LedgerAlarm | None:
+    """Return which witness has seen more than the ledger has, or something else; None if none of those that answer.
+
+    Args:
+        log: the log.
+        pool: the rows, as they are.
+        witnesses: the witnesses that can be asked.
+        keys: if there is no checkpoint yet, these sign that of an empty tree; without any, no witness is asked then.
+        now_ms: the time.
+
+    Raises:
+        Unavailable: the log or Postgres cannot be reached.
+    """
+    async with snapshot(pool) as connection:
+        newest = await newest_checkpoint(connection)
+    if not witnesses or (newest is None and not keys):
+        return None
+    note = SignedNote.parse(newest) if newest is not None else signed_checkpoint(None, keys, now_ms)
+    try:
+        await witnesses.cosigned(log, pool, note)
     except LedgerAlarm as alarm:
         return alarm
     return None

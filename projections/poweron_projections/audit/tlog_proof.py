@@ -1,7 +1,6 @@
 """Proofs that an entry is in a signed log, as text (C2SP `tlog-proof`)."""
 
 import base64
-import binascii
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
@@ -30,7 +29,7 @@ class TlogProof(NamedTuple):
             raise InvalidProof("This is no proof of C2SP tlog-proof.")
         try:
             return cls(int(number), [base64.b64decode(line, validate=True) for line in hashes], checkpoint)
-        except binascii.Error as error:
+        except ValueError as error:
             raise InvalidProof("A hash of the proof is not in base64.") from error
 
     def __str__(self) -> str:

@@ -1,13 +1,12 @@
 """Requests to a witness (C2SP `tlog-witness`, `add-checkpoint`): a checkpoint, and how it continues an older one."""
 
 import base64
-import binascii
 import re
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from poweron_projections.audit.checkpoint import ROOT_SIZE, Checkpoint, InvalidCheckpoint
-from poweron_projections.audit.notes import InvalidNote, SignedNote
+from poweron_projections.audit.checkpoint import ROOT_SIZE, Checkpoint
+from poweron_projections.audit.notes import SignedNote
 
 MAX_PROOF: Final = 63  # hashes
 _OLD: Final = re.compile(r"old (0|[1-9][0-9]{0,18})")
@@ -34,7 +33,7 @@ class WitnessRequest(NamedTuple):
             proof = [base64.b64decode(line, validate=True) for line in lines]
             request = cls(int(old[1]) if old else -1, proof, SignedNote.parse(text))
             size = request.checkpoint.size
-        except (UnicodeDecodeError, binascii.Error, InvalidNote, InvalidCheckpoint) as error:
+        except ValueError as error:
             raise InvalidWitnessRequest(f"The request cannot be read: {error}") from error
         if not blank or not old or len(proof) > MAX_PROOF or any(len(each) != ROOT_SIZE for each in proof):
             raise InvalidWitnessRequest("The request is not `old SIZE`, up to 63 hashes, an empty line, a checkpoint.")

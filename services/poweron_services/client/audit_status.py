@@ -10,10 +10,18 @@ from typing import Final, NamedTuple
 
 from poweron_events.codec import dumps
 from poweron_projections.audit.ledger import LedgerAlarm
-from poweron_projections.audit.ledger_status import LedgerStatus, StatusLimits, beyond, ledger_alarm, ledger_status
+from poweron_projections.audit.ledger_status import (
+    LedgerStatus,
+    StatusLimits,
+    beyond,
+    ledger_alarm,
+    ledger_status,
+    witness_alarm,
+)
 from poweron_projections.audit.verifier.answer_rules import milliseconds_of
 from poweron_projections.reader import time
 from poweron_services.client.connect import Connections
+from poweron_services.client.witness_client import witnesses_of
 from poweron_services.settings.config import Settings
 from poweron_services.settings.ledger_keys import known_ledger_keys
 from poweron_services.settings.ledger_policy import ledger_policy
@@ -37,8 +45,12 @@ async def audit_status(connections: Connections, now_ms: int) -> AuditStatus:
         Unavailable: Kafka or Postgres cannot be reached.
     """
     settings, log = connections.settings, connections.log.unguarded  # a log that lost events shows that here
-    status = await ledger_status(log, connections.pool, now_ms, last_verified(settings), ledger_policy(settings))
-    alarm = await ledger_alarm(log, connections.pool, [key.public for key in known_ledger_keys(settings)])
+    policy, keys = ledger_policy(settings), known_ledger_keys(settings)
+    status = await ledger_status(log, connections.pool, now_ms, last_verified(settings), policy)
+    alarm = await ledger_alarm(log, connections.pool, [key.public for key in keys])
+    if alarm is None:
+        async with witnesses_of(policy) as witnesses:
+            alarm = await witness_alarm(log, connections.pool, witnesses, keys, now_ms)
     limits = StatusLimits(
         lag_ms=milliseconds_of(settings.audit_max_lag),
         checkpoint_age_seconds=milliseconds_of(settings.audit_max_checkpoint_age) // 1000,

@@ -55,6 +55,7 @@ async def serve_witness(witness: Witness, sock: socket.socket) -> None:
         http="httptools",
         ws="none",
         log_config=None,
+        log_level="warning",
         access_log=False,
         lifespan="off",
         server_header=False,

@@ -46,8 +46,9 @@ from poweron_projections.audit.note_signatures import SigningKey, is_signed_by
 from poweron_projections.audit.notes import ED25519, SignedNote
 from poweron_projections.audit.tlog_policy import TlogPolicy
 from poweron_projections.audit.tlog_proof import TlogProof
-from poweron_projections.audit.verifier.bundle_claims import CONTENT_FIELDS, Trust, Verification
+from poweron_projections.audit.verifier.bundle_claims import CONTENT_FIELDS, NAMES, Trust, Verification
 from poweron_projections.audit.verifier.cosignatures import is_ed25519_line, lines_of
+from poweron_projections.audit.verifier.verify_command import main
 from poweron_projections.audit.verify_script import verify_script
 from poweron_projections.connection import Pool, acquire
 from poweron_projections.verify import catch_up
@@ -176,6 +177,44 @@ async def test_a_quorum_is_what_the_policy_of_the_auditor_says(log: MemoryLog, p
     unsigned = SigningKey(VKEY.name, 0x06, b"other" * 6 + b"!!").public
     assert failed(files, further_keys=[unsigned]) == set()
     assert failed(files, further_keys=[unsigned], is_made_with=is_signed_by) == {"V6"}
+
+
+async def test_what_an_auditor_asks_of_witnesses_decides_how_the_script_ends(
+    log: MemoryLog, pool: Pool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ours, quantum, absent = [*(key.public for key in WITNESS_KEYS), SigningKey("w2", 0x04, b"2" * 32).public]
+    write(log, TWO_ROUNDS)
+    await enter_all(log, pool, witness=witness_in(tmp_path))
+    bundle, policy = tmp_path / "b.zip", tmp_path / "policy"
+    with zipfile.ZipFile(bundle, "w") as opened:
+        for name, data in (await bundle_of(pool, None, TWO_ROUNDS.id, [str(VKEY)])).items():
+            opened.writestr(name, data)
+
+    def ended(*options: str, key: str = str(VKEY)) -> tuple[int, str]:
+        code = main(["--key", key, *options, "--allow-withheld", str(bundle)])
+        told = capsys.readouterr()
+        return code, told.err + "".join(line for line in told.out.splitlines() if line.startswith(" V7"))
+
+    def asked(text: str, *options: str) -> tuple[int, str]:
+        policy.write_text(text)
+        return ended("--policy", str(policy), *options)
+
+    assert ended("--witness", str(ours)) == (0, f" V7  ok           {NAMES['V7']}.")
+    assert ended("--witness", str(ours), "--witness", str(absent))[0] == 1
+    code, told = ended("--witness", str(quantum))
+    assert (code, "only `poweron audit verify` can check" in told) == (1, True)
+    assert asked(f"log {VKEY}\nwitness a {ours}\nwitness b {absent}\ngroup any 1 a b\nquorum any\n")[0] == 0
+    assert asked(f"witness a {ours}\nquorum a\n", "--witness", str(absent))[0] == 1
+    for wrong, sentence in (
+        (ended("--witness", str(VKEY)), "is a ledger's"),
+        (ended("--witness", "none"), "--witness: A key is NAME+ID+KEY"),
+        (ended(key=str(ours)), "is a witness's"),
+        (asked("quorum a\n"), "Line 1 of the policy: no line before defines 'a'"),
+        (asked(f"log {SigningKey('other', ED25519, b'o' * 32).public}\nquorum none\n"), "does not list the key"),
+        (ended("--policy", str(tmp_path / "nothing")), "No such file"),
+    ):
+        assert wrong[0] == 2
+        assert sentence in wrong[1]
 
 
 async def test_the_key_counts_that_the_auditor_gives(files: Files) -> None:

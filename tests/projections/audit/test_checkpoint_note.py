@@ -1,5 +1,7 @@
 """Signed notes and checkpoints: golden vectors that Go opened, and what does not pass for one."""
 
+from contextlib import suppress
+
 import pytest
 from audit_vectors import VECTORS
 from hypothesis import given
@@ -17,6 +19,8 @@ from poweron_projections.audit.notes import (
     VerifierKey,
     signed_time,
 )
+from poweron_projections.audit.tlog_proof import InvalidProof, TlogProof
+from poweron_projections.audit.witness_request import InvalidWitnessRequest, WitnessRequest
 
 NOTE = SignedNote.parse(VECTORS["checkpoint"])
 LOG = SigningKey(VECTORS["origin"], ED25519, bytes.fromhex(VECTORS["seeds"]["log"]))
@@ -106,7 +110,14 @@ def test_what_is_no_key_is_refused(vkey: str) -> None:
 
 
 NO_CHECKPOINTS = ["", "\n", "origin\n", "origin\n5\n", "origin\n5\nAAAA\n", NOTE.text[:-1]]
-CHANGES = [("\n5\n", "\n05\n"), ("\n5\n", "\n-5\n"), ("L0iR", "!0iR"), ("=", "")]
+CHANGES = [
+    ("\n5\n", "\n05\n"),
+    ("\n5\n", "\n-5\n"),
+    ("\n5\n", f"\n{2**63}\n"),
+    ("L0iR", "!0iR"),
+    ("=", ""),
+    ("L0iR", "L0iä"),
+]
 
 
 @pytest.mark.parametrize("text", [*NO_CHECKPOINTS, *(NOTE.text.replace(*change) for change in CHANGES)])
@@ -119,8 +130,12 @@ def test_what_is_no_checkpoint_is_refused(text: str) -> None:
 
 @given(st.text(max_size=300))
 def test_no_text_raises_anything_else(text: str) -> None:
-    for parse, error in ((SignedNote.parse, InvalidNote), (VerifierKey.parse, InvalidNote)):
-        try:
+    for parse, error in (
+        (SignedNote.parse, InvalidNote),
+        (VerifierKey.parse, InvalidNote),
+        (lambda text: Checkpoint.parse(f"origin\n5\n{text}\n"), InvalidCheckpoint),
+        (lambda text: TlogProof.parse(f"c2sp.org/tlog-proof@v1\nindex 0\n{text}\n\nnote"), InvalidProof),
+        (lambda text: WitnessRequest.parse(f"old 0\n{text}\n\n{NOTE}".encode(errors="replace")), InvalidWitnessRequest),
+    ):
+        with suppress(error):
             parse(text)
-        except error:
-            continue

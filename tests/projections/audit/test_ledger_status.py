@@ -3,7 +3,8 @@
 from pathlib import Path
 
 import pytest
-from ledgers import KEYS, NOW_MS, WITNESS_KEYS, enter_all, witness_in, write
+from ledgers import KEYS, NOW_MS, WITNESS_KEYS, NearWitness, enter_all, witness_in, write
+from tables import wipe
 
 from builders import Told, requested, typical
 from poweron_events import topics
@@ -18,7 +19,9 @@ from poweron_projections.audit.ledger_status import (
     ledger_alarm,
     ledger_status,
     newest_checkpoint,
+    witness_alarm,
 )
+from poweron_projections.audit.ledger_witnesses import LedgerWitnesses
 from poweron_projections.audit.note_signatures import SigningKey, verified
 from poweron_projections.audit.notes import ED25519_COSIGNATURE, SignedNote, VerifierKey
 from poweron_projections.audit.tlog_policy import TlogPolicy
@@ -129,6 +132,20 @@ async def test_the_status_says_when_witnesses_cosigned_last_and_whether_they_are
     await enter_all(log, pool, witness=witness)
     await enter_all(log, pool)
     assert (await told("a"), await told("both")) == ((5, True), (5, False))
+
+
+async def test_the_status_alarms_once_a_witness_has_seen_more(log: MemoryLog, pool: Pool, tmp_path: Path) -> None:
+    witnesses = LedgerWitnesses([NearWitness(witness_in(tmp_path))])
+    for events in ((), (Told("one").tell(requested()),)):
+        write(log, *events)
+        await enter_all(log, pool, sign=bool(events))
+        assert await witness_alarm(log, pool, witnesses, KEYS, NOW_MS) is None
+    await wipe(pool)
+    other = MemoryLog()
+    await catch_up(other, pool)
+    assert "entries were lost" in str(await witness_alarm(other, pool, witnesses, KEYS, NOW_MS))
+    assert await witness_alarm(other, pool, witnesses, [], NOW_MS) is None
+    assert await witness_alarm(other, pool, LedgerWitnesses(), KEYS, NOW_MS) is None
 
 
 async def test_once_the_log_or_the_ledger_was_changed_nothing_is_signed_and_the_status_alarms(

@@ -104,6 +104,7 @@ def _asked(old: str, size: str, kind: str = "") -> WitnessRequest:
         (b"old 0", b"old 6"),
         (b"old 0", b"old 0\nAAAA"),
         (b"old 0", b"old 0\n!"),
+        (b"old 0", "old 0\nä".encode()),
         (b"old 0", b"old 0" + b"\nAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=" * 64),
         (b"\n\n", b"\n"),
         (b"\n5\n", b"\n05\n"),

@@ -159,6 +159,8 @@ class Evidence:
     """Error lines of the role processes that offer an operator no remedy."""
     unexpected: Sequence[str] = ()
     """Other unexpected incidents, as sentences."""
+    ledger: Sequence[str] = ()
+    """What is wrong with the ledger and its witness, as sentences."""
 
 
 class LogReader:

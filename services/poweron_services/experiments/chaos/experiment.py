@@ -31,6 +31,7 @@ from poweron_services.experiments.chaos.evidence import (
 )
 from poweron_services.experiments.chaos.fault_injection import FaultInjector
 from poweron_services.experiments.chaos.faults import InjectedFault, RecoveryMonitor, plan_faults
+from poweron_services.experiments.chaos.ledger_witness import wrong_claims
 from poweron_services.experiments.chaos.load import LoadGenerator, approval, resumption
 from poweron_services.experiments.chaos.role_processes import (
     HALVES,
@@ -47,7 +48,7 @@ from poweron_services.telemetry.log_events import LOG_EVENTS
 
 LEVELS: Final = frozenset({"error", "critical"})
 UNFORESEEN: Final = frozenset(
-    {"background_task_error", "action_error", "loading_error", "stage_error", "tidying_error"}
+    {"background_task_error", "action_error", "ledger_alarm", "loading_error", "stage_error", "tidying_error"}
 )
 """The codes of bugs in PowerOn itself: no injected fault explains them."""
 LIST_PAGE = 500  # workflows
@@ -295,6 +296,7 @@ async def collect(
         dead_letters=await _dead_letters(connections.log),
         error_lines=error_lines_without_action(environment.logs),
         unexpected=unexpected,
+        ledger=await wrong_claims(connections, environment.witness) if rows else (),
     )
 
 

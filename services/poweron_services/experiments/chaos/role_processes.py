@@ -17,6 +17,7 @@ from typing import Final
 from poweron_services.embedded.folders import prepare
 from poweron_services.experiments.chaos import scenario_worker
 from poweron_services.experiments.chaos.faults import SESSION_TIMEOUT
+from poweron_services.experiments.chaos.ledger_witness import ChaosWitness, ledger_witness
 from poweron_services.experiments.chaos.scenarios import Journal
 from poweron_services.experiments.sandbox.child_process import STOP_DEADLINE, kill, send, start, stop
 from poweron_services.experiments.sandbox.servers import Sandbox, make, open_sandbox
@@ -142,6 +143,7 @@ class ChaosEnvironment:
     journal: Journal
     logs: Path
     """The folder with the log files of the role processes."""
+    witness: ChaosWitness
 
 
 @asynccontextmanager
@@ -150,10 +152,14 @@ async def chaos_environment(home: Path, progress: Callable[[str], None]) -> Asyn
     logs = home / "logs"
     logs.mkdir()
     journal = Journal(home / "effects.journal")
-    async with open_sandbox(home, progress, session_timeout_ms=int(SESSION_TIMEOUT * 1_000)) as sandbox:
-        role_processes = RoleProcesses(sandbox.environment(), logs, journal.path)
+    async with (
+        open_sandbox(home, progress, session_timeout_ms=int(SESSION_TIMEOUT * 1_000)) as sandbox,
+        ledger_witness(home) as witness,
+    ):
+        environment = {**sandbox.environment(), "POWERON_LEDGER_POLICY": str(witness.policy)}
+        role_processes = RoleProcesses(environment, logs, journal.path)
         try:
-            yield ChaosEnvironment(sandbox, role_processes, journal, logs)
+            yield ChaosEnvironment(sandbox, role_processes, journal, logs, witness)
         finally:
             await role_processes.close()
 

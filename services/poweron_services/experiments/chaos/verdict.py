@@ -26,7 +26,7 @@ def judge(evidence: Evidence, *, finished: bool = True) -> tuple[Violation, ...]
     """Return all violations. If the run was stopped early, unfinished work is not a violation."""
     rules = [_answered_once, _appends, _ended_as_expected, _effects, _cancelled, _error_lines, _unexpected]
     if finished:
-        rules += [_nothing_lost, _everything_ended, _rows, _readers, _dead_letters]
+        rules += [_nothing_lost, _everything_ended, _rows, _readers, _dead_letters, _ledger]
     return tuple(violation for rule in rules for violation in rule(evidence))
 
 
@@ -55,6 +55,11 @@ def _appends(evidence: Evidence) -> Violations:
     if evidence.log.most_in_a_row > MOST_IN_A_ROW:
         sentence = f"{evidence.log.most_in_a_row} records of one workflow in a row had no effect."
         yield Violation("nothing is appended for ever", sentence)
+
+
+def _ledger(evidence: Evidence) -> Violations:
+    for sentence in evidence.ledger:
+        yield Violation("the ledger proves the log", sentence)
 
 
 def _nothing_lost(evidence: Evidence) -> Violations:

@@ -245,6 +245,10 @@ def test_what_is_as_it_should_be_is_clean() -> None:
     assert found(evidence()) == []
 
 
+def test_a_ledger_that_does_not_hold_is_named() -> None:
+    assert found(evidence(ledger=["V3: record 0/5 is not in the log."])) == [("the ledger proves the log", None)]
+
+
 def test_a_request_without_an_answer_is_lost() -> None:
     lost = evidence()
     lost.log.answers.clear()

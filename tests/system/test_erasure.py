@@ -111,6 +111,9 @@ async def test_no_canary_is_left_in_the_store_and_each_that_remains_is_listed(
     assert (await shell("erase", "--expired", "--dry-run", "--json")).lines == []
     verified = await shell("verify", "--content", "--json")
     assert (verified.code, verified.lines[0]["content"]["faults"]) == (0, [])
+    shown = await shell("show", workflow)
+    assert (shown.code, "All content was erased at " in shown.err, "was erased." in shown.err) == (0, True, True)
+    assert "round1_request, erased" in (await shell("documents", workflow)).out
     bundle = await shell("export", workflow, "--format", "bundle", "--output", "bundle.zip", "--json")
     key = (await shell("audit", "key")).out.splitlines()[0]
     assert (bundle.code, (await shell("audit", "verify", "--key", key, "bundle.zip")).code) == (0, 0)

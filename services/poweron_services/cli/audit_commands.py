@@ -22,6 +22,7 @@ from poweron_services.cli.progress_bar import bar
 from poweron_services.cli.query_commands import bring_rows_on, with_rows
 from poweron_services.client.connect import Connections
 from poweron_services.client.content_check import expect_content
+from poweron_services.client.erasures import lifetime
 from poweron_services.client.workflow_snapshot import verified_records
 from poweron_services.fork.run_comparison import decides_the_same
 from poweron_services.replay.action_specs import KnownActions, known_actions
@@ -54,6 +55,8 @@ def show(workflow: WorkflowId, at: At = None, as_json: AsJson = False) -> None:
 
     async def look(connections: Connections) -> DecisionView:
         records = await verified_records(connections, workflow)
+        if words := await lifetime(connections.pool, workflow):
+            tell(printable(words))
         return await view(workflow, records, connections.content, at=at)
 
     decision = with_rows(look)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from hashlib import sha256
 from typing import Final, NamedTuple
 
+HASH_BYTES: Final = 32
 EMPTY_ROOT: Final = sha256(b"").digest()
 
 ReadHash = Callable[[int, int], bytes]
@@ -111,7 +112,7 @@ def consistency_proof(old_size: int, size: int, read: ReadHash) -> list[bytes]:
 
 def is_included(leaf: bytes, index: int, size: int, proof: Sequence[bytes], root: bytes) -> bool:
     """Return whether a proof shows that the leaf is in the tree with this root (RFC 9162, 2.1.3.2)."""
-    if not 0 <= index < size:
+    if not 0 <= index < size or any(len(each) != HASH_BYTES for each in (leaf, root, *proof)):
         return False
     at, last, found = index, size - 1, leaf
     for sibling in proof:
@@ -129,9 +130,11 @@ def is_included(leaf: bytes, index: int, size: int, proof: Sequence[bytes], root
 
 def is_consistent(old_size: int, old_root: bytes, size: int, root: bytes, proof: Sequence[bytes]) -> bool:
     """Return whether a proof shows that the old tree is a prefix of the new one (RFC 9162, 2.1.4.2)."""
+    if not 0 < old_size <= size:
+        return False
     if old_size == size:
         return not proof and old_root == root
-    if not 0 < old_size < size or not proof:
+    if not proof:
         return False
     hashes = [old_root, *proof] if old_size & (old_size - 1) == 0 else [*proof]
     at, last = old_size - 1, size - 1

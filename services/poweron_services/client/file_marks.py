@@ -15,7 +15,8 @@ import orjson
 from poweron_events.codec import is_uuid
 from poweron_services.text.provenance import DOCUMENT, KIND, WORKFLOW
 
-MAX_PROPERTIES: Final = 1_000_000  # bytes of the custom properties of a Word or Excel file
+MAX_COMMENT: Final = 100_000  # bytes of a mark in markdown
+MAX_PROPERTIES: Final = 200_000  # bytes of the custom properties of a Word or Excel file
 MAX_HEAD: Final = 1_000_000  # bytes of a page that may hold its head
 PROPERTIES: Final = "docProps/custom.xml"
 
@@ -23,8 +24,8 @@ Obstacle = Literal["broken_archive", "encrypted"]
 """Why a mark could not be looked for."""
 
 _VALUE: Final = rb"[A-Za-z0-9._:/#-]{1,200}"
-_ENCRYPTED: Final = re.compile(rb"/Encrypt\s*(?:\d+\s+\d+\s+R|<<)")
-_COMMENT: Final = re.compile(rb"<!-- PowerOn provenance: (\{[^\n]{1,100000}\}) -->")
+_ENCRYPTED: Final = re.compile(rb"/Encrypt\s{0,9}(?:\d{1,10}\s{1,9}\d{1,5}\s{1,9}R|<<)")
+_COMMENT, _COMMENT_END = b"<!-- PowerOn provenance: ", b" -->"
 
 
 class FileMark(NamedTuple):
@@ -49,11 +50,12 @@ def read_mark(data: bytes) -> ReadMark:
         return _in_pdf(data)
     if data.startswith(b"PK\x03\x04"):
         return _in_archive(data)
-    comments = _COMMENT.findall(data)
-    if comments:
-        return _in_comment(comments[-1])
+    place = data.rfind(_COMMENT)
+    if place >= 0:
+        comment, end, _ = data[place + len(_COMMENT) : place + MAX_COMMENT].partition(_COMMENT_END)
+        return _in_comment(comment) if end else ReadMark()
     head = data[:MAX_HEAD]
-    pattern = rb"<meta\s+name=[\"']%s[\"']\s+content=[\"'](%s)[\"']"
+    pattern = rb"<meta\s{1,9}name=[\"']%s[\"']\s{1,9}content=[\"'](%s)[\"']"
     return _mark({name: _last(pattern % (name.encode(), _VALUE), head) for name in (WORKFLOW, DOCUMENT, KIND)})
 
 
@@ -70,7 +72,7 @@ def _in_pdf(data: bytes) -> ReadMark:
     """Read the XMP metadata, with each property as an element or as an attribute."""
     if _ENCRYPTED.search(data):
         return ReadMark(obstacle="encrypted")
-    pattern = rb"\b(?:PowerOn|Iptc4xmpExt):%s(?:>|=[\"'])\s*(%s)"
+    pattern = rb"\b(?:PowerOn|Iptc4xmpExt):%s(?:>|=[\"'])\s{0,99}(%s)"
     names = {WORKFLOW: b"WorkflowId", DOCUMENT: b"DocumentId", KIND: b"DigitalSourceType"}
     return _mark({ours: _last(pattern % (name, _VALUE), data) for ours, name in names.items()})
 
@@ -83,7 +85,9 @@ def _in_archive(data: bytes) -> ReadMark:
         return ReadMark()
     except (zipfile.BadZipFile, zlib.error, RuntimeError, NotImplementedError, EOFError, OSError, ValueError):
         return ReadMark(obstacle="broken_archive")
-    pattern = rb"<(?:\w+:)?property\b[^>]*\bname=[\"']%s[\"'][^>]*>\s*<(?:\w+:)?lpwstr\b[^>]*>(%s)</"
+    pattern = (
+        rb"<(?:\w+:)?property\b[^>]{0,300}\bname=[\"']%s[\"'][^>]{0,300}>\s{0,99}<(?:\w+:)?lpwstr\b[^>]{0,300}>(%s)</"
+    )
     return _mark({name: _last(pattern % (name.encode(), _VALUE), properties) for name in (WORKFLOW, DOCUMENT, KIND)})
 
 

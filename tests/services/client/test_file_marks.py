@@ -6,6 +6,7 @@ from zipfile import ZIP_DEFLATED, ZipFile
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from processor_time import within
 
 from poweron_services.client.file_marks import FileMark, ReadMark, read_mark
 
@@ -50,6 +51,21 @@ SAVED = archive(PROPERTIES)
 )  # fmt: skip
 def test_a_mark_is_read_or_a_code_says_why_not(data: bytes, read: ReadMark) -> None:
     assert read_mark(data) == read
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"<!-- PowerOn provenance: {" * 200_000,
+        b"%PDF-1.7 " + b"PowerOn:WorkflowId> " * 200_000 + b"/Encrypt 1 " * 200_000,
+        archive('<property name="PowerOnWorkflowId" ' * 20_000),
+        b'<meta name="PowerOnWorkflowId" ' * 100_000,
+    ],
+    ids=["comment", "pdf", "archive", "page"],
+)
+def test_a_file_that_was_made_to_take_long_is_read_in_a_moment(data: bytes) -> None:
+    with within(3.0):
+        assert read_mark(data) == NOTHING
 
 
 @given(st.sampled_from([b"", b"%PDF-", b"PK\x03\x04", b"<!-- PowerOn provenance: {"]), st.binary())

@@ -127,7 +127,7 @@ async def cost_figures(
         "ledger_cpu_ratio": ledger / alone,
         "ledger_iterations_ratio": median(each.rate for each in beside) / median(each.rate for each in without),
         "ledger_lag_p99_ms": percentile(lags, 99),
-        "ledger_bytes_per_iteration": median(grown) / (workflows * steps),
+        "ledger_bytes_per_iteration": float(median(grown)) / (workflows * steps),
     }
 
 

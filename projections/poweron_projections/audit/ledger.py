@@ -160,7 +160,7 @@ class Ledger:
         if list(appended) != [*range(size, size + len(entries))]:
             raise Conflict("another ledger has appended entries")
         for entry in entries:
-            self.tree.append(leaf_hash(entry))
+            self.tree.add(leaf_hash(entry))
 
     async def sign(self, now_ms: int) -> None:
         """Append the heads of all workflows that changed or are open, then sign the tree and publish that."""

@@ -78,7 +78,7 @@ KEYS: Final = [SigningKey("localhost/poweron/bench", kind, bytes(32)) for kind i
 TOPICS: Final = (topics.LEDGER, topics.CHECKPOINTS)
 ROUNDS: Final = (100, 100)  # steps of the rounds of the long workflow, six events each
 REBUILT: Final = "rebuilt_ledger"
-COPIED: Final = 10_000  # rows
+COPIED: Final = 5_000  # rows, from one checkpoint to the next
 _RELATIONS: Final = (
     "SELECT sum(pg_total_relation_size(oid)) FROM pg_class WHERE relname LIKE 'ledger_%' AND relkind = 'r'"
 )
@@ -288,10 +288,11 @@ async def add_rows(entered: EnteredLog, rows: int) -> None:
         held = (await offsets.read(connection, topics.LEDGER.name))[0]
         await connection.execute(_COPY_RECORDS, rows // held, held)
         tree = await loaded_tree(connection, held)
-        while tree.size < rows:
-            await _add_entries(connection, tree, min(COPIED, rows - tree.size))
-        heads = (await listed_heads(connection, tree.size)).all
-        await _sign(connection, tree, heads)
+        while tree.size < rows - SIGN_ENTRIES:
+            await _add_entries(connection, tree, min(COPIED, rows - SIGN_ENTRIES - tree.size))
+            await _sign(connection, tree, ())
+        await _add_entries(connection, tree, SIGN_ENTRIES)
+        await _sign(connection, tree, (await listed_heads(connection, tree.size)).all)
         await connection.execute("ANALYZE records, ledger_entries, ledger_subtrees")
 
 
@@ -303,8 +304,6 @@ async def _add_entries(connection: Any, tree: GrowingTree, count: int) -> None:
         subtrees += [LedgerSubtreeRow(*each) for each in tree.append(leaf) if each.level and each.level % STORED == 0]
     await connection.copy_records_to_table(ENTRIES.name, records=entries, columns=ENTRIES.columns)
     await connection.copy_records_to_table(SUBTREES.name, records=subtrees, columns=SUBTREES.columns)
-    row = LedgerCheckpointRow(tree.size, tree.size, tree.root, time.time_ns() // 1_000_000, "")
-    await connection.copy_records_to_table(CHECKPOINTS.name, records=[row], columns=CHECKPOINTS.columns)
 
 
 async def _sign(connection: Any, tree: GrowingTree, heads: Sequence[Head]) -> None:
